@@ -1,0 +1,3 @@
+//! The foveate program.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The foveated program.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The GStreamer boundary: from a source to mapped samples in a mailbox.

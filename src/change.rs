@@ -1,0 +1,1 @@
+//! Which tiles changed since the pyramid was built from them.

@@ -1,0 +1,1 @@
+//! The configuration: parsed strictly, validated once, then trusted.

@@ -1,0 +1,1 @@
+//! The sockets: messages, the daemon's server, the client of tools and readers.

@@ -1,0 +1,1 @@
+//! The life of `foveated`: streams, sockets, signals.

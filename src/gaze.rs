@@ -1,0 +1,1 @@
+//! Where a view looks: pure code, no device, no clock.

@@ -1,0 +1,9 @@
+//! Where things are: pure arithmetic on extents, tiles, levels and patches, and the types that the
+//! stages exchange. Knows no device and no clock, allocates only what it returns, and never fails.
+
+pub mod extent;
+pub mod fixation;
+pub mod patch;
+pub mod plan;
+pub mod pyramid;
+pub mod tile;

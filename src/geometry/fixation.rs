@@ -1,0 +1,60 @@
+//! Where a view looks.
+
+use super::extent::Extent;
+
+/// Fixations lie on a grid of this many positions per pixel, so that a plan is a function of few bits.
+const STEPS_PER_PIXEL: f64 = 16.0;
+
+/// Why a fixation was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FixationReason {
+    /// The view's policy fixes it.
+    Policy,
+    /// A client said `look`.
+    Look,
+}
+
+impl FixationReason {
+    /// The number that stands for it in a ring.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Policy => 0,
+            Self::Look => 1,
+        }
+    }
+
+    /// The reason that a number in a ring stands for.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            0 => Some(Self::Policy),
+            1 => Some(Self::Look),
+            _ => None,
+        }
+    }
+}
+
+/// A point that a view looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fixation {
+    /// Grows by one with every new fixation of the view, from 1.
+    pub id: u64,
+    /// Pixels right of the source's left edge.
+    pub x: f64,
+    /// Pixels below the source's top edge.
+    pub y: f64,
+    /// `frame_seq` of the first frame that was sampled around it.
+    pub since_frame: u64,
+    /// Why it was chosen.
+    pub reason: FixationReason,
+}
+
+/// The point nearest to (`x`, `y`) that a fixation may take in a source of `extent`: inside the image, on a
+/// grid of 1/16 pixel.
+pub fn snapped(extent: Extent, x: f64, y: f64) -> (f64, f64) {
+    let snap = |value: f64, side: u32| {
+        let rounded = (value * STEPS_PER_PIXEL).round() / STEPS_PER_PIXEL;
+        rounded.clamp(0.0, f64::from(side))
+    };
+    (snap(x, extent.width), snap(y, extent.height))
+}

@@ -1,0 +1,85 @@
+//! The pyramid-aligned patch grid: a quadtree whose nodes are P x P texels of one level.
+
+use super::extent::Extent;
+use super::pyramid::PyramidShape;
+
+/// Patch (L, i, j) covers texels `[i * P, (i + 1) * P) x [j * P, (j + 1) * P)` of level L.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Patch {
+    /// Pyramid level.
+    pub level: u32,
+    /// Column in the level's patch grid.
+    pub i: u32,
+    /// Row in the level's patch grid.
+    pub j: u32,
+}
+
+impl Patch {
+    /// Position along the Morton curve of its level: the bits of `j` and `i` interleaved, `i` lowest.
+    pub fn morton(self) -> u64 {
+        spread(self.i) | spread(self.j) << 1
+    }
+
+    /// Side in source pixels.
+    pub fn side_px(self, patch_side: u32) -> u32 {
+        patch_side << self.level
+    }
+
+    /// The patches of the next finer level below this one that hold a real pixel: one, two or four.
+    /// None below level 0.
+    pub fn children(self, grids: PatchGrids) -> impl Iterator<Item = Patch> {
+        let finer = self.level.checked_sub(1).map(|level| (level, grids.level(level)));
+        finer.into_iter().flat_map(move |(level, grid)| {
+            [(0, 0), (1, 0), (0, 1), (1, 1)]
+                .map(|(di, dj)| Patch { level, i: 2 * self.i + di, j: 2 * self.j + dj })
+                .into_iter()
+                .filter(move |child| grid.contains(child.i, child.j))
+        })
+    }
+}
+
+/// The patch grids of all levels of one pyramid.
+#[derive(Clone, Copy, Debug)]
+pub struct PatchGrids {
+    shape: PyramidShape,
+    patch_side: u32,
+}
+
+impl PatchGrids {
+    /// The grids of patches of `patch_side` texels.
+    pub fn new(shape: PyramidShape, patch_side: u32) -> Self {
+        Self { shape, patch_side }
+    }
+
+    /// Columns and rows of the grid of `level`.
+    pub fn level(self, level: u32) -> Extent {
+        self.shape.level_extent(level).in_cells(self.patch_side)
+    }
+
+    /// The finest level whose grid has at most `budget` patches. The last level always has one.
+    pub fn finest_level_within(self, budget: usize) -> u32 {
+        let last = self.shape.level_count() - 1;
+        (0..last).find(|&level| self.level(level).area() <= budget).unwrap_or(last)
+    }
+
+    /// Every patch of `level`, row by row.
+    pub fn patches(self, level: u32) -> impl Iterator<Item = Patch> {
+        let grid = self.level(level);
+        (0..grid.height).flat_map(move |j| (0..grid.width).map(move |i| Patch { level, i, j }))
+    }
+}
+
+/// Moves bit n of `value` to bit 2n.
+fn spread(value: u32) -> u64 {
+    let mut bits = u64::from(value);
+    for (shift, mask) in [
+        (16, 0x0000_FFFF_0000_FFFF),
+        (8, 0x00FF_00FF_00FF_00FF),
+        (4, 0x0F0F_0F0F_0F0F_0F0F),
+        (2, 0x3333_3333_3333_3333),
+        (1, 0x5555_5555_5555_5555),
+    ] {
+        bits = (bits | bits << shift) & mask;
+    }
+    bits
+}

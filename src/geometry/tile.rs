@@ -1,0 +1,112 @@
+//! The tile grid, and sets of tiles.
+
+use super::extent::Extent;
+
+/// Side of a tile in pixels. Levels 0 to 5 of the pyramid depend on one tile alone.
+pub const TILE_SIDE: u32 = 32;
+
+/// A set of the tiles of one source, as a bitmap in row-major order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TileSet {
+    grid: Extent,
+    words: Vec<u64>,
+}
+
+impl TileSet {
+    /// No tile of a source of `extent` pixels.
+    pub fn none(extent: Extent) -> Self {
+        let grid = extent.in_cells(TILE_SIDE);
+        Self { grid, words: vec![0; grid.area().div_ceil(64)] }
+    }
+
+    /// Every tile of a source of `extent` pixels.
+    pub fn all(extent: Extent) -> Self {
+        let mut set = Self::none(extent);
+        set.fill();
+        set
+    }
+
+    /// Columns and rows of the tile grid.
+    pub fn grid(&self) -> Extent {
+        self.grid
+    }
+
+    /// Removes every tile.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Adds every tile.
+    pub fn fill(&mut self) {
+        self.words.fill(u64::MAX);
+        let beyond = self.words.len() * 64 - self.grid.area();
+        if let Some(last) = self.words.last_mut() {
+            *last >>= beyond;
+        }
+    }
+
+    /// Adds the tile in `column` and `row` of the grid.
+    pub fn insert(&mut self, column: u32, row: u32) {
+        let index = self.index(column, row);
+        self.words[index / 64] |= 1 << (index % 64);
+    }
+
+    /// Whether the tile in `column` and `row` is in the set.
+    pub fn contains(&self, column: u32, row: u32) -> bool {
+        let index = self.index(column, row);
+        self.words[index / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// How many tiles are in the set.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no tile is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// Row-major indices of the tiles in the set, ascending.
+    pub fn indices(&self) -> impl Iterator<Item = usize> {
+        self.words
+            .iter()
+            .enumerate()
+            .flat_map(|(position, &word)| Ones(word).map(move |bit| position * 64 + bit))
+    }
+
+    /// (column, row) of the tiles in the set, in row-major order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
+        let width = self.grid.width as usize;
+        self.indices().map(move |index| grid_position(index, width))
+    }
+
+    fn index(&self, column: u32, row: u32) -> usize {
+        assert!(
+            self.grid.contains(column, row),
+            "tile ({column}, {row}) is outside a grid of {}",
+            self.grid
+        );
+        row as usize * self.grid.width as usize + column as usize
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a grid side is a u32")]
+fn grid_position(index: usize, width: usize) -> (u32, u32) {
+    ((index % width) as u32, (index / width) as u32)
+}
+
+/// The positions of the set bits of a word, ascending.
+struct Ones(u64);
+
+impl Iterator for Ones {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        (self.0 != 0).then(|| {
+            let bit = self.0.trailing_zeros() as usize;
+            self.0 &= self.0 - 1;
+            bit
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Foveate: camera streams in, foveated multi-resolution tokens out.
+//!
+//! ```text
+//!  GStreamer thread |  frame loop of the stream (one thread)                        | consumers
+//!                   |                                                               |
+//!  capture -mailbox-+-> change --> retina.update ..................> publish -> ring-+-> read only
+//!                   |   (tiles)    ingest -> reduce -> sample                       |
+//!                   |                                    ^                          |
+//!                   |                       token plans <- layout <- gaze <---------+-- control
+//! ```
+//!
+//! In reading order: the words in [`geometry`], [`frame`], [`color`] and [`token`]; the stages [`change`],
+//! [`retina`], [`layout`], [`gaze`] and [`ring`]; `stream`, one frame through the stages; [`control`], the
+//! sockets; `daemon` and `tool`, the two programs.
+
+#[cfg(feature = "gst")]
+pub mod capture;
+pub mod change;
+pub mod clock;
+pub mod color;
+pub mod config;
+pub mod control;
+#[cfg(feature = "gst")]
+pub mod daemon;
+pub mod frame;
+pub mod gaze;
+pub mod geometry;
+#[cfg(feature = "vulkan")]
+pub mod gpu;
+pub mod layout;
+pub mod retina;
+pub mod ring;
+pub mod stats;
+pub mod stream;
+pub mod token;
+#[cfg(feature = "cli")]
+pub mod tool;

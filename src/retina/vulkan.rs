@@ -1,0 +1,1 @@
+//! The retina in compute shaders.

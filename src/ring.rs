@@ -1,0 +1,1 @@
+//! The shared memory that a view publishes its token frames in.

@@ -1,0 +1,1 @@
+//! One frame through the stages: the only file that knows their order.
