@@ -119,7 +119,6 @@ fn fixed(coefficient: f64) -> i32 {
     (coefficient * f64::from(1 << FRACTION_BITS)).round() as i32
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "clamped to 0..=255")]
 fn rounded(sum: i32) -> u8 {
     ((sum + ROUNDING) >> FRACTION_BITS).clamp(0, 255) as u8
 }

@@ -1,1 +1,3 @@
 //! Where a view looks: pure code, no device, no clock.
+
+pub mod controller;

@@ -6,4 +6,5 @@ pub mod fixation;
 pub mod patch;
 pub mod plan;
 pub mod pyramid;
+pub mod relevance;
 pub mod tile;

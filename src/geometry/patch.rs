@@ -27,7 +27,7 @@ impl Patch {
 
     /// The patches of the next finer level below this one that hold a real pixel: one, two or four.
     /// None below level 0.
-    pub fn children(self, grids: PatchGrids) -> impl Iterator<Item = Patch> {
+    pub fn children(self, grids: PatchGrids) -> impl Iterator<Item = Patch> + Clone {
         let finer = self.level.checked_sub(1).map(|level| (level, grids.level(level)));
         finer.into_iter().flat_map(move |(level, grid)| {
             [(0, 0), (1, 0), (0, 1), (1, 1)]

@@ -1,1 +1,134 @@
-//! The retina in safe Rust.
+//! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
+
+use crate::color::ColorTransform;
+use crate::frame::{FrameView, PixelFormat};
+use crate::geometry::extent::Extent;
+use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
+use crate::geometry::tile::{TILE_SIDE, TileSet};
+use crate::token::TokenFormat;
+
+use self::ingest::TileScratch;
+use self::reduce::Tail;
+use self::sample::Encoder;
+use super::{Retina, RetinaError, SampleRequest, ViewSpec};
+
+pub mod ingest;
+pub mod reduce;
+pub mod sample;
+
+/// One level of the pyramid: a raster for each of R, G and B.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// Texels that exist.
+    pub extent: Extent,
+    /// Texels from one row to the next; those past the extent mean nothing.
+    pub stride: usize,
+    /// Row by row.
+    pub channels: [Vec<u8>; 3],
+}
+
+impl Level {
+    /// A level of `extent`, with room for the rows and columns of `padded`.
+    fn new(extent: Extent, padded: Extent) -> Self {
+        let channels = std::array::from_fn(|_| vec![0; padded.area()]);
+        Self { extent, stride: padded.width as usize, channels }
+    }
+
+    /// The texels of row `y` of `channel` that exist.
+    pub fn row(&self, channel: usize, y: usize) -> &[u8] {
+        &self.channels[channel][y * self.stride..][..self.extent.width as usize]
+    }
+}
+
+/// A pyramid in this process's memory.
+#[derive(Debug)]
+pub struct CpuRetina {
+    shape: PyramidShape,
+    format: PixelFormat,
+    color: ColorTransform,
+    levels: Vec<Level>,
+    tail: Tail,
+    scratch: Box<TileScratch>,
+    encoders: Vec<Encoder>,
+}
+
+impl CpuRetina {
+    /// A retina for frames of `format` and `extent`, sampled by `views`.
+    ///
+    /// # Panics
+    ///
+    /// If the extent is not [supported](Extent::is_supported).
+    pub fn new(
+        format: PixelFormat,
+        extent: Extent,
+        color: ColorTransform,
+        views: &[ViewSpec],
+    ) -> Self {
+        let shape = PyramidShape::new(extent);
+        let grid = extent.in_cells(TILE_SIDE);
+        let level = |level: u32| {
+            let texels = TILE_SIDE.checked_shr(level).unwrap_or(0);
+            let padded = Extent::new(grid.width * texels, grid.height * texels);
+            let extent = shape.level_extent(level);
+            Level::new(extent, if level < TILE_LEVEL_COUNT { padded } else { extent })
+        };
+        Self {
+            shape,
+            format,
+            color,
+            levels: (0..shape.level_count()).map(level).collect(),
+            tail: Tail::new(shape),
+            scratch: Box::default(),
+            encoders: views.iter().map(|view| Encoder::new(view.format)).collect(),
+        }
+    }
+
+    /// The format of the tokens of view `index`.
+    pub fn token_format(&self, index: usize) -> TokenFormat {
+        self.encoders[index].format()
+    }
+}
+
+impl Retina for CpuRetina {
+    fn update(
+        &mut self,
+        frame: &FrameView<'_>,
+        dirty: &TileSet,
+        requests: &mut [SampleRequest<'_>],
+    ) -> Result<(), RetinaError> {
+        assert_eq!(
+            (frame.format(), frame.extent(), frame.color()),
+            (self.format, self.shape.extent(), self.color),
+            "a frame of another kind than the retina was built for"
+        );
+        assert_eq!(requests.len(), self.encoders.len(), "requests and views");
+
+        for (column, row) in dirty.iter() {
+            let sums = ingest::ingest(
+                frame,
+                (column, row),
+                self.shape,
+                &mut self.scratch,
+                &mut self.levels,
+            );
+            self.tail.set_tile(column, row, sums);
+        }
+        reduce::reduce(&mut self.tail, dirty, self.shape, &mut self.levels);
+        for (encoder, request) in self.encoders.iter().zip(requests) {
+            sample::sample(&self.levels, encoder, request);
+        }
+        Ok(())
+    }
+
+    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, RetinaError> {
+        let level = &self.levels[level as usize];
+        let [red, green, blue] = &level.channels;
+        let row = |y: usize| y * level.stride..y * level.stride + level.extent.width as usize;
+        let texels = (0..level.extent.height as usize).flat_map(row);
+        Ok(texels.flat_map(|texel| [red[texel], green[texel], blue[texel]]).collect())
+    }
+
+    fn shape(&self) -> PyramidShape {
+        self.shape
+    }
+}

@@ -1,0 +1,117 @@
+//! Full resolution at the fixation, coarser with eccentricity, as in the primate retina and cortex.
+//!
+//! The tokens are leaves of a quadtree over the pyramid-aligned patch grid. Starting from the finest level with at
+//! most 16 patches, the leaf with the highest priority is split until the first split that would exceed the
+//! budget. Priority is a leaf's side in pixels times cortical magnification, M(e) = M0 / (e + e0), so that at the
+//! end no leaf is large for its eccentricity: see Schwartz, "Spatial mapping in the primate sensory projection",
+//! Biological Cybernetics 25 (1977), and Van Essen, Newsome and Maunsell, Vision Research 24 (1984).
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use crate::geometry::extent::Extent;
+use crate::geometry::fixation;
+use crate::geometry::patch::{Patch, PatchGrids};
+use crate::geometry::plan::Token;
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::relevance::RelevanceMap;
+
+/// Most patches that the quadtree starts from.
+const MOST_ROOTS: usize = 16;
+
+/// The eccentricity in pixels at which magnification has halved, where nothing else is asked for: 3 % of the
+/// longer side, but no more than three patches.
+pub fn default_e0_px(extent: Extent, patch_side: u32) -> f64 {
+    (0.03 * f64::from(extent.longer_side())).min(3.0 * f64::from(patch_side))
+}
+
+/// What makes a leaf worth splitting.
+#[derive(Clone, Copy, Debug)]
+pub struct Priority<'a> {
+    /// Where the view looks, in pixels; clamped into the image and rounded to 1/16 pixel.
+    pub fixation: (f64, f64),
+    /// The eccentricity in pixels at which magnification has halved; above 0.
+    pub e0_px: f64,
+    /// Weights that multiply the priority; 1 everywhere where there are none.
+    pub relevance: Option<&'a RelevanceMap>,
+}
+
+impl Priority<'_> {
+    /// Side in pixels / (e + e0) * relevance, where e is the distance from the fixation to the patch in pixels.
+    /// A patch is never above the patch that it is a child of.
+    pub fn of(&self, patch: Patch, shape: PyramidShape, patch_side: u32) -> f64 {
+        let side = f64::from(patch.side_px(patch_side));
+        let (x, y) = fixation::snapped(shape.extent(), self.fixation.0, self.fixation.1);
+        let distance = |position: f64, index: u32| {
+            let start = f64::from(index) * side;
+            (start - position).max(position - (start + side)).max(0.0)
+        };
+        let (dx, dy) = (distance(x, patch.i), distance(y, patch.j));
+        let eccentricity = (dx * dx + dy * dy).sqrt();
+        side / (eccentricity + self.e0_px) * self.relevance_of(patch, shape, patch_side)
+    }
+
+    fn relevance_of(&self, patch: Patch, shape: PyramidShape, patch_side: u32) -> f64 {
+        let region = Token::from_patch(patch, patch_side).pixel_box(shape, patch_side);
+        self.relevance.map_or(1.0, |map| map.greatest(shape.extent(), region))
+    }
+}
+
+/// The leaves of the quadtree, in no particular order: they cover the image once, and are at most `budget`.
+pub fn leaves(
+    shape: PyramidShape,
+    patch_side: u32,
+    budget: usize,
+    priority: &Priority<'_>,
+) -> Vec<Patch> {
+    let grids = PatchGrids::new(shape, patch_side);
+    let candidate = |patch| Candidate { priority: priority.of(patch, shape, patch_side), patch };
+
+    let roots = grids.patches(grids.finest_level_within(budget.min(MOST_ROOTS)));
+    let (mut finest, splittable): (Vec<Patch>, Vec<Patch>) =
+        roots.partition(|patch| patch.level == 0);
+    let mut queue: BinaryHeap<Candidate> = splittable.into_iter().map(candidate).collect();
+
+    while let Some(parent) = queue.pop() {
+        let children = parent.patch.children(grids);
+        if budget < finest.len() + queue.len() + children.clone().count() {
+            queue.push(parent);
+            break;
+        }
+        if parent.patch.level == 1 {
+            finest.extend(children);
+        } else {
+            queue.extend(children.map(candidate));
+        }
+    }
+    finest.extend(queue.into_iter().map(|leaf| leaf.patch));
+    finest
+}
+
+/// A leaf that can still be split. The greatest is split first: the highest priority, then the coarser level, then
+/// the first along the Morton curve.
+struct Candidate {
+    priority: f64,
+    patch: Patch,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let ties = |candidate: &Self| (candidate.patch.level, Reverse(candidate.patch.morton()));
+        self.priority.total_cmp(&other.priority).then_with(|| ties(self).cmp(&ties(other)))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
