@@ -13,6 +13,7 @@
 //! [`retina`], [`layout`], [`gaze`] and [`ring`]; `stream`, one frame through the stages; [`control`], the
 //! sockets; `daemon` and `tool`, the two programs.
 
+pub mod backend;
 #[cfg(feature = "gst")]
 pub mod capture;
 pub mod change;

@@ -4,8 +4,6 @@
 //! the oracle of the other's tests, and `vulkan`. Either keeps to one rule: every texel of every level is the
 //! exactly rounded mean of the source pixels it covers.
 
-use std::fmt;
-
 use crate::frame::FrameView;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -25,13 +23,50 @@ pub struct ViewSpec {
     pub capacity: usize,
 }
 
-/// One view's part of a frame.
-#[derive(Debug)]
-pub struct SampleRequest<'a> {
-    /// What to sample; at most the view's capacity.
-    pub plan: &'a TokenPlan,
-    /// Where to: one token after the other, exactly [`TokenFormat::token_bytes`] for each token of the plan.
-    pub pixels: &'a mut [u8],
+/// One view's part of a frame: what to sample, and where the bytes go. Kept from frame to frame.
+#[derive(Clone, Debug)]
+pub struct ViewSample {
+    format: TokenFormat,
+    plan: TokenPlan,
+    pixels: Vec<u8>,
+}
+
+impl ViewSample {
+    /// Room for `capacity` tokens of `format`; the plan is empty.
+    pub fn new(format: TokenFormat, capacity: usize) -> Self {
+        let plan = TokenPlan { patch_side: format.patch_side, tokens: Vec::new() };
+        Self { format, plan, pixels: Vec::with_capacity(capacity * format.token_bytes()) }
+    }
+
+    /// Samples `plan` from the next frame on.
+    pub fn set_plan(&mut self, plan: TokenPlan) {
+        assert_eq!(
+            plan.patch_side, self.format.patch_side,
+            "patch side of the plan and of the view"
+        );
+        self.pixels.resize(plan.tokens.len() * self.format.token_bytes(), 0);
+        self.plan = plan;
+    }
+
+    /// What the view's tokens look like in memory.
+    pub fn format(&self) -> TokenFormat {
+        self.format
+    }
+
+    /// The plan, and the bytes that its tokens go to.
+    pub fn split(&mut self) -> (&TokenPlan, &mut [u8]) {
+        (&self.plan, &mut self.pixels)
+    }
+
+    /// What is sampled.
+    pub fn plan(&self) -> &TokenPlan {
+        &self.plan
+    }
+
+    /// The tokens of the newest frame, one after the other: `[N, 3, P, P]`.
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
 }
 
 /// Keeps the pyramid of one stream up to date and samples tokens from it.
@@ -39,7 +74,7 @@ pub trait Retina: Send {
     /// Brings the pyramid up to date with `frame` in the tiles of `dirty`, then samples for every view.
     ///
     /// Texels outside the dirty tiles are those of the frames before; the first frame must mark all tiles.
-    /// `requests` follow the order of the views that the retina was built with. Returns when the bytes are
+    /// `samples` follow the order of the views that the retina was built with. Returns when the bytes are
     /// there. `frame` has the format, extent and colour transform that the retina was built with.
     ///
     /// # Errors
@@ -49,7 +84,7 @@ pub trait Retina: Send {
         &mut self,
         frame: &FrameView<'_>,
         dirty: &TileSet,
-        requests: &mut [SampleRequest<'_>],
+        samples: &mut [ViewSample],
     ) -> Result<(), RetinaError>;
 
     /// Copies one level of the pyramid out: R, G, B interleaved, row by row. For pictures and tests; not fast.
@@ -71,34 +106,4 @@ pub enum RetinaError {
     #[cfg(feature = "vulkan")]
     #[error("the GPU failed")]
     Gpu(#[from] crate::gpu::GpuError),
-}
-
-/// Which implementation a stream runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BackendKind {
-    /// Compute shaders.
-    Vulkan,
-    /// Threads of this process.
-    Cpu,
-}
-
-impl fmt::Display for BackendKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Vulkan => "vulkan",
-            Self::Cpu => "cpu",
-        })
-    }
-}
-
-/// The backend in use, and why.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Backend {
-    /// Which implementation.
-    pub kind: BackendKind,
-    /// Name of the device, as its driver gives it.
-    pub device: String,
-    /// Why this one, in words.
-    pub reason: String,
 }

@@ -5,12 +5,11 @@ use crate::frame::{FrameView, PixelFormat};
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use crate::geometry::tile::{TILE_SIDE, TileSet};
-use crate::token::TokenFormat;
 
 use self::ingest::TileScratch;
 use self::reduce::Tail;
 use self::sample::Encoder;
-use super::{Retina, RetinaError, SampleRequest, ViewSpec};
+use super::{Retina, RetinaError, ViewSample, ViewSpec};
 
 pub mod ingest;
 pub mod reduce;
@@ -82,11 +81,6 @@ impl CpuRetina {
             encoders: views.iter().map(|view| Encoder::new(view.format)).collect(),
         }
     }
-
-    /// The format of the tokens of view `index`.
-    pub fn token_format(&self, index: usize) -> TokenFormat {
-        self.encoders[index].format()
-    }
 }
 
 impl Retina for CpuRetina {
@@ -94,14 +88,14 @@ impl Retina for CpuRetina {
         &mut self,
         frame: &FrameView<'_>,
         dirty: &TileSet,
-        requests: &mut [SampleRequest<'_>],
+        samples: &mut [ViewSample],
     ) -> Result<(), RetinaError> {
         assert_eq!(
             (frame.format(), frame.extent(), frame.color()),
             (self.format, self.shape.extent(), self.color),
             "a frame of another kind than the retina was built for"
         );
-        assert_eq!(requests.len(), self.encoders.len(), "requests and views");
+        assert_eq!(samples.len(), self.encoders.len(), "samples and views");
 
         for (column, row) in dirty.iter() {
             let sums = ingest::ingest(
@@ -114,8 +108,8 @@ impl Retina for CpuRetina {
             self.tail.set_tile(column, row, sums);
         }
         reduce::reduce(&mut self.tail, dirty, self.shape, &mut self.levels);
-        for (encoder, request) in self.encoders.iter().zip(requests) {
-            sample::sample(&self.levels, encoder, request);
+        for (encoder, target) in self.encoders.iter().zip(samples) {
+            sample::sample(&self.levels, encoder, target);
         }
         Ok(())
     }

@@ -63,7 +63,8 @@ pub fn level(source: &Picture, level: u32) -> Picture {
             counts[texel] += 1;
         }
     }
-    let mean = |(sum, count): ([u64; 3], u64)| sum.map(|sum| ((2 * sum + count) / (2 * count)) as u8);
+    let mean =
+        |(sum, count): ([u64; 3], u64)| sum.map(|sum| ((2 * sum + count) / (2 * count)) as u8);
     Picture { extent, texels: sums.into_iter().zip(counts).map(mean).collect() }
 }
 
@@ -153,7 +154,7 @@ impl OwnedFrame {
 
     /// RGB of pixel (x, y).
     pub fn rgb(&self, x: u32, y: u32) -> [u8; 3] {
-        let [a, b, c] = self.sample_places(x, y).map(|(plane, at)| self.planes[plane].bytes[at]);
+        let [a, b, c] = self.samples(x, y);
         if self.format.is_rgb() {
             [a, b, c].map(|sample| self.color.channel(sample))
         } else if self.format == PixelFormat::Gray8 {
@@ -161,6 +162,11 @@ impl OwnedFrame {
         } else {
             self.color.rgb(a, b, c)
         }
+    }
+
+    /// The samples of pixel (x, y): Y, U, V or R, G, B; for gray, the one three times.
+    pub fn samples(&self, x: u32, y: u32) -> [u8; 3] {
+        self.sample_places(x, y).map(|(plane, at)| self.planes[plane].bytes[at])
     }
 
     /// Draws new samples for the pixels of a box, cut at the edges, and for those that share their chroma.

@@ -4,7 +4,7 @@
 
 use super::Level;
 use crate::geometry::plan::Token;
-use crate::retina::SampleRequest;
+use crate::retina::ViewSample;
 use crate::token::{DType, TokenFormat};
 
 /// Turns texels into the bytes of one view's tokens.
@@ -32,11 +32,6 @@ impl Encoder {
         };
         Self { format, table }
     }
-
-    /// What it encodes to.
-    pub fn format(&self) -> TokenFormat {
-        self.format
-    }
 }
 
 /// The low `BYTES` bytes of each word of the normalisation table, little-endian.
@@ -48,18 +43,10 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
     Box::new(format.table().0.map(|channel| channel.map(bytes)))
 }
 
-/// Samples every token of the request's plan.
-pub fn sample(levels: &[Level], encoder: &Encoder, request: &mut SampleRequest<'_>) {
-    let SampleRequest { plan, pixels } = request;
-    assert_eq!(
-        plan.patch_side, encoder.format.patch_side,
-        "patch side of the plan and of the view"
-    );
-    assert_eq!(
-        pixels.len(),
-        plan.tokens.len() * encoder.format.token_bytes(),
-        "bytes for the tokens"
-    );
+/// Samples every token of the plan of `target`.
+pub fn sample(levels: &[Level], encoder: &Encoder, target: &mut ViewSample) {
+    assert_eq!(target.format(), encoder.format, "formats of the sample and of the view");
+    let (plan, pixels) = target.split();
     let side = plan.patch_side as usize;
     let tokens = pixels.chunks_exact_mut(encoder.format.token_bytes()).zip(&plan.tokens);
     for (pixels, token) in tokens {
