@@ -1,6 +1,8 @@
 //! The CPU backend gives what the naive definition gives, bit for bit: every format, matrix and range, every level,
 //! every texel, every byte of every token; and updating gives what rebuilding gives.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "common/naive.rs"]
 mod naive;
 
