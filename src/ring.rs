@@ -1,1 +1,117 @@
-//! The shared memory that a view publishes its token frames in.
+//! The shared memory that a view publishes its token frames in: one writer, any number of readers, latest wins,
+//! and the writer never waits for anybody.
+//!
+//! ```text
+//!  frame loop                 | one memfd, sealed                          | other processes
+//!                             |                                            |
+//!  Writer::publish -----------+-> slot, newest sequence, futex word -------+-> Reader (maps read-only)
+//!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
+//! ```
+//!
+//! [`abi`] is the memory, byte by byte, and `docs/abi.md` its document; `mapping` holds all `unsafe` of the ring;
+//! [`segment`] creates, seals and checks a segment; [`writer`], [`reader`] and [`waker`] are the three who use it.
+
+#[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
+compile_error!("the ring's memory is defined for little-endian machines with 64-bit atomics");
+
+pub mod abi;
+mod header;
+mod mapping;
+pub mod reader;
+pub mod segment;
+pub mod waker;
+pub mod writer;
+
+pub use abi::{State, TokenRecord};
+pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
+pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec};
+pub use waker::{Waker, WakerCounters};
+pub use writer::{TokenFrame, Writer};
+
+/// Why a segment could not be made, opened or read. Misuse of this module is a bug and panics instead.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RingError {
+    /// What was asked for has no place in a segment.
+    #[error("a segment cannot have {field} = {value}: {allowed}")]
+    Spec {
+        /// The field of [`SegmentSpec`].
+        field: &'static str,
+        /// What it was.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+
+    /// There is not enough memory for a segment.
+    #[error(
+        "{bytes} bytes of shared memory cannot be reserved ({reason}): lower the view's token budget or \
+         the number of slots, or free memory"
+    )]
+    OutOfMemory {
+        /// The size of the segment.
+        bytes: u64,
+        /// What is there instead, or what the kernel said.
+        reason: String,
+    },
+
+    /// The kernel refused a call.
+    #[error("{call} failed")]
+    System {
+        /// The call, such as `memfd_create`.
+        call: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// The descriptor is not that of a segment.
+    #[error("the descriptor is not a Foveate segment: {reason}")]
+    NotASegment {
+        /// What gave it away.
+        reason: String,
+    },
+
+    /// The segment follows a different version of the ABI.
+    #[error(
+        "the segment follows ABI {major}.{minor}, and this reader {}.{}: use a reader of the daemon's version",
+        abi::ABI_MAJOR,
+        abi::ABI_MINOR
+    )]
+    Version {
+        /// Major version of the segment.
+        major: u32,
+        /// Minor version of the segment.
+        minor: u32,
+    },
+
+    /// A field of the segment contradicts the ABI or the segment's size: its writer is broken.
+    #[error("the segment is broken: {field} is {value}")]
+    Malformed {
+        /// The field, as `docs/abi.md` names it.
+        field: &'static str,
+        /// What it holds.
+        value: String,
+    },
+
+    /// The writer replaced the frame under the reader again and again.
+    #[error(
+        "the writer overtook this reader {tries} times in a row: it stops for too long while it copies, or \
+         the segment is broken"
+    )]
+    Overtaken {
+        /// How often the copy was begun.
+        tries: u32,
+    },
+}
+
+/// Adds the name of the failed call to a result of `rustix`.
+trait SystemResultExt<T> {
+    fn during(self, call: &'static str) -> Result<T, RingError>;
+}
+
+impl<T> SystemResultExt<T> for rustix::io::Result<T> {
+    fn during(self, call: &'static str) -> Result<T, RingError> {
+        self.map_err(|errno| RingError::System { call, source: errno.into() })
+    }
+}

@@ -1,0 +1,400 @@
+//! The memory of a segment, byte by byte: ABI 1.0. `docs/abi.md` says the same for readers in other languages.
+//!
+//! ```text
+//! 0     SegmentHeader   written once, before anybody else sees the segment
+//! 1408  LiveBlock       newest sequence, futex word, state
+//! 1664  reserved
+//! 4096  slot 0          SlotHeader, TokenRecord * capacity, planes
+//!       slot 1          at slot_stride from the one before
+//!       ...
+//! ```
+//!
+//! Everything is little-endian. Reserved bytes are 0. Texts are UTF-8, padded with at least one NUL.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::geometry::plan::{PixelBox, Token};
+use crate::geometry::pyramid::PyramidShape;
+use crate::retina::BackendKind;
+use crate::token::DType;
+
+/// The first bytes of a segment.
+pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
+
+/// Grows when an old reader would misread a new segment.
+pub const ABI_MAJOR: u32 = 1;
+
+/// Grows when reserved room or a plane gets a meaning that an old reader may ignore.
+pub const ABI_MINOR: u32 = 0;
+
+/// Where the first slot begins.
+pub const HEADER_BYTES: usize = 4096;
+
+/// Where [`LiveBlock`] begins: right behind [`SegmentHeader`].
+pub const LIVE_OFFSET: usize = size_of::<SegmentHeader>();
+
+/// Slots begin at multiples of a page, so that a device may import one.
+pub const SLOT_ALIGNMENT: usize = 4096;
+
+/// Planes begin at multiples of a cache line of their slot.
+pub const PLANE_ALIGNMENT: usize = 64;
+
+/// Entries of the table of planes.
+pub const MAX_PLANE_COUNT: usize = 8;
+
+/// A ring with fewer slots would have none to read while the writer fills the next.
+pub const MIN_SLOT_COUNT: u32 = 2;
+
+/// Far above any use; it bounds what a reader has to believe.
+pub const MAX_SLOT_COUNT: u32 = 1024;
+
+/// Name of the plane that holds the tokens' texels, always the first of the table.
+pub const PIXELS_PLANE: &str = "pixels";
+
+/// Order of that plane's axes: token, channel, row, column.
+pub const PIXELS_ORDER: &str = "NCHW";
+
+/// Bit of [`SlotHeader::flags`]: `pts_ns` means something.
+pub const FLAG_PTS: u32 = 1;
+
+/// Bytes of a notice: the newest ring sequence and its publish time in nanoseconds, two u64.
+pub const NOTICE_BYTES: usize = 16;
+
+/// What does not change while a segment lives. It lies at offset 0.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub struct SegmentHeader {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`ABI_MAJOR`] of the writer.
+    pub abi_major: u32,
+    /// [`ABI_MINOR`] of the writer.
+    pub abi_minor: u32,
+    /// Size of the segment in bytes.
+    pub total_bytes: u64,
+    /// [`HEADER_BYTES`].
+    pub header_bytes: u32,
+    /// Slots of the ring, [`MIN_SLOT_COUNT`] to [`MAX_SLOT_COUNT`].
+    pub slot_count: u32,
+    /// Bytes from one slot to the next.
+    pub slot_stride: u64,
+    /// Size of [`SlotHeader`] in bytes.
+    pub slot_header_bytes: u32,
+    /// Size of [`TokenRecord`] in bytes, and the stride of the records.
+    pub record_bytes: u32,
+    /// Where the records begin, in bytes from the start of a slot.
+    pub records_offset: u32,
+    /// Most tokens of a frame.
+    pub token_capacity: u32,
+    /// P: side of a token in texels.
+    pub patch_side: u32,
+    /// Entries of `planes` that are in use.
+    pub plane_count: u32,
+    /// Random; different for every segment.
+    pub epoch: u64,
+    /// Width of the source in pixels.
+    pub source_width: u32,
+    /// Height of the source in pixels.
+    pub source_height: u32,
+    /// [`backend_code`].
+    pub backend_kind: u32,
+    /// 0.
+    pub reserved_0: u32,
+    /// Of the normalisation, for R, G and B.
+    pub mean: [f64; 3],
+    /// Of the normalisation, for R, G and B.
+    pub std: [f64; 3],
+    /// The camera's format, as GStreamer names it.
+    pub pixel_format: [u8; 16],
+    /// Name of the stream.
+    pub stream_name: [u8; 64],
+    /// Name of the view.
+    pub view_name: [u8; 64],
+    /// Name of the layout.
+    pub layout_name: [u8; 32],
+    /// Name of the device, cut where it is longer.
+    pub backend_device: [u8; 64],
+    /// 0.
+    pub reserved_1: u64,
+    /// The camera model.
+    pub camera: CameraBlock,
+    /// 0.
+    pub reserved_2: [u64; 6],
+    /// The table of planes.
+    pub planes: [PlaneEntry; MAX_PLANE_COUNT],
+}
+
+/// The camera model: reserved room. All 0, which means that there is none.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct CameraBlock {
+    /// 0: none.
+    pub kind: u32,
+    /// Entries of `coefficients` that are in use.
+    pub coefficient_count: u32,
+    /// Name of the distortion model.
+    pub distortion_name: [u8; 16],
+    /// The camera matrix, row by row, in pixels.
+    pub k: [f64; 9],
+    /// Coefficients of the distortion.
+    pub coefficients: [f64; 14],
+}
+
+/// One entry of the table of planes: an array with one item for each token.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct PlaneEntry {
+    /// Name of the plane.
+    pub name: [u8; 32],
+    /// One letter for each axis.
+    pub order: [u8; 8],
+    /// [`dtype_code`].
+    pub dtype: u32,
+    /// Axes, 1 to 4.
+    pub ndim: u32,
+    /// Extent of each axis; the first is the capacity. 0 from `ndim` on.
+    pub shape: [u32; 4],
+    /// Where the plane begins, in bytes from the start of a slot.
+    pub offset: u64,
+    /// Bytes from one token to the next.
+    pub token_stride: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// 0.
+    pub reserved: u64,
+}
+
+/// What changes while a segment lives, at [`LIVE_OFFSET`]. Never read as plain memory: each field but
+/// `reason` is one atomic, `reason` is atomic words.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub struct LiveBlock {
+    /// Ring sequence of the newest complete frame; 0 before the first.
+    pub newest: u64,
+    /// Grows by one after each publish and each change of the state; wraps.
+    pub futex: u32,
+    /// 0.
+    pub reserved_0: u32,
+    /// 0.
+    pub reserved_1: [u64; 6],
+    /// Odd while the state is being written.
+    pub state_lock: u32,
+    /// [`State::code`].
+    pub state: u32,
+    /// Why, in words.
+    pub reason: [u8; 128],
+    /// 0.
+    pub reserved_2: [u64; 7],
+}
+
+/// The first bytes of a slot. Slot `sequence % slot_count` holds frame `sequence`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub struct SlotHeader {
+    /// `2 * sequence` while the slot holds that frame, `2 * sequence - 1` while it is being written.
+    pub lock: u64,
+    /// Counts the frames of this segment, from 1.
+    pub ring_sequence: u64,
+    /// Counts the frames of the stream, from 1; a gap is a dropped frame.
+    pub frame_seq: u64,
+    /// Presentation time in nanoseconds; 0 without [`FLAG_PTS`].
+    pub pts_ns: u64,
+    /// When the frame was taken, CLOCK_MONOTONIC in nanoseconds.
+    pub capture_ns: u64,
+    /// The same moment, CLOCK_REALTIME in nanoseconds since 1970.
+    pub capture_unix_ns: u64,
+    /// When the frame reached the daemon, CLOCK_MONOTONIC in nanoseconds.
+    pub arrival_ns: u64,
+    /// When the frame was published, CLOCK_MONOTONIC in nanoseconds.
+    pub publish_ns: u64,
+    /// [`FLAG_PTS`].
+    pub flags: u32,
+    /// [`CaptureClock::code`](crate::frame::CaptureClock::code).
+    pub capture_clock: u32,
+    /// Counts the fixations of the view, from 1.
+    pub fixation_id: u64,
+    /// Pixels right of the source's left edge.
+    pub fixation_x: f64,
+    /// Pixels below the source's top edge.
+    pub fixation_y: f64,
+    /// `frame_seq` of the first frame that was sampled around this fixation.
+    pub fixation_since_frame: u64,
+    /// [`FixationReason::code`](crate::geometry::fixation::FixationReason::code).
+    pub fixation_reason: u32,
+    /// Most by which a camera sample may differ from the one that a token was made from.
+    pub sample_bound: u32,
+    /// The same for a channel of an RGB pixel.
+    pub rgb_bound: u32,
+    /// Tokens of this frame, at most the capacity.
+    pub token_count: u32,
+    /// Tiles that were ingested for this frame.
+    pub dirty_tiles: u32,
+    /// Tiles of the source.
+    pub tile_count: u32,
+    /// 0.
+    pub reserved: [u64; 16],
+}
+
+/// One token's place, and the frame in which its content last changed.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TokenRecord {
+    /// Newest `frame_seq` in which a pixel under the token changed.
+    pub changed_frame: u64,
+    /// First column of the box in source pixels. The box is half-open and cut at the source's edges.
+    pub x0: u32,
+    /// First row of the box in source pixels.
+    pub y0: u32,
+    /// One past the last column of the box in source pixels.
+    pub x1: u32,
+    /// One past the last row of the box in source pixels.
+    pub y1: u32,
+    /// Leftmost column, in texels of the level.
+    pub x: u32,
+    /// Topmost row, in texels of the level.
+    pub y: u32,
+    /// Pyramid level.
+    pub level: u16,
+    /// P: side in texels.
+    pub size: u16,
+    /// Columns that lie inside the level; the others repeat the last of them.
+    pub columns: u16,
+    /// Rows that lie inside the level; the others repeat the last of them.
+    pub rows: u16,
+    /// Relevance that the layout used.
+    pub relevance: f32,
+    /// 0.
+    pub reserved: u32,
+}
+
+const _: () = {
+    assert!(LIVE_OFFSET == 1408, "the header keeps its size within a major version");
+    assert!(LIVE_OFFSET + size_of::<LiveBlock>() <= HEADER_BYTES, "reserved room is left");
+    assert!(size_of::<SlotHeader>() == 256, "the slot header keeps its size");
+    assert!(size_of::<TokenRecord>() == 48, "the record keeps its size");
+};
+
+impl TokenRecord {
+    /// The record of `token` in a pyramid of `shape`.
+    #[expect(clippy::cast_possible_truncation, reason = "a level is below 16, P at most 16")]
+    pub fn new(
+        token: Token,
+        shape: PyramidShape,
+        patch_side: u32,
+        changed_frame: u64,
+        relevance: f32,
+    ) -> Self {
+        let PixelBox { x0, y0, x1, y1 } = token.pixel_box(shape, patch_side);
+        let real = token.real_extent(shape, patch_side);
+        Self {
+            changed_frame,
+            x0,
+            y0,
+            x1,
+            y1,
+            x: token.x,
+            y: token.y,
+            level: token.level as u16,
+            size: patch_side as u16,
+            columns: real.width as u16,
+            rows: real.height as u16,
+            relevance,
+            reserved: 0,
+        }
+    }
+
+    /// The source pixels under the token.
+    pub fn pixel_box(&self) -> PixelBox {
+        PixelBox { x0: self.x0, y0: self.y0, x1: self.x1, y1: self.y1 }
+    }
+
+    /// Where it was sampled.
+    pub fn token(&self) -> Token {
+        Token { level: u32::from(self.level), x: self.x, y: self.y }
+    }
+}
+
+/// What a view is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Frames come.
+    Live,
+    /// No frame has come for a while; more may.
+    Stalled,
+    /// No frame will come in this segment any more.
+    Ended,
+}
+
+impl State {
+    /// The number that stands for it in a ring.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Live => 1,
+            Self::Stalled => 2,
+            Self::Ended => 3,
+        }
+    }
+
+    /// The state that a number in a ring stands for.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            1 => Some(Self::Live),
+            2 => Some(Self::Stalled),
+            3 => Some(Self::Ended),
+            _ => None,
+        }
+    }
+}
+
+/// The number that stands for a number format in a ring.
+pub const fn dtype_code(dtype: DType) -> u32 {
+    match dtype {
+        DType::U8 => 1,
+        DType::F16 => 2,
+        DType::Bf16 => 3,
+        DType::F32 => 4,
+    }
+}
+
+/// The number format that a number in a ring stands for.
+pub const fn dtype_from_code(code: u32) -> Option<DType> {
+    match code {
+        1 => Some(DType::U8),
+        2 => Some(DType::F16),
+        3 => Some(DType::Bf16),
+        4 => Some(DType::F32),
+        _ => None,
+    }
+}
+
+/// The number that stands for a backend in a ring.
+pub const fn backend_code(kind: BackendKind) -> u32 {
+    match kind {
+        BackendKind::Cpu => 1,
+        BackendKind::Vulkan => 2,
+    }
+}
+
+/// The backend that a number in a ring stands for.
+pub const fn backend_from_code(code: u32) -> Option<BackendKind> {
+    match code {
+        1 => Some(BackendKind::Cpu),
+        2 => Some(BackendKind::Vulkan),
+        _ => None,
+    }
+}
+
+/// `text`, padded with at least one NUL; cut between two characters where it is longer.
+pub fn padded_text<const BYTES: usize>(text: &str) -> [u8; BYTES] {
+    let cut = text.floor_char_boundary(BYTES - 1);
+    let mut padded = [0; BYTES];
+    padded[..cut].copy_from_slice(&text.as_bytes()[..cut]);
+    padded
+}
+
+/// The bytes of a padded text before its first NUL.
+pub fn unpadded(padded: &[u8]) -> &[u8] {
+    let end = padded.iter().position(|&byte| byte == 0).unwrap_or(padded.len());
+    &padded[..end]
+}

@@ -1,0 +1,244 @@
+//! The segment header: made from a spec, and read back by those who trust nobody.
+
+use bytemuck::Zeroable;
+
+use super::RingError;
+use super::abi::{
+    ABI_MAJOR, ABI_MINOR, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
+    PIXELS_ORDER, PIXELS_PLANE, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader,
+    TokenRecord, backend_code, backend_from_code, dtype_code, dtype_from_code, padded_text,
+    unpadded,
+};
+use super::segment::{PlaneInfo, SegmentInfo, SegmentLayout, SegmentSpec};
+use crate::geometry::extent::Extent;
+use crate::token::{Normalisation, TokenFormat};
+
+/// The header of a segment for `spec`, laid out as `layout` says.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the layout's counts were checked; the sizes are constants"
+)]
+pub(super) fn header_from_spec(
+    spec: &SegmentSpec,
+    layout: &SegmentLayout,
+    epoch: u64,
+) -> Result<SegmentHeader, RingError> {
+    let mut planes = [PlaneEntry::zeroed(); MAX_PLANE_COUNT];
+    planes[0] = pixels_plane(spec, layout);
+    Ok(SegmentHeader {
+        magic: MAGIC,
+        abi_major: ABI_MAJOR,
+        abi_minor: ABI_MINOR,
+        total_bytes: layout.total_bytes as u64,
+        header_bytes: HEADER_BYTES as u32,
+        slot_count: layout.slot_count as u32,
+        slot_stride: layout.slot_stride as u64,
+        slot_header_bytes: size_of::<SlotHeader>() as u32,
+        record_bytes: size_of::<TokenRecord>() as u32,
+        records_offset: layout.records_offset as u32,
+        token_capacity: layout.capacity as u32,
+        patch_side: spec.format.patch_side,
+        plane_count: 1,
+        epoch,
+        source_width: spec.extent.width,
+        source_height: spec.extent.height,
+        backend_kind: backend_code(spec.backend),
+        mean: spec.format.normalisation.mean,
+        std: spec.format.normalisation.std,
+        pixel_format: whole_text("pixel_format", &spec.pixel_format, "at most 15 bytes, no NUL")?,
+        stream_name: whole_text("stream", &spec.stream, "at most 63 bytes, no NUL")?,
+        view_name: whole_text("view", &spec.view, "at most 63 bytes, no NUL")?,
+        layout_name: whole_text("layout", &spec.layout, "at most 31 bytes, no NUL")?,
+        backend_device: padded_text(&spec.device),
+        planes,
+        ..SegmentHeader::zeroed()
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the layout's counts were checked")]
+fn pixels_plane(spec: &SegmentSpec, layout: &SegmentLayout) -> PlaneEntry {
+    let side = spec.format.patch_side;
+    PlaneEntry {
+        name: padded_text(PIXELS_PLANE),
+        order: padded_text(PIXELS_ORDER),
+        dtype: dtype_code(spec.format.dtype),
+        ndim: 4,
+        shape: [layout.capacity as u32, 3, side, side],
+        offset: layout.pixels_offset as u64,
+        token_stride: layout.token_bytes as u64,
+        bytes: (layout.capacity * layout.token_bytes) as u64,
+        reserved: 0,
+    }
+}
+
+/// `text` as a field of the header; names are refused rather than cut, since they are addresses.
+fn whole_text<const BYTES: usize>(
+    field: &'static str,
+    text: &str,
+    allowed: &'static str,
+) -> Result<[u8; BYTES], RingError> {
+    let padded = padded_text(text);
+    if unpadded(&padded) == text.as_bytes() {
+        Ok(padded)
+    } else {
+        Err(RingError::Spec { field, value: format!("{text:?}"), allowed })
+    }
+}
+
+/// What `header` says, in Rust's types, if all of it lies inside a segment of `file_bytes` bytes and follows
+/// the ABI. From here on nothing is checked again.
+pub(super) fn info_from_header(
+    header: &SegmentHeader,
+    file_bytes: u64,
+) -> Result<(SegmentInfo, SegmentLayout), RingError> {
+    check_version(header)?;
+    check_sizes(header, file_bytes)?;
+    let planes = planes(header)?;
+    let format = token_format(header, &planes[0])?;
+    let extent = Extent::new(header.source_width, header.source_height);
+    ensure(extent.is_supported(), "source_width x source_height", extent)?;
+    let backend = backend_from_code(header.backend_kind)
+        .ok_or_else(|| malformed("backend_kind", header.backend_kind))?;
+
+    let layout = SegmentLayout {
+        slot_count: header.slot_count as usize,
+        slot_stride: native(header.slot_stride),
+        records_offset: header.records_offset as usize,
+        pixels_offset: planes[0].offset,
+        capacity: header.token_capacity as usize,
+        token_bytes: format.token_bytes(),
+        total_bytes: native(header.total_bytes),
+    };
+    let info = SegmentInfo {
+        abi_minor: header.abi_minor,
+        epoch: header.epoch,
+        stream: text("stream_name", &header.stream_name)?,
+        view: text("view_name", &header.view_name)?,
+        layout: text("layout_name", &header.layout_name)?,
+        format,
+        capacity: layout.capacity,
+        extent,
+        pixel_format: text("pixel_format", &header.pixel_format)?,
+        backend,
+        device: text("backend_device", &header.backend_device)?,
+        slot_count: layout.slot_count,
+        total_bytes: layout.total_bytes,
+        planes,
+    };
+    Ok((info, layout))
+}
+
+fn check_version(header: &SegmentHeader) -> Result<(), RingError> {
+    if header.magic != MAGIC {
+        let reason = format!("it begins with \"{}\"", header.magic.escape_ascii());
+        return Err(RingError::NotASegment { reason });
+    }
+    if header.abi_major != ABI_MAJOR {
+        return Err(RingError::Version { major: header.abi_major, minor: header.abi_minor });
+    }
+    Ok(())
+}
+
+/// That the slots fill the segment and that records and planes fit a slot.
+fn check_sizes(header: &SegmentHeader, file_bytes: u64) -> Result<(), RingError> {
+    let is = |found: u32, expected: usize| found as usize == expected;
+    ensure(is(header.header_bytes, HEADER_BYTES), "header_bytes", header.header_bytes)?;
+    let slot_header_bytes = header.slot_header_bytes;
+    ensure(is(slot_header_bytes, size_of::<SlotHeader>()), "slot_header_bytes", slot_header_bytes)?;
+    ensure(is(header.record_bytes, size_of::<TokenRecord>()), "record_bytes", header.record_bytes)?;
+    ensure(header.total_bytes == file_bytes, "total_bytes", header.total_bytes)?;
+    let slot_counts = MIN_SLOT_COUNT..=MAX_SLOT_COUNT;
+    ensure(slot_counts.contains(&header.slot_count), "slot_count", header.slot_count)?;
+    let stride = header.slot_stride;
+    ensure(stride.is_multiple_of(PLANE_ALIGNMENT as u64), "slot_stride", stride)?;
+    let end = stride
+        .checked_mul(u64::from(header.slot_count))
+        .and_then(|bytes| bytes.checked_add(HEADER_BYTES as u64));
+    ensure(end == Some(header.total_bytes), "slot_stride", stride)?;
+
+    let records_offset = header.records_offset;
+    let after_header = size_of::<SlotHeader>() <= records_offset as usize;
+    ensure(after_header && records_offset.is_multiple_of(8), "records_offset", records_offset)?;
+    let capacity = header.token_capacity;
+    ensure(0 < capacity && records_end(header) <= stride, "token_capacity", capacity)
+}
+
+/// Where the records end, in bytes from the start of a slot. Two u32 and a small factor fit a u64.
+fn records_end(header: &SegmentHeader) -> u64 {
+    let records_bytes = u64::from(header.token_capacity) * size_of::<TokenRecord>() as u64;
+    u64::from(header.records_offset) + records_bytes
+}
+
+fn planes(header: &SegmentHeader) -> Result<Vec<PlaneInfo>, RingError> {
+    let count = header.plane_count as usize;
+    ensure((1..=MAX_PLANE_COUNT).contains(&count), "plane_count", count)?;
+    header.planes[..count].iter().map(|entry| plane(header, entry)).collect()
+}
+
+/// One plane, which must lie behind the records and inside the slot, with room for every token.
+fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingError> {
+    let dtype =
+        dtype_from_code(entry.dtype).ok_or_else(|| malformed("planes.dtype", entry.dtype))?;
+    let ndim = entry.ndim as usize;
+    ensure((1..=entry.shape.len()).contains(&ndim), "planes.ndim", ndim)?;
+    let shape = entry.shape[..ndim].to_vec();
+    ensure(shape[0] == header.token_capacity, "planes.shape", format!("{shape:?}"))?;
+
+    let offset = entry.offset;
+    let placed = offset.is_multiple_of(PLANE_ALIGNMENT as u64) && records_end(header) <= offset;
+    ensure(placed, "planes.offset", offset)?;
+    let end = offset.checked_add(entry.bytes);
+    ensure(end.is_some_and(|end| end <= header.slot_stride), "planes.bytes", entry.bytes)?;
+    let item_bytes = shape[1..]
+        .iter()
+        .try_fold(dtype.bytes() as u64, |bytes, &side| bytes.checked_mul(u64::from(side)));
+    let stride = entry.token_stride;
+    ensure(item_bytes.is_some_and(|bytes| bytes <= stride), "planes.token_stride", stride)?;
+    let tokens_bytes = stride.checked_mul(u64::from(shape[0]));
+    ensure(tokens_bytes.is_some_and(|bytes| bytes <= entry.bytes), "planes.token_stride", stride)?;
+    Ok(PlaneInfo {
+        name: text("planes.name", &entry.name)?,
+        order: text("planes.order", &entry.order)?,
+        dtype,
+        shape,
+        offset: native(offset),
+        token_stride: native(stride),
+        bytes: native(entry.bytes),
+    })
+}
+
+/// The format of the tokens, if the first plane is what the ABI says it is: dense [capacity, 3, P, P].
+fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenFormat, RingError> {
+    let side = header.patch_side;
+    ensure(pixels.name == PIXELS_PLANE, "planes[0].name", &pixels.name)?;
+    ensure(pixels.order == PIXELS_ORDER, "planes[0].order", &pixels.order)?;
+    let fits = pixels.shape == [header.token_capacity, 3, side, side];
+    ensure(fits, "planes[0].shape", format!("{:?}", pixels.shape))?;
+    let dense = u64::from(side)
+        .checked_pow(2)
+        .and_then(|texels| texels.checked_mul(3 * pixels.dtype.bytes() as u64))
+        .is_some_and(|bytes| 0 < bytes && bytes == pixels.token_stride as u64);
+    // A side above that would overflow the u32 product in `TokenFormat::token_bytes`.
+    let small = side <= u32::from(u16::MAX);
+    ensure(dense && small, "patch_side", side)?;
+    let normalisation = Normalisation { mean: header.mean, std: header.std };
+    Ok(TokenFormat { patch_side: side, dtype: pixels.dtype, normalisation })
+}
+
+fn text(field: &'static str, padded: &[u8]) -> Result<String, RingError> {
+    String::from_utf8(unpadded(padded).to_vec())
+        .map_err(|_| malformed(field, format!("\"{}\"", padded.escape_ascii())))
+}
+
+/// A size that was found to lie inside the mapped file.
+fn native(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("the ring is for 64-bit machines")
+}
+
+fn malformed(field: &'static str, value: impl ToString) -> RingError {
+    RingError::Malformed { field, value: value.to_string() }
+}
+
+fn ensure(holds: bool, field: &'static str, value: impl ToString) -> Result<(), RingError> {
+    if holds { Ok(()) } else { Err(malformed(field, value)) }
+}

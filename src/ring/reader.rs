@@ -1,0 +1,432 @@
+//! A reader of a segment. It maps the segment read-only, copies frames out or borrows them in place, and finds
+//! out afterwards whether the writer replaced them meanwhile.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+use bytemuck::Zeroable;
+use rustix::fs::{fcntl_get_seals, fstat};
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+use super::abi::{FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader, State, TokenRecord, unpadded};
+use super::header::info_from_header;
+use super::mapping::{Mapping, load_bytes};
+use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
+use super::{RingError, SystemResultExt};
+use crate::frame::{CaptureClock, FrameStamp};
+use crate::geometry::fixation::{Fixation, FixationReason};
+
+/// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
+const MAX_TRIES: u32 = 64;
+
+/// What a frame says of itself, beside its tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrameHead {
+    /// Counts the frames of the segment, from 1.
+    pub ring_sequence: u64,
+    /// Which camera frame it was sampled from.
+    pub stamp: FrameStamp,
+    /// When it was published, on CLOCK_MONOTONIC, in nanoseconds.
+    pub publish_ns: u64,
+    /// Where the view looked.
+    pub fixation: Fixation,
+    /// Most by which a camera sample may differ from the one that a token was made from.
+    pub sample_bound: u32,
+    /// The same for a channel of an RGB pixel.
+    pub rgb_bound: u32,
+    /// Tiles that were ingested for this frame.
+    pub dirty_tiles: u32,
+    /// Tiles of the source.
+    pub tile_count: u32,
+}
+
+impl Default for FrameHead {
+    /// The head of no frame: all 0, at a fixation in the top left corner.
+    fn default() -> Self {
+        head_from_slot(&SlotHeader::zeroed())
+    }
+}
+
+/// A frame, copied out of the ring. Made once and read into again and again, so that nothing is allocated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TokenFrameBuf {
+    /// What the frame says of itself.
+    pub head: FrameHead,
+    /// One for each token.
+    pub records: Vec<TokenRecord>,
+    /// [`TokenFormat::token_bytes`](crate::token::TokenFormat::token_bytes) for each token, in the order of the
+    /// records: `[records.len(), 3, P, P]`.
+    pub pixels: Vec<u8>,
+}
+
+/// What reading led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// A frame was copied.
+    Frame {
+        /// Frames between it and the one that was read before: skipped as older by `read_newest`, lost to the
+        /// writer in `read_next`.
+        missed: u64,
+    },
+    /// There is no frame that was not read; the buffer is as it was.
+    Nothing,
+}
+
+/// The writer replaced a frame while it was read in place: what was made from it is worthless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the writer replaced frame {ring_sequence} while it was read")]
+pub struct Lapped {
+    /// The frame that is gone.
+    pub ring_sequence: u64,
+}
+
+/// Reads one segment.
+///
+/// A reader sees the frame that was the newest when it was opened, and all that come after it.
+#[derive(Debug)]
+pub struct Reader {
+    segment: Segment,
+    info: SegmentInfo,
+    /// Ring sequence of the last frame that was read, or passed over.
+    last: u64,
+    /// The futex word before the last look at the newest sequence.
+    seen: u32,
+}
+
+impl Reader {
+    /// Opens the segment of a descriptor that a writer handed out. The descriptor is not needed afterwards.
+    ///
+    /// # Errors
+    ///
+    /// If it is no segment, follows another version of the ABI, contradicts itself, or could shrink or be written by
+    /// others.
+    pub fn from_fd(file: OwnedFd) -> Result<Self, RingError> {
+        let file_bytes = checked_size(file.as_fd())?;
+        let mapped_bytes = usize::try_from(file_bytes).expect("the ring is for 64-bit machines");
+        let mapping = Mapping::read_only(file.as_fd(), mapped_bytes)?;
+        let mut header = SegmentHeader::zeroed();
+        let header_bytes = size_of_val(&header);
+        load_bytes(bytemuck::bytes_of_mut(&mut header), mapping.words(0, header_bytes));
+        let (info, layout) = info_from_header(&header, file_bytes)?;
+
+        let mut reader = Self { segment: Segment { mapping, layout }, info, last: 0, seen: 0 };
+        reader.last = reader.look().saturating_sub(1);
+        Ok(reader)
+    }
+
+    /// What the segment says of itself.
+    pub fn header(&self) -> &SegmentInfo {
+        &self.info
+    }
+
+    /// Copies the newest frame, unless it was read before. Older ones that were not read are passed over.
+    ///
+    /// # Errors
+    ///
+    /// If the segment is broken, or the writer replaced the frame again and again while it was copied. The buffer
+    /// then holds no frame.
+    pub fn read_newest(&mut self, frame: &mut TokenFrameBuf) -> Result<ReadOutcome, RingError> {
+        for _ in 0..MAX_TRIES {
+            let newest = self.look();
+            if newest <= self.last {
+                return Ok(ReadOutcome::Nothing);
+            }
+            if self.copy(newest, frame)? {
+                return Ok(self.took(newest));
+            }
+        }
+        Err(RingError::Overtaken { tries: MAX_TRIES })
+    }
+
+    /// Copies the oldest frame that was not read before and is still in the ring.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::read_newest`].
+    pub fn read_next(&mut self, frame: &mut TokenFrameBuf) -> Result<ReadOutcome, RingError> {
+        let mut next = self.last.saturating_add(1);
+        for _ in 0..MAX_TRIES {
+            let newest = self.look();
+            if newest <= self.last {
+                return Ok(ReadOutcome::Nothing);
+            }
+            let oldest = newest.saturating_sub(self.segment.layout.slot_count as u64 - 1);
+            next = next.max(oldest).min(newest);
+            if self.copy(next, frame)? {
+                return Ok(self.took(next));
+            }
+            // The writer is at this one; it may not have told yet.
+            next = next.saturating_add(1);
+        }
+        Err(RingError::Overtaken { tries: MAX_TRIES })
+    }
+
+    /// Borrows the newest frame in place, unless it was read before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::read_newest`].
+    pub fn borrow_newest(&mut self) -> Result<Option<Borrowed<'_>>, RingError> {
+        for _ in 0..MAX_TRIES {
+            let newest = self.look();
+            if newest <= self.last {
+                return Ok(None);
+            }
+            if let Some(header) = self.load_header(newest) {
+                let token_count = self.checked_token_count(&header, newest)?;
+                let outcome = self.took(newest);
+                let ReadOutcome::Frame { missed } = outcome else { return Ok(None) };
+                let slot = self.segment.slot(newest);
+                let head = head_from_slot(&header);
+                return Ok(Some(Borrowed {
+                    slot,
+                    head,
+                    token_count,
+                    missed,
+                    layout: self.segment.layout,
+                }));
+            }
+        }
+        Err(RingError::Overtaken { tries: MAX_TRIES })
+    }
+
+    /// Waits until there may be news since the last read: a frame, or a change of the state. Returns whether there
+    /// are; false after `timeout`, or when a signal came.
+    ///
+    /// A writer that dies wakes nobody, so wait at most 100 ms and then look whether the socket that the segment
+    /// came from was hung up.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let newest = self.segment.newest().load(Ordering::Relaxed);
+        if self.last < newest || self.is_bumped() {
+            return true;
+        }
+        // A timeout that the kernel cannot express is no timeout.
+        let timeout = Timespec::try_from(timeout).ok();
+        // Shared, not private: the writer is another process.
+        let flags = futex::Flags::empty();
+        match futex::wait(self.segment.futex(), flags, self.seen, timeout.as_ref()) {
+            Ok(()) | Err(Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR) => {}
+            Err(error) => tracing::error!(%error, "FUTEX_WAIT failed on a mapped word"),
+        }
+        self.is_bumped()
+    }
+
+    /// What the view is doing, and why.
+    ///
+    /// A state that this version does not know reads as [`State::Ended`].
+    pub fn state(&self) -> (State, String) {
+        let mut code = 0;
+        let mut reason = [0; 128];
+        for _ in 0..MAX_TRIES {
+            let before = self.segment.state_lock().load(Ordering::Relaxed);
+            // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
+            fence(Ordering::Acquire);
+            load_bytes(&mut reason, self.segment.state_reason());
+            code = self.segment.state().load(Ordering::Relaxed);
+            // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
+            fence(Ordering::Acquire);
+            let after = self.segment.state_lock().load(Ordering::Relaxed);
+            if before == after && before.is_multiple_of(2) {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        // A writer that died while it wrote leaves the lock odd for good; what it got to is then the best there is.
+        match State::from_code(code) {
+            Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
+            None => {
+                (State::Ended, format!("the segment names a state {code} that is not known here"))
+            }
+        }
+    }
+
+    /// Newest ring sequence.
+    fn look(&mut self) -> u64 {
+        self.seen = self.segment.futex().load(Ordering::Relaxed);
+        // SYNC(bumped): pairs with the addition in `Writer::bump`.
+        fence(Ordering::Acquire);
+        let newest = self.segment.newest().load(Ordering::Relaxed);
+        // SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
+        fence(Ordering::Acquire);
+        newest
+    }
+
+    fn is_bumped(&self) -> bool {
+        self.segment.futex().load(Ordering::Relaxed) != self.seen
+    }
+
+    /// Notes that frame `sequence` was read.
+    fn took(&mut self, sequence: u64) -> ReadOutcome {
+        let missed = sequence - self.last - 1;
+        self.last = sequence;
+        ReadOutcome::Frame { missed }
+    }
+
+    /// Copies frame `sequence`; false if the writer replaced it before that was done.
+    fn copy(&self, sequence: u64, frame: &mut TokenFrameBuf) -> Result<bool, RingError> {
+        let slot = self.segment.slot(sequence);
+        let Some(header) = self.load_header(sequence) else { return Ok(false) };
+        let token_count = self.checked_token_count(&header, sequence)?;
+        frame.resize(token_count, self.segment.layout);
+        load_bytes(bytemuck::cast_slice_mut(&mut frame.records), slot.records(token_count));
+        load_bytes(&mut frame.pixels, slot.pixels(token_count));
+        frame.head = head_from_slot(&header);
+        Ok(slot.still_holds(sequence))
+    }
+
+    /// The header of frame `sequence`, unless its slot holds another.
+    fn load_header(&self, sequence: u64) -> Option<SlotHeader> {
+        let slot = self.segment.slot(sequence);
+        if !slot.holds(sequence) {
+            return None;
+        }
+        let mut header = SlotHeader::zeroed();
+        load_bytes(bytemuck::bytes_of_mut(&mut header), slot.header());
+        slot.still_holds(sequence).then_some(header)
+    }
+
+    /// The token count of a header that is known to be whole.
+    fn checked_token_count(&self, header: &SlotHeader, sequence: u64) -> Result<usize, RingError> {
+        let malformed =
+            |field, value: u64| Err(RingError::Malformed { field, value: value.to_string() });
+        let token_count = header.token_count as usize;
+        if header.ring_sequence != sequence {
+            return malformed("ring_sequence", header.ring_sequence);
+        }
+        if self.segment.layout.capacity < token_count {
+            return malformed("token_count", token_count as u64);
+        }
+        Ok(token_count)
+    }
+}
+
+impl TokenFrameBuf {
+    /// Makes room for `token_count` tokens, and the first time for as many as there may ever be.
+    fn resize(&mut self, token_count: usize, layout: SegmentLayout) {
+        let SegmentLayout { capacity, token_bytes, .. } = layout;
+        self.records.reserve(capacity.saturating_sub(self.records.len()));
+        self.records.resize(token_count, TokenRecord::zeroed());
+        self.pixels.reserve((capacity * token_bytes).saturating_sub(self.pixels.len()));
+        self.pixels.resize(token_count * token_bytes, 0);
+    }
+}
+
+/// A frame in place. The writer does not know of it and may replace it at any time: whatever is made from it counts
+/// only after [`Borrowed::finish`] said so.
+#[derive(Clone, Copy, Debug)]
+pub struct Borrowed<'a> {
+    slot: Slot<'a>,
+    layout: SegmentLayout,
+    head: FrameHead,
+    token_count: usize,
+    missed: u64,
+}
+
+impl<'a> Borrowed<'a> {
+    /// What the frame says of itself; a copy that was whole.
+    pub fn head(&self) -> &FrameHead {
+        &self.head
+    }
+
+    /// Tokens of the frame.
+    pub fn token_count(&self) -> usize {
+        self.token_count
+    }
+
+    /// Older frames that were passed over unread.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The record of token `index` as it is now, below [`Borrowed::token_count`].
+    pub fn record(&self, index: usize) -> TokenRecord {
+        const WORDS: usize = size_of::<TokenRecord>() / size_of::<u64>();
+        let mut record = TokenRecord::zeroed();
+        let words = &self.slot.records(self.token_count)[index * WORDS..][..WORDS];
+        load_bytes(bytemuck::bytes_of_mut(&mut record), words);
+        record
+    }
+
+    /// The texels as they are now, as little-endian words to be loaded relaxed; the rest of the last word
+    /// is no texel. [`Borrowed::pixel_bytes`] says how many bytes count.
+    pub fn pixel_words(&self) -> &'a [AtomicU64] {
+        self.slot.pixels(self.token_count)
+    }
+
+    /// Size of the texels in bytes.
+    pub fn pixel_bytes(&self) -> usize {
+        self.token_count * self.layout.token_bytes
+    }
+
+    /// Whether everything that was read so far is of this frame.
+    pub fn still_valid(&self) -> bool {
+        self.slot.still_holds(self.head.ring_sequence)
+    }
+
+    /// Ends the borrowing.
+    ///
+    /// # Errors
+    ///
+    /// If the writer replaced the frame meanwhile.
+    pub fn finish(self) -> Result<(), Lapped> {
+        let ring_sequence = self.head.ring_sequence;
+        if self.still_valid() { Ok(()) } else { Err(Lapped { ring_sequence }) }
+    }
+}
+
+fn head_from_slot(header: &SlotHeader) -> FrameHead {
+    let has_pts = header.flags & FLAG_PTS != 0;
+    FrameHead {
+        ring_sequence: header.ring_sequence,
+        stamp: FrameStamp {
+            frame_seq: header.frame_seq,
+            pts_ns: has_pts.then_some(header.pts_ns),
+            capture_ns: header.capture_ns,
+            capture_unix_ns: header.capture_unix_ns,
+            capture_clock: CaptureClock::from_code(header.capture_clock)
+                .unwrap_or(CaptureClock::Unknown),
+            arrival_ns: header.arrival_ns,
+        },
+        publish_ns: header.publish_ns,
+        fixation: Fixation {
+            id: header.fixation_id,
+            x: header.fixation_x,
+            y: header.fixation_y,
+            since_frame: header.fixation_since_frame,
+            // Whatever a later minor version adds is something that a policy does.
+            reason: FixationReason::from_code(header.fixation_reason)
+                .unwrap_or(FixationReason::Policy),
+        },
+        sample_bound: header.sample_bound,
+        rgb_bound: header.rgb_bound,
+        dirty_tiles: header.dirty_tiles,
+        tile_count: header.tile_count,
+    }
+}
+
+/// The size of `file` in bytes, if it is a memfd whose size and content are sealed and whose pages all exist, so that
+/// touching its mapping is never fatal.
+fn checked_size(file: BorrowedFd<'_>) -> Result<u64, RingError> {
+    let refused = |reason: String| Err(RingError::NotASegment { reason });
+    let seals = match fcntl_get_seals(file) {
+        Err(Errno::INVAL) => return refused("it is not shared memory".to_owned()),
+        seals => seals.during("fcntl(F_GET_SEALS)")?,
+    };
+    if !seals.contains(REQUIRED_SEALS) {
+        return refused(format!("it lacks the seals {:?}", REQUIRED_SEALS.difference(seals)));
+    }
+    let status = fstat(file).during("fstat")?;
+    let bytes = u64::try_from(status.st_size).unwrap_or(0);
+    if bytes < HEADER_BYTES as u64 || !bytes.is_multiple_of(8) {
+        return refused(format!("it has {bytes} bytes"));
+    }
+    // st_blocks counts units of 512 bytes whatever the file system.
+    let reserved_bytes = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
+    if reserved_bytes < bytes {
+        return refused(format!("only {reserved_bytes} of its {bytes} bytes are reserved"));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,314 @@
+//! One segment: what it is made for, how its slots are laid out, the sealed memory behind it, and the words that
+//! writer and readers share.
+
+use std::fs;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::abi::{
+    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT,
+    SLOT_ALIGNMENT, SlotHeader, TokenRecord,
+};
+use super::mapping::Mapping;
+use super::{RingError, SystemResultExt};
+use crate::geometry::extent::Extent;
+use crate::retina::BackendKind;
+use crate::token::{DType, TokenFormat};
+
+/// Slots of a ring unless somebody asks for more: at 30 frames a second a reader may hold a frame for 0.2 s.
+pub const DEFAULT_SLOT_COUNT: usize = 8;
+
+/// What keeps a segment as it is: its size, and that nobody but the writer's own mapping changes it.
+pub(super) const REQUIRED_SEALS: SealFlags =
+    SealFlags::GROW.union(SealFlags::SHRINK).union(SealFlags::FUTURE_WRITE);
+
+/// Sides of tokens that a segment takes; far above any use, so that no size overflows.
+const MAX_PATCH_SIDE: u32 = 64;
+
+/// What a segment is made for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SegmentSpec {
+    /// Name of the stream, at most 63 bytes.
+    pub stream: String,
+    /// Name of the view, at most 63 bytes.
+    pub view: String,
+    /// Name of the layout, at most 31 bytes.
+    pub layout: String,
+    /// What a token looks like in memory.
+    pub format: TokenFormat,
+    /// Most tokens of a frame.
+    pub capacity: usize,
+    /// Width and height of the source in pixels.
+    pub extent: Extent,
+    /// The camera's format, as GStreamer names it, at most 15 bytes.
+    pub pixel_format: String,
+    /// The backend that samples the tokens.
+    pub backend: BackendKind,
+    /// Name of its device; cut after 63 bytes.
+    pub device: String,
+    /// Frames that the ring holds, usually [`DEFAULT_SLOT_COUNT`].
+    pub slot_count: usize,
+}
+
+/// What a segment says of itself, in Rust's types. It does not change while the segment lives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SegmentInfo {
+    /// Minor version of the ABI that the writer follows; the major one is the reader's own.
+    pub abi_minor: u32,
+    /// Random; different for every segment.
+    pub epoch: u64,
+    /// Name of the stream.
+    pub stream: String,
+    /// Name of the view.
+    pub view: String,
+    /// Name of the layout.
+    pub layout: String,
+    /// What a token looks like in memory.
+    pub format: TokenFormat,
+    /// Most tokens of a frame.
+    pub capacity: usize,
+    /// Width and height of the source in pixels.
+    pub extent: Extent,
+    /// The camera's format, as GStreamer names it.
+    pub pixel_format: String,
+    /// The backend that samples the tokens.
+    pub backend: BackendKind,
+    /// Name of its device.
+    pub device: String,
+    /// Frames that the ring holds.
+    pub slot_count: usize,
+    /// Size of the segment in bytes.
+    pub total_bytes: usize,
+    /// What a slot holds beside the records; the tokens' texels come first.
+    pub planes: Vec<PlaneInfo>,
+}
+
+/// One entry of the table of planes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaneInfo {
+    /// Name of the plane.
+    pub name: String,
+    /// One letter for each axis, such as `NCHW`.
+    pub order: String,
+    /// Number format of an element.
+    pub dtype: DType,
+    /// Extent of each axis; the first is the capacity.
+    pub shape: Vec<u32>,
+    /// Where the plane begins, in bytes from the start of a slot.
+    pub offset: usize,
+    /// Bytes from one token to the next.
+    pub token_stride: usize,
+    /// Size in bytes.
+    pub bytes: usize,
+}
+
+/// Where things lie in a segment, in bytes. Whoever makes one has checked that everything lies inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentLayout {
+    pub(super) slot_count: usize,
+    pub(super) slot_stride: usize,
+    /// From the start of a slot.
+    pub(super) records_offset: usize,
+    /// From the start of a slot.
+    pub(super) pixels_offset: usize,
+    /// In tokens.
+    pub(super) capacity: usize,
+    pub(super) token_bytes: usize,
+    pub(super) total_bytes: usize,
+}
+
+impl SegmentLayout {
+    /// The layout of a segment for `spec`.
+    pub(super) fn new(spec: &SegmentSpec) -> Result<Self, RingError> {
+        let slot_counts = MIN_SLOT_COUNT as usize..=MAX_SLOT_COUNT as usize;
+        let slot_count = spec.slot_count;
+        ensure(slot_counts.contains(&slot_count), "slot_count", slot_count, "2 to 1024")?;
+        let capacity = spec.capacity;
+        ensure((1..=1 << 24).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
+        let side = spec.format.patch_side;
+        ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 64 texels")?;
+
+        let token_bytes = spec.format.token_bytes();
+        let records_offset = size_of::<SlotHeader>();
+        let records_end = records_offset + capacity * size_of::<TokenRecord>();
+        let pixels_offset = records_end.next_multiple_of(PLANE_ALIGNMENT);
+        let slot_stride = (pixels_offset + capacity * token_bytes).next_multiple_of(SLOT_ALIGNMENT);
+        Ok(Self {
+            slot_count,
+            slot_stride,
+            records_offset,
+            pixels_offset,
+            capacity,
+            token_bytes,
+            total_bytes: HEADER_BYTES + slot_count * slot_stride,
+        })
+    }
+}
+
+fn ensure(
+    holds: bool,
+    field: &'static str,
+    value: impl ToString,
+    allowed: &'static str,
+) -> Result<(), RingError> {
+    if holds { Ok(()) } else { Err(RingError::Spec { field, value: value.to_string(), allowed }) }
+}
+
+/// A mapped segment: the words that writer and readers share, by name.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) mapping: Mapping,
+    pub(super) layout: SegmentLayout,
+}
+
+impl Segment {
+    pub(super) fn newest(&self) -> &AtomicU64 {
+        self.mapping.word(LIVE_OFFSET + offset_of!(LiveBlock, newest))
+    }
+
+    pub(super) fn futex(&self) -> &AtomicU32 {
+        self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, futex))
+    }
+
+    pub(super) fn state_lock(&self) -> &AtomicU32 {
+        self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, state_lock))
+    }
+
+    pub(super) fn state(&self) -> &AtomicU32 {
+        self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, state))
+    }
+
+    pub(super) fn state_reason(&self) -> &[AtomicU64] {
+        let reason = [0; 128];
+        self.mapping.words(LIVE_OFFSET + offset_of!(LiveBlock, reason), reason.len())
+    }
+
+    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame.
+    pub(super) fn newest_publish(&self) -> (u64, u64) {
+        // Ends unless the writer fills the whole ring between two loads, every time.
+        loop {
+            let sequence = self.newest().load(Ordering::Acquire);
+            let slot = self.slot(sequence);
+            let publish_ns = slot.publish_ns().load(Ordering::Relaxed);
+            if slot.still_holds(sequence) {
+                return (sequence, publish_ns);
+            }
+        }
+    }
+
+    /// The slot that holds frame `sequence`, or will, or did.
+    pub(super) fn slot(&self, sequence: u64) -> Slot<'_> {
+        let index = usize::try_from(sequence % self.layout.slot_count as u64)
+            .expect("a remainder is below its divisor, and that is a usize");
+        Slot { segment: self, offset: HEADER_BYTES + index * self.layout.slot_stride }
+    }
+}
+
+/// One slot of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot<'a> {
+    segment: &'a Segment,
+    /// In bytes from the start of the segment.
+    offset: usize,
+}
+
+impl<'a> Slot<'a> {
+    /// The sequence lock: one of [`written`] and [`being_written`].
+    pub(super) fn lock(self) -> &'a AtomicU64 {
+        self.segment.mapping.word(self.offset + offset_of!(SlotHeader, lock))
+    }
+
+    /// Whether it holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
+    pub(super) fn holds(self, sequence: u64) -> bool {
+        let lock = self.lock().load(Ordering::Relaxed);
+        // SYNC(filled): pairs with the last store to the lock in `Writer::publish`. Not an acquire load, because
+        // std promises only relaxed loads on read-only memory.
+        fence(Ordering::Acquire);
+        lock == written(sequence)
+    }
+
+    /// Whether it, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
+    pub(super) fn still_holds(self, sequence: u64) -> bool {
+        // SYNC(torn): pairs with the fence in `Writer::publish`.
+        fence(Ordering::Acquire);
+        self.lock().load(Ordering::Relaxed) == written(sequence)
+    }
+
+    pub(super) fn publish_ns(self) -> &'a AtomicU64 {
+        self.segment.mapping.word(self.offset + offset_of!(SlotHeader, publish_ns))
+    }
+
+    /// The slot header, its first word being the lock.
+    pub(super) fn header(self) -> &'a [AtomicU64] {
+        self.segment.mapping.words(self.offset, size_of::<SlotHeader>())
+    }
+
+    /// The first `count` records.
+    pub(super) fn records(self, count: usize) -> &'a [AtomicU64] {
+        assert!(count <= self.segment.layout.capacity, "{count} records");
+        let start = self.offset + self.segment.layout.records_offset;
+        self.segment.mapping.words(start, count * size_of::<TokenRecord>())
+    }
+
+    /// The texels of the first `count` tokens.
+    pub(super) fn pixels(self, count: usize) -> &'a [AtomicU64] {
+        assert!(count <= self.segment.layout.capacity, "{count} tokens");
+        let start = self.offset + self.segment.layout.pixels_offset;
+        self.segment.mapping.words(start, count * self.segment.layout.token_bytes)
+    }
+}
+
+/// The lock of a slot that holds frame `sequence`.
+pub(super) fn written(sequence: u64) -> u64 {
+    sequence.wrapping_mul(2)
+}
+
+/// The lock of a slot while frame `sequence` is written to it.
+pub(super) fn being_written(sequence: u64) -> u64 {
+    written(sequence).wrapping_sub(1)
+}
+
+/// A memfd of `bytes` bytes, all of them reserved, so that writing can never fail for want of memory.
+pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingError> {
+    let bytes = bytes as u64;
+    let out_of_memory = |reason: String| RingError::OutOfMemory { bytes, reason };
+    // Asking the kernel for more than there is ends in its killing somebody, not in an error.
+    if let Some(available) = available_memory_bytes().filter(|&available| available < bytes) {
+        return Err(out_of_memory(format!("{available} are available")));
+    }
+    let file = new_memory_file(name)?;
+    match retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes)) {
+        Ok(()) => Ok(file),
+        Err(errno @ (Errno::NOMEM | Errno::NOSPC | Errno::FBIG)) => {
+            Err(out_of_memory(errno.to_string()))
+        }
+        Err(errno) => Err(errno).during("fallocate"),
+    }
+}
+
+/// An empty memfd that takes seals. `MFD_NOEXEC_SEAL` is unknown before Linux 6.3.
+fn new_memory_file(name: &str) -> Result<OwnedFd, RingError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        result => result,
+    }
+    .during("memfd_create")
+}
+
+/// Seals `file` for good. Mappings that exist stay writable; no other will be.
+pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), RingError> {
+    fcntl_add_seals(file.as_fd(), REQUIRED_SEALS | SealFlags::SEAL).during("fcntl(F_ADD_SEALS)")
+}
+
+/// What the kernel estimates could be used without swapping; `None` where it does not say.
+fn available_memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}

@@ -1,0 +1,186 @@
+//! The one writer of a segment. It never waits for a reader: it replaces the oldest frame, whoever reads it.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use bytemuck::Zeroable;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use super::abi::{FLAG_PTS, SlotHeader, State, TokenRecord, padded_text};
+use super::header::header_from_spec;
+use super::mapping::{Mapping, store_bytes};
+use super::segment::{
+    Segment, SegmentLayout, SegmentSpec, being_written, reserved_memory, seal, written,
+};
+use super::{RingError, SystemResultExt};
+use crate::clock;
+use crate::frame::FrameStamp;
+use crate::geometry::fixation::Fixation;
+
+/// One frame of tokens, to be published.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenFrame<'a> {
+    /// Which camera frame it was sampled from.
+    pub stamp: FrameStamp,
+    /// Where the view looked.
+    pub fixation: Fixation,
+    /// Most by which a camera sample may differ from the one that a token was made from.
+    pub sample_bound: u32,
+    /// The same for a channel of an RGB pixel.
+    pub rgb_bound: u32,
+    /// Tiles that were ingested for this frame.
+    pub dirty_tiles: u32,
+    /// Tiles of the source.
+    pub tile_count: u32,
+    /// One for each token, at most the segment's capacity.
+    pub records: &'a [TokenRecord],
+    /// [`TokenFormat::token_bytes`](crate::token::TokenFormat::token_bytes) for each token, in the order of
+    /// the records.
+    pub pixels: &'a [u8],
+}
+
+/// A segment that this process writes. Readers keep what is in it for as long as they have it mapped.
+#[derive(Debug)]
+pub struct Writer {
+    segment: Arc<Segment>,
+    file: OwnedFd,
+    epoch: u64,
+    /// Ring sequence of the newest frame.
+    published: u64,
+}
+
+impl Writer {
+    /// Creates a segment: reserves its memory, fills in its header, and seals it.
+    ///
+    /// # Errors
+    ///
+    /// If the spec has no place in a segment, or the kernel has no memory or refuses a call.
+    pub fn create(spec: &SegmentSpec) -> Result<Self, RingError> {
+        let layout = SegmentLayout::new(spec)?;
+        let epoch = random_epoch()?;
+        let header = header_from_spec(spec, &layout, epoch)?;
+
+        let name = format!("foveate:{}/{}", spec.stream, spec.view);
+        let file = reserved_memory(&name, layout.total_bytes)?;
+        let mapping = Mapping::writable(file.as_fd(), layout.total_bytes)?;
+        store_bytes(mapping.words(0, size_of_val(&header)), bytemuck::bytes_of(&header));
+        let segment = Arc::new(Segment { mapping, layout });
+        segment.state().store(State::Live.code(), Ordering::Relaxed);
+        // After this nobody, not even this process, can map it for writing again.
+        seal(file.as_fd())?;
+        Ok(Self { segment, file, epoch, published: 0 })
+    }
+
+    /// A new descriptor of the segment, open for reading only, to be handed to readers.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to open it; it is reached through `/proc/self/fd`.
+    pub fn reader_fd(&self) -> Result<OwnedFd, RingError> {
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        retry_on_intr(|| open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
+            .during("open(/proc/self/fd)")
+    }
+
+    /// The random number that tells this segment from every other.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Publishes a frame, and returns its ring sequence. Whoever waits is woken by
+    /// [`Waker::wake`](super::Waker::wake), not here.
+    ///
+    /// # Panics
+    ///
+    /// If the frame has more tokens than the segment's capacity, or not the texels of each.
+    pub fn publish(&mut self, frame: &TokenFrame<'_>) -> u64 {
+        let SegmentLayout { capacity, token_bytes, .. } = self.segment.layout;
+        let token_count = frame.records.len();
+        assert!(token_count <= capacity, "{token_count} tokens in a segment for {capacity}");
+        assert_eq!(frame.pixels.len(), token_count * token_bytes, "texels of {token_count} tokens");
+
+        let sequence = self.published + 1;
+        let slot = self.segment.slot(sequence);
+        slot.lock().store(being_written(sequence), Ordering::Relaxed);
+        // SYNC(torn): pairs with the fence in `Slot::still_holds`. A reader that saw any word below also
+        // sees that the slot is being written.
+        fence(Ordering::Release);
+        store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
+        store_bytes(slot.pixels(token_count), frame.pixels);
+        let header = slot_header(frame, sequence, clock::monotonic_ns());
+        // The first word is the lock.
+        store_bytes(&slot.header()[1..], &bytemuck::bytes_of(&header)[size_of_val(&header.lock)..]);
+        // SYNC(filled): pairs with the fence in `Slot::holds`. A reader that sees this lock also sees every
+        // word above.
+        slot.lock().store(written(sequence), Ordering::Release);
+        // SYNC(published): pairs with the fence in `Reader::look`. A reader that sees this sequence also sees
+        // the lock above.
+        self.segment.newest().store(sequence, Ordering::Release);
+        self.bump();
+        self.published = sequence;
+        sequence
+    }
+
+    /// Tells readers what the view is doing and why; a reason beyond 127 bytes is cut. Whoever waits is woken by
+    /// [`Waker::wake`](super::Waker::wake), not here.
+    pub fn set_state(&mut self, state: State, reason: &str) {
+        let lock = self.segment.state_lock();
+        let unlocked = lock.load(Ordering::Relaxed);
+        lock.store(unlocked.wrapping_add(1), Ordering::Relaxed);
+        // SYNC(state-torn): pairs with the second fence in `Reader::state`.
+        fence(Ordering::Release);
+        let reason: [u8; 128] = padded_text(reason);
+        store_bytes(self.segment.state_reason(), &reason);
+        self.segment.state().store(state.code(), Ordering::Relaxed);
+        // SYNC(state-filled): pairs with the first fence in `Reader::state`.
+        lock.store(unlocked.wrapping_add(2), Ordering::Release);
+        self.bump();
+    }
+
+    /// Changes the word that waiters compare, so that none falls asleep on old news.
+    fn bump(&self) {
+        // SYNC(bumped): pairs with the first fence in `Reader::look`. A reader that sees this word also sees
+        // what it stands for.
+        self.segment.futex().fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+}
+
+fn random_epoch() -> Result<u64, RingError> {
+    let mut epoch = [0; 8];
+    retry_on_intr(|| getrandom(&mut epoch, GetRandomFlags::empty())).during("getrandom")?;
+    Ok(u64::from_ne_bytes(epoch))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "no more tokens than the capacity, a u32")]
+fn slot_header(frame: &TokenFrame<'_>, sequence: u64, publish_ns: u64) -> SlotHeader {
+    let TokenFrame { stamp, fixation, .. } = frame;
+    SlotHeader {
+        ring_sequence: sequence,
+        frame_seq: stamp.frame_seq,
+        pts_ns: stamp.pts_ns.unwrap_or(0),
+        capture_ns: stamp.capture_ns,
+        capture_unix_ns: stamp.capture_unix_ns,
+        arrival_ns: stamp.arrival_ns,
+        publish_ns,
+        flags: if stamp.pts_ns.is_some() { FLAG_PTS } else { 0 },
+        capture_clock: stamp.capture_clock.code(),
+        fixation_id: fixation.id,
+        fixation_x: fixation.x,
+        fixation_y: fixation.y,
+        fixation_since_frame: fixation.since_frame,
+        fixation_reason: fixation.reason.code(),
+        sample_bound: frame.sample_bound,
+        rgb_bound: frame.rgb_bound,
+        token_count: frame.records.len() as u32,
+        dirty_tiles: frame.dirty_tiles,
+        tile_count: frame.tile_count,
+        ..SlotHeader::zeroed()
+    }
+}
