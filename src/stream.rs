@@ -1,1 +1,342 @@
 //! One frame through the stages: the only file that knows their order.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+
+use crate::change::detect::ChangeDetector;
+use crate::color::ColorTransform;
+use crate::frame::{FrameStamp, FrameView, PixelFormat};
+use crate::gaze::controller::{Controller, Policy};
+use crate::geometry::extent::Extent;
+use crate::geometry::fixation::Fixation;
+use crate::geometry::plan::{Token, TokenPlan};
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::{TILE_SIDE, TileSet};
+use crate::layout::Layout;
+use crate::backend::Backend;
+use crate::retina::backend::StreamBackend;
+use crate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
+use crate::ring::{RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer};
+use crate::stats::StreamCounters;
+use crate::token::TokenFormat;
+
+/// What one view wants from the stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewPlan {
+    /// Name of the view.
+    pub name: String,
+    /// How the budget is spent.
+    pub layout: Layout,
+    /// Most tokens of a frame, at least 1.
+    pub budget: usize,
+    /// What a token looks like in memory.
+    pub format: TokenFormat,
+    /// Where the view looks.
+    pub policy: Policy,
+    /// Slots of its ring.
+    pub slot_count: usize,
+}
+
+/// Why a stream cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// The backend refused.
+    #[error("the retina failed")]
+    Retina(#[from] RetinaError),
+    /// No shared memory for a view.
+    #[error("view {view:?} has no ring")]
+    Ring {
+        /// Name of the view.
+        view: String,
+        /// What the kernel refused.
+        source: RingError,
+    },
+}
+
+/// What a step did beside publishing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// The frame went into the segments that readers have.
+    Published,
+    /// The frame is the first of its kind: every view has a new segment, which readers must be given.
+    PublishedInNewSegments,
+}
+
+/// One stream: its resident pyramid and the views of it.
+#[derive(Debug)]
+pub struct Stream {
+    name: String,
+    backend: StreamBackend,
+    counters: Arc<StreamCounters>,
+    views: Vec<View>,
+    /// What each view samples, in the order of `views`; beside them because the retina takes them as one slice.
+    samples: Vec<ViewSample>,
+    /// `None` until the first frame.
+    source: Option<Source>,
+}
+
+/// What was built for one kind of frame.
+struct Source {
+    kind: FrameKind,
+    change: ChangeDetector,
+    retina: Box<dyn Retina>,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// What must not change while a retina lives.
+type FrameKind = (PixelFormat, Extent, ColorTransform);
+
+/// One view and the ring that it is published in.
+#[derive(Debug)]
+struct View {
+    plan: ViewPlan,
+    subscribers: Receiver<OwnedFd>,
+    /// `None` until the first frame.
+    live: Option<LiveView>,
+}
+
+#[derive(Debug)]
+struct LiveView {
+    gaze: Controller,
+    /// `id` of the fixation that the token plan was made for; `None` before the first plan.
+    planned_for: Option<u64>,
+    writer: Writer,
+    waker: Waker,
+    records: Vec<TokenRecord>,
+}
+
+impl Stream {
+    /// A stream that has seen no frame. Each view comes with the subscribers that want a notice of every frame.
+    pub fn new(
+        name: &str,
+        backend: StreamBackend,
+        views: impl IntoIterator<Item = (ViewPlan, Receiver<OwnedFd>)>,
+        counters: Arc<StreamCounters>,
+    ) -> Self {
+        let view = |(plan, subscribers)| View { plan, subscribers, live: None };
+        let views: Vec<View> = views.into_iter().map(view).collect();
+        let samples = views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
+        Self { name: name.to_owned(), backend, counters, views, samples, source: None }
+    }
+
+    /// Takes one frame through the stages and publishes the tokens of every view.
+    ///
+    /// # Errors
+    ///
+    /// If the backend refuses frames of this kind, or there is no memory for a ring. A lost GPU is no error: the
+    /// stream goes on on the CPU.
+    pub fn step(&mut self, frame: &FrameView<'_>, stamp: &FrameStamp) -> Result<Stepped, StreamError> {
+        let rebuilt = self.source.as_ref().is_none_or(|source| source.kind != kind_of(frame));
+        if rebuilt {
+            self.rebuild(frame, stamp)?;
+        }
+        let Self { backend, views, samples, source: Some(source), counters, .. } = self else {
+            unreachable!("built for the first frame");
+        };
+
+        let shape = source.retina.shape();
+        for (view, sample) in views.iter_mut().zip(&mut *samples) {
+            view.replan(shape, sample);
+        }
+        let dirty = source.change.detect(frame, stamp.frame_seq);
+        let dirty_count = dirty.count();
+        if let Err(error) = source.retina.update(frame, dirty, samples) {
+            source.rebuild_on_cpu(backend, views, &error, samples)?;
+            counters.backend_fallbacks.add(1);
+        }
+        for (view, sample) in views.iter_mut().zip(&*samples) {
+            view.publish(source, dirty_count, stamp, sample);
+        }
+        counters.tiles_dirty.add(dirty_count as u64);
+        counters.frames_published.add(1);
+        Ok(if rebuilt { Stepped::PublishedInNewSegments } else { Stepped::Published })
+    }
+
+    /// Looks at (`x`, `y`) with view `index` from the next frame, `frame_seq`, on.
+    pub fn look(&mut self, index: usize, x: f64, y: f64, frame_seq: u64) {
+        if let Some(live) = &mut self.views[index].live {
+            live.gaze.look(x, y, frame_seq);
+        }
+    }
+
+    /// Where view `index` looks; `None` before the first frame.
+    pub fn fixation(&self, index: usize) -> Option<Fixation> {
+        self.views[index].live.as_ref().map(|live| live.gaze.fixation())
+    }
+
+    /// The segment that view `index` publishes in, and its epoch; `None` before the first frame.
+    ///
+    /// # Errors
+    ///
+    /// If the process has no descriptor left.
+    pub fn segment(&self, index: usize) -> Result<Option<(OwnedFd, u64)>, RingError> {
+        let Some(live) = &self.views[index].live else { return Ok(None) };
+        Ok(Some((live.writer.reader_fd()?, live.writer.epoch())))
+    }
+
+    /// What the stream runs on, and why.
+    pub fn backend(&self) -> &Backend {
+        self.backend.describe()
+    }
+
+    /// Tells the readers of every view that no frame will come any more, and why.
+    pub fn end(&mut self, reason: &str) {
+        for view in &mut self.views {
+            view.end(reason);
+        }
+    }
+
+    /// Builds what one kind of frame needs, and a new segment for every view.
+    fn rebuild(&mut self, frame: &FrameView<'_>, stamp: &FrameStamp) -> Result<(), StreamError> {
+        // The old pyramid goes first: both at once might not fit.
+        self.source = None;
+        let (format, extent, color) = kind_of(frame);
+        let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
+        let retina = self.backend.build(format, extent, color, &specs)?;
+        for view in &mut self.views {
+            let spec = view.segment_spec(&self.name, frame, self.backend.describe());
+            view.open_segment(&spec, extent, stamp.frame_seq)?;
+        }
+        let change = ChangeDetector::new(frame);
+        self.source = Some(Source { kind: (format, extent, color), change, retina });
+        Ok(())
+    }
+}
+
+impl Source {
+    /// The retina failed in this frame: builds the pyramid anew on the CPU, from the resident copy, which holds the
+    /// frame already.
+    fn rebuild_on_cpu(
+        &mut self,
+        backend: &mut StreamBackend,
+        views: &[View],
+        error: &RetinaError,
+        samples: &mut [ViewSample],
+    ) -> Result<(), RetinaError> {
+        backend.fall_back(error);
+        let (format, extent, color) = self.kind;
+        let specs: Vec<ViewSpec> = views.iter().map(View::spec).collect();
+        self.retina = backend.build(format, extent, color, &specs)?;
+        self.retina.update(&self.change.resident(), &TileSet::all(extent), samples)
+    }
+}
+
+impl View {
+    /// What the retina must know of it.
+    fn spec(&self) -> ViewSpec {
+        ViewSpec { format: self.plan.format, capacity: self.plan.budget }
+    }
+
+    fn segment_spec(&self, stream: &str, frame: &FrameView<'_>, backend: &Backend) -> SegmentSpec {
+        SegmentSpec {
+            stream: stream.to_owned(),
+            view: self.plan.name.clone(),
+            layout: self.plan.layout.name().to_owned(),
+            format: self.plan.format,
+            capacity: self.plan.budget,
+            extent: frame.extent(),
+            pixel_format: frame.format().name().to_owned(),
+            backend: backend.kind,
+            device: backend.device.clone(),
+            slot_count: self.plan.slot_count,
+        }
+    }
+
+    /// Publishes in a new segment from now on; readers of the old one are told.
+    fn open_segment(&mut self, spec: &SegmentSpec, extent: Extent, frame_seq: u64) -> Result<(), StreamError> {
+        let refused = |source| StreamError::Ring { view: spec.view.clone(), source };
+        let writer = Writer::create(spec).map_err(refused)?;
+        if let Some(live) = &mut self.live {
+            live.writer.set_state(State::Ended, REPLACED);
+            live.waker.wake();
+            live.waker.replace_segment(&writer);
+            live.writer = writer;
+            live.gaze.resize(extent, frame_seq);
+            live.planned_for = None;
+        } else {
+            let waker = Waker::new(&writer, self.subscribers.clone()).map_err(refused)?;
+            let gaze = Controller::new(self.plan.policy, extent, frame_seq);
+            let records = Vec::with_capacity(self.plan.budget);
+            self.live = Some(LiveView { gaze, planned_for: None, writer, waker, records });
+        }
+        Ok(())
+    }
+
+    /// Makes a new plan where the fixation has moved.
+    fn replan(&mut self, shape: PyramidShape, sample: &mut ViewSample) {
+        let Some(live) = &mut self.live else { return };
+        let Fixation { id, x, y, .. } = live.gaze.fixation();
+        if live.planned_for.replace(id) != Some(id) {
+            let ViewPlan { layout, budget, format, .. } = self.plan;
+            sample.set_plan(layout.plan(shape, format.patch_side, budget, (x, y), None));
+        }
+    }
+
+    fn publish(&mut self, source: &Source, dirty_count: usize, stamp: &FrameStamp, sample: &ViewSample) {
+        let Some(live) = &mut self.live else { return };
+        let shape = source.retina.shape();
+        let TokenPlan { patch_side, tokens } = sample.plan();
+        live.records.clear();
+        live.records.extend(tokens.iter().map(|&token| record(token, *patch_side, shape, &source.change)));
+        live.writer.publish(&TokenFrame {
+            stamp: *stamp,
+            fixation: live.gaze.fixation(),
+            // The pyramid is that of the newest frame: nothing differs.
+            sample_bound: 0,
+            rgb_bound: 0,
+            dirty_tiles: count_u32(dirty_count),
+            tile_count: count_u32(shape.extent().in_cells(TILE_SIDE).area()),
+            records: &live.records,
+            pixels: sample.pixels(),
+        });
+        live.waker.wake();
+    }
+
+    fn end(&mut self, reason: &str) {
+        if let Some(live) = &mut self.live {
+            live.writer.set_state(State::Ended, reason);
+            live.waker.wake();
+        }
+    }
+}
+
+/// What readers of a segment are told when the stream goes on in another.
+pub const REPLACED: &str = "the stream goes on in a new segment";
+
+fn kind_of(frame: &FrameView<'_>) -> FrameKind {
+    (frame.format(), frame.extent(), frame.color())
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the sides of a tile grid are at most 512, of a token 16")]
+fn record(token: Token, patch_side: u32, shape: PyramidShape, change: &ChangeDetector) -> TokenRecord {
+    let region = token.pixel_box(shape, patch_side);
+    let real = token.real_extent(shape, patch_side);
+    TokenRecord {
+        changed_frame: change.changed_frame(region),
+        x0: region.x0,
+        y0: region.y0,
+        x1: region.x1,
+        y1: region.y1,
+        x: token.x,
+        y: token.y,
+        level: token.level as u16,
+        size: patch_side as u16,
+        columns: real.width as u16,
+        rows: real.height as u16,
+        relevance: 1.0,
+        reserved: 0,
+    }
+}
+
+/// A number of tiles.
+#[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
+fn count_u32(count: usize) -> u32 {
+    count as u32
+}

@@ -15,7 +15,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::geometry::plan::{PixelBox, Token};
 use crate::geometry::pyramid::PyramidShape;
-use crate::retina::BackendKind;
+use crate::backend::BackendKind;
 use crate::token::DType;
 
 /// The first bytes of a segment.

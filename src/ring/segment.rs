@@ -16,7 +16,7 @@ use super::abi::{
 use super::mapping::Mapping;
 use super::{RingError, SystemResultExt};
 use crate::geometry::extent::Extent;
-use crate::retina::BackendKind;
+use crate::backend::BackendKind;
 use crate::token::{DType, TokenFormat};
 
 /// Slots of a ring unless somebody asks for more: at 30 frames a second a reader may hold a frame for 0.2 s.
