@@ -1,1 +1,230 @@
-//! The configuration: parsed strictly, validated once, then trusted.
+//! The configuration: parsed and checked once, then trusted by everything behind it.
+//!
+//! A file is strict TOML. Unknown keys, wrong types, values outside their range and combinations that make no
+//! sense are refused, each with the file, the line, the key and what is allowed. `${NAME}` inside a string is
+//! replaced by that environment variable, so that credentials need not be written down; `$${` is a literal
+//! `${`. `configs/default.toml` says what every key means.
+
+use std::collections::BTreeMap;
+use std::env::{self, VarError};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::token::{DType, Normalisation, TokenFormat};
+
+mod document;
+mod environment;
+mod error;
+mod values;
+
+pub use error::ConfigError;
+
+/// Everything that the daemon is told at its start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What concerns the daemon as a whole.
+    pub daemon: DaemonConfig,
+    /// At least one stream; no two of one name.
+    pub streams: Vec<StreamConfig>,
+    secrets: Vec<String>,
+}
+
+/// `[daemon]`: what concerns the daemon as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DaemonConfig {
+    /// Where clients connect, an absolute path. Without it the runtime directory decides.
+    pub socket: Option<PathBuf>,
+}
+
+/// `[[stream]]`: one source of frames, and the views kept of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamConfig {
+    /// 1 to 63 of a-z, 0-9, `_` and `-`.
+    pub name: String,
+    /// Where the frames come from.
+    pub source: SourceChoice,
+    /// Values for the `${name}` places of a pipeline.
+    pub parameters: BTreeMap<String, String>,
+    /// What happens to frames that come faster than they are taken.
+    pub pace: Pace,
+    /// Whether a file starts again when it has ended.
+    pub looped: bool,
+    /// How long an RTSP source may collect packets to even out the network, in milliseconds.
+    pub latency_ms: u32,
+    /// How long a source may take to say what its frames look like, in milliseconds.
+    pub caps_timeout_ms: u32,
+    /// What keeps the pyramid.
+    pub backend: BackendChoice,
+    /// Part of the name of the Vulkan device to take; never with [`BackendChoice::Cpu`].
+    pub device: Option<String>,
+    /// At least one view; no two of one name.
+    pub views: Vec<ViewConfig>,
+}
+
+/// `[[stream.view]]`: what one kind of consumer wants of a stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewConfig {
+    /// 1 to 63 of a-z, 0-9, `_` and `-`.
+    pub name: String,
+    /// How the tokens lie over the image.
+    pub layout: LayoutChoice,
+    /// Most tokens of a frame, 1 to 5000.
+    pub budget: u32,
+    /// Patch side, number format and normalisation; [`Normalisation::NONE`] for [`DType::U8`].
+    pub format: TokenFormat,
+    /// The eccentricity at which tokens are twice as wide as at the fixation, in source pixels. Without it the
+    /// layout decides from the source's extent.
+    pub e0: Option<f64>,
+    /// Token frames that the ring holds, 2 to 64.
+    pub slots: u32,
+    /// Where the view looks.
+    pub gaze: GazeChoice,
+}
+
+/// Where frames come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceChoice {
+    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, or a file.
+    Shorthand(String),
+    /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
+    Pipeline(String),
+    /// `pipeline_file`: a file that holds such a description.
+    PipelineFile(PathBuf),
+}
+
+/// What happens to frames that come faster than they are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// The newest frame wins and the others are counted as dropped.
+    Realtime,
+    /// The decoder waits. For files.
+    EveryFrame,
+}
+
+/// What keeps the pyramid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// A real GPU if there is one, otherwise the CPU.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// A Vulkan device, or no start.
+    Vulkan,
+}
+
+/// How the tokens lie over the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutChoice {
+    /// Fine around the fixation, coarser with distance.
+    Foveal,
+    /// One pyramid level, the finest that fits the budget.
+    Uniform,
+}
+
+/// How a view chooses where it looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum GazeChoice {
+    /// At one point until a client moves it.
+    Fixed {
+        /// From 0 at the left edge of the source to 1 at the right one.
+        x: f64,
+        /// From 0 at the top edge of the source to 1 at the bottom one.
+        y: f64,
+    },
+}
+
+impl Config {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or [refused](Config::parse).
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })?;
+        Self::parse(&text, path)
+    }
+
+    /// Checks `text`. `file` names it in errors; relative paths in it start at the directory of `file`.
+    ///
+    /// # Errors
+    ///
+    /// If it is no TOML, or says what makes no sense, or needs an environment variable that is not set.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
+        Self::parse_in(text, file, |name| env::var(name))
+    }
+
+    /// Like [`Config::parse`], in an environment that the caller gives.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Config::parse`].
+    pub fn parse_in(
+        text: &str,
+        file: &Path,
+        environment: impl Fn(&str) -> Result<String, VarError>,
+    ) -> Result<Self, ConfigError> {
+        let mut secrets = Vec::new();
+        document::read(text, file, &environment, &mut secrets)
+            .map(|(daemon, streams)| Self { daemon, streams, secrets: secrets.clone() })
+            .map_err(|refusal| refusal.at(text, file, &secrets))
+    }
+
+    /// The values that came from the environment. They may be credentials: no log, error or listing may show them.
+    pub fn secrets(&self) -> &[String] {
+        &self.secrets
+    }
+}
+
+impl Default for Config {
+    /// The test pattern as stream `camera` with view `main`.
+    fn default() -> Self {
+        Self {
+            daemon: DaemonConfig::default(),
+            streams: vec![StreamConfig::default()],
+            secrets: Vec::new(),
+        }
+    }
+}
+
+impl Default for StreamConfig {
+    fn default() -> Self {
+        Self {
+            name: "camera".to_owned(),
+            source: SourceChoice::Shorthand("test".to_owned()),
+            parameters: BTreeMap::new(),
+            pace: Pace::Realtime,
+            looped: false,
+            latency_ms: 100,
+            caps_timeout_ms: 10_000,
+            backend: BackendChoice::Auto,
+            device: None,
+            views: vec![ViewConfig::default()],
+        }
+    }
+}
+
+impl Default for ViewConfig {
+    fn default() -> Self {
+        Self {
+            name: "main".to_owned(),
+            layout: LayoutChoice::Foveal,
+            budget: 273,
+            format: TokenFormat {
+                patch_side: 16,
+                dtype: DType::F16,
+                normalisation: Normalisation::IMAGENET,
+            },
+            e0: None,
+            slots: 8,
+            gaze: GazeChoice::default(),
+        }
+    }
+}
+
+impl Default for GazeChoice {
+    /// Fixed on the middle of the image.
+    fn default() -> Self {
+        Self::Fixed { x: 0.5, y: 0.5 }
+    }
+}

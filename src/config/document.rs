@@ -1,0 +1,341 @@
+//! The tables as they stand in a file, and the checks that need more than one value.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeTable, Deserializer};
+
+use super::environment::{self, Environment};
+use super::error::Refusal;
+use super::values::{
+    Checked, Fraction, GazePolicy, Length, Name, NormalisationKind, OneOf, Parameter, PatchSide,
+    Switch, Text, Whole,
+};
+use super::{
+    BackendChoice, DaemonConfig, GazeChoice, LayoutChoice, Pace, SourceChoice, StreamConfig,
+    ViewConfig,
+};
+use crate::token::{DType, Normalisation, TokenFormat};
+
+/// An optional value of a kind.
+type Maybe<K> = Option<Spanned<Checked<K>>>;
+
+/// The whole file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    daemon: DaemonTable,
+    #[serde(default)]
+    stream: Vec<Spanned<StreamTable>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DaemonTable {
+    socket: Maybe<Text>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StreamTable {
+    name: Spanned<Checked<Name>>,
+    source: Maybe<Text>,
+    pipeline: Maybe<Text>,
+    pipeline_file: Maybe<Text>,
+    #[serde(default)]
+    parameters: BTreeMap<String, Checked<Parameter>>,
+    pace: Maybe<OneOf<Pace>>,
+    r#loop: Maybe<Switch>,
+    latency_ms: Maybe<Whole<0, 60_000>>,
+    caps_timeout_ms: Maybe<Whole<100, 600_000>>,
+    backend: Maybe<OneOf<BackendChoice>>,
+    device: Maybe<Text>,
+    #[serde(default)]
+    view: Vec<Spanned<ViewTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ViewTable {
+    name: Spanned<Checked<Name>>,
+    layout: Maybe<OneOf<LayoutChoice>>,
+    budget: Maybe<Whole<1, 5000>>,
+    patch: Maybe<PatchSide>,
+    dtype: Maybe<OneOf<DType>>,
+    normalisation: Maybe<NormalisationKind>,
+    e0: Maybe<Length>,
+    slots: Maybe<Whole<2, 64>>,
+    gaze: Option<GazeTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GazeTable {
+    policy: Maybe<OneOf<GazePolicy>>,
+    x: Maybe<Fraction>,
+    y: Maybe<Fraction>,
+}
+
+/// Reads and checks `text`; what came from the environment is appended to `secrets`, also on refusal.
+pub(super) fn read(
+    text: &str,
+    file: &Path,
+    environment: &Environment<'_>,
+    secrets: &mut Vec<String>,
+) -> Result<(DaemonConfig, Vec<StreamConfig>), Refusal> {
+    let mut table = DeTable::parse(text)?;
+    environment::substitute(table.get_mut(), environment, secrets)?;
+    let document = Document::deserialize(Deserializer::from(table))?;
+    let directory = file.parent().unwrap_or(Path::new(""));
+    Ok((document.daemon.checked()?, checked_streams(document.stream, directory)?))
+}
+
+impl DaemonTable {
+    fn checked(self) -> Result<DaemonConfig, Refusal> {
+        let Some(socket) = self.socket else { return Ok(DaemonConfig::default()) };
+        let span = socket.span();
+        let socket = PathBuf::from(socket.into_inner().0);
+        if !socket.is_absolute() {
+            return Err(Refusal::new(span, "expected an absolute path"));
+        }
+        Ok(DaemonConfig { socket: Some(socket) })
+    }
+}
+
+fn checked_streams(
+    streams: Vec<Spanned<StreamTable>>,
+    directory: &Path,
+) -> Result<Vec<StreamConfig>, Refusal> {
+    if streams.is_empty() {
+        return Err(Refusal::new(
+            0..0,
+            "no [[stream]]: expected at least one, with a `name` and a `source`",
+        ));
+    }
+    all_different("stream", streams.iter().map(|stream| &stream.get_ref().name))?;
+    streams
+        .into_iter()
+        .map(|stream| {
+            let span = stream.span();
+            stream.into_inner().checked(span, directory)
+        })
+        .collect()
+}
+
+/// Refuses the second of two equal names.
+fn all_different<'a>(
+    what: &str,
+    mut names: impl Iterator<Item = &'a Spanned<Checked<Name>>>,
+) -> Result<(), Refusal> {
+    let mut seen = HashSet::new();
+    names.find(|name| !seen.insert(&name.get_ref().0)).map_or(Ok(()), |again| {
+        let name = &again.get_ref().0;
+        let message = format!("there is another {what} `{name}`; expected a name of its own");
+        Err(Refusal::new(again.span(), message))
+    })
+}
+
+impl StreamTable {
+    fn checked(self, span: Range<usize>, directory: &Path) -> Result<StreamConfig, Refusal> {
+        let default = StreamConfig::default();
+        let source = self.checked_source(span, directory)?;
+        self.check_against(&source)?;
+        self.check_device()?;
+        Ok(StreamConfig {
+            name: self.name.into_inner().0,
+            source,
+            parameters: self.parameters.into_iter().map(|(key, value)| (key, value.0)).collect(),
+            pace: value(self.pace, default.pace),
+            looped: value(self.r#loop, default.looped),
+            latency_ms: value(self.latency_ms, default.latency_ms),
+            caps_timeout_ms: value(self.caps_timeout_ms, default.caps_timeout_ms),
+            backend: value(self.backend, default.backend),
+            device: self.device.map(|device| device.into_inner().0),
+            views: if self.view.is_empty() { default.views } else { checked_views(self.view)? },
+        })
+    }
+
+    fn checked_source(
+        &self,
+        span: Range<usize>,
+        directory: &Path,
+    ) -> Result<SourceChoice, Refusal> {
+        const EXPECTED: &str = "expected exactly one of `source`, `pipeline` and `pipeline_file`";
+        match (&self.source, &self.pipeline, &self.pipeline_file) {
+            (Some(source), None, None) => shorthand(&source.get_ref().0, source.span(), directory),
+            (None, Some(pipeline), None) => {
+                Ok(SourceChoice::Pipeline(pipeline.get_ref().0.clone()))
+            }
+            (None, None, Some(file)) => {
+                Ok(SourceChoice::PipelineFile(directory.join(&file.get_ref().0)))
+            }
+            (None, None, None) => Err(Refusal::new(span, format!("no source: {EXPECTED}"))),
+            (_, Some(second), None) => Err(Refusal::new(second.span(), EXPECTED)),
+            (_, _, Some(second)) => Err(Refusal::new(second.span(), EXPECTED)),
+        }
+    }
+
+    /// Refuses what this kind of source cannot do. What a pipeline can do is known only once it runs.
+    fn check_against(&self, source: &SourceChoice) -> Result<(), Refusal> {
+        let SourceChoice::Shorthand(text) = source else {
+            return self.check_latency("a pipeline sets the latency of its own rtspsrc");
+        };
+        let kind = ShorthandKind::of(text);
+        if kind != Some(ShorthandKind::Rtsp) {
+            self.check_latency("only RTSP sources have a latency")?;
+        }
+        if kind == Some(ShorthandKind::File) {
+            return Ok(());
+        }
+        if let Some(pace) = &self.pace
+            && pace.get_ref().0 == Pace::EveryFrame
+        {
+            let message = "\"every-frame\" makes the decoder wait, and a live source cannot; expected \"realtime\" here";
+            return Err(Refusal::new(pace.span(), message));
+        }
+        match &self.r#loop {
+            Some(switch) if switch.get_ref().0 => {
+                Err(Refusal::new(switch.span(), "a live source has no end; expected false here"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_latency(&self, reason: &str) -> Result<(), Refusal> {
+        self.latency_ms.as_ref().map_or(Ok(()), |latency| {
+            let message = format!("{reason}; expected this key only with an `rtsp://` source");
+            Err(Refusal::new(latency.span(), message))
+        })
+    }
+
+    fn check_device(&self) -> Result<(), Refusal> {
+        match (&self.device, &self.backend) {
+            (Some(device), Some(backend)) if backend.get_ref().0 == BackendChoice::Cpu => {
+                let message = "a device is a Vulkan device; expected `backend` to be \"auto\" or \"vulkan\" beside it";
+                Err(Refusal::new(device.span(), message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a `source` can be.
+#[derive(PartialEq)]
+enum ShorthandKind {
+    Test,
+    Camera,
+    Rtsp,
+    File,
+}
+
+impl ShorthandKind {
+    /// None for a URI that no shorthand stands for.
+    fn of(source: &str) -> Option<Self> {
+        match source.split_once("://") {
+            Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
+            Some(("file", _)) => Some(Self::File),
+            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
+            _ if source == "test" => Some(Self::Test),
+            _ if source.starts_with("/dev/") => Some(Self::Camera),
+            _ => Some(Self::File),
+        }
+    }
+}
+
+fn shorthand(source: &str, span: Range<usize>, directory: &Path) -> Result<SourceChoice, Refusal> {
+    let text = match ShorthandKind::of(source) {
+        None => {
+            return Err(Refusal::new(
+                span,
+                "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"file://...\" or the path of a file; anything else is a `pipeline`",
+            ));
+        }
+        // A path stays a string because every part of it was one.
+        Some(ShorthandKind::File) if !source.contains("://") => {
+            directory.join(source).to_string_lossy().into_owned()
+        }
+        Some(_) => source.to_owned(),
+    };
+    Ok(SourceChoice::Shorthand(text))
+}
+
+fn checked_views(views: Vec<Spanned<ViewTable>>) -> Result<Vec<ViewConfig>, Refusal> {
+    all_different("view of this stream", views.iter().map(|view| &view.get_ref().name))?;
+    views.into_iter().map(|view| view.into_inner().checked()).collect()
+}
+
+impl ViewTable {
+    fn checked(self) -> Result<ViewConfig, Refusal> {
+        let default = ViewConfig::default();
+        let format = self.checked_format(default.format)?;
+        let layout = self.layout.map_or(default.layout, |layout| layout.into_inner().0);
+        if let (Some(e0), LayoutChoice::Uniform) = (&self.e0, layout) {
+            let message = "a uniform layout is as fine everywhere; expected this key only with the layout \"foveal\"";
+            return Err(Refusal::new(e0.span(), message));
+        }
+        Ok(ViewConfig {
+            name: self.name.into_inner().0,
+            layout,
+            budget: value(self.budget, default.budget),
+            format,
+            e0: self.e0.map(|e0| e0.into_inner().0),
+            slots: value(self.slots, default.slots),
+            gaze: self.gaze.map_or(default.gaze, GazeTable::checked),
+        })
+    }
+
+    /// Without a word about it, tokens of whole numbers are not normalised, and others are as by default.
+    fn checked_format(&self, default: TokenFormat) -> Result<TokenFormat, Refusal> {
+        let dtype = self.dtype.as_ref().map_or(default.dtype, |dtype| dtype.get_ref().0);
+        let normalisation = match &self.normalisation {
+            None if dtype == DType::U8 => Normalisation::NONE,
+            None => default.normalisation,
+            Some(normalisation) => {
+                check_fits(normalisation.get_ref().0, dtype)
+                    .map_err(|message| Refusal::new(normalisation.span(), message))?;
+                normalisation.get_ref().0
+            }
+        };
+        let patch_side = self.patch.as_ref().map_or(default.patch_side, |side| side.get_ref().0);
+        Ok(TokenFormat { patch_side, dtype, normalisation })
+    }
+}
+
+/// Whether black and white, and so everything between, are finite numbers of `dtype`.
+fn check_fits(normalisation: Normalisation, dtype: DType) -> Result<(), String> {
+    let largest = match dtype {
+        DType::U8 if normalisation == Normalisation::NONE => return Ok(()),
+        DType::U8 => return Err("the dtype \"u8\" is 0 to 255; expected \"none\" beside it".into()),
+        DType::F16 => f64::from(half::f16::MAX),
+        DType::Bf16 => f64::from(half::bf16::MAX),
+        DType::F32 => f64::from(f32::MAX),
+    };
+    let Normalisation { mean, std } = normalisation;
+    let fits = |(mean, std): (&f64, &f64)| {
+        (mean / std).abs() <= largest && ((1.0 - mean) / std).abs() <= largest
+    };
+    if mean.iter().zip(&std).all(fits) {
+        Ok(())
+    } else {
+        Err(format!(
+            "(value - mean) / std must stay within {largest:e}, the largest number of this dtype"
+        ))
+    }
+}
+
+impl GazeTable {
+    fn checked(self) -> GazeChoice {
+        let GazePolicy::Fixed = value(self.policy, GazePolicy::Fixed);
+        let GazeChoice::Fixed { x, y } = GazeChoice::default();
+        GazeChoice::Fixed { x: value(self.x, x), y: value(self.y, y) }
+    }
+}
+
+/// What the file says, or `default`.
+fn value<K: super::values::Kind>(maybe: Maybe<K>, default: K::Value) -> K::Value {
+    maybe.map_or(default, |value| value.into_inner().0)
+}
