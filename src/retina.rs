@@ -10,6 +10,7 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::token::TokenFormat;
 
+pub mod backend;
 pub mod cpu;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;

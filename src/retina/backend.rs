@@ -1,0 +1,147 @@
+//! Which retina a stream gets, and why.
+
+#[cfg(feature = "vulkan")]
+use std::sync::Arc;
+
+#[cfg(feature = "vulkan")]
+use parking_lot::Mutex;
+
+use super::cpu::CpuRetina;
+#[cfg(feature = "vulkan")]
+use super::vulkan::VulkanRetina;
+use super::{Retina, RetinaError, ViewSpec};
+use crate::backend::{Backend, BackendKind};
+use crate::color::ColorTransform;
+use crate::config::BackendChoice;
+use crate::frame::PixelFormat;
+use crate::geometry::extent::Extent;
+#[cfg(feature = "vulkan")]
+use crate::gpu::{DeviceChoice, Gpu, GpuError};
+
+/// The GPUs that this process has opened: each once, whatever the number of streams on it.
+#[derive(Debug, Default)]
+pub struct Backends {
+    #[cfg(feature = "vulkan")]
+    open: Mutex<Vec<(DeviceChoice, Arc<Gpu>)>>,
+}
+
+impl Backends {
+    /// Chooses for one stream. `auto` takes the named device or a real GPU if there is one, and otherwise the CPU.
+    ///
+    /// # Errors
+    ///
+    /// If Vulkan is insisted on and there is no such device.
+    pub fn choose(&self, choice: BackendChoice, device: Option<&str>) -> Result<StreamBackend, RetinaError> {
+        match choice {
+            BackendChoice::Cpu => Ok(StreamBackend::cpu("the configuration says so".to_owned())),
+            BackendChoice::Vulkan => self.vulkan(device, true),
+            BackendChoice::Auto => {
+                let on_cpu = |error: RetinaError| StreamBackend::cpu(format!("no GPU: {}", chain(&error)));
+                Ok(self.vulkan(device, false).unwrap_or_else(on_cpu))
+            }
+        }
+    }
+
+    #[cfg(feature = "vulkan")]
+    fn vulkan(&self, device: Option<&str>, insisted: bool) -> Result<StreamBackend, RetinaError> {
+        let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
+        let gpu = self.gpu(choice)?;
+        let reason = match (insisted, device) {
+            (true, _) => "the configuration says so".to_owned(),
+            (false, Some(name)) => format!("its name holds {name:?}"),
+            (false, None) => "the first real GPU".to_owned(),
+        };
+        let backend = Backend { kind: BackendKind::Vulkan, device: gpu.device_name().to_owned(), reason };
+        Ok(StreamBackend { backend, gpu: Some(gpu), insisted })
+    }
+
+    #[cfg(feature = "vulkan")]
+    fn gpu(&self, choice: DeviceChoice) -> Result<Arc<Gpu>, GpuError> {
+        let mut open = self.open.lock();
+        if let Some((_, gpu)) = open.iter().find(|(opened, _)| *opened == choice) {
+            return Ok(Arc::clone(gpu));
+        }
+        let gpu = Gpu::open(&choice)?;
+        open.push((choice, Arc::clone(&gpu)));
+        Ok(gpu)
+    }
+
+    #[cfg(not(feature = "vulkan"))]
+    #[expect(clippy::unused_self, reason = "the signature of the other build")]
+    fn vulkan(&self, _device: Option<&str>, _insisted: bool) -> Result<StreamBackend, RetinaError> {
+        Err(RetinaError::BuiltWithoutVulkan)
+    }
+}
+
+/// What one stream runs on.
+#[derive(Debug)]
+pub struct StreamBackend {
+    backend: Backend,
+    #[cfg(feature = "vulkan")]
+    gpu: Option<Arc<Gpu>>,
+    /// Whether to fail rather than to go on on the CPU when the GPU refuses at the start.
+    #[cfg(feature = "vulkan")]
+    insisted: bool,
+}
+
+impl StreamBackend {
+    /// The CPU, for `reason`.
+    pub fn cpu(reason: String) -> Self {
+        Self {
+            backend: Backend { kind: BackendKind::Cpu, device: cpu_name(), reason },
+            #[cfg(feature = "vulkan")]
+            gpu: None,
+            #[cfg(feature = "vulkan")]
+            insisted: false,
+        }
+    }
+
+    /// The backend in use, and why.
+    pub fn describe(&self) -> &Backend {
+        &self.backend
+    }
+
+    /// Builds a retina for frames of one kind. A GPU that was not insisted on and refuses them, because they are too
+    /// large for it or its memory is spent, gives way to the CPU.
+    ///
+    /// # Errors
+    ///
+    /// If the GPU was insisted on and refuses.
+    pub fn build(
+        &mut self,
+        format: PixelFormat,
+        extent: Extent,
+        color: ColorTransform,
+        views: &[ViewSpec],
+    ) -> Result<Box<dyn Retina>, RetinaError> {
+        #[cfg(feature = "vulkan")]
+        if let Some(gpu) = &self.gpu {
+            match VulkanRetina::new(gpu, format, extent, color, views) {
+                Ok(retina) => return Ok(Box::new(retina)),
+                Err(error) if self.insisted => return Err(error),
+                Err(error) => self.fall_back(&error),
+            }
+        }
+        Ok(Box::new(CpuRetina::new(format, extent, color, views)))
+    }
+
+    /// Goes on on the CPU because of `error`.
+    pub fn fall_back(&mut self, error: &RetinaError) {
+        let reason = format!("{} failed: {}", self.backend.device, chain(error));
+        tracing::warn!(reason, "going on on the CPU");
+        *self = Self::cpu(reason);
+    }
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// The processor's name, as the kernel gives it.
+fn cpu_name() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
