@@ -1,0 +1,273 @@
+#!/usr/bin/env bash
+# The first of the two commands: a real clip in, foveated tokens out, read by a second process and drawn.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib/say.sh
+. "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
+. "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
+. "$root/scripts/lib/clip.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/summary.sh
+. "$root/scripts/lib/summary.sh"
+
+readonly VIEW=demo/main
+# A cold software GPU compiles its shaders at the start, and a camera may need seconds for its first frame.
+readonly START_LIMIT_SECONDS=60
+readonly STOP_LIMIT_SECONDS=5
+
+seconds=20
+out=./demo-out
+# What --clip, --camera, --uri and --test-pattern choose: "default" is the clip that is fetched.
+source_kind=default
+source_text=
+backend=auto
+device=
+
+# Made in `start`, cleared away in `clean_up`.
+work=
+daemon=
+watcher=
+
+usage() {
+    cat <<'END'
+Usage: scripts/demo.sh [options]
+
+Installs what is missing, builds Foveate, starts the daemon on a video, reads its tokens in a second process,
+and leaves pictures of what it saw.
+
+  --seconds N        how long to read tokens (20)
+  --out DIR          where the pictures and the log go (./demo-out)
+
+  Instead of the clip that is fetched once into ~/.cache/foveate (people, seen by a fixed camera):
+  --clip FILE        a video file, played over and over
+  --camera DEVICE    a camera, such as /dev/video0
+  --uri URI          a network camera, rtsp:// or rtsps://
+  --test-pattern     GStreamer's test pattern
+
+  --backend NAME     auto, cpu or vulkan (auto)
+  --device NAME      part of the name of the Vulkan device, such as llvmpipe
+  --yes              install missing packages without asking
+  --help             this
+END
+}
+
+read_arguments() {
+    while [ $# -gt 0 ]; do
+        case "$1" in
+        --help | -h)
+            usage
+            exit
+            ;;
+        --yes) assume_yes=true ;;
+        --test-pattern) choose_source test test ;;
+        --seconds | --out | --clip | --camera | --uri | --backend | --device)
+            [ -n "${2:-}" ] || usage_error "$1 needs a value"
+            read_option "$1" "$2"
+            shift
+            ;;
+        *) usage_error "unknown option $1" ;;
+        esac
+        shift
+    done
+    if [ -n "$device" ] && [ "$backend" = cpu ]; then
+        usage_error '--device names a Vulkan device; it does not go with --backend cpu'
+    fi
+}
+
+read_option() {
+    case "$1" in
+    --seconds)
+        [[ $2 =~ ^[1-9][0-9]{0,5}$ ]] || usage_error "--seconds $2: expected a whole number from 1"
+        seconds=$2
+        ;;
+    --out) out=$2 ;;
+    --clip)
+        [[ -f $2 && -r $2 ]] || usage_error "--clip $2: no such file, or not readable"
+        choose_source file "$(realpath "$2")"
+        ;;
+    --camera)
+        [[ $2 == /dev/* ]] || usage_error "--camera $2: expected a device such as /dev/video0"
+        choose_source live "$2"
+        ;;
+    --uri)
+        [[ $2 =~ ^rtsps?:// ]] || usage_error '--uri: expected rtsp://... or rtsps://...'
+        choose_source live "$2"
+        ;;
+    --backend)
+        [[ $2 =~ ^(auto|cpu|vulkan)$ ]] || usage_error "--backend $2: expected auto, cpu or vulkan"
+        backend=$2
+        ;;
+    --device) device=$2 ;;
+    esac
+}
+
+choose_source() {
+    if [ "$source_kind" != default ]; then
+        usage_error 'only one of --clip, --camera, --uri and --test-pattern'
+    fi
+    source_kind=$1
+    source_text=$2
+}
+
+# Settles what to watch when nothing was asked for.
+ensure_source() {
+    if [ "$source_kind" != default ]; then
+        return
+    fi
+    if ensure_clip; then
+        source_kind='file'
+        source_text=$(clip_cache)/$CLIP_NAME
+    else
+        say 'Using the test pattern instead.'
+        source_kind='test'
+        source_text='test'
+    fi
+}
+
+build() {
+    say 'Building the release (the first time takes minutes)'
+    cargo build --release --locked --manifest-path "$root/Cargo.toml" \
+        || fail 'the build failed; see above'
+    bin=${CARGO_TARGET_DIR:-$root/target}/release
+}
+
+foveate() {
+    "$bin/foveate" --socket "$work/foveate.sock" "$@"
+}
+
+write_config() {
+    cat <<END
+[daemon]
+socket = $(toml_string "$work/foveate.sock")
+
+[[stream]]
+name = "${VIEW%/*}"
+source = $(toml_string "$source_text")
+loop = $([ "$source_kind" = file ] && printf true || printf false)
+backend = "$backend"
+${device:+device = $(toml_string "$device")}
+
+[[stream.view]]
+name = "${VIEW#*/}"
+END
+}
+
+# A TOML string that stands for exactly its argument.
+toml_string() {
+    local text=$1
+    text=${text//\\/\\\\}
+    text=${text//\"/\\\"}
+    text=${text//\$\{/\$\$\{}
+    printf '"%s"' "$text"
+}
+
+# Starts the daemon, and returns when a second process has read a first token frame from it.
+start() {
+    mkdir -p "$out"
+    work=$(mktemp -d)
+    write_config >"$work/demo.toml"
+    say 'Starting foveated'
+    "$bin/foveated" --config "$work/demo.toml" >"$out/foveated.log" 2>&1 &
+    daemon=$!
+    local deadline=$((SECONDS + START_LIMIT_SECONDS)) calls=0
+    until first_frame; do
+        is_running "$daemon" || daemon_failed 'foveated ended before its first token frame'
+        [ "$SECONDS" -lt "$deadline" ] \
+            || daemon_failed "no token frame within $START_LIMIT_SECONDS s"
+        calls=$((calls + 1))
+        progress "$calls" 'Waiting for the first frame ...'
+        sleep 1
+    done
+}
+
+first_frame() {
+    [ -n "$(timeout 10 "$bin/foveate" --socket "$work/foveate.sock" \
+        watch "$VIEW" --frames 1 --json 2>"$work/first.log")" ]
+}
+
+is_running() {
+    kill -0 "$1" 2>/dev/null
+}
+
+daemon_failed() {
+    progress_done
+    tail -n 20 "$out/foveated.log" >&2
+    fail "$1; the log is $out/foveated.log"
+}
+
+# Reads tokens in a process of its own, and takes pictures halfway through.
+read_tokens() {
+    local elapsed
+    say "Reading tokens of $VIEW for $seconds s"
+    # The program itself and not the function, so that $! is its process.
+    "$bin/foveate" --socket "$work/foveate.sock" watch "$VIEW" --json --seconds "$seconds" \
+        >"$out/tokens.jsonl" 2>"$work/watch.log" &
+    watcher=$!
+    for ((elapsed = 1; elapsed <= seconds; elapsed++)); do
+        sleep 1
+        if [ "$elapsed" -eq $(((seconds + 1) / 2)) ]; then
+            take_pictures
+        fi
+        is_running "$watcher" || break
+        progress "$elapsed" "  $elapsed of $seconds s: $(wc -l <"$out/tokens.jsonl") token frames"
+    done
+    progress_done
+    if ! wait "$watcher"; then
+        cat "$work/watch.log" >&2
+        daemon_failed 'the reader failed'
+    fi
+    watcher=
+}
+
+take_pictures() {
+    if ! foveate snap "$VIEW" --out "$out" >"$work/snap.log" 2>&1; then
+        cat "$work/snap.log" >&2
+        daemon_failed 'the pictures could not be made'
+    fi
+}
+
+# Asks the daemon to end, and insists after a while.
+stop() {
+    local deadline=$((SECONDS + STOP_LIMIT_SECONDS))
+    kill -TERM "$daemon" 2>/dev/null || true
+    while is_running "$daemon"; do
+        if [ "$SECONDS" -ge "$deadline" ]; then
+            kill -KILL "$daemon"
+            fail "foveated did not end within $STOP_LIMIT_SECONDS s of SIGTERM; the log is $out/foveated.log"
+        fi
+        sleep 0.1
+    done
+    wait "$daemon" || fail "foveated ended with $?; the log is $out/foveated.log"
+    daemon=
+}
+
+# Whatever happens, nothing is left running, and nothing but $out is left behind.
+clean_up() {
+    local process
+    for process in $watcher $daemon; do
+        kill -KILL "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
+    if [ -n "$work" ]; then
+        rm -rf "$work"
+    fi
+}
+
+main() {
+    read_arguments "$@"
+    ensure_rust "$root"
+    ensure_packages build_packages run_packages
+    ensure_source
+    build
+    trap clean_up EXIT
+    trap 'exit 130' INT TERM
+    start
+    read_tokens
+    foveate ls >"$work/list.txt"
+    stop
+    summarise "$out" "$work/list.txt"
+}
+
+main "$@"

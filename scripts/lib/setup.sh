@@ -1,0 +1,167 @@
+# shellcheck shell=bash
+# Brings a bare machine to where Foveate builds and runs: names what is missing and why, and installs it.
+# Needs say.sh. With `assume_yes=true` it does not ask.
+
+assume_yes=false
+
+# One a line: package|a command that makes the package unnecessary, if any|why
+build_packages() {
+    cat <<'END'
+gcc|cc|links Rust programs
+libc6-dev||links Rust programs
+pkgconf|pkg-config|finds the GStreamer libraries
+libgstreamer1.0-dev||builds the capture of camera streams
+libgstreamer-plugins-base1.0-dev||builds the capture of camera streams
+glslc|glslc|compiles the GPU shaders
+END
+}
+
+run_packages() {
+    cat <<'END'
+gstreamer1.0-plugins-base||test pattern, video conversion, files
+gstreamer1.0-plugins-good||cameras, RTSP, MP4 and AVI
+gstreamer1.0-plugins-bad||H.264 and H.265 parsing
+gstreamer1.0-libav||video decoders
+libvulkan1||finds GPUs
+mesa-vulkan-drivers||GPU drivers, and a software device for machines without one
+END
+}
+
+test_packages() {
+    cat <<'END'
+vulkan-validationlayers||the Vulkan tests fail on any message of these
+shellcheck|shellcheck|checks the scripts
+END
+}
+
+# Names what is missing, and installs it where apt is there: ensure_packages NAME_OF_LIST...
+ensure_packages() {
+    local missing
+    describe_system
+    missing=$(missing_packages "$@")
+    if [ -z "$missing" ]; then
+        return
+    fi
+    say 'Missing packages:'
+    explain_packages "$missing"
+    confirm_installation
+    install_packages "$(cut -d '|' -f 1 <<<"$missing")"
+}
+
+# Says whether this system is one that is tested, and stops caring about packages where there is no apt.
+describe_system() {
+    local id version name
+    id=$(os_release ID)
+    version=$(os_release VERSION_ID)
+    name=$(os_release PRETTY_NAME)
+    case "$id $version" in
+    'debian 12' | 'ubuntu 24.04') ;;
+    *) warn "Tested on Debian 12 and Ubuntu 24.04; this is ${name:-an unknown system}. Going on." ;;
+    esac
+}
+
+# One value of /etc/os-release, or nothing.
+os_release() {
+    if [ -r /etc/os-release ]; then
+        # shellcheck source=/dev/null
+        (. /etc/os-release && printf '%s' "${!1:-}")
+    fi
+}
+
+# The lines of the lists whose package is not there. Without dpkg only commands can be looked for.
+missing_packages() {
+    local list package provider why
+    for list in "$@"; do
+        "$list"
+    done |     while IFS='|' read -r package provider why; do
+        if [ -n "$package" ] && ! is_there "$package" "$provider"; then
+            printf '%s|%s|%s\n' "$package" "$provider" "$why"
+        fi
+    done
+}
+
+is_there() {
+    if [ -n "$2" ] && command -v "$2" >/dev/null; then
+        return 0
+    fi
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+explain_packages() {
+    local package why
+    while IFS='|' read -r package _ why; do
+        printf '  %-34s %s\n' "$package" "$why"
+    done <<<"$1"
+}
+
+# Returns only if the missing packages may be installed, or cannot be by us.
+confirm_installation() {
+    local answer
+    if ! command -v apt-get >/dev/null || [ "$assume_yes" = true ] || [ "${CI:-}" = true ]; then
+        return
+    fi
+    if [ ! -t 0 ]; then
+        fail 'not on a terminal, so nobody can be asked; run again with --yes to install them'
+    fi
+    read -r -p 'Install them with apt? [Y/n] ' answer
+    case "$answer" in
+    '' | [yY] | [yY][eE][sS]) ;;
+    *) fail 'not without these packages' ;;
+    esac
+}
+
+# Installs packages, one a line. The lists of what is available are refreshed only if apt does not know enough.
+install_packages() {
+    local -a packages
+    mapfile -t packages <<<"$1"
+    if ! command -v apt-get >/dev/null; then
+        warn 'No apt here: install what your distribution calls these. Going on.'
+        return
+    fi
+    can_be_root || fail "neither root nor sudo; run as root: apt-get install ${packages[*]}"
+    with_progress 'Installing the packages' apt_install "${packages[@]}" && return
+    with_progress 'Refreshing the package lists' as_root apt-get update \
+        || warn 'The package lists could not be refreshed.'
+    with_progress 'Installing the packages' apt_install "${packages[@]}" \
+        || fail "apt could not install them; see above, and try: apt-get install ${packages[*]}"
+}
+
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
+}
+
+can_be_root() {
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+# Finds cargo, also where rustup has just put it, and refuses one that is too old for the crate: ensure_rust ROOT
+ensure_rust() {
+    local needed found
+    needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$1/Cargo.toml")
+    PATH=$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin
+    if ! command -v cargo >/dev/null; then
+        fail "Rust is missing; $needed or newer is needed. $(how_to_get_rust)"
+    fi
+    found=$(cargo --version | cut -d ' ' -f 2)
+    if [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ]; then
+        fail "Rust $found is too old; $needed or newer is needed. $(how_to_get_rust)"
+    fi
+}
+
+how_to_get_rust() {
+    if command -v rustup >/dev/null; then
+        printf 'Get it with:\n  rustup update stable && rustup default stable'
+    else
+        printf 'Get it from https://rustup.rs with:\n  %s\n  %s' \
+            "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" \
+            ". \"\$HOME/.cargo/env\""
+    fi
+}
