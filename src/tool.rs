@@ -1,1 +1,125 @@
-//! The subcommands of `foveate`.
+//! The subcommands of `foveate`: each reads its arguments, talks to the daemon and writes to an output.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use crate::control::client::SubscriptionError;
+use crate::control::{ControlError, socket_path};
+
+pub mod list;
+pub mod look;
+pub mod meter;
+pub mod watch;
+
+/// Exit code of a failure that has no code of its own.
+pub const EXIT_FAILURE: u8 = 1;
+
+/// Exit code of a command line that makes no sense.
+pub const EXIT_USAGE: u8 = 2;
+
+/// Exit code where something needed is not there: a daemon, a view, a camera. EX_UNAVAILABLE of sysexits.h.
+pub const EXIT_UNAVAILABLE: u8 = 69;
+
+/// Exit code of a configuration that cannot be used. EX_CONFIG of sysexits.h.
+pub const EXIT_CONFIG: u8 = 78;
+
+/// List, watch and steer what `foveated` sees.
+#[derive(Debug, clap::Parser)]
+#[command(
+    name = "foveate",
+    version,
+    after_help = "Exit codes: 0 success, 1 failure, 2 wrong usage, 69 no daemon or no such view, 78 wrong configuration."
+)]
+pub struct Arguments {
+    /// The daemon's socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY,
+    /// $XDG_RUNTIME_DIR/foveate or /run/foveate]
+    #[arg(long, global = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List the streams and views of the daemon
+    Ls(list::Arguments),
+    /// Read a view's token frames and show what arrives
+    Watch(watch::Arguments),
+    /// Make a view look at a point of the picture
+    Look(look::Arguments),
+}
+
+/// Why a subcommand failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The daemon cannot be asked, or refuses.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+
+    /// A view cannot be followed any longer.
+    #[error(transparent)]
+    Subscription(#[from] SubscriptionError),
+
+    /// There is nothing to watch.
+    #[error("the daemon has no views: add a stream to its configuration")]
+    NoViews,
+
+    /// The output cannot be written.
+    #[error("cannot write the output")]
+    Output(#[source] io::Error),
+}
+
+impl ToolError {
+    /// The exit code that says so.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Control(error) | Self::Subscription(SubscriptionError::Control(error)) => {
+                control_exit_code(error)
+            }
+            Self::Subscription(SubscriptionError::Disconnected) | Self::NoViews => EXIT_UNAVAILABLE,
+            Self::Subscription(_) | Self::Output(_) => EXIT_FAILURE,
+        }
+    }
+}
+
+fn control_exit_code(error: &ControlError) -> u8 {
+    match error {
+        ControlError::NoDaemon { .. }
+        | ControlError::Permission { .. }
+        | ControlError::TimedOut { .. }
+        | ControlError::Disconnected
+        | ControlError::Refused(_) => EXIT_UNAVAILABLE,
+        _ => EXIT_FAILURE,
+    }
+}
+
+/// Runs one subcommand, which writes to `out`.
+///
+/// # Errors
+///
+/// If it fails. An output that nobody reads any more, such as `head` closes, is no failure.
+pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+    let socket = socket_path(arguments.socket.as_deref());
+    let result = match arguments.command {
+        Command::Ls(arguments) => list::run(&arguments, &socket, out),
+        Command::Watch(arguments) => watch::run(&arguments, &socket, out),
+        Command::Look(arguments) => look::run(&arguments, &socket, out),
+    };
+    match result.and_then(|()| out.flush().map_err(ToolError::Output)) {
+        Err(ToolError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// An error and its causes, as `cause: cause: cause`.
+pub fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// Text of somebody else on one line of a terminal: control characters become spaces.
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

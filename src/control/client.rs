@@ -1,0 +1,364 @@
+//! The other end of the socket, for tools and readers in Rust.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use foveate::control::client::{Client, Next};
+//! use foveate::ring::TokenFrameBuf;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect(&foveate::control::socket_path(None))?;
+//! let mut subscription = client.subscribe(&"camera/main".parse()?, false)?;
+//! let mut frame = TokenFrameBuf::default();
+//! loop {
+//!     match subscription.next_frame(&mut frame, Duration::from_secs(1))? {
+//!         Next::Frame { .. } => println!("{} tokens", frame.records.len()),
+//!         Next::NewSegment | Next::TimedOut => {}
+//!         Next::Ended(reason) => break println!("the stream ended: {reason}"),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+use serde::de::{DeserializeOwned, IgnoredAny};
+
+use super::messages::{
+    DATAGRAM_BYTES_MAX, Event, FromDaemon, Listing, Looking, Request, StreamListing, Subscribed,
+    ViewName,
+};
+use super::{ControlError, socket};
+use crate::ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
+
+/// How long the daemon may take for an answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a subscription waits for a frame before it looks at its socket.
+const FUTEX_SLICE: Duration = Duration::from_millis(100);
+
+/// A connection to the daemon that asks and gets answers. No call takes much longer than [`ANSWER_TIMEOUT`].
+#[derive(Debug)]
+pub struct Client {
+    socket: OwnedFd,
+    path: PathBuf,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to the daemon that listens on `path`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no daemon, or the user may not talk to it.
+    pub fn connect(path: &Path) -> Result<Self, ControlError> {
+        let address = socket::address(path)?;
+        let failed = |errno| ControlError::io("connect to", path, errno);
+        let socket = socket::unconnected(SocketFlags::empty()).map_err(failed)?;
+        for direction in [Timeout::Send, Timeout::Recv] {
+            set_socket_timeout(&socket, direction, Some(ANSWER_TIMEOUT)).map_err(failed)?;
+        }
+        retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(|errno| match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED => {
+                ControlError::NoDaemon { path: path.to_owned() }
+            }
+            Errno::AGAIN => timed_out(),
+            errno => failed(errno),
+        })?;
+        Ok(Self { socket, path: path.to_owned(), buffer: vec![0; DATAGRAM_BYTES_MAX] })
+    }
+
+    /// All streams and views, streams in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn list(&mut self) -> Result<Vec<StreamListing>, ControlError> {
+        let mut streams: Vec<StreamListing> = Vec::new();
+        let mut after = None;
+        loop {
+            let page: Listing = self.request(&Request::List { after })?;
+            for stream in page.streams {
+                match streams.last_mut() {
+                    Some(last) if last.name == stream.name => last.views.extend(stream.views),
+                    _ => streams.push(stream),
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(streams);
+            }
+        }
+    }
+
+    /// Makes `view` look at (`x`, `y`), in pixels of the source, and returns the nearest point that it can look
+    /// at: its fixation from the next frame on.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn look(&mut self, view: &ViewName, x: f64, y: f64) -> Result<Looking, ControlError> {
+        self.request(&Request::Look { view: view.clone(), x, y })
+    }
+
+    /// Follows `view`. With `notify`, the subscription's descriptor becomes readable with every frame.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn subscribe(
+        mut self,
+        view: &ViewName,
+        notify: bool,
+    ) -> Result<Subscription, ControlError> {
+        let _: Subscribed = self.request(&Request::Subscribe { view: view.clone(), notify })?;
+        let Self { socket, buffer, .. } = self;
+        Ok(Subscription { socket, buffer, view: view.clone(), reader: None, ending: Ending::None })
+    }
+
+    /// Sends `request` and waits for its answer.
+    fn request<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ControlError> {
+        let datagram = request.to_datagram();
+        match socket::send(&self.socket, &datagram, None, SendFlags::empty()) {
+            // A daemon that turns a client away says why before it hangs up.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(Errno::AGAIN) => return Err(timed_out()),
+            Err(errno) => return Err(ControlError::io("send to", &self.path, errno)),
+        }
+        match self.receive()? {
+            FromDaemon::Accepted(answer) => Ok(answer),
+            FromDaemon::Refused(refusal) => Err(ControlError::Refused(refusal)),
+            FromDaemon::Event(_) | FromDaemon::Notice => Err(ControlError::NotUnderstood {
+                detail: "an event for a client that has not subscribed".to_owned(),
+            }),
+        }
+    }
+
+    fn receive<T: DeserializeOwned>(&mut self) -> Result<FromDaemon<T>, ControlError> {
+        match socket::receive(&self.socket, &mut self.buffer, RecvFlags::empty()) {
+            Ok(received) if received.len == 0 => Err(ControlError::Disconnected),
+            Ok(received) => understood(&self.buffer, received.len),
+            Err(Errno::AGAIN) => Err(timed_out()),
+            Err(Errno::CONNRESET) => Err(ControlError::Disconnected),
+            Err(errno) => Err(ControlError::io("receive from", &self.path, errno)),
+        }
+    }
+}
+
+/// What a subscription waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A token frame was read.
+    Frame {
+        /// Frames that were published since the one read before and were not read: passed over by
+        /// [`Subscription::next_frame`], overwritten before their turn in [`Subscription::next_in_order`].
+        missed: u64,
+    },
+    /// The view publishes in another segment from now on, the first one included: [`Subscription::reader`] has
+    /// changed.
+    NewSegment,
+    /// Nothing came in the time given.
+    TimedOut,
+    /// The view publishes no more, for this reason, and every frame has been read.
+    Ended(String),
+}
+
+/// Why a subscription cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubscriptionError {
+    /// The connection is gone, and with it the daemon, however it died.
+    #[error("the daemon is gone: it has stopped, or it dropped this connection")]
+    Disconnected,
+
+    /// The shared memory cannot be read.
+    #[error("cannot read the view's segment")]
+    Ring(#[from] RingError),
+
+    /// The daemon's messages cannot be read.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+/// How far the end of a subscription has come.
+#[derive(Debug)]
+enum Ending {
+    None,
+    /// The daemon said why.
+    Ended(String),
+    /// The daemon hung up.
+    HungUp,
+}
+
+/// A view that is followed: an open connection, and the ring that the daemon sent over it.
+///
+/// Dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Subscription {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+    view: ViewName,
+    reader: Option<Reader>,
+    ending: Ending,
+}
+
+impl Subscription {
+    /// The view that is followed.
+    pub fn view(&self) -> &ViewName {
+        &self.view
+    }
+
+    /// The ring in use; `None` until the first [`Next::NewSegment`].
+    pub fn reader(&self) -> Option<&Reader> {
+        self.reader.as_ref()
+    }
+
+    /// Waits at most `timeout` for something to happen, and copies the newest frame into `frame` if it is that.
+    ///
+    /// Frames come before an end: whatever was published is read first. Hang-up is noticed within 100 ms.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon is gone or what it sent cannot be read.
+    pub fn next_frame(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+    ) -> Result<Next, SubscriptionError> {
+        self.next(timeout, |reader| reader.read_newest(frame))
+    }
+
+    /// [`Subscription::next_frame`] for those who want every frame: copies the oldest one that was not read and
+    /// is still in the ring.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn next_in_order(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+    ) -> Result<Next, SubscriptionError> {
+        self.next(timeout, |reader| reader.read_next(frame))
+    }
+
+    fn next(
+        &mut self,
+        timeout: Duration,
+        mut read: impl FnMut(&mut Reader) -> Result<ReadOutcome, RingError>,
+    ) -> Result<Next, SubscriptionError> {
+        let started = Instant::now();
+        loop {
+            if self.take_messages()? {
+                return Ok(Next::NewSegment);
+            }
+            if let Some(reader) = &mut self.reader
+                && let ReadOutcome::Frame { missed } = read(reader)?
+            {
+                return Ok(Next::Frame { missed });
+            }
+            match &self.ending {
+                Ending::None => {}
+                Ending::Ended(reason) => return Ok(Next::Ended(reason.clone())),
+                Ending::HungUp => return Err(SubscriptionError::Disconnected),
+            }
+            let left = timeout.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(Next::TimedOut);
+            }
+            self.wait(left)?;
+        }
+    }
+
+    /// Waits for a frame, or at most a moment; before the first segment, for a message.
+    fn wait(&self, left: Duration) -> Result<(), SubscriptionError> {
+        if let Some(reader) = &self.reader {
+            reader.wait(left.min(FUTEX_SLICE));
+            return Ok(());
+        }
+        let timeout = Timespec::try_from(left.min(ANSWER_TIMEOUT)).ok();
+        let mut entries = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut entries, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(self.failed("wait for", errno).into()),
+        }
+    }
+
+    /// Takes what the daemon has sent, up to a new segment; whether there is one.
+    fn take_messages(&mut self) -> Result<bool, SubscriptionError> {
+        loop {
+            let received =
+                match socket::receive(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
+                    Ok(received) => received,
+                    Err(Errno::AGAIN) => return Ok(false),
+                    Err(Errno::CONNRESET) => socket::Received { len: 0, descriptor: None },
+                    Err(errno) => return Err(self.failed("receive from", errno).into()),
+                };
+            if received.len == 0 {
+                // What the daemon said before it hung up is the better news.
+                if matches!(self.ending, Ending::None) {
+                    self.ending = Ending::HungUp;
+                }
+                return Ok(false);
+            }
+            match understood::<IgnoredAny>(&self.buffer, received.len)? {
+                FromDaemon::Notice => {}
+                FromDaemon::Event(Event::Segment { .. }) => {
+                    let descriptor =
+                        received.descriptor.ok_or_else(|| ControlError::NotUnderstood {
+                            detail: "a segment without a descriptor: are too many files open?"
+                                .to_owned(),
+                        })?;
+                    self.reader = Some(Reader::from_fd(descriptor)?);
+                    self.ending = Ending::None;
+                    return Ok(true);
+                }
+                FromDaemon::Event(Event::Ended { reason, .. }) => {
+                    self.ending = Ending::Ended(reason);
+                }
+                FromDaemon::Refused(refusal) => {
+                    return Err(ControlError::Refused(refusal).into());
+                }
+                FromDaemon::Accepted(_) => {
+                    let detail = "an answer that nobody asked for".to_owned();
+                    return Err(ControlError::NotUnderstood { detail }.into());
+                }
+            }
+        }
+    }
+
+    fn failed(&self, action: &'static str, errno: Errno) -> ControlError {
+        ControlError::io(action, Path::new(&self.view.to_string()), errno)
+    }
+}
+
+impl AsFd for Subscription {
+    /// The connection. With `notify` it is readable when there is a frame to read; a message or a hang-up makes
+    /// it readable, too. [`Subscription::next_frame`] reads it empty.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Reads the datagram of `len` bytes in `buffer`.
+fn understood<T: DeserializeOwned>(
+    buffer: &[u8],
+    len: usize,
+) -> Result<FromDaemon<T>, ControlError> {
+    let datagram = buffer.get(..len).ok_or_else(|| ControlError::NotUnderstood {
+        detail: format!("a message of {len} bytes, where {DATAGRAM_BYTES_MAX} are the most"),
+    })?;
+    FromDaemon::from_datagram(datagram)
+        .map_err(|error| ControlError::NotUnderstood { detail: error.to_string() })
+}
+
+fn timed_out() -> ControlError {
+    ControlError::TimedOut { seconds: ANSWER_TIMEOUT.as_secs() }
+}

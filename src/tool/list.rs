@@ -1,0 +1,93 @@
+//! `foveate ls`: what the daemon serves.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::{ToolError, on_one_line};
+use crate::control::client::Client;
+use crate::control::messages::{Listing, StreamListing, ViewListing};
+
+/// Arguments of `foveate ls`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints every stream and every view.
+pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+    let streams = Client::connect(socket)?.list()?;
+    let written = if arguments.json {
+        write_json(out, streams)
+    } else {
+        streams.iter().try_for_each(|stream| write_stream(out, stream))
+    };
+    written.map_err(ToolError::Output)
+}
+
+fn write_json(out: &mut dyn Write, streams: Vec<StreamListing>) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &Listing { streams, next: None })?;
+    writeln!(out)
+}
+
+fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
+    let reason = on_one_line(&stream.reason);
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    writeln!(out, "{}  {}{because}", stream.name, stream.state)?;
+    writeln!(out, "  source   {}", on_one_line(&stream.source))?;
+    if let (Some(format), Some([width, height])) = (&stream.format, stream.extent) {
+        writeln!(out, "  frames   {} {width}x{height}", on_one_line(format))?;
+    }
+    if let Some(backend) = &stream.backend {
+        let (device, reason) = (on_one_line(&backend.device), on_one_line(&backend.reason));
+        writeln!(out, "  backend  {} on {device}: {reason}", backend.kind)?;
+    }
+    write_counters(out, stream)?;
+    let views = stream.views.iter().map(view_row);
+    let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "LOOKS AT"].map(str::to_owned);
+    write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())
+}
+
+fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
+    let StreamListing { frames_captured, frames_dropped, frames_published, .. } = stream;
+    write!(
+        out,
+        "  counted  {frames_captured} captured, {frames_dropped} dropped, {frames_published} published"
+    )?;
+    if 0 < stream.frames_refused {
+        write!(out, ", {} unreadable", stream.frames_refused)?;
+    }
+    if 0 < stream.backend_fallbacks {
+        write!(out, ", {} times fallen back to the CPU", stream.backend_fallbacks)?;
+    }
+    writeln!(out)
+}
+
+fn view_row(view: &ViewListing) -> [String; 5] {
+    let fixation = view
+        .fixation
+        .map_or_else(|| "-".to_owned(), |fixation| format!("{:.1}, {:.1}", fixation.x, fixation.y));
+    [
+        view.name.to_string(),
+        on_one_line(&view.layout),
+        format!("{} of {side}x{side}", view.budget, side = view.patch_side),
+        format!("{:?}", view.dtype).to_lowercase(),
+        fixation,
+    ]
+}
+
+/// Writes rows in columns as wide as their widest cell.
+fn write_columns<const COLUMNS: usize>(
+    out: &mut dyn Write,
+    rows: &[[String; COLUMNS]],
+) -> io::Result<()> {
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+    });
+    for row in rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+    }
+    Ok(())
+}

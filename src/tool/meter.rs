@@ -1,0 +1,123 @@
+//! What a reader's frames say about the stream: rate, age and losses. Pure arithmetic; the caller has the clock.
+
+use std::collections::VecDeque;
+
+/// The present rate and age are taken over this long, in nanoseconds.
+const WINDOW_NS: u64 = 2_000_000_000;
+
+/// Ages that a summary remembers; of a longer run it tells the newest.
+const AGES_MAX: usize = 100_000;
+
+/// One token frame, as its reader saw it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting {
+    /// When it was read, in nanoseconds.
+    pub read_ns: u64,
+    /// Time from its capture to then, in nanoseconds.
+    pub age_ns: u64,
+    /// Counts the frames that the pipeline delivered.
+    pub frame_seq: u64,
+    /// Frames published since the one before and overwritten before they were read.
+    pub lapped: u64,
+}
+
+/// Adds up what was seen.
+#[derive(Debug, Default)]
+pub struct Meter {
+    frames: u64,
+    dropped: u64,
+    lapped: u64,
+    first_ns: u64,
+    last_ns: u64,
+    /// `None` where the next frame does not follow on another.
+    last_frame_seq: Option<u64>,
+    /// A ring of the newest [`AGES_MAX`].
+    ages_ns: Vec<u64>,
+    /// Of the last [`WINDOW_NS`].
+    recent: VecDeque<Sighting>,
+}
+
+/// Rate and age over some time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Frames read a second.
+    pub fps: f64,
+    /// Median age, in nanoseconds.
+    pub age_p50_ns: u64,
+    /// Age that 99 of 100 frames stay below, in nanoseconds.
+    pub age_p99_ns: u64,
+}
+
+impl Meter {
+    /// Counts a frame.
+    pub fn see(&mut self, sighting: Sighting) {
+        let Sighting { read_ns, age_ns, frame_seq, lapped } = sighting;
+        if self.frames == 0 {
+            self.first_ns = read_ns;
+        }
+        // What is missing and was not published was dropped before.
+        let missing = self.last_frame_seq.map_or(0, |last| frame_seq.saturating_sub(last + 1));
+        self.dropped += missing.saturating_sub(lapped);
+        self.lapped += lapped;
+        self.last_frame_seq = Some(frame_seq);
+        self.last_ns = read_ns;
+
+        let oldest = usize::try_from(self.frames).unwrap_or(usize::MAX) % AGES_MAX;
+        match self.ages_ns.get_mut(oldest) {
+            Some(age) => *age = age_ns,
+            None => self.ages_ns.push(age_ns),
+        }
+        self.frames += 1;
+        self.recent.push_back(sighting);
+        while self.recent.front().is_some_and(|seen| seen.read_ns + WINDOW_NS < read_ns) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The next frame does not follow on the last one: the view moved to a new segment.
+    pub fn interrupt(&mut self) {
+        self.last_frame_seq = None;
+    }
+
+    /// Frames that were read.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Frames that were captured and never published.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Frames that were published and overwritten before they were read.
+    pub fn lapped(&self) -> u64 {
+        self.lapped
+    }
+
+    /// Over everything since the first frame.
+    pub fn overall(&self) -> Rates {
+        Rates::new(self.frames, self.last_ns - self.first_ns, self.ages_ns.clone())
+    }
+
+    /// Over the two seconds before `now_ns`. Without a frame in them, the rate is 0.
+    pub fn recent(&self, now_ns: u64) -> Rates {
+        let seen = self.recent.iter().filter(|seen| now_ns <= seen.read_ns + WINDOW_NS);
+        let ages = seen.clone().map(|seen| seen.age_ns).collect::<Vec<_>>();
+        let first_ns = seen.map(|seen| seen.read_ns).next().unwrap_or(self.last_ns);
+        Rates::new(ages.len() as u64, self.last_ns - first_ns, ages)
+    }
+}
+
+impl Rates {
+    /// Of `frames` frames, from the first to the last of which `span_ns` passed.
+    fn new(frames: u64, span_ns: u64, mut ages_ns: Vec<u64>) -> Self {
+        ages_ns.sort_unstable();
+        let intervals = frames.saturating_sub(1) as f64;
+        let fps = if span_ns == 0 { 0.0 } else { intervals * 1e9 / span_ns as f64 };
+        let percentile = |percent: usize| {
+            let rank = (ages_ns.len() * percent).div_ceil(100);
+            ages_ns.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+        };
+        Self { fps, age_p50_ns: percentile(50), age_p99_ns: percentile(99) }
+    }
+}

@@ -1,0 +1,366 @@
+//! `foveate watch`: read a view's token frames and show what arrives.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::meter::{Meter, Rates, Sighting};
+use super::{ToolError, on_one_line};
+use crate::clock::monotonic_ns;
+use crate::control::client::{Client, Next, Subscription};
+use crate::control::messages::{Epoch, FixationListing, ViewName};
+use crate::frame::CaptureClock;
+use crate::ring::{SegmentInfo, TokenFrameBuf};
+
+/// How often a table on a terminal is drawn.
+const TABLE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How often a line is printed where the output is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a signal may go unnoticed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Lines of a table are cut here, so that none wraps and the table can be drawn over.
+const TABLE_COLUMNS: usize = 79;
+
+/// Arguments of `foveate watch`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The view [default: the first of `foveate ls`]
+    #[arg(value_name = "STREAM/VIEW")]
+    view: Option<ViewName>,
+    /// Stop after that many token frames
+    #[arg(long, value_name = "N")]
+    frames: Option<NonZeroU64>,
+    /// Stop after that many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// Print one JSON object on a line for each token frame; the summary goes to standard error
+    #[arg(long)]
+    json: bool,
+}
+
+/// Follows the view until it ends, the daemon is gone, a signal comes, or as long as the arguments say. Prints a
+/// summary in any case.
+pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // A second signal ends the program at once, in case the first is not noticed.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(ToolError::Output)?;
+    }
+    let subscription = subscribe(arguments.view.as_ref(), socket)?;
+    let display = match (arguments.json, io::stdout().is_terminal()) {
+        (true, _) => Display::Json,
+        (false, true) => Display::Table,
+        (false, false) => Display::Lines,
+    };
+    let mut watch = Watch::new(subscription, display);
+    let end = watch.run(arguments, &stop, out);
+    let summary = watch.summary();
+    let written = match display {
+        Display::Json => writeln!(io::stderr(), "{summary}"),
+        Display::Lines | Display::Table => writeln!(out, "{summary}"),
+    };
+    end.and(written.map_err(ToolError::Output))
+}
+
+fn subscribe(view: Option<&ViewName>, socket: &Path) -> Result<Subscription, ToolError> {
+    let mut client = Client::connect(socket)?;
+    let view = match view {
+        Some(view) => view.clone(),
+        None => {
+            let streams = client.list()?;
+            let first = streams.into_iter().flat_map(|stream| stream.views).next();
+            first.ok_or(ToolError::NoViews)?.name
+        }
+    };
+    Ok(client.subscribe(&view, false)?)
+}
+
+/// How frames are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Display {
+    /// One object for each.
+    Json,
+    /// One line a second.
+    Lines,
+    /// A table that is drawn over.
+    Table,
+}
+
+struct Watch {
+    subscription: Subscription,
+    display: Display,
+    meter: Meter,
+    frame: TokenFrameBuf,
+    /// Tokens of the newest frame on each level.
+    tokens_per_level: Vec<u32>,
+    ended: Option<String>,
+    /// Lines of the table that stands on the terminal.
+    lines_drawn: usize,
+}
+
+impl Watch {
+    fn new(subscription: Subscription, display: Display) -> Self {
+        Self {
+            subscription,
+            display,
+            meter: Meter::default(),
+            frame: TokenFrameBuf::default(),
+            tokens_per_level: Vec::new(),
+            ended: None,
+            lines_drawn: 0,
+        }
+    }
+
+    fn run(
+        &mut self,
+        arguments: &Arguments,
+        stop: &AtomicBool,
+        out: &mut dyn Write,
+    ) -> Result<(), ToolError> {
+        let started = Instant::now();
+        let interval = if self.display == Display::Table { TABLE_INTERVAL } else { LINE_INTERVAL };
+        let mut drawn_at = started;
+        while !stop.load(Ordering::Relaxed) && self.ended.is_none() {
+            let left = arguments.seconds.map(|limit| limit.saturating_sub(started.elapsed()));
+            if left == Some(Duration::ZERO)
+                || arguments.frames.is_some_and(|limit| limit.get() <= self.meter.frames())
+            {
+                break;
+            }
+            let timeout = left.unwrap_or(SIGNAL_INTERVAL).min(SIGNAL_INTERVAL);
+            self.step(timeout, out)?;
+            if self.display != Display::Json && interval <= drawn_at.elapsed() {
+                drawn_at = Instant::now();
+                self.draw(out).map_err(ToolError::Output)?;
+            }
+        }
+        match self.display {
+            Display::Table => self.draw(out).map_err(ToolError::Output),
+            Display::Json | Display::Lines => Ok(()),
+        }
+    }
+
+    /// Waits for a frame and counts it.
+    fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
+        match self.subscription.next_in_order(&mut self.frame, timeout)? {
+            Next::TimedOut => Ok(()),
+            Next::NewSegment => {
+                self.meter.interrupt();
+                Ok(())
+            }
+            Next::Ended(reason) => {
+                self.ended = Some(reason);
+                Ok(())
+            }
+            Next::Frame { missed: lapped } => {
+                let read_ns = monotonic_ns();
+                let stamp = self.frame.head.stamp;
+                let age_ns = read_ns.saturating_sub(stamp.capture_ns);
+                let frame_seq = stamp.frame_seq;
+                self.meter.see(Sighting { read_ns, age_ns, frame_seq, lapped });
+                count_per_level(&self.frame, &mut self.tokens_per_level);
+                match self.display {
+                    Display::Json => self.write_json(age_ns, lapped, out),
+                    Display::Lines | Display::Table => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn write_json(&self, age_ns: u64, lapped: u64, out: &mut dyn Write) -> Result<(), ToolError> {
+        let Some(reader) = self.subscription.reader() else {
+            return Ok(());
+        };
+        let line = FrameLine::new(
+            self.subscription.view(),
+            reader.header(),
+            &self.frame,
+            &self.tokens_per_level,
+            age_ns,
+            lapped,
+        );
+        serde_json::to_writer(&mut *out, &line)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(out))
+            .and_then(|()| out.flush())
+            .map_err(ToolError::Output)
+    }
+
+    fn draw(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        match self.display {
+            Display::Json => Ok(()),
+            Display::Lines => {
+                writeln!(out, "{}", self.rows().join("  "))?;
+                out.flush()
+            }
+            Display::Table => {
+                let rows = self.rows();
+                if 0 < self.lines_drawn {
+                    write!(out, "\x1b[{}A", self.lines_drawn)?;
+                }
+                for row in &rows {
+                    let row = row.chars().take(TABLE_COLUMNS).collect::<String>();
+                    writeln!(out, "\x1b[2K{row}")?;
+                }
+                self.lines_drawn = rows.len();
+                out.flush()
+            }
+        }
+    }
+
+    /// What there is to say now, for a table or a line.
+    fn rows(&self) -> [String; 6] {
+        let head = &self.frame.head;
+        let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.recent(monotonic_ns());
+        let levels = self.tokens_per_level.iter().enumerate();
+        let levels = levels.map(|(level, count)| format!("L{level} {count}")).collect::<Vec<_>>();
+        let changed = 100.0 * f64::from(head.dirty_tiles) / f64::from(head.tile_count.max(1));
+        let fixation = &head.fixation;
+        [
+            self.title(),
+            format!(
+                "frame {}  {fps:.1} fps  age p50 {} p99 {}",
+                head.stamp.frame_seq,
+                Milliseconds(age_p50_ns),
+                Milliseconds(age_p99_ns)
+            ),
+            format!("tokens {} ({})", self.frame.records.len(), levels.join(" ")),
+            format!("changed {changed:.1} % of {} tiles", head.tile_count),
+            format!("dropped {}  lapped {}", self.meter.dropped(), self.meter.lapped()),
+            format!("looks at {:.1}, {:.1} (#{})", fixation.x, fixation.y, fixation.id),
+        ]
+    }
+
+    fn title(&self) -> String {
+        let view = self.subscription.view();
+        let Some(reader) = self.subscription.reader() else {
+            return format!("{view}: waiting for the first frame");
+        };
+        let SegmentInfo { extent, pixel_format, backend, device, .. } = reader.header();
+        let (pixel_format, device) = (on_one_line(pixel_format), on_one_line(device));
+        let (state, reason) = reader.state();
+        let state = match (state, on_one_line(&reason)) {
+            (crate::ring::State::Live, _) => String::new(),
+            (state, reason) => format!("  {}: {reason}", format!("{state:?}").to_lowercase()),
+        };
+        format!("{view}  {pixel_format} {extent}  {backend} ({device}){state}")
+    }
+
+    fn summary(&self) -> String {
+        let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.overall();
+        let end = match &self.ended {
+            Some(reason) => format!("; the stream ended: {}", on_one_line(reason)),
+            None => String::new(),
+        };
+        format!(
+            "{}: {} frames, {fps:.1} fps, age p50 {} p99 {}, dropped {}, lapped {}{end}",
+            self.subscription.view(),
+            self.meter.frames(),
+            Milliseconds(age_p50_ns),
+            Milliseconds(age_p99_ns),
+            self.meter.dropped(),
+            self.meter.lapped(),
+        )
+    }
+}
+
+/// Nanoseconds, for people.
+struct Milliseconds(u64);
+
+impl fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ms", self.0 as f64 / 1e6)
+    }
+}
+
+/// One line of `watch --json`: everything that the ring says of a token frame but its tokens.
+#[derive(Debug, Serialize)]
+struct FrameLine<'a> {
+    view: &'a ViewName,
+    epoch: Epoch,
+    ring_sequence: u64,
+    /// Frames published since the line before and overwritten before they were read.
+    lapped: u64,
+    frame_seq: u64,
+    pts_ns: Option<u64>,
+    capture_ns: u64,
+    capture_unix_ns: u64,
+    capture_clock: CaptureClock,
+    arrival_ns: u64,
+    publish_ns: u64,
+    /// From capture until it was read.
+    age_ns: u64,
+    fixation: FixationListing,
+    sample_bound: u32,
+    rgb_bound: u32,
+    dirty_tiles: u32,
+    tile_count: u32,
+    token_count: usize,
+    /// From level 0 to the coarsest in use.
+    tokens_per_level: &'a [u32],
+}
+
+impl<'a> FrameLine<'a> {
+    fn new(
+        view: &'a ViewName,
+        segment: &SegmentInfo,
+        frame: &TokenFrameBuf,
+        tokens_per_level: &'a [u32],
+        age_ns: u64,
+        lapped: u64,
+    ) -> Self {
+        let head = &frame.head;
+        Self {
+            view,
+            epoch: Epoch(segment.epoch),
+            ring_sequence: head.ring_sequence,
+            lapped,
+            frame_seq: head.stamp.frame_seq,
+            pts_ns: head.stamp.pts_ns,
+            capture_ns: head.stamp.capture_ns,
+            capture_unix_ns: head.stamp.capture_unix_ns,
+            capture_clock: head.stamp.capture_clock,
+            arrival_ns: head.stamp.arrival_ns,
+            publish_ns: head.publish_ns,
+            age_ns,
+            fixation: head.fixation.into(),
+            sample_bound: head.sample_bound,
+            rgb_bound: head.rgb_bound,
+            dirty_tiles: head.dirty_tiles,
+            tile_count: head.tile_count,
+            token_count: frame.records.len(),
+            tokens_per_level,
+        }
+    }
+}
+
+/// Counts the tokens of each level, from 0 to the coarsest that has one.
+fn count_per_level(frame: &TokenFrameBuf, counts: &mut Vec<u32>) {
+    counts.clear();
+    for record in &frame.records {
+        let level = usize::from(record.level);
+        if counts.len() <= level {
+            counts.resize(level + 1, 0);
+        }
+        counts[level] += 1;
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|seconds| !seconds.is_zero())
+        .ok_or_else(|| "it takes a number of seconds above 0, such as 20 or 0.5".to_owned())
+}

@@ -1,0 +1,202 @@
+//! A daemon in miniature: a served directory with streams whose frames a test publishes by hand.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foveate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
+use foveate::control::messages::{StreamState, ViewName};
+use foveate::control::server::{Limits, Server};
+use foveate::frame::{CaptureClock, FrameStamp, PixelFormat};
+use foveate::geometry::extent::Extent;
+use foveate::geometry::fixation::{Fixation, FixationReason};
+use foveate::geometry::plan::Token;
+use foveate::geometry::pyramid::PyramidShape;
+use foveate::retina::{Backend, BackendKind};
+use foveate::ring::{SegmentSpec, TokenFrame, TokenRecord, Writer};
+use foveate::token::{DType, Normalisation, TokenFormat};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use serde_json::Value;
+
+/// Far above what anything takes: a test that waits this long has failed.
+pub const HANG: Duration = Duration::from_secs(20);
+
+/// The picture of every stream here.
+pub const EXTENT: Extent = Extent::new(64, 48);
+
+/// One served directory in a directory of its own.
+pub struct Stage {
+    pub directory: Arc<Directory>,
+    pub server: Option<Server>,
+    pub path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Serves an empty directory with limits that no test reaches unless it wants to.
+    pub fn open() -> Self {
+        Self::open_limited(Limits { clients: 64, requests_per_second: 1_000_000 })
+    }
+
+    pub fn open_limited(limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run").join("foveate.sock");
+        let directory = Directory::new().unwrap();
+        let server = Server::bind_limited(&path, Arc::clone(&directory), limits).unwrap();
+        Self { directory, server: Some(server), path, _folder: folder }
+    }
+
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
+    /// Adds a stream with views that has not started.
+    pub fn stream(&self, name: &str, views: &[&str]) -> StreamPort {
+        let views = views.iter().map(|view| view_facts(view)).collect();
+        let source = format!("test pattern of {name}");
+        self.directory.add_stream(StreamSpec { name: name.to_owned(), source, views })
+    }
+
+    /// Adds a stream with views that is live, and the writer of its first view's first segment.
+    pub fn live_stream(&self, name: &str, views: &[&str]) -> (StreamPort, Writer) {
+        let port = self.stream(name, views);
+        let writer = start(&port);
+        (port, writer)
+    }
+}
+
+pub fn view_facts(name: &str) -> ViewFacts {
+    ViewFacts {
+        name: name.to_owned(),
+        layout: "foveal".to_owned(),
+        patch_side: 14,
+        dtype: DType::U8,
+        budget: 4,
+    }
+}
+
+/// The first frame of a stream has come: it is live, and its first view has a segment.
+pub fn start(port: &StreamPort) -> Writer {
+    port.update(|status| {
+        status.state = StreamState::Live;
+        status.format = Some(PixelFormat::Nv12);
+        status.extent = Some(EXTENT);
+        status.backend = Some(Backend {
+            kind: BackendKind::Cpu,
+            device: "a processor".to_owned(),
+            reason: "asked for".to_owned(),
+        });
+    });
+    let writer = writer(port.views[0].name());
+    port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
+    writer
+}
+
+pub fn writer(view: &ViewName) -> Writer {
+    Writer::create(&SegmentSpec {
+        stream: view.stream().to_owned(),
+        view: view.view().to_owned(),
+        layout: "foveal".to_owned(),
+        format: FORMAT,
+        capacity: 4,
+        extent: EXTENT,
+        pixel_format: "NV12".to_owned(),
+        backend: BackendKind::Cpu,
+        device: "a processor".to_owned(),
+        slot_count: 8,
+    })
+    .unwrap()
+}
+
+const FORMAT: TokenFormat =
+    TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
+
+/// Publishes two tokens whose texels all are `value`, as frame `frame_seq`.
+pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
+    let shape = PyramidShape::new(EXTENT);
+    let tokens = [Token { level: 0, x: 14, y: 0 }, Token { level: 1, x: 0, y: 14 }];
+    let records = tokens.map(|token| TokenRecord::new(token, shape, 14, frame_seq, 1.0));
+    let now = foveate::clock::monotonic_ns();
+    writer.publish(&TokenFrame {
+        stamp: FrameStamp {
+            frame_seq,
+            pts_ns: Some(40),
+            capture_ns: now,
+            capture_unix_ns: foveate::clock::unix_ns(),
+            capture_clock: CaptureClock::RunningTime,
+            arrival_ns: now,
+        },
+        fixation: Fixation {
+            id: 3,
+            x: 32.0,
+            y: 24.5,
+            since_frame: 1,
+            reason: FixationReason::Policy,
+        },
+        sample_bound: 1,
+        rgb_bound: 2,
+        dirty_tiles: 1,
+        tile_count: 4,
+        records: &records,
+        pixels: &vec![value; 2 * FORMAT.token_bytes()],
+    });
+}
+
+/// A connection that says whatever a test wants.
+pub struct RawClient(pub OwnedFd);
+
+impl RawClient {
+    pub fn connect(path: &Path) -> Self {
+        let socket = seqpacket_socket();
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        Self(socket)
+    }
+
+    pub fn send(&self, datagram: &[u8]) -> rustix::io::Result<()> {
+        rustix::net::send(&self.0, datagram, SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// The next datagram; empty after a hang-up.
+    pub fn receive(&self) -> Vec<u8> {
+        let mut buffer = vec![0; 1 << 18];
+        let (_, len) = rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::empty())
+            .expect("the daemon answers");
+        buffer.truncate(len);
+        buffer
+    }
+
+    /// Sends `datagram` and returns the answer.
+    pub fn ask(&self, datagram: &[u8]) -> Value {
+        self.send(datagram).unwrap();
+        serde_json::from_slice(&self.receive()).expect("the daemon answers in JSON")
+    }
+}
+
+/// A socket that is not connected, with time limits against hangs.
+pub fn seqpacket_socket() -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, direction, Some(HANG)).unwrap();
+    }
+    socket
+}
+
+/// Waits until another thread has made `condition` true.
+pub fn until(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < HANG, "in vain waited until {what}");
+        std::thread::yield_now();
+    }
+}
+
+pub fn main_view() -> ViewName {
+    "camera/main".parse().unwrap()
+}
