@@ -29,6 +29,7 @@ pub mod geometry;
 #[cfg(feature = "vulkan")]
 pub mod gpu;
 pub mod layout;
+pub mod redact;
 pub mod retina;
 pub mod ring;
 pub mod stats;

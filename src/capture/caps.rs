@@ -1,0 +1,171 @@
+//! What the appsink takes, what caps say about a frame, and which element brings other caps there.
+
+use gstreamer as gst;
+use gstreamer_video as gst_video;
+
+use super::{CaptureError, hints};
+use crate::color::{ColorMatrix, ColorRange, ColorTransform};
+use crate::frame::PixelFormat;
+use crate::geometry::extent::Extent;
+use crate::redact::redacted;
+
+/// What caps say about a frame.
+#[derive(Clone, Debug)]
+pub(super) struct FrameFormat {
+    /// The caps themselves, to see when they change.
+    pub(super) caps: gst::Caps,
+    /// Memory layout where a buffer says nothing else.
+    pub(super) info: gst_video::VideoInfo,
+    /// Memory layout of the samples.
+    pub(super) format: PixelFormat,
+    /// Width and height in pixels.
+    pub(super) extent: Extent,
+    /// How samples become RGB.
+    pub(super) color: ColorTransform,
+    /// Whether its lines are of two moments.
+    pub(super) interlaced: bool,
+}
+
+/// The caps that are read as they are: progressive frames, or at least frames, in system memory.
+pub(super) fn readable() -> gst::Caps {
+    let formats = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
+    let raw = || gst::Structure::builder("video/x-raw").field("format", formats());
+    let progressive = raw().field("interlace-mode", "progressive").build();
+    // Caps need not say that they are progressive, so interlaced ones are sorted out when they come.
+    [progressive, raw().build()].into_iter().collect()
+}
+
+/// What `caps` say, which [`readable`] has let in.
+///
+/// # Errors
+///
+/// If the size is not supported, or the caps contradict themselves.
+pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
+    let extent = extent_of(caps)?;
+    let refused = || CaptureError::NotNegotiated {
+        offered: redacted(&caps.to_string()),
+        reason: "they are not complete caps of raw video".to_owned(),
+    };
+    let info = gst_video::VideoInfo::from_caps(caps).map_err(|_| refused())?;
+    let format = PixelFormat::from_name(info.format().to_str()).ok_or_else(refused)?;
+    let (caps, interlaced) = (caps.clone(), info.is_interlaced());
+    Ok(FrameFormat { caps, format, extent, color: color_of(&info, format), info, interlaced })
+}
+
+fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
+    let side = |name| {
+        let structure = caps.structure(0)?;
+        u32::try_from(structure.get::<i32>(name).ok()?).ok()
+    };
+    let extent = Extent::new(side("width").unwrap_or(0), side("height").unwrap_or(0));
+    if extent.is_supported() { Ok(extent) } else { Err(CaptureError::Extent { extent }) }
+}
+
+/// The conversion that the colorimetry asks for. Where caps have none, `info` already holds GStreamer's own choice: BT.709
+/// above 576 lines, else BT.601.
+fn color_of(info: &gst_video::VideoInfo, format: PixelFormat) -> ColorTransform {
+    let colorimetry = info.colorimetry();
+    let full_by_default = format.is_rgb() || format == PixelFormat::Gray8;
+    let range = match colorimetry.range() {
+        gst_video::VideoColorRange::Range0_255 => ColorRange::Full,
+        gst_video::VideoColorRange::Range16_235 => ColorRange::Limited,
+        _ if full_by_default => ColorRange::Full,
+        _ => ColorRange::Limited,
+    };
+    if format.is_rgb() {
+        return ColorTransform::from_rgb(range);
+    }
+    let matrix = match colorimetry.matrix() {
+        gst_video::VideoColorMatrix::Bt601 => ColorMatrix::Bt601,
+        gst_video::VideoColorMatrix::Bt709 => ColorMatrix::Bt709,
+        gst_video::VideoColorMatrix::Bt2020 => ColorMatrix::Bt2020,
+        gst_video::VideoColorMatrix::Fcc => ColorMatrix::Fcc,
+        gst_video::VideoColorMatrix::Smpte240m => ColorMatrix::Smpte240m,
+        _ => matrix_by_height(info.height()),
+    };
+    ColorTransform::from_ycbcr(matrix, range)
+}
+
+/// GStreamer's choice for caps without colorimetry, `set_default_colorimetry` in video-info.c.
+fn matrix_by_height(height: u32) -> ColorMatrix {
+    let matrix = if 576 < height { ColorMatrix::Bt709 } else { ColorMatrix::Bt601 };
+    tracing::info!(
+        ?matrix,
+        height,
+        "the caps name no known colour matrix; taking GStreamer's choice"
+    );
+    matrix
+}
+
+/// An element that is inserted before the appsink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Adapter {
+    /// Name of its factory.
+    pub(super) element: &'static str,
+    /// Properties to set, as text.
+    pub(super) properties: &'static [(&'static str, &'static str)],
+}
+
+const CONVERT: Adapter = Adapter { element: "videoconvert", properties: &[] };
+
+/// One frame for two fields: what a camera saw at one moment is worth more than twice the rate.
+const DEINTERLACE: Adapter =
+    Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "auto")] };
+
+/// Elements that bring a device's frames to system memory, by caps feature, in the order in which they are tried.
+const DOWNLOADS: [(&str, &[&str]); 7] = [
+    ("memory:GLMemory", &["gldownload"]),
+    ("memory:VAMemory", &["vapostproc"]),
+    ("memory:VASurface", &["vaapipostproc"]),
+    ("memory:DMABuf", &["vapostproc", "vaapipostproc"]),
+    ("memory:NVMM", &["nvvidconv", "nvvideoconvert"]),
+    ("memory:CUDAMemory", &["cudadownload"]),
+    ("memory:VulkanImage", &["vulkandownload"]),
+];
+
+/// The elements that bring `offered` to [`readable`] caps, in the order of the pipeline.
+///
+/// # Errors
+///
+/// If they lie in a device's memory and nothing that is installed fetches them.
+pub(super) fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
+    let mut adapters = Vec::new();
+    if let Some(memory) = device_memory(offered) {
+        adapters.push(download(&memory)?);
+    }
+    let is_interlaced = interlaced(offered);
+    if is_interlaced {
+        adapters.push(DEINTERLACE);
+    }
+    // A download may give any format, and costs nothing after it where the format fits.
+    if !is_interlaced || !offered.can_intersect(&readable()) {
+        adapters.push(CONVERT);
+    }
+    Ok(adapters)
+}
+
+fn device_memory(caps: &gst::Caps) -> Option<String> {
+    let features = caps.features(0)?;
+    let mut names = features.iter().map(|feature| feature.to_string());
+    names.find(|name| name.starts_with("memory:") && name != "memory:SystemMemory")
+}
+
+fn interlaced(caps: &gst::Caps) -> bool {
+    let mode = caps.structure(0).and_then(|structure| structure.get::<&str>("interlace-mode").ok());
+    mode.is_some_and(|mode| mode != "progressive")
+}
+
+fn download(memory: &str) -> Result<Adapter, CaptureError> {
+    let known = DOWNLOADS.iter().find(|(name, _)| *name == memory).map_or(&[][..], |entry| entry.1);
+    let installed = |element: &&&'static str| gst::ElementFactory::find(element).is_some();
+    if let Some(element) = known.iter().find(installed) {
+        return Ok(Adapter { element, properties: &[] });
+    }
+    let remedy = match known.first() {
+        Some(element) => {
+            format!("install `{element}`: {}", hints::remedy_of_element(element))
+        }
+        None => "add the element that copies it to system memory before the appsink".to_owned(),
+    };
+    Err(CaptureError::DeviceMemory { memory: memory.to_owned(), remedy })
+}

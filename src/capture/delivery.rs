@@ -1,0 +1,147 @@
+//! What happens on GStreamer's streaming thread: a number, the times, the map, and into the mailbox.
+
+use std::sync::Arc;
+
+use crossbeam_channel::Sender;
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_app::AppSink;
+use parking_lot::Mutex;
+
+use super::caps::{self, FrameFormat};
+use super::mailbox::{Posted, Producer};
+use super::pipeline::Event;
+use super::times::{Moment, Told, capture_time, unix_ns_from_reference};
+use super::{CapturedFrame, Pace};
+use crate::frame::FrameStamp;
+use crate::stats::StreamCounters;
+
+/// The producer's end of a source. It outlives the pipelines that fill it, one after the other.
+pub(super) struct Delivery {
+    /// Never waited for: pipelines of one source do not overlap.
+    inlet: Mutex<Inlet>,
+    counters: Arc<StreamCounters>,
+    pace: Pace,
+}
+
+struct Inlet {
+    producer: Producer<CapturedFrame>,
+    /// Number of the newest frame.
+    frame_seq: u64,
+    /// What the newest caps say.
+    format: Option<FrameFormat>,
+    /// Whether a refused buffer was logged.
+    refusal_logged: bool,
+}
+
+impl Delivery {
+    pub(super) fn new(
+        producer: Producer<CapturedFrame>,
+        counters: Arc<StreamCounters>,
+        pace: Pace,
+    ) -> Self {
+        let inlet = Inlet { producer, frame_seq: 0, format: None, refusal_logged: false };
+        Self { inlet: Mutex::new(inlet), counters, pace }
+    }
+
+    /// Takes the next sample out of `sink`, and tells `events` of a pipeline's first one (`first`).
+    pub(super) fn deliver(
+        &self,
+        sink: &AppSink,
+        events: &Sender<Event>,
+        first: &mut bool,
+    ) -> Result<gst::FlowSuccess, gst::FlowError> {
+        let arrival = Moment::now();
+        let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
+        let mut inlet = self.inlet.lock();
+        inlet.frame_seq += 1;
+        self.counters.frames_captured.add(1);
+        let stamp = self.stamp(sink, &sample, inlet.frame_seq, arrival);
+        let Some(frame) = inlet.mapped(&sample, stamp) else {
+            self.counters.frames_refused.add(1);
+            return Ok(gst::FlowSuccess::Ok);
+        };
+        if std::mem::take(first) {
+            // A full channel holds an error, which outweighs a first frame.
+            let _ = events.try_send(Event::FirstFrame);
+        }
+        self.post(&mut inlet, frame)
+    }
+
+    fn post(
+        &self,
+        inlet: &mut Inlet,
+        frame: CapturedFrame,
+    ) -> Result<gst::FlowSuccess, gst::FlowError> {
+        match inlet.producer.post(frame) {
+            Posted::Delivered => Ok(gst::FlowSuccess::Ok),
+            Posted::Replaced => {
+                self.counters.frames_dropped.add(1);
+                Ok(gst::FlowSuccess::Ok)
+            }
+            Posted::Closed => {
+                self.counters.frames_dropped.add(1);
+                Err(gst::FlowError::Flushing)
+            }
+        }
+    }
+
+    fn stamp(
+        &self,
+        sink: &AppSink,
+        sample: &gst::Sample,
+        frame_seq: u64,
+        arrival: Moment,
+    ) -> FrameStamp {
+        let buffer = sample.buffer();
+        let told = Told {
+            reference_unix_ns: buffer.and_then(reference_unix_ns),
+            // A file that is read as fast as it can be taken has no time at which it "was".
+            running_ns: match self.pace {
+                Pace::Realtime => running_ns(sink, sample),
+                Pace::EveryFrame => None,
+            },
+        };
+        let (capture, capture_clock) = capture_time(told, arrival);
+        FrameStamp {
+            frame_seq,
+            pts_ns: buffer.and_then(|buffer| buffer.pts()).map(gst::ClockTime::nseconds),
+            capture_ns: capture.monotonic_ns,
+            capture_unix_ns: capture.unix_ns,
+            capture_clock,
+            arrival_ns: arrival.monotonic_ns,
+        }
+    }
+}
+
+impl Inlet {
+    /// The sample's frame, or nothing where it is not readable, which is logged once.
+    fn mapped(&mut self, sample: &gst::Sample, stamp: FrameStamp) -> Option<CapturedFrame> {
+        let buffer = sample.buffer_owned()?;
+        let caps = sample.caps_owned()?;
+        if self.format.as_ref().is_none_or(|format| format.caps != caps) {
+            self.format = caps::read(&caps).ok();
+        }
+        let frame = CapturedFrame::map(buffer, self.format.as_ref()?, stamp);
+        if let Err(reason) = &frame
+            && !std::mem::replace(&mut self.refusal_logged, true)
+        {
+            tracing::warn!(%reason, frame_seq = stamp.frame_seq, "a buffer is no frame; it is counted as refused, as later ones will be");
+        }
+        frame.ok()
+    }
+}
+
+/// Base time plus running time: CLOCK_MONOTONIC, because the pipeline runs on it.
+fn running_ns(sink: &AppSink, sample: &gst::Sample) -> Option<u64> {
+    let segment = sample.segment()?.downcast_ref::<gst::ClockTime>()?;
+    let running = segment.to_running_time(sample.buffer()?.pts()?)?;
+    Some(sink.base_time()?.nseconds() + running.nseconds())
+}
+
+fn reference_unix_ns(buffer: &gst::BufferRef) -> Option<u64> {
+    buffer.iter_meta::<gst::ReferenceTimestampMeta>().find_map(|meta| {
+        let clock = meta.reference().structure(0)?;
+        unix_ns_from_reference(clock.name(), meta.timestamp().nseconds())
+    })
+}

@@ -1,0 +1,200 @@
+//! From what the user wrote to one gst-launch description.
+//!
+//! A shorthand is a shipped file of `pipelines/` with its parameters filled in, so both say the same. A value
+//! is written with a backslash before everything that could have a meaning, so it stays one value: a path
+//! cannot bring in an element.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use gstreamer::glib;
+
+use super::{CaptureError, SourceSpec, SourceText};
+use crate::redact::{backslashed, redacted};
+
+/// The shipped descriptions and their names in `pipelines/`.
+pub const SHIPPED: [(&str, &str); 5] = [
+    ("test", include_str!("../../pipelines/test.gst")),
+    ("v4l2", include_str!("../../pipelines/v4l2.gst")),
+    ("v4l2-jpeg", include_str!("../../pipelines/v4l2-jpeg.gst")),
+    ("rtsp", include_str!("../../pipelines/rtsp.gst")),
+    ("file", include_str!("../../pipelines/file.gst")),
+];
+
+/// A description that is ready to be parsed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Expansion {
+    /// For GStreamer.
+    pub text: String,
+    /// The same for people: without credentials.
+    pub shown: String,
+}
+
+impl std::fmt::Debug for Expansion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Expansion").field("shown", &self.shown).finish_non_exhaustive()
+    }
+}
+
+/// The description that `spec` stands for. Files and cameras of shorthands are looked for here, so that they are
+/// missed by name.
+///
+/// # Errors
+///
+/// If the source or its file is not there or not readable, or if parameters and text do not fit.
+pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
+    let (template, own) = match &spec.source {
+        SourceText::Shorthand(text) => shorthand(text)?,
+        SourceText::Pipeline(text) => (text.clone(), None),
+        SourceText::PipelineFile(path) => (read_pipeline(path)?, None),
+    };
+    let template = without_comments(&template);
+    let mut values = spec.parameters.clone();
+    if let Some((name, value)) = own
+        && values.insert(name.to_owned(), value).is_some()
+    {
+        return Err(parameter(name, "is what `source` already says: remove it"));
+    }
+    let built_in = ("latency_ms", spec.latency_ms.to_string());
+    let text = substituted(&template, &values, &built_in)?;
+    let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
+    let shown = redacted(&substituted(&template, &shown, &built_in)?);
+    Ok(Expansion { text, shown })
+}
+
+/// A shorthand's description, and the one parameter that it fills in itself.
+type Shorthand = (String, Option<(&'static str, String)>);
+
+fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
+    if text == "test" {
+        return Ok((shipped("test"), None));
+    }
+    if text.starts_with("rtsp://") || text.starts_with("rtsps://") {
+        return Ok((shipped("rtsp"), Some(("location", text.to_owned()))));
+    }
+    if text.starts_with("/dev/video") {
+        check_camera(text)?;
+        return Ok((shipped("v4l2"), Some(("device", text.to_owned()))));
+    }
+    let path = match text.strip_prefix("file://") {
+        Some(_) => {
+            glib::filename_from_uri(text)
+                .map_err(|_| CaptureError::UnknownSource { text: redacted(text) })?
+                .0
+        }
+        None if text.is_empty() || text.contains("://") => {
+            return Err(CaptureError::UnknownSource { text: redacted(text) });
+        }
+        None => text.into(),
+    };
+    Ok((shipped("file"), Some(("location", checked_file(&path)?))))
+}
+
+fn shipped(name: &str) -> String {
+    let found = SHIPPED.iter().find(|(shipped, _)| *shipped == name);
+    found.expect("a shipped pipeline").1.to_owned()
+}
+
+/// The absolute path of a file that can be read.
+fn checked_file(path: &Path) -> Result<String, CaptureError> {
+    let what = path.display().to_string();
+    let denied = "let this user read it, with `chmod` or by its group";
+    let opened = File::open(path).map_err(|error| unreadable(&error, &what, denied))?;
+    let is_file = opened.metadata().is_ok_and(|metadata| !metadata.is_dir());
+    let absolute = fs::canonicalize(path).map_err(|error| unreadable(&error, &what, denied))?;
+    match absolute.into_os_string().into_string() {
+        Ok(absolute) if is_file => Ok(absolute),
+        _ => Err(CaptureError::UnknownSource { text: what }),
+    }
+}
+
+fn check_camera(device: &str) -> Result<(), CaptureError> {
+    let denied =
+        "add this user to the group `video` (`sudo usermod -aG video $USER`) and log in again";
+    match File::options().read(true).write(true).open(device) {
+        Ok(_) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
+            Err(CaptureError::Busy { device: device.to_owned() })
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(CaptureError::Permission { what: device.to_owned(), remedy: denied })
+        }
+        Err(_) => Err(CaptureError::NoCamera { device: device.to_owned() }),
+    }
+}
+
+fn unreadable(error: &io::Error, what: &str, remedy: &'static str) -> CaptureError {
+    let what = what.to_owned();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => CaptureError::Permission { what, remedy },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => CaptureError::Missing { what },
+        _ => CaptureError::Unreachable { reason: format!("{what:?}: {error}") },
+    }
+}
+
+fn read_pipeline(path: &Path) -> Result<String, CaptureError> {
+    fs::read_to_string(path).map_err(|error| CaptureError::PipelineFile {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// gst-launch knows no comments, so they go here.
+fn without_comments(text: &str) -> String {
+    let lines =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.collect::<Vec<_>>().join(" ")
+}
+
+/// `template` with each `${name}` and `${name:-default}` replaced. Defaults belong to the text and stand as they are.
+fn substituted(
+    template: &str,
+    values: &BTreeMap<String, String>,
+    built_in: &(&str, String),
+) -> Result<String, CaptureError> {
+    let mut out = String::with_capacity(template.len());
+    let mut unused: BTreeSet<&str> = values.keys().map(String::as_str).collect();
+    let mut rest = template;
+    while let Some(at) = rest.find("${") {
+        out.push_str(&rest[..at]);
+        let Some(end) = rest[at..].find('}') else {
+            return Err(parameter(&rest[at..], "has no closing brace"));
+        };
+        let inside = &rest[at + 2..at + end];
+        let (name, default) = match inside.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inside, None),
+        };
+        unused.remove(name);
+        match (values.get(name), default) {
+            (Some(value), _) => out.push_str(&one_value(name, value)?),
+            (None, _) if name == built_in.0 => out.push_str(&built_in.1),
+            (None, Some(default)) => out.push_str(default),
+            (None, None) => return Err(parameter(name, "has no value: add it to `parameters`")),
+        }
+        rest = &rest[at + end + 1..];
+    }
+    out.push_str(rest);
+    match unused.first() {
+        Some(name) => Err(parameter(name, "does not occur in the pipeline: check its spelling")),
+        None => Ok(out),
+    }
+}
+
+/// `value` as one word of a description.
+fn one_value(name: &str, value: &str) -> Result<String, CaptureError> {
+    if value.is_empty() {
+        return Err(parameter(name, "is empty"));
+    }
+    // A backslash does not keep a line break from ending a word.
+    if value.chars().any(char::is_control) {
+        return Err(parameter(name, "holds a control character"));
+    }
+    Ok(backslashed(value))
+}
+
+fn parameter(name: &str, problem: &'static str) -> CaptureError {
+    CaptureError::Parameter { name: name.to_owned(), problem }
+}

@@ -1,0 +1,415 @@
+//! One GStreamer pipeline, from its text to its end.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_app::{AppSink, AppSinkCallbacks};
+use gstreamer_video as gst_video;
+use parking_lot::Mutex;
+
+use super::caps::{self, Adapter};
+use super::delivery::Delivery;
+use super::expansion::Expansion;
+use super::{CaptureError, Pace, hints};
+use crate::redact::redacted;
+
+/// Messages that may wait for the watching thread. More come only in a flood, whose first ones tell all.
+const MAX_WAITING_EVENTS: usize = 64;
+
+/// What a pipeline tells the thread that watches it.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The first frame is on its way to the mailbox.
+    FirstFrame,
+    /// Caps came that cannot be read as they are.
+    Interlaced(gst::Caps),
+    /// Caps came that cannot be read at all.
+    Refused(CaptureError),
+    /// An error, an end, or a missing plugin.
+    Message(gst::Message),
+}
+
+/// A pipeline that plays. Dropping it stops it, which may take a tenth of a second.
+pub(super) struct Pipeline {
+    pipeline: gst::Pipeline,
+    sink: gst::Pad,
+    /// The last caps that were offered to the appsink, readable or not.
+    offered: Arc<Mutex<Option<gst::Caps>>>,
+    /// What arrives from its threads.
+    pub(super) events: Receiver<Event>,
+    /// Whether its source makes frames when it pleases.
+    pub(super) live: bool,
+}
+
+impl Pipeline {
+    /// Builds `expansion` with `adapters` before the appsink, and plays it into `delivery`.
+    pub(super) fn play(
+        expansion: &Expansion,
+        adapters: &[Adapter],
+        delivery: &Arc<Delivery>,
+        pace: Pace,
+    ) -> Result<Self, CaptureError> {
+        let pipeline = parsed(expansion)?;
+        let sink = frames_sink(&pipeline)?;
+        insert(&pipeline, sink.upcast_ref(), adapters)?;
+        let (sender, events) = bounded(MAX_WAITING_EVENTS);
+        let offered = Arc::default();
+        let pad = sink_pad(sink.upcast_ref());
+        configure(&sink, delivery, &sender);
+        probe(&pad, &offered, &sender);
+        forward_messages(&pipeline, sender)?;
+        pipeline.use_clock(Some(&monotonic_clock()));
+
+        let mut playing = Self { pipeline, sink: pad, offered, events, live: false };
+        // A failure is told in a message as well, which says more.
+        playing.live = match playing.pipeline.set_state(gst::State::Paused) {
+            Ok(success) => success == gst::StateChangeSuccess::NoPreroll,
+            Err(_) => return Err(playing.failed_to_start()),
+        };
+        if playing.live && pace == Pace::EveryFrame {
+            return Err(CaptureError::EveryFrameLive);
+        }
+        sink.set_sync(!playing.live && pace == Pace::Realtime);
+        match playing.pipeline.set_state(gst::State::Playing) {
+            Ok(_) => Ok(playing),
+            Err(_) => Err(playing.failed_to_start()),
+        }
+    }
+
+    /// The caps at the appsink.
+    pub(super) fn caps(&self) -> Option<gst::Caps> {
+        self.sink.current_caps()
+    }
+
+    /// What upstream gives: what it offered last, or what it could give.
+    pub(super) fn offers(&self) -> Vec<gst::Caps> {
+        let offered = self.offered.lock().clone();
+        let possible = self.sink.peer().map(|peer| peer.query_caps(None));
+        let loose = self.loose_pads().into_iter().map(|pad| possible_caps(&pad));
+        let offers = offered.into_iter().chain(possible).chain(loose);
+        offers.filter(|caps| !caps.is_any() && !caps.is_empty()).collect()
+    }
+
+    /// How far it has come, for an error.
+    pub(super) fn progress(&self) -> String {
+        match self.offers().first() {
+            Some(caps) => format!("it gives {}", redacted(&caps.to_string())),
+            None => "it has not said what it gives".to_owned(),
+        }
+    }
+
+    /// Pads that appeared and that nothing took.
+    fn loose_pads(&self) -> Vec<gst::Pad> {
+        let pads = self.pipeline.iterate_elements().into_iter().flatten();
+        let pads = pads.flat_map(|element| element.src_pads());
+        pads.filter(|pad| !pad.is_linked()).collect()
+    }
+
+    fn failed_to_start(&self) -> CaptureError {
+        let told = self.events.try_iter().find_map(|event| match event {
+            Event::Message(message) => error_of(&message),
+            Event::Refused(error) => Some(error),
+            Event::FirstFrame | Event::Interlaced(_) => None,
+        });
+        told.unwrap_or_else(|| CaptureError::Failed {
+            element: "pipeline".to_owned(),
+            reason: "it does not start, and says no reason".to_owned(),
+        })
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        if self.pipeline.set_state(gst::State::Null).is_err() {
+            tracing::warn!("a pipeline did not stop properly");
+        }
+        if let Some(bus) = self.pipeline.bus() {
+            bus.unset_sync_handler();
+        }
+    }
+}
+
+fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
+    let mut context = gst::ParseContext::new();
+    let flags = gst::ParseFlags::FATAL_ERRORS;
+    let parsed = gst::parse::launch_full(&expansion.text, Some(&mut context), flags);
+    if let Some(element) = context.missing_elements().into_iter().next() {
+        let remedy = hints::remedy_of_element(&element);
+        return Err(CaptureError::UnknownElement { element, remedy });
+    }
+    let element = parsed.map_err(|error| CaptureError::Parse {
+        reason: redacted(error.message()),
+        pipeline: expansion.shown.clone(),
+    })?;
+    let element = match element.downcast::<gst::Pipeline>() {
+        Ok(pipeline) => return Ok(pipeline),
+        Err(element) => element,
+    };
+    let pipeline = gst::Pipeline::new();
+    pipeline.add(&element).map_err(|error| CaptureError::Parse {
+        reason: error.to_string(),
+        pipeline: expansion.shown.clone(),
+    })?;
+    Ok(pipeline)
+}
+
+fn frames_sink(pipeline: &gst::Pipeline) -> Result<AppSink, CaptureError> {
+    let named = pipeline.by_name("frames").and_then(|element| element.downcast().ok());
+    named.ok_or_else(|| {
+        let sinks = pipeline.iterate_sinks().into_iter().flatten();
+        let found: Vec<_> = sinks.map(|sink| described(&sink)).collect();
+        let found = if found.is_empty() { "no sink".to_owned() } else { found.join(", ") };
+        CaptureError::NoAppsink { found }
+    })
+}
+
+/// `factory name=name`.
+fn described(element: &gst::Element) -> String {
+    let factory = element.factory().map_or_else(|| "bin".to_owned(), |f| f.name().to_string());
+    format!("`{factory} name={}`", element.name())
+}
+
+fn sink_pad(element: &gst::Element) -> gst::Pad {
+    element.static_pad("sink").expect("it always has a sink pad")
+}
+
+/// Sets what the text must not decide: formats, bounds, and who takes the frames.
+fn configure(sink: &AppSink, delivery: &Arc<Delivery>, events: &Sender<Event>) {
+    sink.set_caps(Some(&caps::readable()));
+    sink.set_max_buffers(1);
+    // Samples are taken in the very call that brings them, so nothing is dropped where it would not be counted.
+    sink.set_drop(false);
+    sink.set_qos(false);
+    sink.set_max_lateness(-1);
+    // The last sample would keep a buffer of the camera's pool.
+    sink.set_enable_last_sample(false);
+    let (delivery, events) = (Arc::clone(delivery), events.clone());
+    let mut first = true;
+    let new_sample = move |sink: &AppSink| delivery.deliver(sink, &events, &mut first);
+    sink.set_callbacks(AppSinkCallbacks::builder().new_sample(new_sample).build());
+}
+
+/// Looks at what passes the appsink's pad before the appsink does: remembers offers, refuses caps that must not
+/// reach it, and promises upstream that strides are respected, which saves decoders a copy.
+fn probe(pad: &gst::Pad, offered: &Arc<Mutex<Option<gst::Caps>>>, events: &Sender<Event>) {
+    let (offered, events) = (Arc::clone(offered), events.clone());
+    let mask = gst::PadProbeType::EVENT_DOWNSTREAM | gst::PadProbeType::QUERY_DOWNSTREAM;
+    pad.add_probe(mask, move |_, info| match &mut info.data {
+        Some(gst::PadProbeData::Event(event)) => match event.view() {
+            gst::EventView::Caps(event) => {
+                *offered.lock() = Some(event.caps_owned());
+                passed(&event.caps_owned(), &events)
+            }
+            _ => gst::PadProbeReturn::Ok,
+        },
+        Some(gst::PadProbeData::Query(query)) => match query.view_mut() {
+            gst::QueryViewMut::AcceptCaps(query) => {
+                *offered.lock() = Some(query.caps_owned());
+                gst::PadProbeReturn::Ok
+            }
+            gst::QueryViewMut::Allocation(query) => {
+                query.add_allocation_meta::<gst_video::VideoMeta>(None);
+                gst::PadProbeReturn::Handled
+            }
+            _ => gst::PadProbeReturn::Ok,
+        },
+        _ => gst::PadProbeReturn::Ok,
+    });
+}
+
+/// Whether the appsink may see `caps`. Caps in other formats may: it refuses them itself.
+fn passed(caps: &gst::Caps, events: &Sender<Event>) -> gst::PadProbeReturn {
+    if !caps.can_intersect(&caps::readable()) {
+        return gst::PadProbeReturn::Ok;
+    }
+    let event = match caps::read(caps) {
+        Ok(format) if format.interlaced => Event::Interlaced(caps.clone()),
+        Ok(_) => return gst::PadProbeReturn::Ok,
+        Err(error) => Event::Refused(error),
+    };
+    // A full channel holds an error already.
+    let _ = events.try_send(event);
+    gst::PadProbeReturn::Drop
+}
+
+/// Puts `adapters` between the appsink and what is before it, or what will be.
+fn insert(
+    pipeline: &gst::Pipeline,
+    sink: &gst::Element,
+    adapters: &[Adapter],
+) -> Result<(), CaptureError> {
+    let elements: Vec<_> = adapters.iter().map(made).collect::<Result<_, _>>()?;
+    let Some(first) = elements.first() else {
+        return Ok(());
+    };
+    let pad = sink_pad(sink);
+    let peer = pad.peer();
+    if let Some(peer) = &peer {
+        // Fails only for pads that are not linked.
+        let _ = peer.unlink(&pad);
+    }
+    let failed = |_| CaptureError::Failed {
+        element: described(first),
+        reason: "it cannot be linked before the appsink".to_owned(),
+    };
+    pipeline.add_many(&elements).map_err(failed)?;
+    gst::Element::link_many(elements.iter().chain([sink])).map_err(failed)?;
+    match peer {
+        Some(peer) => {
+            // Caps that do not fit are found out when they flow.
+            let _ = peer.link(&sink_pad(first));
+        }
+        None => link_when_added(pipeline, first),
+    }
+    Ok(())
+}
+
+fn made(adapter: &Adapter) -> Result<gst::Element, CaptureError> {
+    let mut builder = gst::ElementFactory::make(adapter.element);
+    for (name, value) in adapter.properties {
+        builder = builder.property_from_str(name, value);
+    }
+    builder.build().map_err(|_| CaptureError::UnknownElement {
+        element: adapter.element.to_owned(),
+        remedy: hints::remedy_of_element(adapter.element),
+    })
+}
+
+/// Links the first raw video that a decoder brings to `target`; the parser's own link was for the appsink.
+fn link_when_added(pipeline: &gst::Pipeline, target: &gst::Element) {
+    for element in pipeline.iterate_elements().into_iter().flatten() {
+        let target = target.downgrade();
+        element.connect_pad_added(move |_, pad| {
+            let is_video =
+                possible_caps(pad).structure(0).is_some_and(|s| s.name() == "video/x-raw");
+            if let Some(target) = target.upgrade()
+                && pad.direction() == gst::PadDirection::Src
+                && is_video
+            {
+                // A second video branch finds the pad taken, and stays loose.
+                let _ = pad.link(&sink_pad(&target));
+            }
+        });
+    }
+}
+
+fn possible_caps(pad: &gst::Pad) -> gst::Caps {
+    pad.current_caps().unwrap_or_else(|| pad.query_caps(None))
+}
+
+/// CLOCK_MONOTONIC, so that base time plus running time is a time of the system.
+fn monotonic_clock() -> gst::Clock {
+    let clock: gst::SystemClock =
+        gst::glib::Object::builder().property("clock-type", gst::ClockType::Monotonic).build();
+    clock.upcast()
+}
+
+/// Hands what matters to the watching thread, and logs the warnings.
+fn forward_messages(pipeline: &gst::Pipeline, events: Sender<Event>) -> Result<(), CaptureError> {
+    let bus = pipeline.bus().ok_or_else(|| CaptureError::Failed {
+        element: "pipeline".to_owned(),
+        reason: "it has no bus".to_owned(),
+    })?;
+    bus.set_sync_handler(move |_, message| {
+        match message.view() {
+            gst::MessageView::Error(_) | gst::MessageView::Eos(_) => {
+                let _ = events.try_send(Event::Message(message.clone()));
+            }
+            gst::MessageView::Element(element) if is_missing_plugin(element) => {
+                let _ = events.try_send(Event::Message(message.clone()));
+            }
+            gst::MessageView::Warning(warning) => log_warning(warning),
+            _ => {}
+        }
+        gst::BusSyncReply::Drop
+    });
+    Ok(())
+}
+
+fn log_warning(warning: &gst::message::Warning) {
+    // Adapters take the place of the parser's own link.
+    if warning.error().matches(gst::ParseError::DelayedLink) {
+        return;
+    }
+    let element = warning.src().map(|src| src.name().to_string()).unwrap_or_default();
+    tracing::warn!(element, reason = redacted(warning.error().message()), "GStreamer warns");
+}
+
+fn is_missing_plugin(element: &gst::message::Element) -> bool {
+    element.structure().is_some_and(|structure| structure.name() == "missing-plugin")
+}
+
+/// What a message of a missing plugin says is missing.
+pub(super) fn missing_plugin_of(message: &gst::Message) -> Option<CaptureError> {
+    let gst::MessageView::Element(element) = message.view() else {
+        return None;
+    };
+    let structure = element.structure().filter(|structure| structure.name() == "missing-plugin")?;
+    let media = structure.get::<gst::Caps>("detail").ok();
+    let media = media.as_ref().and_then(|caps| caps.structure(0)).map_or("", |s| s.name());
+    let what = structure.get::<&str>("name").unwrap_or(media).to_owned();
+    Some(CaptureError::MissingDecoder { what, package: hints::package_of_decoder(media) })
+}
+
+/// The typed form of an error message; `None` for other messages.
+pub(super) fn error_of(message: &gst::Message) -> Option<CaptureError> {
+    let gst::MessageView::Error(told) = message.view() else {
+        return None;
+    };
+    let error = told.error();
+    let element = told.src().map(|src| src.name().to_string()).unwrap_or_default();
+    let debug = told.debug().map(|debug| debug.to_string()).unwrap_or_default();
+    // The first line of the debug text is a place in GStreamer's source.
+    let detail = debug.lines().skip(1).collect::<Vec<_>>().join(" ");
+    let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
+    let reason = redacted(&format!("{}{detail}", error.message()));
+    Some(classified(&error, told.src(), element, reason))
+}
+
+fn classified(
+    error: &gst::glib::Error,
+    src: Option<&gst::Object>,
+    element: String,
+    reason: String,
+) -> CaptureError {
+    let device = src.and_then(property_of_source).unwrap_or_default();
+    let is_camera = device.starts_with("/dev/");
+    let denied = reason.to_ascii_lowercase().contains("permission denied");
+    if let Some(kind) = error.kind::<gst::ResourceError>() {
+        return match kind {
+            gst::ResourceError::Busy => CaptureError::Busy { device },
+            _ if denied => CaptureError::Permission {
+                what: device,
+                remedy: "let this user read it; cameras belong to the group `video`",
+            },
+            gst::ResourceError::NotFound if is_camera => CaptureError::NoCamera { device },
+            gst::ResourceError::NotFound if !device.is_empty() => {
+                CaptureError::Missing { what: device }
+            }
+            gst::ResourceError::NotAuthorized => CaptureError::Unauthorised { reason },
+            gst::ResourceError::NotFound
+            | gst::ResourceError::OpenRead
+            | gst::ResourceError::OpenReadWrite
+            | gst::ResourceError::Settings => CaptureError::Unreachable { reason },
+            _ => CaptureError::Failed { element, reason },
+        };
+    }
+    match error.kind::<gst::StreamError>() {
+        Some(gst::StreamError::CodecNotFound) => CaptureError::Failed { element, reason },
+        Some(
+            gst::StreamError::TypeNotFound
+            | gst::StreamError::WrongType
+            | gst::StreamError::Decode
+            | gst::StreamError::Demux,
+        ) => CaptureError::Corrupt { reason },
+        _ => CaptureError::Failed { element, reason },
+    }
+}
+
+/// What an element reads from, without credentials.
+fn property_of_source(src: &gst::Object) -> Option<String> {
+    let name = ["device", "location", "uri"].into_iter().find(|name| src.has_property(name))?;
+    src.property_value(name).get::<Option<String>>().ok()?.map(|value| redacted(&value))
+}

@@ -1,0 +1,319 @@
+//! A source: a thread that plays a pipeline, and again where it should, until it ends or is dropped.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
+use gstreamer as gst;
+
+use super::caps::{self, Adapter};
+use super::delivery::Delivery;
+use super::expansion::{self, Expansion};
+use super::mailbox::{Consumer, Ender, mailbox};
+use super::pipeline::{Event, Pipeline, error_of, missing_plugin_of};
+use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken};
+use crate::redact::redacted;
+use crate::stats::StreamCounters;
+
+/// How long dropping a source waits for its pipeline to stop. After that the pipeline stops on its own.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Frames of one camera or file.
+///
+/// Dropping it stops the pipeline, also one that waits for a frame to be taken.
+#[derive(Debug)]
+pub struct Source {
+    stream: String,
+    description: String,
+    /// `None` only while dropping.
+    frames: Option<Consumer<CapturedFrame>>,
+    opened: Receiver<Result<(), CaptureError>>,
+    /// Dropped to stop the thread.
+    stop: Option<Sender<()>>,
+    /// Disconnected when the thread is through.
+    stopped: Receiver<()>,
+}
+
+impl Source {
+    /// Starts a source and does not wait for its first frame. Whatever fails after the text was looked
+    /// at ends the stream, so [`Source::take`] says it.
+    ///
+    /// # Errors
+    ///
+    /// If the text of the source cannot be expanded, or the system gives no thread.
+    pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
+        initialised()?;
+        let expansion = expansion::expand(spec)?;
+        tracing::info!(stream = spec.stream, pipeline = expansion.shown, "capturing");
+        let description = expansion.shown.clone();
+        let (producer, frames) = mailbox(spec.pace);
+        let ender = producer.ender();
+        let delivery = Arc::new(Delivery::new(producer, Arc::clone(counters), spec.pace));
+        let (stop, stop_asked) = bounded(0);
+        let (opened_sender, opened) = bounded(1);
+        let (stopped_sender, stopped) = bounded::<()>(0);
+        let (spec, stream) = (spec.clone(), spec.stream.clone());
+        let session = Session { spec, expansion, adapters: Vec::new(), delivery, stop: stop_asked };
+        let run = move || {
+            session.run(&opened_sender, &ender);
+            drop(stopped_sender);
+        };
+        spawn(&stream, run)?;
+        Ok(Self { stream, description, frames: Some(frames), opened, stop: Some(stop), stopped })
+    }
+
+    /// Starts a source and waits for its first frame, at most [`SourceSpec::caps_timeout`] and once more where an
+    /// element must be inserted.
+    ///
+    /// # Errors
+    ///
+    /// If the source gives no frames that can be read.
+    pub fn open(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
+        let source = Self::start(spec, counters)?;
+        source.opened.recv().unwrap_or(Err(CaptureError::Closed))?;
+        Ok(source)
+    }
+
+    /// The newest frame, waiting up to `timeout` for one.
+    pub fn take(&mut self, timeout: Duration) -> Taken {
+        match &mut self.frames {
+            Some(frames) => frames.take(timeout),
+            None => Taken::Ended(End::Failed(CaptureError::Closed)),
+        }
+    }
+
+    /// The pipeline that it expanded to, without credentials.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        // First, because the streaming thread may be waiting for a frame to be taken.
+        self.frames = None;
+        self.stop = None;
+        if self.stopped.recv_timeout(STOP_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!(
+                stream = self.stream,
+                "the pipeline takes long to stop; going on without it"
+            );
+        }
+    }
+}
+
+fn initialised() -> Result<(), CaptureError> {
+    gst::init().map_err(|error| CaptureError::Failed {
+        element: "GStreamer".to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CaptureError> {
+    let builder = thread::Builder::new().name(format!("capture-{stream}"));
+    match builder.spawn(run) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            Err(CaptureError::Failed { element: "thread".to_owned(), reason: error.to_string() })
+        }
+    }
+}
+
+/// Why a pipeline gave no first frame.
+enum Failure {
+    /// Its caps need elements before the appsink.
+    Adapt {
+        /// What it gives.
+        offered: gst::Caps,
+        /// What it said, if anything.
+        reason: Option<String>,
+    },
+    /// Nothing helps.
+    Error(CaptureError),
+}
+
+impl From<CaptureError> for Failure {
+    fn from(error: CaptureError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// The watching thread.
+struct Session {
+    spec: SourceSpec,
+    expansion: Expansion,
+    /// What the caps turned out to need.
+    adapters: Vec<Adapter>,
+    delivery: Arc<Delivery>,
+    /// Disconnected when the source is dropped.
+    stop: Receiver<()>,
+}
+
+impl Session {
+    /// Plays until the end, and says it.
+    fn run(mut self, opened: &Sender<Result<(), CaptureError>>, ender: &Ender<CapturedFrame>) {
+        let mut pipeline = match self.open() {
+            Ok(pipeline) => pipeline,
+            Err(error) => {
+                ender.end(End::Failed(error.clone()));
+                // Nobody listens after `start`.
+                let _ = opened.send(Err(error));
+                return;
+            }
+        };
+        let _ = opened.send(Ok(()));
+        loop {
+            let end = self.watch(&pipeline);
+            if end != End::Eos || !self.spec.looped {
+                // Before the pipeline stops, because its thread may be waiting for the consumer.
+                ender.end(end);
+                return;
+            }
+            // A pipeline cannot be trusted after its end.
+            drop(pipeline);
+            pipeline = match self.open() {
+                Ok(pipeline) => pipeline,
+                Err(error) => return ender.end(End::Failed(error)),
+            };
+        }
+    }
+
+    /// A pipeline that has given its first frame, with adapters if its caps need them.
+    fn open(&mut self) -> Result<Pipeline, CaptureError> {
+        let (offered, reason) = match self.attempt() {
+            Ok(pipeline) => return Ok(pipeline),
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::Adapt { offered, reason }) => (offered, reason),
+        };
+        let adapters = caps::adapters(&offered)?;
+        if adapters == self.adapters {
+            return Err(not_negotiated(&offered, reason));
+        }
+        self.adapters = adapters;
+        match self.attempt() {
+            Ok(pipeline) => {
+                self.log_adapters(&offered, &pipeline);
+                Ok(pipeline)
+            }
+            Err(Failure::Error(error)) => Err(error),
+            Err(Failure::Adapt { offered, reason }) => Err(not_negotiated(&offered, reason)),
+        }
+    }
+
+    fn log_adapters(&self, offered: &gst::Caps, pipeline: &Pipeline) {
+        let inserted: Vec<_> = self.adapters.iter().map(|adapter| adapter.element).collect();
+        let (from, to) = (offered.to_string(), pipeline.caps().map(|caps| caps.to_string()));
+        let (stream, inserted) = (&self.spec.stream, inserted.join(" ! "));
+        tracing::info!(stream, inserted, from, to, "the pipeline gives what is not read as it is");
+    }
+
+    fn attempt(&self) -> Result<Pipeline, Failure> {
+        let SourceSpec { pace, .. } = self.spec;
+        let pipeline = Pipeline::play(&self.expansion, &self.adapters, &self.delivery, pace)?;
+        self.wait_for_first_frame(&pipeline)?;
+        Ok(pipeline)
+    }
+
+    fn wait_for_first_frame(&self, pipeline: &Pipeline) -> Result<(), Failure> {
+        let deadline = Instant::now() + self.spec.caps_timeout;
+        let mut missing = None;
+        loop {
+            let event = match self.next_event(pipeline, Some(deadline)) {
+                Wait::Event(event) => event,
+                Wait::Stop => return Err(CaptureError::Closed.into()),
+                Wait::Deadline => return Err(self.why_nothing_came(pipeline, missing)),
+            };
+            let message = match event {
+                Event::FirstFrame => return Ok(()),
+                Event::Interlaced(offered) => return Err(Failure::Adapt { offered, reason: None }),
+                Event::Refused(error) => return Err(error.into()),
+                Event::Message(message) => message,
+            };
+            match missing_plugin_of(&message) {
+                // An error follows, unless something else in the file can be shown.
+                Some(error) => missing = missing.or(Some(error)),
+                None => return Err(why_not(pipeline, missing, error_of(&message))),
+            }
+        }
+    }
+
+    fn why_nothing_came(&self, pipeline: &Pipeline, missing: Option<CaptureError>) -> Failure {
+        match missing {
+            Some(error) => error.into(),
+            None => Failure::Error(CaptureError::CapsTimeout {
+                seconds: self.spec.caps_timeout.as_secs(),
+                seen: pipeline.progress(),
+            }),
+        }
+    }
+
+    /// How a pipeline that plays ends.
+    fn watch(&self, pipeline: &Pipeline) -> End {
+        loop {
+            let event = match self.next_event(pipeline, None) {
+                Wait::Event(event) => event,
+                Wait::Stop | Wait::Deadline => return End::Failed(CaptureError::Closed),
+            };
+            match event {
+                Event::FirstFrame => {}
+                Event::Interlaced(_) => return End::Failed(CaptureError::BecameInterlaced),
+                Event::Refused(error) => return End::Failed(error),
+                Event::Message(message) => match error_of(&message) {
+                    Some(error) => return End::Failed(error),
+                    None if missing_plugin_of(&message).is_some() => {}
+                    None if pipeline.live => return End::Failed(CaptureError::LiveEnded),
+                    None => return End::Eos,
+                },
+            }
+        }
+    }
+
+    fn next_event(&self, pipeline: &Pipeline, deadline: Option<Instant>) -> Wait {
+        let timer = deadline.map_or_else(crossbeam_channel::never, crossbeam_channel::at);
+        select! {
+            recv(self.stop) -> _ => Wait::Stop,
+            recv(pipeline.events) -> event => event.map_or(Wait::Stop, Wait::Event),
+            recv(timer) -> _ => Wait::Deadline,
+        }
+    }
+}
+
+/// What ended a wait.
+enum Wait {
+    Event(Event),
+    Stop,
+    Deadline,
+}
+
+/// Why a pipeline failed (`told`) or ended before its first frame.
+fn why_not(
+    pipeline: &Pipeline,
+    missing: Option<CaptureError>,
+    told: Option<CaptureError>,
+) -> Failure {
+    if let Some(error) = missing {
+        return error.into();
+    }
+    let told_nothing = matches!(told, None | Some(CaptureError::Failed { .. }));
+    let offers = pipeline.offers();
+    let is_raw = |caps: &&gst::Caps| caps.structure(0).is_some_and(|s| s.name() == "video/x-raw");
+    if let Some(raw) = offers.iter().find(is_raw) {
+        if !raw.can_intersect(&caps::readable()) {
+            return Failure::Adapt {
+                offered: raw.clone(),
+                reason: told.map(|error| error.to_string()),
+            };
+        }
+    } else if let Some(other) = offers.first().filter(|_| told_nothing) {
+        return CaptureError::NotRawVideo { offered: redacted(&other.to_string()) }.into();
+    }
+    told.unwrap_or(CaptureError::NoFrames).into()
+}
+
+fn not_negotiated(offered: &gst::Caps, reason: Option<String>) -> CaptureError {
+    CaptureError::NotNegotiated {
+        offered: redacted(&offered.to_string()),
+        reason: reason.unwrap_or_else(|| "no element converts it".to_owned()),
+    }
+}
