@@ -7,8 +7,10 @@
 //! Nothing is lost uncounted: every buffer that reaches the appsink gets the next `frame_seq`, whatever becomes of it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::config::StreamConfig;
+pub use crate::config::{Pace, SourceChoice as SourceText};
 
 mod caps;
 mod delivery;
@@ -27,28 +29,6 @@ pub use source::Source;
 
 /// What the mailbox of a source gives.
 pub type Taken = mailbox::Taken<CapturedFrame>;
-
-/// Where a pipeline comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SourceText {
-    /// `test`, `/dev/videoN`, an `rtsp://` or `rtsps://` address, or a file: one of the shipped pipelines.
-    Shorthand(String),
-    /// A gst-launch description that ends in `appsink name=frames`.
-    Pipeline(String),
-    /// A file that holds such a description; lines that begin with `#` are comments.
-    PipelineFile(PathBuf),
-}
-
-/// Who waits for whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// The newest frame wins; files play at their own speed.
-    #[default]
-    Realtime,
-    /// The decoder waits until each frame was taken. For files: a camera waits for nobody.
-    EveryFrame,
-}
 
 /// What to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +60,20 @@ impl SourceSpec {
             looped: false,
             latency_ms: 50,
             caps_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl From<&StreamConfig> for SourceSpec {
+    fn from(config: &StreamConfig) -> Self {
+        Self {
+            stream: config.name.clone(),
+            source: config.source.clone(),
+            parameters: config.parameters.clone(),
+            pace: config.pace,
+            looped: config.looped,
+            latency_ms: config.latency_ms,
+            caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
         }
     }
 }

@@ -92,6 +92,16 @@ pub enum SourceChoice {
     PipelineFile(PathBuf),
 }
 
+impl SourceChoice {
+    /// What the configuration says, for listings.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Shorthand(text) | Self::Pipeline(text) => text.clone(),
+            Self::PipelineFile(path) => path.display().to_string(),
+        }
+    }
+}
+
 /// What happens to frames that come faster than they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {

@@ -1,1 +1,191 @@
-//! The life of `foveated`: streams, sockets, signals.
+//! The life of `foveated`: sockets, one thread for each stream, signals, and an end.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::capture::CaptureError;
+use crate::config::{Config, StreamConfig, ViewConfig};
+use crate::control::ControlError;
+use crate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
+use crate::control::server::Server;
+use crate::retina::RetinaError;
+use crate::retina::backend::{Backends, StreamBackend};
+use crate::stream::{StreamError, ViewPlan};
+
+use self::frame_loop::FrameLoop;
+
+mod frame_loop;
+
+/// Why the daemon ended without being asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// The socket cannot be served.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The system refused something that the daemon cannot do without.
+    #[error("{what}")]
+    System {
+        /// What it was for.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Every stream has ended, and this one was the first that failed.
+    #[error("stream {stream}")]
+    Stream {
+        /// Name of the stream.
+        stream: String,
+        /// Why it failed.
+        source: StreamFailure,
+    },
+}
+
+/// Why a stream failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamFailure {
+    /// Its source gives no frames.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// Its backend is not there.
+    #[error("no backend for the stream")]
+    Backend(#[from] RetinaError),
+    /// Its frames cannot be published.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+impl DaemonError {
+    /// The exit code that says so: 69 where something is not there, 78 where the configuration is wrong, else 1.
+    pub fn exit_code(&self) -> u8 {
+        const FAILURE: u8 = 1;
+        const UNAVAILABLE: u8 = 69;
+        match self {
+            Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
+            Self::Stream { .. } | Self::Control(_) => UNAVAILABLE,
+            Self::System { .. } => FAILURE,
+        }
+    }
+}
+
+/// What wakes the daemon.
+enum Event {
+    /// Somebody wants it to end.
+    Signal,
+    /// The stream of this name is over.
+    StreamEnded(String, Result<(), StreamFailure>),
+}
+
+/// Runs every stream of `config` and serves `socket`, until a signal comes or every stream has ended.
+///
+/// # Errors
+///
+/// If the socket cannot be served, or a stream failed and no other is left.
+pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
+    let (sender, events) = unbounded();
+    let system = |what| move |source| DaemonError::System { what, source };
+    forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;
+    let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
+    // Before any camera is opened, so that a second daemon does not disturb the first.
+    let server = Server::bind(socket, Arc::clone(&directory))?;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let backends = Backends::default();
+    let mut loops = Vec::new();
+    for stream in &config.streams {
+        let port = directory.add_stream(stream_spec(stream));
+        match backends.choose(stream.backend, stream.device.as_deref()) {
+            Ok(backend) => {
+                let spawned = spawn(stream, backend, port, &stop, &sender);
+                loops.push(spawned.map_err(system("cannot start a thread"))?);
+            }
+            Err(error) => {
+                port.ended(&crate::error::chain(&error));
+                // The channel lives as long as this function.
+                let _ = sender.send(Event::StreamEnded(stream.name.clone(), Err(error.into())));
+            }
+        }
+    }
+
+    let outcome = await_end(&events, config.streams.len());
+    stop.store(true, Ordering::Relaxed);
+    for frame_loop in loops {
+        if frame_loop.join().is_err() {
+            tracing::error!("a frame loop panicked");
+        }
+    }
+    server.stop();
+    tracing::info!("stopped");
+    outcome
+}
+
+/// Waits for a signal, or for the last of `running` streams.
+fn await_end(events: &Receiver<Event>, mut running: usize) -> Result<(), DaemonError> {
+    let mut outcome = Ok(());
+    while let Ok(event) = events.recv() {
+        let Event::StreamEnded(stream, result) = event else { return Ok(()) };
+        if let Err(source) = result {
+            tracing::warn!(stream, reason = crate::error::chain(&source), "the stream failed");
+            outcome = outcome.and(Err(DaemonError::Stream { stream, source }));
+        }
+        running -= 1;
+        if running == 0 {
+            break;
+        }
+    }
+    outcome
+}
+
+fn spawn(
+    config: &StreamConfig,
+    backend: StreamBackend,
+    port: StreamPort,
+    stop: &Arc<AtomicBool>,
+    events: &Sender<Event>,
+) -> io::Result<JoinHandle<()>> {
+    let frame_loop = FrameLoop::new(config, backend, port, Arc::clone(stop));
+    let (name, events) = (config.name.clone(), events.clone());
+    thread::Builder::new().name(format!("frames-{name}")).spawn(move || {
+        let result = frame_loop.run();
+        // Nobody listens once a signal came.
+        let _ = events.send(Event::StreamEnded(name, result));
+    })
+}
+
+/// A thread that turns the signals that end a daemon into events.
+fn forward_signals(events: Sender<Event>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for signal in &mut signals {
+            tracing::info!(signal, "stopping");
+            if events.send(Event::Signal).is_err() {
+                break;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// What listings show of a stream before it delivers.
+fn stream_spec(config: &StreamConfig) -> StreamSpec {
+    let facts = |view: &ViewConfig| ViewFacts {
+        name: view.name.clone(),
+        layout: ViewPlan::from(view).layout.name().to_owned(),
+        patch_side: view.format.patch_side,
+        dtype: view.format.dtype,
+        budget: view.budget,
+    };
+    StreamSpec {
+        name: config.name.clone(),
+        source: crate::redact::redacted(&config.source.text()),
+        views: config.views.iter().map(facts).collect(),
+    }
+}

@@ -21,8 +21,9 @@ pub mod clock;
 pub mod color;
 pub mod config;
 pub mod control;
-#[cfg(feature = "gst")]
+#[cfg(all(feature = "gst", feature = "cli"))]
 pub mod daemon;
+pub mod error;
 pub mod frame;
 pub mod gaze;
 pub mod geometry;

@@ -182,3 +182,27 @@ pub(crate) fn backslashed(text: &str) -> String {
     }
     out
 }
+
+/// A writer of whole messages, each in one call, that masks what must not be shown.
+#[derive(Debug)]
+pub struct Redacting<W> {
+    target: W,
+}
+
+impl<W: std::io::Write> Redacting<W> {
+    /// Passes what is written on to `target`.
+    pub fn new(target: W) -> Self {
+        Self { target }
+    }
+}
+
+impl<W: std::io::Write> std::io::Write for Redacting<W> {
+    fn write(&mut self, message: &[u8]) -> std::io::Result<usize> {
+        self.target.write_all(redacted(&String::from_utf8_lossy(message)).as_bytes())?;
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.target.flush()
+    }
+}

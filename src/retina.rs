@@ -108,6 +108,8 @@ pub enum RetinaError {
     #[error("the GPU failed")]
     Gpu(#[from] crate::gpu::GpuError),
     /// Vulkan was asked for, and this build has none.
-    #[error("this build has no Vulkan backend: build with the feature `vulkan`, or set backend = \"cpu\"")]
+    #[error(
+        "this build has no Vulkan backend: build with the feature `vulkan`, or set backend = \"cpu\""
+    )]
     BuiltWithoutVulkan,
 }

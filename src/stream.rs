@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 
+use crate::backend::Backend;
 use crate::change::detect::ChangeDetector;
 use crate::color::ColorTransform;
+use crate::config::{GazeChoice, LayoutChoice, ViewConfig};
 use crate::frame::{FrameStamp, FrameView, PixelFormat};
 use crate::gaze::controller::{Controller, Policy};
 use crate::geometry::extent::Extent;
@@ -15,7 +17,6 @@ use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::layout::Layout;
-use crate::backend::Backend;
 use crate::retina::backend::StreamBackend;
 use crate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
 use crate::ring::{RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer};
@@ -37,6 +38,24 @@ pub struct ViewPlan {
     pub policy: Policy,
     /// Slots of its ring.
     pub slot_count: usize,
+}
+
+impl From<&ViewConfig> for ViewPlan {
+    fn from(config: &ViewConfig) -> Self {
+        let layout = match config.layout {
+            LayoutChoice::Foveal => Layout::Foveal { e0_px: config.e0 },
+            LayoutChoice::Uniform => Layout::Uniform,
+        };
+        let GazeChoice::Fixed { x, y } = config.gaze;
+        Self {
+            name: config.name.clone(),
+            layout,
+            budget: config.budget as usize,
+            format: config.format,
+            policy: Policy::Fixed { x, y },
+            slot_count: config.slots as usize,
+        }
+    }
 }
 
 /// Why a stream cannot go on.
@@ -122,7 +141,8 @@ impl Stream {
     ) -> Self {
         let view = |(plan, subscribers)| View { plan, subscribers, live: None };
         let views: Vec<View> = views.into_iter().map(view).collect();
-        let samples = views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
+        let samples =
+            views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
         Self { name: name.to_owned(), backend, counters, views, samples, source: None }
     }
 
@@ -132,7 +152,11 @@ impl Stream {
     ///
     /// If the backend refuses frames of this kind, or there is no memory for a ring. A lost GPU is no error: the
     /// stream goes on on the CPU.
-    pub fn step(&mut self, frame: &FrameView<'_>, stamp: &FrameStamp) -> Result<Stepped, StreamError> {
+    pub fn step(
+        &mut self,
+        frame: &FrameView<'_>,
+        stamp: &FrameStamp,
+    ) -> Result<Stepped, StreamError> {
         let rebuilt = self.source.as_ref().is_none_or(|source| source.kind != kind_of(frame));
         if rebuilt {
             self.rebuild(frame, stamp)?;
@@ -176,9 +200,11 @@ impl Stream {
     /// # Errors
     ///
     /// If the process has no descriptor left.
-    pub fn segment(&self, index: usize) -> Result<Option<(OwnedFd, u64)>, RingError> {
-        let Some(live) = &self.views[index].live else { return Ok(None) };
-        Ok(Some((live.writer.reader_fd()?, live.writer.epoch())))
+    pub fn segment(&self, index: usize) -> Result<Option<(OwnedFd, u64)>, StreamError> {
+        let View { plan, live, .. } = &self.views[index];
+        let Some(live) = live else { return Ok(None) };
+        let refused = |source| StreamError::Ring { view: plan.name.clone(), source };
+        Ok(Some((live.writer.reader_fd().map_err(refused)?, live.writer.epoch())))
     }
 
     /// What the stream runs on, and why.
@@ -188,8 +214,23 @@ impl Stream {
 
     /// Tells the readers of every view that no frame will come any more, and why.
     pub fn end(&mut self, reason: &str) {
-        for view in &mut self.views {
-            view.end(reason);
+        self.set_state(State::Ended, reason);
+    }
+
+    /// Tells the readers of every view that no frame has come for a while.
+    pub fn stall(&mut self, reason: &str) {
+        self.set_state(State::Stalled, reason);
+    }
+
+    /// Tells the readers of every view that frames come again.
+    pub fn resume(&mut self) {
+        self.set_state(State::Live, "");
+    }
+
+    fn set_state(&mut self, state: State, reason: &str) {
+        for live in self.views.iter_mut().filter_map(|view| view.live.as_mut()) {
+            live.writer.set_state(state, reason);
+            live.waker.wake();
         }
     }
 
@@ -250,7 +291,12 @@ impl View {
     }
 
     /// Publishes in a new segment from now on; readers of the old one are told.
-    fn open_segment(&mut self, spec: &SegmentSpec, extent: Extent, frame_seq: u64) -> Result<(), StreamError> {
+    fn open_segment(
+        &mut self,
+        spec: &SegmentSpec,
+        extent: Extent,
+        frame_seq: u64,
+    ) -> Result<(), StreamError> {
         let refused = |source| StreamError::Ring { view: spec.view.clone(), source };
         let writer = Writer::create(spec).map_err(refused)?;
         if let Some(live) = &mut self.live {
@@ -279,12 +325,19 @@ impl View {
         }
     }
 
-    fn publish(&mut self, source: &Source, dirty_count: usize, stamp: &FrameStamp, sample: &ViewSample) {
+    fn publish(
+        &mut self,
+        source: &Source,
+        dirty_count: usize,
+        stamp: &FrameStamp,
+        sample: &ViewSample,
+    ) {
         let Some(live) = &mut self.live else { return };
         let shape = source.retina.shape();
         let TokenPlan { patch_side, tokens } = sample.plan();
         live.records.clear();
-        live.records.extend(tokens.iter().map(|&token| record(token, *patch_side, shape, &source.change)));
+        live.records
+            .extend(tokens.iter().map(|&token| record(token, *patch_side, shape, &source.change)));
         live.writer.publish(&TokenFrame {
             stamp: *stamp,
             fixation: live.gaze.fixation(),
@@ -298,13 +351,6 @@ impl View {
         });
         live.waker.wake();
     }
-
-    fn end(&mut self, reason: &str) {
-        if let Some(live) = &mut self.live {
-            live.writer.set_state(State::Ended, reason);
-            live.waker.wake();
-        }
-    }
 }
 
 /// What readers of a segment are told when the stream goes on in another.
@@ -314,8 +360,16 @@ fn kind_of(frame: &FrameView<'_>) -> FrameKind {
     (frame.format(), frame.extent(), frame.color())
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the sides of a tile grid are at most 512, of a token 16")]
-fn record(token: Token, patch_side: u32, shape: PyramidShape, change: &ChangeDetector) -> TokenRecord {
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the sides of a tile grid are at most 512, of a token 16"
+)]
+fn record(
+    token: Token,
+    patch_side: u32,
+    shape: PyramidShape,
+    change: &ChangeDetector,
+) -> TokenRecord {
     let region = token.pixel_box(shape, patch_side);
     let real = token.real_extent(shape, patch_side);
     TokenRecord {

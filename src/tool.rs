@@ -1,6 +1,5 @@
 //! The subcommands of `foveate`: each reads its arguments, talks to the daemon and writes to an output.
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -10,6 +9,9 @@ use crate::control::{ControlError, socket_path};
 pub mod list;
 pub mod look;
 pub mod meter;
+pub mod npy;
+pub mod picture;
+pub mod snap;
 pub mod watch;
 
 /// Exit code of a failure that has no code of its own.
@@ -48,6 +50,8 @@ enum Command {
     Watch(watch::Arguments),
     /// Make a view look at a point of the picture
     Look(look::Arguments),
+    /// Draw a view's newest token frame
+    Snap(snap::Arguments),
 }
 
 /// Why a subcommand failed.
@@ -66,6 +70,19 @@ pub enum ToolError {
     #[error("the daemon has no views: add a stream to its configuration")]
     NoViews,
 
+    /// The view published nothing in time, or ended before it did.
+    #[error("no frame came: see `foveate ls` for the state of the stream")]
+    NoFrame,
+
+    /// A file cannot be written.
+    #[error("cannot write {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
     /// The output cannot be written.
     #[error("cannot write the output")]
     Output(#[source] io::Error),
@@ -78,8 +95,10 @@ impl ToolError {
             Self::Control(error) | Self::Subscription(SubscriptionError::Control(error)) => {
                 control_exit_code(error)
             }
-            Self::Subscription(SubscriptionError::Disconnected) | Self::NoViews => EXIT_UNAVAILABLE,
-            Self::Subscription(_) | Self::Output(_) => EXIT_FAILURE,
+            Self::Subscription(SubscriptionError::Disconnected) | Self::NoViews | Self::NoFrame => {
+                EXIT_UNAVAILABLE
+            }
+            Self::Subscription(_) | Self::File { .. } | Self::Output(_) => EXIT_FAILURE,
         }
     }
 }
@@ -106,17 +125,12 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Ls(arguments) => list::run(&arguments, &socket, out),
         Command::Watch(arguments) => watch::run(&arguments, &socket, out),
         Command::Look(arguments) => look::run(&arguments, &socket, out),
+        Command::Snap(arguments) => snap::run(&arguments, &socket, out),
     };
     match result.and_then(|()| out.flush().map_err(ToolError::Output)) {
         Err(ToolError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
-}
-
-/// An error and its causes, as `cause: cause: cause`.
-pub fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Text of somebody else on one line of a terminal: control characters become spaces.

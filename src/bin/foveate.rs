@@ -16,7 +16,7 @@ fn main() -> ExitCode {
             // Standard error may be closed, too, and then there is nobody to tell.
             let _ = std::io::Write::write_fmt(
                 &mut std::io::stderr(),
-                format_args!("foveate: {}\n", tool::chain(&error)),
+                format_args!("foveate: {}\n", foveate::error::chain(&error)),
             );
             ExitCode::from(error.exit_code())
         }

@@ -28,10 +28,10 @@ use super::messages::{
     Epoch, Refusal, RefusalReason, StreamListing, StreamState, ViewListing, ViewName, clipped,
     is_name,
 };
+use crate::backend::Backend;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{Fixation, snapped};
-use crate::retina::Backend;
 use crate::stats::StreamCounters;
 use crate::token::DType;
 

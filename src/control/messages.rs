@@ -27,8 +27,8 @@ use std::str::FromStr;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::backend::Backend;
 use crate::geometry::fixation::{Fixation, FixationReason};
-use crate::retina::Backend;
 use crate::token::DType;
 
 /// The longest datagram, in bytes.

@@ -13,6 +13,7 @@ use super::{Retina, RetinaError, ViewSpec};
 use crate::backend::{Backend, BackendKind};
 use crate::color::ColorTransform;
 use crate::config::BackendChoice;
+use crate::error::chain;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
 #[cfg(feature = "vulkan")]
@@ -31,12 +32,17 @@ impl Backends {
     /// # Errors
     ///
     /// If Vulkan is insisted on and there is no such device.
-    pub fn choose(&self, choice: BackendChoice, device: Option<&str>) -> Result<StreamBackend, RetinaError> {
+    pub fn choose(
+        &self,
+        choice: BackendChoice,
+        device: Option<&str>,
+    ) -> Result<StreamBackend, RetinaError> {
         match choice {
             BackendChoice::Cpu => Ok(StreamBackend::cpu("the configuration says so".to_owned())),
             BackendChoice::Vulkan => self.vulkan(device, true),
             BackendChoice::Auto => {
-                let on_cpu = |error: RetinaError| StreamBackend::cpu(format!("no GPU: {}", chain(&error)));
+                let on_cpu =
+                    |error: RetinaError| StreamBackend::cpu(format!("no GPU: {}", chain(&error)));
                 Ok(self.vulkan(device, false).unwrap_or_else(on_cpu))
             }
         }
@@ -51,7 +57,8 @@ impl Backends {
             (false, Some(name)) => format!("its name holds {name:?}"),
             (false, None) => "the first real GPU".to_owned(),
         };
-        let backend = Backend { kind: BackendKind::Vulkan, device: gpu.device_name().to_owned(), reason };
+        let backend =
+            Backend { kind: BackendKind::Vulkan, device: gpu.device_name().to_owned(), reason };
         Ok(StreamBackend { backend, gpu: Some(gpu), insisted })
     }
 
@@ -131,12 +138,6 @@ impl StreamBackend {
         tracing::warn!(reason, "going on on the CPU");
         *self = Self::cpu(reason);
     }
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// The processor's name, as the kernel gives it.

@@ -13,9 +13,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::backend::BackendKind;
 use crate::geometry::plan::{PixelBox, Token};
 use crate::geometry::pyramid::PyramidShape;
-use crate::backend::BackendKind;
 use crate::token::DType;
 
 /// The first bytes of a segment.

@@ -15,8 +15,8 @@ use super::abi::{
 };
 use super::mapping::Mapping;
 use super::{RingError, SystemResultExt};
-use crate::geometry::extent::Extent;
 use crate::backend::BackendKind;
+use crate::geometry::extent::Extent;
 use crate::token::{DType, TokenFormat};
 
 /// Slots of a ring unless somebody asks for more: at 30 frames a second a reader may hold a frame for 0.2 s.

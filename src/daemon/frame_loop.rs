@@ -1,0 +1,157 @@
+//! The thread of one stream: frames out of the mailbox, through the stages, and the news of it into the directory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::StreamFailure;
+use crate::capture::mailbox::Taken;
+use crate::capture::{CapturedFrame, End, Source, SourceSpec};
+use crate::config::StreamConfig;
+use crate::control::directory::StreamPort;
+use crate::control::messages::StreamState;
+use crate::geometry::fixation::Fixation;
+use crate::retina::backend::StreamBackend;
+use crate::stream::{Stepped, Stream, ViewPlan};
+
+/// How long the loop waits for a frame before it looks whether it is to stop.
+const TURN: Duration = Duration::from_millis(100);
+
+/// Without a frame for this long, a stream that has delivered is stalled.
+const STALL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// One stream and what it needs to run.
+pub(super) struct FrameLoop {
+    spec: SourceSpec,
+    stream: Stream,
+    port: StreamPort,
+    stop: Arc<AtomicBool>,
+    /// What the directory was last told of each view.
+    listed: Vec<Option<Fixation>>,
+    last_frame: Option<Instant>,
+    is_stalled: bool,
+}
+
+impl FrameLoop {
+    pub(super) fn new(
+        config: &StreamConfig,
+        backend: StreamBackend,
+        port: StreamPort,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        let chosen = backend.describe();
+        tracing::info!(
+            stream = config.name,
+            backend = %chosen.kind,
+            device = chosen.device,
+            reason = chosen.reason,
+            "backend chosen"
+        );
+        port.update(|status| status.backend = Some(chosen.clone()));
+        let subscribers = port.views.iter().map(crate::control::directory::ViewPort::subscribers);
+        let views = config.views.iter().map(ViewPlan::from).zip(subscribers);
+        let stream = Stream::new(&config.name, backend, views, Arc::clone(port.counters()));
+        let listed = vec![None; config.views.len()];
+        let spec = SourceSpec::from(config);
+        Self { spec, stream, port, stop, listed, last_frame: None, is_stalled: false }
+    }
+
+    /// Runs until the source ends or fails, or the daemon stops; tells readers and listings why.
+    pub(super) fn run(mut self) -> Result<(), StreamFailure> {
+        let result = self.frames();
+        let reason = match &result {
+            Ok(reason) => (*reason).to_owned(),
+            Err(failure) => crate::redact::redacted(&crate::error::chain(failure)),
+        };
+        tracing::info!(stream = self.spec.stream, reason, "the stream has ended");
+        self.stream.end(&reason);
+        self.port.ended(&reason);
+        result.map(drop)
+    }
+
+    fn frames(&mut self) -> Result<&'static str, StreamFailure> {
+        let mut source = Source::start(&self.spec, self.port.counters())?;
+        while !self.stop.load(Ordering::Relaxed) {
+            match source.take(TURN) {
+                Taken::Frame(frame) => self.step(&frame)?,
+                Taken::Ended(End::Eos) => return Ok("end of file"),
+                Taken::Ended(End::Failed(error)) => return Err(error.into()),
+                Taken::TimedOut => self.watch_for_stall(),
+            }
+        }
+        Ok("the daemon stops")
+    }
+
+    fn step(&mut self, frame: &CapturedFrame) -> Result<(), StreamFailure> {
+        let stamp = frame.stamp();
+        let Ok(view) = frame.view() else {
+            self.port.counters().frames_refused.add(1);
+            return Ok(());
+        };
+        for (index, port) in self.port.views.iter_mut().enumerate() {
+            if let Some(look) = port.newest_look() {
+                self.stream.look(index, look.x, look.y, stamp.frame_seq);
+            }
+        }
+        let fallbacks = self.port.counters().backend_fallbacks.get();
+        let stepped = self.stream.step(&view, &stamp)?;
+        if stepped == Stepped::PublishedInNewSegments {
+            self.announce(&view)?;
+        } else if fallbacks != self.port.counters().backend_fallbacks.get() {
+            let backend = self.stream.backend().clone();
+            self.port.update(|status| status.backend = Some(backend));
+        }
+        self.list_fixations();
+        self.last_frame = Some(Instant::now());
+        if std::mem::take(&mut self.is_stalled) {
+            tracing::info!(stream = self.spec.stream, "frames come again");
+            self.stream.resume();
+            self.port.update(|status| status.state = StreamState::Live);
+        }
+        Ok(())
+    }
+
+    /// Hands out the new segments, and says what is in them.
+    fn announce(&mut self, frame: &crate::frame::FrameView<'_>) -> Result<(), StreamFailure> {
+        for (index, port) in self.port.views.iter().enumerate() {
+            if let Some((descriptor, epoch)) = self.stream.segment(index)? {
+                port.set_segment(descriptor, epoch);
+            }
+        }
+        let (format, extent) = (frame.format(), frame.extent());
+        let backend = self.stream.backend().clone();
+        tracing::info!(stream = self.spec.stream, format = format.name(), %extent, "publishing");
+        self.port.update(|status| {
+            status.state = StreamState::Live;
+            status.reason.clear();
+            status.format = Some(format);
+            status.extent = Some(extent);
+            status.backend = Some(backend);
+        });
+        Ok(())
+    }
+
+    fn list_fixations(&mut self) {
+        for (index, listed) in self.listed.iter_mut().enumerate() {
+            let fixation = self.stream.fixation(index);
+            if let Some(new) = fixation.filter(|new| *listed != Some(*new)) {
+                self.port.views[index].set_fixation(new);
+                *listed = fixation;
+            }
+        }
+    }
+
+    fn watch_for_stall(&mut self) {
+        let silent = self.last_frame.is_some_and(|last| STALL_TIMEOUT < last.elapsed());
+        if silent && !self.is_stalled {
+            self.is_stalled = true;
+            let reason = format!("no frame for {} s", STALL_TIMEOUT.as_secs());
+            tracing::warn!(stream = self.spec.stream, reason, "the stream has stalled");
+            self.stream.stall(&reason);
+            self.port.update(|status| {
+                status.state = StreamState::Stalled;
+                status.reason = reason;
+            });
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! NumPy arrays on disk, written a row at a time: the `.npy` format, version 1.0, as `numpy.lib.format` defines it.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes before the data. The header's text is padded to it, so that the number of rows can be filled in at the end.
+const HEADER_BYTES: usize = 2048;
+
+/// What comes before the header's text: magic, version, and the length of the text.
+const PREAMBLE_BYTES: usize = 10;
+
+/// An array whose first axis grows.
+#[derive(Debug)]
+pub struct NpyWriter {
+    target: BufWriter<File>,
+    path: PathBuf,
+    dtype: String,
+    row_shape: Vec<usize>,
+    rows: usize,
+}
+
+impl NpyWriter {
+    /// Creates the file at `path` for rows of `row_shape` elements of `dtype`, a Python literal such as `'<f2'`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created or written.
+    pub fn create(path: &Path, dtype: &str, row_shape: &[usize]) -> io::Result<Self> {
+        let target = BufWriter::new(File::create(path)?);
+        let (dtype, row_shape) = (dtype.to_owned(), row_shape.to_vec());
+        let mut writer = Self { target, path: path.to_owned(), dtype, row_shape, rows: 0 };
+        writer.write_header()?;
+        Ok(writer)
+    }
+
+    /// Where the array is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends one row, given as the bytes of its elements in order.
+    ///
+    /// # Errors
+    ///
+    /// If the file refuses them, as on a full disk.
+    pub fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        self.rows += 1;
+        parts.iter().try_for_each(|part| self.target.write_all(part))
+    }
+
+    /// Fills in the number of rows. Without it the array reads as empty.
+    ///
+    /// # Errors
+    ///
+    /// If the file refuses what is left to write.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.write_header()?;
+        self.target.flush()
+    }
+
+    fn write_header(&mut self) -> io::Result<()> {
+        let shape: String = self.row_shape.iter().map(|side| format!(" {side},")).collect();
+        let text = format!(
+            "{{'descr': {}, 'fortran_order': False, 'shape': ({},{shape}), }}",
+            self.dtype, self.rows
+        );
+        let text_bytes = HEADER_BYTES - PREAMBLE_BYTES;
+        assert!(text.len() < text_bytes, "a header of {} bytes", text.len());
+        self.target.seek(SeekFrom::Start(0))?;
+        self.target.write_all(b"\x93NUMPY\x01\x00")?;
+        self.target.write_all(&u16::try_from(text_bytes).unwrap_or(u16::MAX).to_le_bytes())?;
+        writeln!(self.target, "{text:<width$}", width = text_bytes - 1)
+    }
+}

@@ -1,0 +1,170 @@
+//! Pictures of token frames: the image that the tokens describe, their boxes, their density.
+
+use std::io::{self, Write};
+
+use half::{bf16, f16};
+
+use crate::geometry::extent::Extent;
+use crate::geometry::fixation::Fixation;
+use crate::ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
+use crate::token::{DType, Normalisation, TokenFormat};
+
+type Rgb = [u8; 3];
+
+/// The colour of a token's box by its level: warm where resolution is high, cool where it is low.
+const LEVEL_COLORS: [Rgb; 7] = [
+    [255, 82, 82],
+    [255, 171, 64],
+    [255, 238, 88],
+    [102, 217, 120],
+    [64, 196, 255],
+    [100, 110, 255],
+    [186, 104, 255],
+];
+
+/// Rows of R, G and B.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    extent: Extent,
+    texels: Vec<Rgb>,
+}
+
+impl Picture {
+    fn new(extent: Extent) -> Self {
+        Self { extent, texels: vec![[0; 3]; extent.area()] }
+    }
+
+    /// Width and height in pixels.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// The pixel at (`x`, `y`), which must lie inside.
+    pub fn pixel(&self, x: u32, y: u32) -> Rgb {
+        self.texels[self.index(x, y)]
+    }
+
+    /// Writes it as a PNG file.
+    ///
+    /// # Errors
+    ///
+    /// If `target` refuses the bytes.
+    pub fn write_png(&self, target: impl Write) -> io::Result<()> {
+        let mut encoder = png::Encoder::new(target, self.extent.width, self.extent.height);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(self.texels.as_flattened())?;
+        writer.finish()?;
+        Ok(())
+    }
+
+    fn index(&self, x: u32, y: u32) -> usize {
+        y as usize * self.extent.width as usize + x as usize
+    }
+
+    fn dim(&mut self) {
+        for channel in self.texels.as_flattened_mut() {
+            *channel /= 2;
+        }
+    }
+
+    /// Paints the part of the rectangle that lies inside.
+    fn fill(&mut self, columns: std::ops::Range<u32>, rows: std::ops::Range<u32>, color: Rgb) {
+        let columns = columns.start.min(self.extent.width)..columns.end.min(self.extent.width);
+        for y in rows.start..rows.end.min(self.extent.height) {
+            let start = self.index(0, y);
+            self.texels[start..][columns.start as usize..columns.end as usize].fill(color);
+        }
+    }
+}
+
+/// The picture rebuilt from the tokens alone: each texel fills the source pixels that it is the mean of.
+pub fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+    let mut picture = Picture::new(segment.extent);
+    let values = frame.pixels.chunks_exact(segment.format.token_bytes());
+    for (record, values) in frame.records.iter().zip(values) {
+        paint_token(&mut picture, record, segment.format, values);
+    }
+    picture
+}
+
+/// The boxes of all tokens, coloured by level, over the rebuilt picture, and a cross at the fixation.
+pub fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+    let mut picture = rebuilt(segment, frame);
+    picture.dim();
+    for record in &frame.records {
+        let color = LEVEL_COLORS[usize::from(record.level).min(LEVEL_COLORS.len() - 1)];
+        let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1];
+        picture.fill(x0..x1, y0..y0 + 1, color);
+        picture.fill(x0..x0 + 1, y0..y1, color);
+    }
+    paint_cross(&mut picture, frame.head.fixation);
+    picture
+}
+
+/// Tokens per source pixel as a heat map: white where every source pixel has its texel, black where a token covers
+/// the most; each halving of resolution is one step.
+pub fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+    let mut picture = Picture::new(segment.extent);
+    let coarsest = frame.records.iter().map(|record| record.level).max().unwrap_or(0);
+    for record in &frame.records {
+        let heat = 1.0 - f64::from(record.level) / f64::from(coarsest.max(1));
+        picture.fill(record.x0..record.x1, record.y0..record.y1, heat_color(heat));
+    }
+    paint_cross(&mut picture, frame.head.fixation);
+    picture
+}
+
+fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat, values: &[u8]) {
+    let side = format.patch_side;
+    let texel_px = 1u32 << record.level;
+    for row in 0..u32::from(record.rows) {
+        for column in 0..u32::from(record.columns) {
+            let color = std::array::from_fn(|channel| {
+                let texel =
+                    (channel * side as usize + row as usize) * side as usize + column as usize;
+                denormalised(format, channel, &values[texel * format.dtype.bytes()..])
+            });
+            let x = (record.x + column) << record.level;
+            let y = (record.y + row) << record.level;
+            picture.fill(x..x + texel_px, y..y + texel_px, color);
+        }
+    }
+}
+
+/// The 8-bit value that a texel was made from.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=255")]
+fn denormalised(format: TokenFormat, channel: usize, bytes: &[u8]) -> u8 {
+    let number = match format.dtype {
+        DType::U8 => return bytes[0],
+        DType::F16 => f16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
+        DType::Bf16 => bf16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
+        DType::F32 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+    };
+    let Normalisation { mean, std } = format.normalisation;
+    ((number * std[channel] + mean[channel]) * 255.0).round().clamp(0.0, 255.0) as u8
+}
+
+/// A white cross with a black rim, its size by the picture's.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a fixation lies in the picture"
+)]
+fn paint_cross(picture: &mut Picture, fixation: Fixation) {
+    let (x, y) = (fixation.x as u32, fixation.y as u32);
+    let arm = (picture.extent.longer_side() / 60).max(4);
+    for (rim, color) in [(2, [0, 0, 0]), (1, [255, 255, 255])] {
+        let along = |position: u32| position.saturating_sub(arm + rim)..position + arm + rim;
+        let across = |position: u32| position.saturating_sub(rim)..position + rim;
+        picture.fill(along(x), across(y), color);
+        picture.fill(across(x), along(y), color);
+    }
+}
+
+/// Black through red and yellow to white.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=255")]
+fn heat_color(heat: f64) -> Rgb {
+    [0.0, 1.0, 2.0].map(|start| ((3.0 * heat - start).clamp(0.0, 1.0) * 255.0) as u8)
+}

@@ -1,0 +1,86 @@
+//! `foveate snap`: pictures of a view's newest token frame.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::ToolError;
+use super::picture::{self, Picture};
+use crate::control::client::{Client, Next, Subscription};
+use crate::control::messages::ViewName;
+use crate::ring::TokenFrameBuf;
+
+/// Arguments of `foveate snap`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The view, as `foveate ls` names it
+    #[arg(value_name = "STREAM/VIEW")]
+    view: ViewName,
+    /// Where rebuilt.png, boxes.png and density.png go; made where it is missing
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// How long to wait for a frame, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    timeout: u64,
+}
+
+/// Draws the newest frame of the view, and names the files on `out`.
+pub(super) fn run(
+    arguments: &Arguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let mut subscription = Client::connect(socket)?.subscribe(&arguments.view, false)?;
+    let mut frame = TokenFrameBuf::default();
+    await_frame(&mut subscription, &mut frame, Duration::from_secs(arguments.timeout))?;
+    let segment = subscription.reader().ok_or(ToolError::NoFrame)?.header();
+
+    make_directory(&arguments.out)?;
+    for (name, picture) in [
+        ("rebuilt.png", picture::rebuilt(segment, &frame)),
+        ("boxes.png", picture::boxes(segment, &frame)),
+        ("density.png", picture::density(segment, &frame)),
+    ] {
+        let path = arguments.out.join(name);
+        save(&picture, &path)?;
+        writeln!(out, "{}", path.display()).map_err(ToolError::Output)?;
+    }
+    Ok(())
+}
+
+fn await_frame(
+    subscription: &mut Subscription,
+    frame: &mut TokenFrameBuf,
+    timeout: Duration,
+) -> Result<(), ToolError> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match subscription.next_frame(frame, deadline.saturating_duration_since(Instant::now()))? {
+            Next::Frame { .. } => return Ok(()),
+            Next::NewSegment => {}
+            Next::TimedOut | Next::Ended(_) => return Err(ToolError::NoFrame),
+        }
+    }
+}
+
+/// Makes the directory that files go to.
+pub(super) fn make_directory(path: &Path) -> Result<(), ToolError> {
+    fs::create_dir_all(path).map_err(|source| ToolError::File { path: path.to_owned(), source })
+}
+
+/// Writes a whole PNG file or none: a full disk leaves what was there before.
+fn save(picture: &Picture, path: &Path) -> Result<(), ToolError> {
+    let part = path.with_extension("png.part");
+    let written = || -> io::Result<()> {
+        let mut png = Vec::new();
+        picture.write_png(&mut png)?;
+        fs::write(&part, png)?;
+        fs::rename(&part, path)
+    };
+    written().map_err(|source| {
+        // What is left of it is of no use; that it cannot be removed changes nothing.
+        let _ = fs::remove_file(&part);
+        ToolError::File { path: path.to_owned(), source }
+    })
+}
