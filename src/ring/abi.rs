@@ -57,6 +57,9 @@ pub const PIXELS_ORDER: &str = "NCHW";
 /// Bit of [`SlotHeader::flags`]: `pts_ns` means something.
 pub const FLAG_PTS: u32 = 1;
 
+/// Bytes of [`LiveBlock::reason`], with at least one NUL.
+pub const REASON_BYTES: usize = 128;
+
 /// Bytes of a notice: the newest ring sequence and its publish time in nanoseconds, two u64.
 pub const NOTICE_BYTES: usize = 16;
 
@@ -182,7 +185,7 @@ pub struct LiveBlock {
     /// [`State::code`].
     pub state: u32,
     /// Why, in words.
-    pub reason: [u8; 128],
+    pub reason: [u8; REASON_BYTES],
     /// 0.
     pub reserved_2: [u64; 7],
 }

@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
-use super::abi::{FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader, State, TokenRecord, unpadded};
+use super::abi::{
+    FLAG_PTS, HEADER_BYTES, REASON_BYTES, SegmentHeader, SlotHeader, State, TokenRecord, unpadded,
+};
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
@@ -21,6 +23,9 @@ use crate::geometry::fixation::{Fixation, FixationReason};
 
 /// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
 const MAX_TRIES: u32 = 64;
+
+/// Far longer than a writer at work takes to write its state; one that died while it did never ends.
+const MAX_STATE_TRIES: u32 = 4096;
 
 /// What a frame says of itself, beside its tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -219,8 +224,8 @@ impl Reader {
     /// A state that this version does not know reads as [`State::Ended`].
     pub fn state(&self) -> (State, String) {
         let mut code = 0;
-        let mut reason = [0; 128];
-        for _ in 0..MAX_TRIES {
+        let mut reason = [0; REASON_BYTES];
+        for _ in 0..MAX_STATE_TRIES {
             let before = self.segment.state_lock().load(Ordering::Relaxed);
             // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
             fence(Ordering::Acquire);

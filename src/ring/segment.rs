@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::abi::{
     HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT,
-    SLOT_ALIGNMENT, SlotHeader, TokenRecord,
+    REASON_BYTES, SLOT_ALIGNMENT, SlotHeader, TokenRecord,
 };
 use super::mapping::Mapping;
 use super::{RingError, SystemResultExt};
@@ -183,8 +183,7 @@ impl Segment {
     }
 
     pub(super) fn state_reason(&self) -> &[AtomicU64] {
-        let reason = [0; 128];
-        self.mapping.words(LIVE_OFFSET + offset_of!(LiveBlock, reason), reason.len())
+        self.mapping.words(LIVE_OFFSET + offset_of!(LiveBlock, reason), REASON_BYTES)
     }
 
     /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame.

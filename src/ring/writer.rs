@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::abi::{FLAG_PTS, SlotHeader, State, TokenRecord, padded_text};
+use super::abi::{FLAG_PTS, REASON_BYTES, SlotHeader, State, TokenRecord, padded_text};
 use super::header::header_from_spec;
 use super::mapping::{Mapping, store_bytes};
 use super::segment::{
@@ -132,7 +132,7 @@ impl Writer {
         lock.store(unlocked.wrapping_add(1), Ordering::Relaxed);
         // SYNC(state-torn): pairs with the second fence in `Reader::state`.
         fence(Ordering::Release);
-        let reason: [u8; 128] = padded_text(reason);
+        let reason: [u8; REASON_BYTES] = padded_text(reason);
         store_bytes(self.segment.state_reason(), &reason);
         self.segment.state().store(state.code(), Ordering::Relaxed);
         // SYNC(state-filled): pairs with the first fence in `Reader::state`.

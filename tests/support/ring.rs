@@ -1,0 +1,167 @@
+//! Segments and frames for the tests of the ring. What a frame holds follows from its number, so that a reader
+//! can tell which frame each byte belongs to.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use foveate::frame::{CaptureClock, FrameStamp};
+use foveate::geometry::extent::Extent;
+use foveate::geometry::fixation::{Fixation, FixationReason};
+use foveate::retina::BackendKind;
+use foveate::ring::{
+    DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord,
+    Writer,
+};
+use foveate::token::{DType, Normalisation, TokenFormat};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+
+/// A segment for `capacity` tokens of 14 x 14 bytes.
+pub(crate) fn spec(capacity: usize) -> SegmentSpec {
+    SegmentSpec {
+        stream: "camera".to_owned(),
+        view: "main".to_owned(),
+        layout: "foveal".to_owned(),
+        format: TokenFormat {
+            patch_side: 14,
+            dtype: DType::U8,
+            normalisation: Normalisation::NONE,
+        },
+        capacity,
+        extent: Extent::new(1918, 1079),
+        pixel_format: "NV12".to_owned(),
+        backend: BackendKind::Cpu,
+        device: "some processor".to_owned(),
+        slot_count: DEFAULT_SLOT_COUNT,
+    }
+}
+
+/// A reader of `writer`'s segment.
+pub(crate) fn reader_of(writer: &Writer) -> Reader {
+    Reader::from_fd(writer.reader_fd().unwrap()).unwrap()
+}
+
+/// Publishes frame `number`, with `token_count` tokens of `format`.
+pub(crate) fn publish(
+    writer: &mut Writer,
+    number: u64,
+    token_count: usize,
+    format: TokenFormat,
+) -> u64 {
+    let frame = frame(number, token_count, format);
+    writer.publish(&as_token_frame(&frame))
+}
+
+/// Frame `number` with its `token_count` tokens of `format`, as a reader should get it, published as ring sequence
+/// `number` at time 0.
+pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> TokenFrameBuf {
+    let mut bits = Bits(number);
+    let head = FrameHead {
+        ring_sequence: number,
+        stamp: FrameStamp {
+            frame_seq: bits.next(),
+            pts_ns: number.is_multiple_of(2).then_some(bits.next()),
+            capture_ns: bits.next(),
+            capture_unix_ns: bits.next(),
+            capture_clock: CaptureClock::from_code(u32::try_from(number % 3).unwrap()).unwrap(),
+            arrival_ns: bits.next(),
+        },
+        publish_ns: 0,
+        fixation: Fixation {
+            id: bits.next(),
+            x: bits.next() as f64 / 16.0,
+            y: bits.next() as f64 / 16.0,
+            since_frame: bits.next(),
+            reason: FixationReason::from_code(u32::try_from(number % 2).unwrap()).unwrap(),
+        },
+        sample_bound: bits.next_u32(),
+        rgb_bound: bits.next_u32(),
+        dirty_tiles: bits.next_u32(),
+        tile_count: bits.next_u32(),
+    };
+    let records = (0..token_count).map(|_| record(&mut bits)).collect();
+    let pixels = (0..token_count * format.token_bytes()).map(|_| bits.next().to_le_bytes()[0]);
+    TokenFrameBuf { head, records, pixels: pixels.collect() }
+}
+
+/// `frame`, to be published.
+pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
+    let FrameHead { stamp, fixation, sample_bound, rgb_bound, dirty_tiles, tile_count, .. } =
+        frame.head;
+    let TokenFrameBuf { records, pixels, .. } = frame;
+    TokenFrame {
+        stamp,
+        fixation,
+        sample_bound,
+        rgb_bound,
+        dirty_tiles,
+        tile_count,
+        records,
+        pixels,
+    }
+}
+
+/// Every byte of the segment of `writer`.
+pub(crate) fn bytes_of(writer: &Writer) -> Vec<u8> {
+    let file = File::from(writer.reader_fd().unwrap());
+    let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// A memfd that holds `bytes`, with the seals that readers insist on.
+pub(crate) fn sealed_copy(bytes: &[u8]) -> OwnedFd {
+    let file = unsealed_copy(bytes);
+    let seals = SealFlags::GROW | SealFlags::SHRINK | SealFlags::FUTURE_WRITE;
+    fcntl_add_seals(file.as_fd(), seals).unwrap();
+    file
+}
+
+/// A memfd that holds `bytes`, without seals.
+pub(crate) fn unsealed_copy(bytes: &[u8]) -> OwnedFd {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(memfd_create("copy", flags).unwrap());
+    file.write_all(bytes).unwrap();
+    file.into()
+}
+
+fn record(bits: &mut Bits) -> TokenRecord {
+    TokenRecord {
+        changed_frame: bits.next(),
+        x0: bits.next_u32(),
+        y0: bits.next_u32(),
+        x1: bits.next_u32(),
+        y1: bits.next_u32(),
+        x: bits.next_u32(),
+        y: bits.next_u32(),
+        level: bits.next_u16(),
+        size: bits.next_u16(),
+        columns: bits.next_u16(),
+        rows: bits.next_u16(),
+        relevance: f32::from(bits.next_u16()),
+        reserved: 0,
+    }
+}
+
+/// Numbers that look random and follow from a seed: SplitMix64.
+struct Bits(u64);
+
+impl Bits {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    }
+
+    fn next_u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.next().to_le_bytes()[..4].try_into().unwrap())
+    }
+
+    fn next_u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.next().to_le_bytes()[..2].try_into().unwrap())
+    }
+}
