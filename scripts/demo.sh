@@ -165,6 +165,8 @@ toml_string() {
 
 # Starts the daemon, and returns when a second process has read a first token frame from it.
 start() {
+    # The daemon of this demonstration, and not one that runs already.
+    unset FOVEATE_SOCKET
     mkdir -p "$out"
     work=$(mktemp -d)
     write_config >"$work/demo.toml"

@@ -49,7 +49,7 @@ pub struct StreamConfig {
     pub pace: Pace,
     /// Whether a file starts again when it has ended.
     pub looped: bool,
-    /// How long an RTSP source may collect packets to even out the network, in milliseconds.
+    /// How long an RTSP source may hold packets back for late ones, in milliseconds; `${latency_ms}` in a pipeline.
     pub latency_ms: u32,
     /// How long a source may take to say what its frames look like, in milliseconds.
     pub caps_timeout_ms: u32,

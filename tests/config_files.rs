@@ -17,6 +17,7 @@ fn the_default_file_equals_the_built_in_defaults() {
 #[test]
 fn the_optional_keys_of_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    // The other two sources, and what belongs to them, exclude the source that stands there.
     let optional = ["socket", "device", "e0"];
     let uncommented = optional.iter().fold(text, |text, key| {
         let commented = format!("# {key} = ");

@@ -140,7 +140,9 @@ fn what_a_source_cannot_do_is_refused() {
     }
     refused(&format!("{STREAM}latency_ms = 50\n"), 4, "stream.latency_ms", &["`rtsp://`"]);
     accepted(&format!("{STREAM}pace = \"every-frame\"\nloop = true\n"));
-    accepted("[[stream]]\nname = \"a\"\nsource = \"rtsp://192.0.2.1/\"\nlatency_ms = 50\n");
+    for source in ["source = \"rtsp://192.0.2.1/\"", "pipeline = \"x\"", "pipeline_file = \"x\""] {
+        accepted(&format!("[[stream]]\nname = \"a\"\n{source}\nlatency_ms = 50\n"));
+    }
 }
 
 #[test]

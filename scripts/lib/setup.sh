@@ -48,7 +48,7 @@ ensure_packages() {
     install_packages "$(cut -d '|' -f 1 <<<"$missing")"
 }
 
-# Says whether this system is one that is tested, and stops caring about packages where there is no apt.
+# Says so where this system is not one that is tested.
 describe_system() {
     local id version name
     id=$(os_release ID)
@@ -142,11 +142,11 @@ as_root() {
     fi
 }
 
-# Finds cargo, also where rustup has just put it, and refuses one that is too old for the crate: ensure_rust ROOT
+# Finds cargo, rustup's before a distribution's, and refuses one that is too old for the crate: ensure_rust ROOT
 ensure_rust() {
     local needed found
     needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$1/Cargo.toml")
-    PATH=$PATH:${CARGO_HOME:-${HOME:-/root}/.cargo}/bin
+    PATH=${CARGO_HOME:-${HOME:-/root}/.cargo}/bin:$PATH
     if ! command -v cargo >/dev/null; then
         fail "Rust is missing; $needed or newer is needed. $(how_to_get_rust)"
     fi
@@ -159,9 +159,10 @@ ensure_rust() {
 how_to_get_rust() {
     if command -v rustup >/dev/null; then
         printf 'Get it with:\n  rustup update stable && rustup default stable'
-    else
-        printf 'Get it from https://rustup.rs with:\n  %s\n  %s' \
-            "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" \
-            ". \"\$HOME/.cargo/env\""
+        return
     fi
+    printf 'Get it from https://rustup.rs with:'
+    command -v curl >/dev/null || printf '\n  apt-get install curl ca-certificates   # as root'
+    printf '\n  %s' "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh" \
+        ". \"\$HOME/.cargo/env\""
 }

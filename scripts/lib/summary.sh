@@ -20,8 +20,7 @@ pictures() {
     find "$1" -maxdepth 1 -name '*.png' | sort | tr '\n' ' '
 }
 
-# Figures over the JSON lines of `foveate watch`; ages are from capture (or arrival, where that is unknown) to the
-# reader's hands.
+# Figures over the JSON lines of `foveate watch`. An age is from the capture of a frame to its tokens in the reader's hands.
 frame_figures() {
     number_of publish_ns "$1" | awk '
         NR == 1 { first = $1 }
@@ -37,7 +36,7 @@ frame_figures() {
             if (NR == 0) exit
             printf "age             %.1f ms median, %.1f ms p99\n", age[int((NR + 1) / 2)], age[int(NR * 0.99 + 0.5)]
         }'
-    number_of tokens "$1" | sort -n | awk '
+    number_of token_count "$1" | sort -n | awk '
         { tokens[NR] = $1 }
         END { if (NR > 0) printf "tokens          %d a frame (median)\n", tokens[int((NR + 1) / 2)] }'
 }

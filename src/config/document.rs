@@ -181,16 +181,19 @@ impl StreamTable {
 
     /// Refuses what this kind of source cannot do. What a pipeline can do is known only once it runs.
     fn check_against(&self, source: &SourceChoice) -> Result<(), Refusal> {
-        let SourceChoice::Shorthand(text) = source else {
-            return self.check_latency("a pipeline sets the latency of its own rtspsrc");
-        };
+        let SourceChoice::Shorthand(text) = source else { return Ok(()) };
         let kind = ShorthandKind::of(text);
-        if kind != Some(ShorthandKind::Rtsp) {
-            self.check_latency("only RTSP sources have a latency")?;
+        if kind != Some(ShorthandKind::Rtsp)
+            && let Some(latency) = &self.latency_ms
+        {
+            let message = "expected this key only with an `rtsp://` source, or a pipeline that says ${latency_ms}";
+            return Err(Refusal::new(latency.span(), message));
         }
-        if kind == Some(ShorthandKind::File) {
-            return Ok(());
-        }
+        if kind == Some(ShorthandKind::File) { Ok(()) } else { self.check_live() }
+    }
+
+    /// Refuses what a source without a beginning and an end cannot do.
+    fn check_live(&self) -> Result<(), Refusal> {
         if let Some(pace) = &self.pace
             && pace.get_ref().0 == Pace::EveryFrame
         {
@@ -203,13 +206,6 @@ impl StreamTable {
             }
             _ => Ok(()),
         }
-    }
-
-    fn check_latency(&self, reason: &str) -> Result<(), Refusal> {
-        self.latency_ms.as_ref().map_or(Ok(()), |latency| {
-            let message = format!("{reason}; expected this key only with an `rtsp://` source");
-            Err(Refusal::new(latency.span(), message))
-        })
     }
 
     fn check_device(&self) -> Result<(), Refusal> {

@@ -1,0 +1,54 @@
+//! A wrong command line of a script ends at once with exit code 2 and a reason, before anything is installed or built.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+#[test]
+fn help_is_given_and_names_every_option() {
+    let demo =
+        ["seconds", "out", "clip", "camera", "uri", "test-pattern", "backend", "device", "yes"];
+    for (script, options) in [("demo.sh", &demo[..]), ("test.sh", &["long", "yes"])] {
+        let output = run(script, &["--help"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        for option in options {
+            assert!(
+                text.contains(&format!("--{option}")),
+                "{script} --help lacks --{option}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_is_refused_with_the_reason() {
+    for (arguments, reason) in [
+        (&["--wat"][..], "unknown option --wat"),
+        (&["--seconds"], "--seconds needs a value"),
+        (&["--seconds", "0"], "whole number from 1"),
+        (&["--seconds", "2.5"], "whole number from 1"),
+        (&["--clip", "no/such/clip.avi"], "no such file"),
+        (&["--camera", "video0"], "/dev/video0"),
+        (&["--uri", "http://192.0.2.1/"], "rtsp://"),
+        (&["--backend", "cuda"], "auto, cpu or vulkan"),
+        (&["--test-pattern", "--camera", "/dev/video0"], "only one of"),
+        (&["--backend", "cpu", "--device", "llvmpipe"], "--backend cpu"),
+    ] {
+        refused("demo.sh", arguments, reason);
+    }
+    refused("test.sh", &["--short"], "unknown option --short");
+}
+
+#[track_caller]
+fn refused(script: &str, arguments: &[&str], reason: &str) {
+    let output = run(script, arguments);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    assert!(text.contains(reason), "{arguments:?}: {text}");
+}
+
+fn run(script: &str, arguments: &[&str]) -> Output {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts").join(script);
+    Command::new(path).args(arguments).output().unwrap()
+}
