@@ -1,0 +1,252 @@
+//! The definition that every retina is held to, written as plainly as it can be: nested loops, u64 sums.
+//!
+//! Uses the crate's types and its `ColorTransform`, and nothing else of it. Include it in a test file with
+//! `#[path = "common/naive.rs"] mod naive;`.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate::frame::{FrameView, PixelFormat, Plane};
+use foveate::geometry::extent::Extent;
+use foveate::geometry::plan::{Token, TokenPlan};
+use foveate::token::{DType, Normalisation, TokenFormat};
+
+/// A raster of R, G, B, row by row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    pub extent: Extent,
+    pub texels: Vec<[u8; 3]>,
+}
+
+impl Picture {
+    /// R, G, B interleaved, as `Retina::read_level` returns them.
+    pub fn bytes(&self) -> &[u8] {
+        self.texels.as_flattened()
+    }
+
+    /// Texel (x, y), or the nearest one inside.
+    pub fn nearest(&self, x: u32, y: u32) -> [u8; 3] {
+        let x = x.min(self.extent.width - 1);
+        let y = y.min(self.extent.height - 1);
+        self.texels[(y * self.extent.width + x) as usize]
+    }
+}
+
+/// The source in RGB: level 0.
+pub fn picture(frame: &OwnedFrame) -> Picture {
+    let extent = frame.extent;
+    let mut texels = Vec::with_capacity(extent.area());
+    for y in 0..extent.height {
+        for x in 0..extent.width {
+            texels.push(frame.rgb(x, y));
+        }
+    }
+    Picture { extent, texels }
+}
+
+/// One level over a source: texel (x, y) is the mean, rounded half up, of the source pixels that it covers.
+pub fn level(source: &Picture, level: u32) -> Picture {
+    let Extent { width, height } = source.extent;
+    let extent = Extent::new(width.div_ceil(1 << level), height.div_ceil(1 << level));
+    let mut sums = vec![[0_u64; 3]; extent.area()];
+    let mut counts = vec![0_u64; extent.area()];
+    for y in 0..height {
+        for x in 0..width {
+            let texel = ((y >> level) * extent.width + (x >> level)) as usize;
+            let rgb = source.texels[(y * width + x) as usize];
+            for channel in 0..3 {
+                sums[texel][channel] += u64::from(rgb[channel]);
+            }
+            counts[texel] += 1;
+        }
+    }
+    let mean = |(sum, count): ([u64; 3], u64)| sum.map(|sum| ((2 * sum + count) / (2 * count)) as u8);
+    Picture { extent, texels: sums.into_iter().zip(counts).map(mean).collect() }
+}
+
+/// Every level over a source, down to the first with both sides at most 8.
+pub fn pyramid(source: &Picture) -> Vec<Picture> {
+    let mut levels = vec![source.clone()];
+    while levels.last().unwrap().extent.longer_side() > 8 {
+        levels.push(level(source, levels.len() as u32));
+    }
+    levels
+}
+
+/// The bytes of the tokens of a plan: `[N, 3, P, P]`.
+pub fn tokens(levels: &[Picture], plan: &TokenPlan, format: TokenFormat) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for token in &plan.tokens {
+        for channel in 0..3 {
+            for row in 0..format.patch_side {
+                for column in 0..format.patch_side {
+                    let rgb = levels[token.level as usize].nearest(token.x + column, token.y + row);
+                    push_number(&mut bytes, rgb[channel], channel, format);
+                }
+            }
+        }
+    }
+    bytes
+}
+
+fn push_number(bytes: &mut Vec<u8>, value: u8, channel: usize, format: TokenFormat) {
+    let TokenFormat { dtype, normalisation: Normalisation { mean, std }, .. } = format;
+    let number = if format.normalisation == Normalisation::NONE {
+        f64::from(value)
+    } else {
+        (f64::from(value) / 255.0 - mean[channel]) / std[channel]
+    };
+    match dtype {
+        DType::U8 => bytes.push(value),
+        DType::F16 => bytes.extend(half::f16::from_f64(number).to_le_bytes()),
+        DType::Bf16 => bytes.extend(half::bf16::from_f64(number).to_le_bytes()),
+        DType::F32 => bytes.extend((number as f32).to_le_bytes()),
+    }
+}
+
+/// A camera frame that owns its samples.
+#[derive(Clone, Debug)]
+pub struct OwnedFrame {
+    pub format: PixelFormat,
+    pub extent: Extent,
+    pub color: ColorTransform,
+    planes: Vec<OwnedPlane>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnedPlane {
+    bytes: Vec<u8>,
+    stride: usize,
+}
+
+impl OwnedFrame {
+    /// Random samples in rows with up to 7 bytes of random padding; the last row ends with its last sample.
+    pub fn random(
+        format: PixelFormat,
+        extent: Extent,
+        color: ColorTransform,
+        random: &mut Random,
+    ) -> Self {
+        let planes = (0..format.plane_count())
+            .map(|index| {
+                let shape = format.plane_shape(index, extent);
+                let stride = (shape.row_bytes + random.below(8)) as usize;
+                let len = (shape.rows as usize - 1) * stride + shape.row_bytes as usize;
+                OwnedPlane { bytes: (0..len).map(|_| random.byte()).collect(), stride }
+            })
+            .collect();
+        Self { format, extent, color, planes }
+    }
+
+    /// The frame as the stages take it.
+    pub fn view(&self) -> FrameView<'_> {
+        let planes: Vec<_> = self
+            .planes
+            .iter()
+            .map(|plane| Plane { bytes: &plane.bytes, stride: plane.stride })
+            .collect();
+        FrameView::new(self.format, self.extent, self.color, &planes).unwrap()
+    }
+
+    /// RGB of pixel (x, y).
+    pub fn rgb(&self, x: u32, y: u32) -> [u8; 3] {
+        let [a, b, c] = self.sample_places(x, y).map(|(plane, at)| self.planes[plane].bytes[at]);
+        if self.format.is_rgb() {
+            [a, b, c].map(|sample| self.color.channel(sample))
+        } else if self.format == PixelFormat::Gray8 {
+            [self.color.channel(a); 3]
+        } else {
+            self.color.rgb(a, b, c)
+        }
+    }
+
+    /// Draws new samples for the pixels of a box, cut at the edges, and for those that share their chroma.
+    pub fn scramble(&mut self, x0: u32, y0: u32, side: u32, random: &mut Random) {
+        for y in y0..(y0 + side).min(self.extent.height) {
+            for x in x0..(x0 + side).min(self.extent.width) {
+                for (plane, at) in self.sample_places(x, y) {
+                    self.planes[plane].bytes[at] = random.byte();
+                }
+            }
+        }
+    }
+
+    /// Plane and byte of the samples of pixel (x, y): Y, U, V or R, G, B; for gray, the one three times.
+    fn sample_places(&self, x: u32, y: u32) -> [(usize, usize); 3] {
+        let (x, y) = (x as usize, y as usize);
+        let place =
+            |plane: usize, row: usize, byte: usize| (plane, row * self.planes[plane].stride + byte);
+        match self.format {
+            PixelFormat::Nv12 => {
+                [place(0, y, x), place(1, y / 2, x / 2 * 2), place(1, y / 2, x / 2 * 2 + 1)]
+            }
+            PixelFormat::I420 => [place(0, y, x), place(1, y / 2, x / 2), place(2, y / 2, x / 2)],
+            PixelFormat::Yuy2 => {
+                [place(0, y, 2 * x), place(0, y, x / 2 * 4 + 1), place(0, y, x / 2 * 4 + 3)]
+            }
+            PixelFormat::Rgbx | PixelFormat::Rgba => [0, 1, 2].map(|i| place(0, y, 4 * x + i)),
+            PixelFormat::Bgrx | PixelFormat::Bgra => [2, 1, 0].map(|i| place(0, y, 4 * x + i)),
+            PixelFormat::Gray8 => [place(0, y, x); 3],
+        }
+    }
+}
+
+/// The colour transforms that `format` is tested with: every matrix and range that cameras send.
+pub fn transforms(format: PixelFormat) -> Vec<ColorTransform> {
+    let ranges = [ColorRange::Limited, ColorRange::Full];
+    if format.is_rgb() {
+        return ranges.map(ColorTransform::from_rgb).to_vec();
+    }
+    let matrices = [ColorMatrix::Bt601, ColorMatrix::Bt709, ColorMatrix::Bt2020];
+    matrices
+        .into_iter()
+        .flat_map(|matrix| ranges.map(|range| ColorTransform::from_ycbcr(matrix, range)))
+        .collect()
+}
+
+/// Tokens anywhere in the pyramid, not only on the patch grid, each with its first texel inside its level.
+pub fn random_plan(
+    levels: &[Picture],
+    patch_side: u32,
+    count: usize,
+    random: &mut Random,
+) -> TokenPlan {
+    let mut token = || {
+        let level = random.below(levels.len() as u32);
+        let Extent { width, height } = levels[level as usize].extent;
+        Token { level, x: random.below(width), y: random.below(height) }
+    };
+    TokenPlan { patch_side, tokens: (0..count).map(|_| token()).collect() }
+}
+
+/// Numbers that look random and are the same in every run (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next 64 bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number in 0..`bound`.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        (self.next() % u64::from(bound)) as u32
+    }
+
+    /// Any byte; one in eight is black or white, so that sums reach their ends.
+    pub fn byte(&mut self) -> u8 {
+        let bits = self.next();
+        match bits >> 60 {
+            0 => 0,
+            1 => 255,
+            _ => bits as u8,
+        }
+    }
+}
