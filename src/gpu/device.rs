@@ -119,7 +119,12 @@ impl Gpu {
 
     /// Warnings and errors that the validation layer has reported so far; 0 without it.
     pub fn validation_message_count(&self) -> u64 {
-        self.instance.validation_message_count()
+        self.instance.validation_log().map_or(0, |log| log.count.load(Ordering::Relaxed))
+    }
+
+    /// The first of those messages.
+    pub fn first_validation_message(&self) -> Option<&str> {
+        self.instance.validation_log()?.first.get().map(String::as_str)
     }
 
     /// A test hook: from now on every submission fails as it does when the driver loses the device.

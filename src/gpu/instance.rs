@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ash::vk;
 
@@ -45,9 +45,9 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Warnings and errors that the validation layer has reported so far.
-    pub(super) fn validation_message_count(&self) -> u64 {
-        self.messenger.as_ref().map_or(0, |messenger| messenger.count.load(Ordering::Relaxed))
+    /// What the validation layer has reported so far; `None` without it.
+    pub(super) fn validation_log(&self) -> Option<&ValidationLog> {
+        self.messenger.as_ref().map(|messenger| &*messenger.log)
     }
 }
 
@@ -108,33 +108,39 @@ fn has_extension(entry: &ash::Entry, layer: Option<&CStr>, name: &CStr) -> Resul
     Ok(extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
 }
 
+/// Warnings and errors of the validation layer.
+#[derive(Debug, Default)]
+pub(super) struct ValidationLog {
+    pub(super) count: AtomicU64,
+    /// Later ones often follow from it.
+    pub(super) first: OnceLock<String>,
+}
+
 /// Counts and logs what the validation layer has to say.
 struct Messenger {
     functions: ash::ext::debug_utils::Instance,
     raw: vk::DebugUtilsMessengerEXT,
     /// Also read by `count_message`, through a plain pointer.
-    count: Arc<AtomicU64>,
+    log: Arc<ValidationLog>,
 }
 
 impl Messenger {
     fn new(entry: &ash::Entry, instance: &ash::Instance) -> Result<Self, GpuError> {
         let functions = ash::ext::debug_utils::Instance::new(entry, instance);
-        let count = Arc::new(AtomicU64::new(0));
+        let log = Arc::<ValidationLog>::default();
         let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
             .message_severity(
                 vk::DebugUtilsMessageSeverityFlagsEXT::WARNING
                     | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
             )
-            .message_type(
-                vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION
-                    | vk::DebugUtilsMessageTypeFlagsEXT::PERFORMANCE,
-            )
+            // Not its advice on performance: images stay in one general layout on purpose.
+            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
             .pfn_user_callback(Some(count_message))
-            .user_data(Arc::as_ptr(&count).cast_mut().cast());
-        // SAFETY: the callback matches its type, and `count` outlives the messenger.
+            .user_data(Arc::as_ptr(&log).cast_mut().cast());
+        // SAFETY: the callback matches its type, and `log` outlives the messenger.
         let raw = unsafe { functions.create_debug_utils_messenger(&info, None) }
             .during("vkCreateDebugUtilsMessengerEXT")?;
-        Ok(Self { functions, raw, count })
+        Ok(Self { functions, raw, log })
     }
 }
 
@@ -147,22 +153,24 @@ impl Drop for Messenger {
 
 /// # Safety
 ///
-/// `data` must be null or valid as Vulkan defines it, `count` must point to an `AtomicU64`.
+/// `data` must be null or valid as Vulkan defines it, `log` must point to a `ValidationLog`.
 unsafe extern "system" fn count_message(
     _severity: vk::DebugUtilsMessageSeverityFlagsEXT,
     _types: vk::DebugUtilsMessageTypeFlagsEXT,
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
-    count: *mut c_void,
+    log: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: `Messenger::new` passed a pointer to the counter, which lives as long as the messenger.
-    let count = unsafe { &*count.cast::<AtomicU64>() };
-    count.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: `Messenger::new` passed a pointer to the log, which lives as long as the messenger.
+    let log = unsafe { &*log.cast::<ValidationLog>() };
+    log.count.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the layer passes valid data, or null.
     let message = unsafe { data.as_ref() }.map(|data| data.p_message);
     if let Some(message) = message.filter(|message| !message.is_null()) {
         // SAFETY: a message that is not null is a string that ends with a zero.
         let message = unsafe { CStr::from_ptr(message) };
-        tracing::warn!(target: "vulkan", "{}", message.to_string_lossy());
+        let message = message.to_string_lossy();
+        tracing::warn!(target: "vulkan", "{message}");
+        log.first.get_or_init(|| message.into_owned());
     }
     vk::FALSE
 }

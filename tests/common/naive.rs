@@ -63,7 +63,8 @@ pub fn level(source: &Picture, level: u32) -> Picture {
             counts[texel] += 1;
         }
     }
-    let mean = |(sum, count): ([u64; 3], u64)| sum.map(|sum| ((2 * sum + count) / (2 * count)) as u8);
+    let mean =
+        |(sum, count): ([u64; 3], u64)| sum.map(|sum| ((2 * sum + count) / (2 * count)) as u8);
     Picture { extent, texels: sums.into_iter().zip(counts).map(mean).collect() }
 }
 
@@ -136,6 +137,18 @@ impl OwnedFrame {
                 let stride = (shape.row_bytes + random.below(8)) as usize;
                 let len = (shape.rows as usize - 1) * stride + shape.row_bytes as usize;
                 OwnedPlane { bytes: (0..len).map(|_| random.byte()).collect(), stride }
+            })
+            .collect();
+        Self { format, extent, color, planes }
+    }
+
+    /// The same value in every sample, without padding.
+    pub fn uniform(format: PixelFormat, extent: Extent, color: ColorTransform, value: u8) -> Self {
+        let planes = (0..format.plane_count())
+            .map(|index| {
+                let shape = format.plane_shape(index, extent);
+                let stride = shape.row_bytes as usize;
+                OwnedPlane { bytes: vec![value; stride * shape.rows as usize], stride }
             })
             .collect();
         Self { format, extent, color, planes }
