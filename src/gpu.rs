@@ -1,5 +1,29 @@
-//! A small Vulkan library.
-/// An operating error.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GpuError {}
+//! A small Vulkan library for compute: one device per process, buffers, images, passes, and a recorder that
+//! derives barriers from what passes say they use.
+//!
+//! It knows nothing of tiles or tokens, and is the only place that names `ash`. Its interface is safe: every object
+//! is owned, and [`Lane::run`] returns only when the device has finished with all that it was given.
+//!
+//! The Vulkan loader is opened at run time, so a program that links this starts where there is none.
+
+#![allow(unsafe_code, reason = "Vulkan is a C interface; every block says why it is sound")]
+
+mod access;
+mod buffer;
+mod choice;
+mod device;
+mod error;
+mod image;
+mod instance;
+mod lane;
+mod pass;
+mod recorder;
+
+pub use buffer::{Buffer, BufferKind};
+pub use choice::{DeviceChoice, DeviceKind, DeviceSummary};
+pub use device::{Gpu, Validation, devices};
+pub use error::GpuError;
+pub use image::Image;
+pub use lane::Lane;
+pub use pass::{BindingKind, ComputePass, ComputePassDesc};
+pub use recorder::{Binding, Recorder};

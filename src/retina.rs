@@ -64,6 +64,11 @@ impl ViewSample {
         &self.plan
     }
 
+    /// Where the tokens of a frame go.
+    pub fn pixels_mut(&mut self) -> &mut [u8] {
+        &mut self.pixels
+    }
+
     /// The tokens of the newest frame, one after the other: `[N, 3, P, P]`.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels

@@ -58,7 +58,7 @@ impl Backends {
             (false, None) => "the first real GPU".to_owned(),
         };
         let backend =
-            Backend { kind: BackendKind::Vulkan, device: gpu.device_name().to_owned(), reason };
+            Backend { kind: BackendKind::Vulkan, device: gpu.summary().name.clone(), reason };
         Ok(StreamBackend { backend, gpu: Some(gpu), insisted })
     }
 

@@ -142,6 +142,18 @@ impl OwnedFrame {
         Self { format, extent, color, planes }
     }
 
+    /// The same value in every sample, without padding.
+    pub fn uniform(format: PixelFormat, extent: Extent, color: ColorTransform, value: u8) -> Self {
+        let planes = (0..format.plane_count())
+            .map(|index| {
+                let shape = format.plane_shape(index, extent);
+                let stride = shape.row_bytes as usize;
+                OwnedPlane { bytes: vec![value; stride * shape.rows as usize], stride }
+            })
+            .collect();
+        Self { format, extent, color, planes }
+    }
+
     /// The frame as the stages take it.
     pub fn view(&self) -> FrameView<'_> {
         let planes: Vec<_> = self

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foveate::backend::{Backend, BackendKind};
 use foveate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
 use foveate::control::messages::{StreamState, ViewName};
 use foveate::control::server::{Limits, Server};
@@ -16,7 +17,6 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::fixation::{Fixation, FixationReason};
 use foveate::geometry::plan::Token;
 use foveate::geometry::pyramid::PyramidShape;
-use foveate::retina::{Backend, BackendKind};
 use foveate::ring::{SegmentSpec, TokenFrame, TokenRecord, Writer};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};

@@ -8,10 +8,10 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use foveate::backend::BackendKind;
 use foveate::frame::{CaptureClock, FrameStamp};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::fixation::{Fixation, FixationReason};
-use foveate::retina::BackendKind;
 use foveate::ring::{
     DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord,
     Writer,

@@ -1,0 +1,89 @@
+//! Which earlier commands a command must wait for: the bookkeeping from which the recorder derives barriers.
+
+use ash::vk;
+
+/// A set of pipeline stages and of the kinds of memory access that they do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) stages: vk::PipelineStageFlags2,
+    pub(super) access: vk::AccessFlags2,
+}
+
+impl Scope {
+    pub(super) fn is_empty(self) -> bool {
+        self.stages.is_empty()
+    }
+
+    pub(super) fn union(self, other: Self) -> Self {
+        Self { stages: self.stages | other.stages, access: self.access | other.access }
+    }
+
+    fn contains(self, other: Self) -> bool {
+        self.stages.contains(other.stages) && self.access.contains(other.access)
+    }
+}
+
+/// How one command uses a resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub(super) scope: Scope,
+    writes: bool,
+}
+
+impl Access {
+    pub(super) const SHADER_READ: Self =
+        Self::new(vk::PipelineStageFlags2::COMPUTE_SHADER, vk::AccessFlags2::SHADER_READ, false);
+    pub(super) const SHADER_WRITE: Self =
+        Self::new(vk::PipelineStageFlags2::COMPUTE_SHADER, vk::AccessFlags2::SHADER_WRITE, true);
+    pub(super) const SHADER_READ_WRITE: Self = Self::new(
+        vk::PipelineStageFlags2::COMPUTE_SHADER,
+        vk::AccessFlags2::from_raw(
+            vk::AccessFlags2::SHADER_READ.as_raw() | vk::AccessFlags2::SHADER_WRITE.as_raw(),
+        ),
+        true,
+    );
+    pub(super) const COPY_READ: Self =
+        Self::new(vk::PipelineStageFlags2::COPY, vk::AccessFlags2::TRANSFER_READ, false);
+    pub(super) const COPY_WRITE: Self =
+        Self::new(vk::PipelineStageFlags2::COPY, vk::AccessFlags2::TRANSFER_WRITE, true);
+
+    const fn new(stages: vk::PipelineStageFlags2, access: vk::AccessFlags2, writes: bool) -> Self {
+        Self { scope: Scope { stages, access }, writes }
+    }
+
+    pub(super) fn writes(self) -> bool {
+        self.writes
+    }
+}
+
+/// What has happened to a resource since its last write. Outlives the submission: barriers reach back to earlier ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct History {
+    /// The last write.
+    written: Scope,
+    /// Reads since then; the write is visible to all of them.
+    read: Scope,
+}
+
+impl History {
+    /// What must have finished before `next`; empty where nothing must.
+    pub(super) fn before(self, next: Access) -> Scope {
+        if next.writes {
+            // A write waits for reads, but has no memory to see.
+            Scope { stages: self.written.stages | self.read.stages, access: self.written.access }
+        } else if self.read.contains(next.scope) {
+            Scope::default()
+        } else {
+            self.written
+        }
+    }
+
+    /// The history with `next` in it.
+    pub(super) fn then(self, next: Access) -> Self {
+        if next.writes {
+            Self { written: next.scope, read: Scope::default() }
+        } else {
+            Self { written: self.written, read: self.read.union(next.scope) }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Which devices there are, what speaks against them, and which one is taken.
+
+use std::ffi::CStr;
+use std::fmt;
+
+use ash::vk;
+
+use super::error::{GpuError, VkResultExt};
+use super::instance::{API_VERSION, Instance};
+
+/// Storage images that one pass may bind at once; the ingest pass writes six levels.
+const STORAGE_IMAGES: u32 = 6;
+
+/// Which device to open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// A real GPU: discrete before integrated before virtual, never software.
+    #[default]
+    Auto,
+    /// The first usable device whose name contains this, in any case; software devices too.
+    Named(String),
+}
+
+/// What a device is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// A GPU with its own memory.
+    Discrete,
+    /// A GPU that shares the memory of the CPU.
+    Integrated,
+    /// A GPU that a hypervisor hands out.
+    Virtual,
+    /// Software on the CPU.
+    Software,
+    /// Something else.
+    Other,
+}
+
+impl DeviceKind {
+    fn from_raw(raw: vk::PhysicalDeviceType) -> Self {
+        match raw {
+            vk::PhysicalDeviceType::DISCRETE_GPU => Self::Discrete,
+            vk::PhysicalDeviceType::INTEGRATED_GPU => Self::Integrated,
+            vk::PhysicalDeviceType::VIRTUAL_GPU => Self::Virtual,
+            vk::PhysicalDeviceType::CPU => Self::Software,
+            _ => Self::Other,
+        }
+    }
+
+    /// Its place in the order of [`DeviceChoice::Auto`], or `None` if that never takes it.
+    fn rank(self) -> Option<u32> {
+        match self {
+            Self::Discrete => Some(0),
+            Self::Integrated => Some(1),
+            Self::Virtual => Some(2),
+            Self::Software | Self::Other => None,
+        }
+    }
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discrete => "discrete GPU",
+            Self::Integrated => "integrated GPU",
+            Self::Virtual => "virtual GPU",
+            Self::Software => "software",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// A device of this machine, as its driver describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSummary {
+    /// Name of the device.
+    pub name: String,
+    /// What it is made of.
+    pub kind: DeviceKind,
+    /// Name of the driver; empty where it is older than Vulkan 1.2.
+    pub driver_name: String,
+    /// Version and build of the driver in its own words; empty where it is older than Vulkan 1.2.
+    pub driver_version: String,
+    /// Vulkan version, such as `1.3.230`.
+    pub api_version: String,
+    /// Why it cannot be used, or `None` if it can.
+    pub unusable: Option<String>,
+}
+
+/// Limits of a device that resources are checked against.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) buffer_bytes: u64,
+    pub(super) image_side: u32,
+}
+
+/// A device, looked at and not opened.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) raw: vk::PhysicalDevice,
+    pub(super) summary: DeviceSummary,
+    pub(super) limits: Limits,
+    /// The first family of queues that compute; `None` makes the device unusable.
+    queue_family: Option<u32>,
+}
+
+impl Candidate {
+    /// The family of queues to compute on.
+    pub(super) fn queue_family(&self) -> u32 {
+        self.queue_family.expect("only usable devices are opened")
+    }
+
+    fn is_usable(&self) -> bool {
+        self.summary.unusable.is_none()
+    }
+}
+
+/// Every device of this machine.
+pub(super) fn candidates(instance: &Instance) -> Result<Vec<Candidate>, GpuError> {
+    // SAFETY: the instance is alive.
+    let devices = unsafe { instance.raw.enumerate_physical_devices() }
+        .during("vkEnumeratePhysicalDevices")?;
+    Ok(devices.into_iter().map(|device| inspect(instance, device)).collect())
+}
+
+/// Takes the best fit.
+pub(super) fn choose(
+    candidates: Vec<Candidate>,
+    choice: &DeviceChoice,
+) -> Result<Candidate, GpuError> {
+    let found = candidates.iter().map(|candidate| remark(candidate, choice)).collect::<Vec<_>>();
+    let usable = candidates.into_iter().filter(Candidate::is_usable);
+    let chosen = match choice {
+        DeviceChoice::Auto => usable
+            .filter(|candidate| candidate.summary.kind.rank().is_some())
+            .min_by_key(|candidate| candidate.summary.kind.rank()),
+        DeviceChoice::Named(name) => {
+            usable.into_iter().find(|candidate| is_named(&candidate.summary, name))
+        }
+    };
+    chosen.ok_or_else(|| GpuError::NoDevice {
+        wanted: match choice {
+            DeviceChoice::Auto => " that is a GPU".to_owned(),
+            DeviceChoice::Named(name) => format!(" whose name contains {name:?}"),
+        },
+        found: if found.is_empty() { "none".to_owned() } else { found.join("; ") },
+    })
+}
+
+fn is_named(summary: &DeviceSummary, name: &str) -> bool {
+    summary.name.to_lowercase().contains(&name.to_lowercase())
+}
+
+/// A device and why it was not taken.
+fn remark(candidate: &Candidate, choice: &DeviceChoice) -> String {
+    let DeviceSummary { name, kind, unusable, .. } = &candidate.summary;
+    match (unusable, choice) {
+        (Some(reason), _) => format!("{name} ({reason})"),
+        (None, DeviceChoice::Auto) => format!("{name} ({kind}: taken only when named)"),
+        (None, DeviceChoice::Named(_)) => format!("{name} ({kind})"),
+    }
+}
+
+fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
+    // SAFETY: the device was enumerated from this instance.
+    let properties = unsafe { instance.raw.get_physical_device_properties(device) };
+    let queue_family = compute_family(instance, device);
+    let missing = if properties.api_version < API_VERSION {
+        Some("Vulkan 1.3".to_owned())
+    } else if queue_family.is_none() {
+        Some("a queue that computes".to_owned())
+    } else {
+        missing_capability(instance, device, &properties.limits)
+    };
+    let (driver_name, driver_version) = driver(instance, device, properties.api_version);
+    let version = properties.api_version;
+    Candidate {
+        raw: device,
+        limits: Limits {
+            buffer_bytes: u64::from(properties.limits.max_storage_buffer_range),
+            image_side: properties.limits.max_image_dimension2_d,
+        },
+        queue_family,
+        summary: DeviceSummary {
+            name: text(properties.device_name_as_c_str()),
+            kind: DeviceKind::from_raw(properties.device_type),
+            driver_name,
+            driver_version,
+            api_version: format!(
+                "{}.{}.{}",
+                vk::api_version_major(version),
+                vk::api_version_minor(version),
+                vk::api_version_patch(version)
+            ),
+            unusable: missing.map(|missing| format!("lacks {missing}")),
+        },
+    }
+}
+
+/// The first thing that the passes need and a device of Vulkan 1.3 lacks.
+fn missing_capability(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+    limits: &vk::PhysicalDeviceLimits,
+) -> Option<String> {
+    let mut features_12 = vk::PhysicalDeviceVulkan12Features::default();
+    let mut features_13 = vk::PhysicalDeviceVulkan13Features::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default()
+        .push_next(&mut features_12)
+        .push_next(&mut features_13);
+    // SAFETY: the device was enumerated from this instance and is of Vulkan 1.3, as the chained structs are.
+    unsafe { instance.raw.get_physical_device_features2(device, &mut features) };
+    let storage_images = limits
+        .max_per_stage_descriptor_storage_images
+        .min(limits.max_descriptor_set_storage_images);
+    [
+        (features_12.timeline_semaphore == vk::TRUE, "timelineSemaphore".to_owned()),
+        (features_13.synchronization2 == vk::TRUE, "synchronization2".to_owned()),
+        (features_13.maintenance4 == vk::TRUE, "maintenance4".to_owned()),
+        (STORAGE_IMAGES <= storage_images, format!("{STORAGE_IMAGES} storage images in a pass")),
+    ]
+    .into_iter()
+    .find_map(|(is_there, what)| (!is_there).then_some(what))
+}
+
+fn compute_family(instance: &Instance, device: vk::PhysicalDevice) -> Option<u32> {
+    // SAFETY: the device was enumerated from this instance.
+    let families = unsafe { instance.raw.get_physical_device_queue_family_properties(device) };
+    let computes =
+        |family: &vk::QueueFamilyProperties| family.queue_flags.contains(vk::QueueFlags::COMPUTE);
+    families.iter().position(computes).and_then(|index| u32::try_from(index).ok())
+}
+
+/// Name and version of the driver, in its own words.
+fn driver(instance: &Instance, device: vk::PhysicalDevice, api_version: u32) -> (String, String) {
+    if api_version < vk::API_VERSION_1_2 {
+        return Default::default();
+    }
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+    // SAFETY: the device was enumerated from this instance and is of Vulkan 1.2, as the chained struct is.
+    unsafe { instance.raw.get_physical_device_properties2(device, &mut properties) };
+    (text(driver.driver_name_as_c_str()), text(driver.driver_info_as_c_str()))
+}
+
+fn text(name: Result<&CStr, std::ffi::FromBytesUntilNulError>) -> String {
+    name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,293 @@
+//! The device of the process: its queue, its memory, and the end of both.
+
+use std::ffi::CString;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use ash::vk;
+use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, Allocator, AllocatorCreateDesc};
+use gpu_allocator::{AllocationSizes, AllocatorDebugSettings};
+use parking_lot::Mutex;
+
+use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
+use super::error::{GpuError, VkResultExt};
+use super::instance::Instance;
+
+/// Loses the device after this many submissions: a test hook for whole programs.
+const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
+
+/// Memory is taken from the driver in blocks that start at this size and grow to the other; larger resources get
+/// memory of their own.
+const BLOCK_BYTES: u64 = 8 << 20;
+const LARGEST_BLOCK_BYTES: u64 = 64 << 20;
+
+/// Whether Vulkan calls are checked by the validation layer, synchronization included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validation {
+    /// Nothing is checked.
+    Off,
+    /// Every warning and error is logged and counted. Slow.
+    On,
+}
+
+impl Validation {
+    /// `On` if the environment says `FOVEATE_VALIDATION=1`.
+    pub fn from_env() -> Self {
+        if std::env::var_os("FOVEATE_VALIDATION").is_some_and(|value| value == "1") {
+            Self::On
+        } else {
+            Self::Off
+        }
+    }
+}
+
+/// The devices of this machine, usable or not, in the driver's order.
+///
+/// # Errors
+///
+/// If there is no Vulkan loader or driver.
+pub fn devices() -> Result<Vec<DeviceSummary>, GpuError> {
+    let instance = Instance::new(false)?;
+    Ok(candidates(&instance)?.into_iter().map(|candidate| candidate.summary).collect())
+}
+
+/// An open device. One serves the whole process; streams share it through an [`Arc`].
+pub struct Gpu {
+    device: ash::Device,
+    /// The one queue. Locked around the submit call only.
+    queue: Mutex<vk::Queue>,
+    queue_family: u32,
+    /// `Some` until `drop`.
+    allocator: Mutex<Option<Allocator>>,
+    limits: Limits,
+    summary: DeviceSummary,
+    names: Option<ash::ext::debug_utils::Device>,
+    is_lost: AtomicBool,
+    /// Submissions until an injected loss.
+    submits_left: AtomicU64,
+    submission_count: AtomicU64,
+    instance: Instance,
+}
+
+impl Gpu {
+    /// Opens the device of `choice`, with validation if the environment asks for it.
+    ///
+    /// # Errors
+    ///
+    /// If Vulkan is not installed, no device fits, or the driver refuses.
+    pub fn open(choice: &DeviceChoice) -> Result<Arc<Self>, GpuError> {
+        Self::open_with(choice, Validation::from_env())
+    }
+
+    /// Opens the device of `choice`.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and if the validation layer is asked for and not installed.
+    pub fn open_with(choice: &DeviceChoice, validation: Validation) -> Result<Arc<Self>, GpuError> {
+        let instance = Instance::new(validation == Validation::On)?;
+        let candidate = choose(candidates(&instance)?, choice)?;
+        let device = create_device(&instance, &candidate)?;
+        let allocator = create_allocator(&instance, &device, &candidate)
+            // SAFETY: nothing else has been created from the device, and nobody else has it.
+            .inspect_err(|_| unsafe { device.destroy_device(None) })?;
+        // SAFETY: the device was created with one queue of this family.
+        let queue = unsafe { device.get_device_queue(candidate.queue_family(), 0) };
+        let names = instance
+            .has_debug_utils
+            .then(|| ash::ext::debug_utils::Device::new(&instance.raw, &device));
+        Ok(Arc::new(Self {
+            device,
+            queue: Mutex::new(queue),
+            queue_family: candidate.queue_family(),
+            allocator: Mutex::new(Some(allocator)),
+            limits: candidate.limits,
+            summary: candidate.summary,
+            names,
+            is_lost: AtomicBool::new(false),
+            submits_left: AtomicU64::new(submits_until_injected_loss()),
+            submission_count: AtomicU64::new(0),
+            instance,
+        }))
+    }
+
+    /// The device, as its driver describes it.
+    pub fn summary(&self) -> &DeviceSummary {
+        &self.summary
+    }
+
+    /// Warnings and errors that the validation layer has reported so far; 0 without it.
+    pub fn validation_message_count(&self) -> u64 {
+        self.instance.validation_log().map_or(0, |log| log.count.load(Ordering::Relaxed))
+    }
+
+    /// The first of those messages.
+    pub fn first_validation_message(&self) -> Option<&str> {
+        self.instance.validation_log()?.first.get().map(String::as_str)
+    }
+
+    /// A test hook: from now on every submission fails as it does when the driver loses the device.
+    ///
+    /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does the same after N submissions, those that warm the passes
+    /// included.
+    pub fn inject_device_loss(&self) {
+        self.submits_left.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn raw(&self) -> &ash::Device {
+        &self.device
+    }
+
+    pub(super) fn queue_family(&self) -> u32 {
+        self.queue_family
+    }
+
+    /// A number that no other submission has.
+    pub(super) fn next_submission(&self) -> u64 {
+        self.submission_count.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Hands one command buffer to the queue.
+    pub(super) fn submit(&self, submit: &vk::SubmitInfo2<'_>) -> Result<(), GpuError> {
+        let left = self.submits_left.update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            left.saturating_sub(u64::from(left != u64::MAX))
+        });
+        if left == 0 || self.is_lost.load(Ordering::Relaxed) {
+            return Err(GpuError::DeviceLost { during: "vkQueueSubmit2" });
+        }
+        let queue = self.queue.lock();
+        // SAFETY: the queue is locked, and `submit` points to a finished command buffer and a live semaphore.
+        let result = unsafe {
+            self.device.queue_submit2(*queue, std::slice::from_ref(submit), vk::Fence::null())
+        };
+        drop(queue);
+        self.noticing_loss(result.during("vkQueueSubmit2"))
+    }
+
+    /// Waits for the work of all lanes, after a lane could not wait for its own.
+    pub(super) fn wait_idle(&self) {
+        let _queue = self.queue.lock();
+        // SAFETY: the device's only queue is locked.
+        if let Err(error) = unsafe { self.device.device_wait_idle() } {
+            tracing::warn!(%error, "the GPU does not come to rest");
+        }
+    }
+
+    /// Passes a result on, and remembers if the device is gone: then nobody needs to try again.
+    pub(super) fn noticing_loss<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
+        if let Err(GpuError::DeviceLost { .. }) = result {
+            self.is_lost.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    pub(super) fn check_buffer_size(&self, name: &str, needed: u64) -> Result<(), GpuError> {
+        self.check_limit(name, needed, self.limits.buffer_bytes, "bytes")
+    }
+
+    pub(super) fn check_image_side(&self, name: &str, needed: u32) -> Result<(), GpuError> {
+        self.check_limit(name, needed.into(), self.limits.image_side.into(), "texels a side")
+    }
+
+    fn check_limit(
+        &self,
+        name: &str,
+        needed: u64,
+        limit: u64,
+        unit: &'static str,
+    ) -> Result<(), GpuError> {
+        if needed <= limit {
+            return Ok(());
+        }
+        Err(GpuError::TooLarge { resource: name.to_owned(), needed, limit, unit })
+    }
+
+    pub(super) fn allocate(&self, desc: &AllocationCreateDesc<'_>) -> Result<Allocation, GpuError> {
+        let mut allocator = self.allocator.lock();
+        let allocator = allocator.as_mut().expect("the allocator is there until the device goes");
+        allocator
+            .allocate(desc)
+            .map_err(|source| GpuError::OutOfMemory { resource: desc.name.to_owned(), source })
+    }
+
+    pub(super) fn free(&self, allocation: Allocation) {
+        let mut allocator = self.allocator.lock();
+        let allocator = allocator.as_mut().expect("the allocator is there until the device goes");
+        if let Err(error) = allocator.free(allocation) {
+            // Destructors call this, and have nobody to return an error to.
+            tracing::error!(%error, "freeing GPU memory failed");
+        }
+    }
+
+    /// Names an object for captures and validation messages.
+    pub(super) fn set_name(&self, object: impl vk::Handle, name: &str) {
+        let (Some(names), Ok(name)) = (&self.names, CString::new(name)) else { return };
+        let info =
+            vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&name);
+        // SAFETY: the object belongs to this device, and the caller owns it.
+        let result = unsafe { names.set_debug_utils_object_name(&info) };
+        if let Err(error) = result {
+            tracing::debug!(%error, "an object stays without a name");
+        }
+    }
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gpu").field("summary", &self.summary).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // The allocator frees its blocks, so it must go before the device.
+        drop(self.allocator.get_mut().take());
+        // SAFETY: whatever was created from the device holds it in an `Arc`, so nothing is left.
+        unsafe { self.device.destroy_device(None) };
+    }
+}
+
+fn create_device(instance: &Instance, candidate: &Candidate) -> Result<ash::Device, GpuError> {
+    let queues = [vk::DeviceQueueCreateInfo::default()
+        .queue_family_index(candidate.queue_family())
+        .queue_priorities(&[1.0])];
+    let mut features_12 = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
+    let mut features_13 =
+        vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
+    let info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .push_next(&mut features_12)
+        .push_next(&mut features_13);
+    // SAFETY: `info` is valid: a usable candidate has the queue family and the features.
+    unsafe { instance.raw.create_device(candidate.raw, &info, None) }.during("vkCreateDevice")
+}
+
+fn create_allocator(
+    instance: &Instance,
+    device: &ash::Device,
+    candidate: &Candidate,
+) -> Result<Allocator, GpuError> {
+    Allocator::new(&AllocatorCreateDesc {
+        instance: instance.raw.clone(),
+        device: device.clone(),
+        physical_device: candidate.raw,
+        debug_settings: AllocatorDebugSettings::default(),
+        buffer_device_address: false,
+        allocation_sizes: AllocationSizes::new(BLOCK_BYTES, BLOCK_BYTES)
+            .with_max_device_memblock_size(LARGEST_BLOCK_BYTES)
+            .with_max_host_memblock_size(LARGEST_BLOCK_BYTES),
+    })
+    .map_err(|source| GpuError::OutOfMemory { resource: "allocator".to_owned(), source })
+}
+
+/// What the environment says, or never.
+fn submits_until_injected_loss() -> u64 {
+    let Ok(value) = std::env::var(INJECT_DEVICE_LOSS) else { return u64::MAX };
+    value.parse().unwrap_or_else(|_| {
+        tracing::warn!(
+            "{INJECT_DEVICE_LOSS}={value:?} is ignored: it must be a number of submissions"
+        );
+        u64::MAX
+    })
+}

@@ -1,0 +1,176 @@
+//! The connection to the Vulkan loader, and the validation layer on request.
+
+use std::ffi::{CStr, c_void};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use ash::vk;
+
+use super::error::{GpuError, VkResultExt};
+
+const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
+
+/// What all devices must support.
+pub(super) const API_VERSION: u32 = vk::API_VERSION_1_3;
+
+/// A Vulkan instance and the loader it came from.
+pub(super) struct Instance {
+    pub(super) raw: ash::Instance,
+    /// Whether objects can be given names that captures and validation messages show.
+    pub(super) has_debug_utils: bool,
+    messenger: Option<Messenger>,
+    /// Keeps the library loaded for as long as its functions may be called.
+    _entry: ash::Entry,
+}
+
+impl Instance {
+    /// Opens the loader; with `validation`, under the validation layer with synchronization validation.
+    pub(super) fn new(validation: bool) -> Result<Self, GpuError> {
+        // SAFETY: this runs the initialisers of the system's Vulkan loader, which have no preconditions.
+        let entry =
+            unsafe { ash::Entry::load() }.map_err(|source| GpuError::LoaderMissing { source })?;
+        if validation && !has_validation_layer(&entry)? {
+            return Err(GpuError::ValidationLayerMissing);
+        }
+        let has_debug_utils = has_extension(&entry, None, ash::ext::debug_utils::NAME)?
+            || validation
+                && has_extension(&entry, Some(VALIDATION_LAYER), ash::ext::debug_utils::NAME)?;
+        let raw = create(&entry, validation, has_debug_utils)?;
+        // From here on `instance` owns `raw`, so every early return cleans up.
+        let mut instance = Self { raw, has_debug_utils, messenger: None, _entry: entry };
+        if validation {
+            instance.messenger = Some(Messenger::new(&instance._entry, &instance.raw)?);
+        }
+        Ok(instance)
+    }
+
+    /// What the validation layer has reported so far; `None` without it.
+    pub(super) fn validation_log(&self) -> Option<&ValidationLog> {
+        self.messenger.as_ref().map(|messenger| &*messenger.log)
+    }
+}
+
+impl fmt::Debug for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Instance").field("raw", &self.raw.handle()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        drop(self.messenger.take());
+        // SAFETY: whatever was created from the instance holds it in an `Arc` or is dropped before it.
+        unsafe { self.raw.destroy_instance(None) };
+    }
+}
+
+fn create(
+    entry: &ash::Entry,
+    validation: bool,
+    has_debug_utils: bool,
+) -> Result<ash::Instance, GpuError> {
+    let application =
+        vk::ApplicationInfo::default().application_name(c"foveate").api_version(API_VERSION);
+    let layers = [VALIDATION_LAYER.as_ptr()];
+    let extensions =
+        [ash::ext::debug_utils::NAME.as_ptr(), ash::ext::validation_features::NAME.as_ptr()];
+    let enabled = [vk::ValidationFeatureEnableEXT::SYNCHRONIZATION_VALIDATION];
+    let mut features = vk::ValidationFeaturesEXT::default().enabled_validation_features(&enabled);
+
+    let mut info = vk::InstanceCreateInfo::default().application_info(&application);
+    if validation {
+        info = info
+            .enabled_layer_names(&layers)
+            .enabled_extension_names(&extensions)
+            .push_next(&mut features);
+    } else if has_debug_utils {
+        info = info.enabled_extension_names(&extensions[..1]);
+    }
+    // SAFETY: `info` and all that it points to are valid, and the layers and extensions exist.
+    match unsafe { entry.create_instance(&info, None) } {
+        Err(vk::Result::ERROR_INCOMPATIBLE_DRIVER) => Err(GpuError::DriverMissing),
+        result => result.during("vkCreateInstance"),
+    }
+}
+
+fn has_validation_layer(entry: &ash::Entry) -> Result<bool, GpuError> {
+    // SAFETY: the call has no preconditions.
+    let layers = unsafe { entry.enumerate_instance_layer_properties() }
+        .during("vkEnumerateInstanceLayerProperties")?;
+    Ok(layers.iter().any(|layer| layer.layer_name_as_c_str() == Ok(VALIDATION_LAYER)))
+}
+
+fn has_extension(entry: &ash::Entry, layer: Option<&CStr>, name: &CStr) -> Result<bool, GpuError> {
+    // SAFETY: `layer` is none, or was found installed.
+    let extensions = unsafe { entry.enumerate_instance_extension_properties(layer) }
+        .during("vkEnumerateInstanceExtensionProperties")?;
+    Ok(extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
+}
+
+/// Warnings and errors of the validation layer.
+#[derive(Debug, Default)]
+pub(super) struct ValidationLog {
+    pub(super) count: AtomicU64,
+    /// Later ones often follow from it.
+    pub(super) first: OnceLock<String>,
+}
+
+/// Counts and logs what the validation layer has to say.
+struct Messenger {
+    functions: ash::ext::debug_utils::Instance,
+    raw: vk::DebugUtilsMessengerEXT,
+    /// Also read by `count_message`, through a plain pointer.
+    log: Arc<ValidationLog>,
+}
+
+impl Messenger {
+    fn new(entry: &ash::Entry, instance: &ash::Instance) -> Result<Self, GpuError> {
+        let functions = ash::ext::debug_utils::Instance::new(entry, instance);
+        let log = Arc::<ValidationLog>::default();
+        let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
+            .message_severity(
+                vk::DebugUtilsMessageSeverityFlagsEXT::WARNING
+                    | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
+            )
+            // Not its advice on performance: images stay in one general layout on purpose.
+            .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
+            .pfn_user_callback(Some(count_message))
+            .user_data(Arc::as_ptr(&log).cast_mut().cast());
+        // SAFETY: the callback matches its type, and `log` outlives the messenger.
+        let raw = unsafe { functions.create_debug_utils_messenger(&info, None) }
+            .during("vkCreateDebugUtilsMessengerEXT")?;
+        Ok(Self { functions, raw, log })
+    }
+}
+
+impl Drop for Messenger {
+    fn drop(&mut self) {
+        // SAFETY: created from the same instance, which `Instance::drop` destroys afterwards.
+        unsafe { self.functions.destroy_debug_utils_messenger(self.raw, None) };
+    }
+}
+
+/// # Safety
+///
+/// `data` must be null or valid as Vulkan defines it, `log` must point to a `ValidationLog`.
+unsafe extern "system" fn count_message(
+    _severity: vk::DebugUtilsMessageSeverityFlagsEXT,
+    _types: vk::DebugUtilsMessageTypeFlagsEXT,
+    data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
+    log: *mut c_void,
+) -> vk::Bool32 {
+    // SAFETY: `Messenger::new` passed a pointer to the log, which lives as long as the messenger.
+    let log = unsafe { &*log.cast::<ValidationLog>() };
+    log.count.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the layer passes valid data, or null.
+    let message = unsafe { data.as_ref() }.map(|data| data.p_message);
+    if let Some(message) = message.filter(|message| !message.is_null()) {
+        // SAFETY: a message that is not null is a string that ends with a zero.
+        let message = unsafe { CStr::from_ptr(message) };
+        let message = message.to_string_lossy();
+        tracing::warn!(target: "vulkan", "{message}");
+        log.first.get_or_init(|| message.into_owned());
+    }
+    vk::FALSE
+}

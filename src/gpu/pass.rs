@@ -1,0 +1,252 @@
+//! Compute passes: a shader, what it binds, and the descriptor set that it is recorded with.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::Cursor;
+use std::sync::Arc;
+
+use ash::vk;
+
+use super::device::Gpu;
+use super::error::{GpuError, VkResultExt};
+
+/// Most bindings a pass may have.
+pub(super) const MAX_BINDINGS: usize = 12;
+
+/// The bytes of push constants that every device has room for.
+const MAX_PUSH_BYTES: usize = 128;
+
+/// What a shader declares at one binding of set 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindingKind {
+    /// `buffer`
+    Buffer,
+    /// `uimage2D`, one level of an image
+    StorageLevel,
+    /// `utexture2D`, all levels of an image
+    FetchedImage,
+}
+
+impl BindingKind {
+    pub(super) fn descriptor_type(self) -> vk::DescriptorType {
+        match self {
+            Self::Buffer => vk::DescriptorType::STORAGE_BUFFER,
+            Self::StorageLevel => vk::DescriptorType::STORAGE_IMAGE,
+            Self::FetchedImage => vk::DescriptorType::SAMPLED_IMAGE,
+        }
+    }
+}
+
+/// What a compute pass is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct ComputePassDesc<'a> {
+    /// Shows up in captures and error messages.
+    pub name: &'a str,
+    /// The compiled shader.
+    pub spirv: &'a [u8],
+    /// Bindings 0, 1, 2 ... of set 0.
+    pub bindings: &'a [BindingKind],
+    /// Values of the specialization constants 0, 1, 2 ...
+    pub constants: &'a [u32],
+    /// Bytes of push constants, at most 128.
+    pub push_bytes: usize,
+}
+
+/// A compute pipeline and its one descriptor set: recorded at most once in a submission.
+pub struct ComputePass {
+    pipeline: vk::Pipeline,
+    layout: vk::PipelineLayout,
+    set_layout: vk::DescriptorSetLayout,
+    pool: vk::DescriptorPool,
+    set: vk::DescriptorSet,
+    bindings: Vec<BindingKind>,
+    push_bytes: usize,
+    /// The last submission that it was recorded in.
+    recorded_in: Cell<u64>,
+    gpu: Arc<Gpu>,
+}
+
+impl ComputePass {
+    /// Compiles the pass. Some drivers compile only when it first runs.
+    ///
+    /// # Errors
+    ///
+    /// If the driver refuses.
+    pub fn new(gpu: &Arc<Gpu>, desc: &ComputePassDesc<'_>) -> Result<Self, GpuError> {
+        assert!(desc.bindings.len() <= MAX_BINDINGS, "{}: too many bindings", desc.name);
+        assert!(desc.push_bytes <= MAX_PUSH_BYTES, "{}: too many push constants", desc.name);
+        // Everything starts out null, which Vulkan lets one destroy, so every early return cleans up.
+        let mut pass = Self {
+            pipeline: vk::Pipeline::null(),
+            layout: vk::PipelineLayout::null(),
+            set_layout: vk::DescriptorSetLayout::null(),
+            pool: vk::DescriptorPool::null(),
+            set: vk::DescriptorSet::null(),
+            bindings: desc.bindings.to_vec(),
+            push_bytes: desc.push_bytes,
+            recorded_in: Cell::new(0),
+            gpu: Arc::clone(gpu),
+        };
+        pass.set_layout = make_set_layout(gpu.raw(), desc.bindings)?;
+        pass.layout = make_layout(gpu.raw(), pass.set_layout, desc.push_bytes)?;
+        pass.pipeline = make_pipeline(gpu.raw(), pass.layout, desc)?;
+        pass.pool = make_pool(gpu.raw(), desc.bindings)?;
+        pass.set = make_set(gpu.raw(), pass.pool, pass.set_layout)?;
+        gpu.set_name(pass.pipeline, desc.name);
+        Ok(pass)
+    }
+
+    pub(super) fn pipeline(&self) -> vk::Pipeline {
+        self.pipeline
+    }
+
+    pub(super) fn layout(&self) -> vk::PipelineLayout {
+        self.layout
+    }
+
+    pub(super) fn set(&self) -> vk::DescriptorSet {
+        self.set
+    }
+
+    pub(super) fn bindings(&self) -> &[BindingKind] {
+        &self.bindings
+    }
+
+    pub(super) fn push_bytes(&self) -> usize {
+        self.push_bytes
+    }
+
+    /// Claims the descriptor set for a submission.
+    pub(super) fn record_in(&self, submission: u64) {
+        assert_ne!(
+            self.recorded_in.replace(submission),
+            submission,
+            "a pass has one descriptor set, so it is recorded once in a submission"
+        );
+    }
+}
+
+impl fmt::Debug for ComputePass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ComputePass").field("pipeline", &self.pipeline).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ComputePass {
+    fn drop(&mut self) {
+        let device = self.gpu.raw();
+        // SAFETY: no submission that uses the pass is pending, as `Lane::run` waits for its own.
+        unsafe { device.destroy_pipeline(self.pipeline, None) };
+        // SAFETY: as above; the set goes with its pool.
+        unsafe { device.destroy_descriptor_pool(self.pool, None) };
+        // SAFETY: the pipeline that used it is gone.
+        unsafe { device.destroy_pipeline_layout(self.layout, None) };
+        // SAFETY: the pipeline layout and the set that used it are gone.
+        unsafe { device.destroy_descriptor_set_layout(self.set_layout, None) };
+    }
+}
+
+fn make_set_layout(
+    device: &ash::Device,
+    kinds: &[BindingKind],
+) -> Result<vk::DescriptorSetLayout, GpuError> {
+    let bindings: Vec<_> = (0..)
+        .zip(kinds)
+        .map(|(binding, kind)| {
+            vk::DescriptorSetLayoutBinding::default()
+                .binding(binding)
+                .descriptor_type(kind.descriptor_type())
+                .descriptor_count(1)
+                .stage_flags(vk::ShaderStageFlags::COMPUTE)
+        })
+        .collect();
+    let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+    // SAFETY: `info` is valid.
+    unsafe { device.create_descriptor_set_layout(&info, None) }
+        .during("vkCreateDescriptorSetLayout")
+}
+
+fn make_layout(
+    device: &ash::Device,
+    set_layout: vk::DescriptorSetLayout,
+    push_bytes: usize,
+) -> Result<vk::PipelineLayout, GpuError> {
+    let set_layouts = [set_layout];
+    let ranges = [vk::PushConstantRange::default()
+        .stage_flags(vk::ShaderStageFlags::COMPUTE)
+        .size(count(push_bytes))];
+    let info = vk::PipelineLayoutCreateInfo::default()
+        .set_layouts(&set_layouts)
+        .push_constant_ranges(&ranges);
+    // SAFETY: `info` is valid.
+    unsafe { device.create_pipeline_layout(&info, None) }.during("vkCreatePipelineLayout")
+}
+
+fn make_pipeline(
+    device: &ash::Device,
+    layout: vk::PipelineLayout,
+    desc: &ComputePassDesc<'_>,
+) -> Result<vk::Pipeline, GpuError> {
+    let code = ash::util::read_spv(&mut Cursor::new(desc.spirv))
+        .expect("the build script writes whole SPIR-V words");
+    let info = vk::ShaderModuleCreateInfo::default().code(&code);
+    // SAFETY: glslc compiled the code, for the version of Vulkan that devices are required to have.
+    let module =
+        unsafe { device.create_shader_module(&info, None) }.during("vkCreateShaderModule")?;
+
+    let entries: Vec<_> = (0..)
+        .zip(desc.constants)
+        .map(|(id, value): (u32, &u32)| {
+            vk::SpecializationMapEntry::default()
+                .constant_id(id)
+                .offset(id * count(size_of_val(value)))
+                .size(size_of_val(value))
+        })
+        .collect();
+    let constants = vk::SpecializationInfo::default()
+        .map_entries(&entries)
+        .data(bytemuck::cast_slice(desc.constants));
+    let stage = vk::PipelineShaderStageCreateInfo::default()
+        .stage(vk::ShaderStageFlags::COMPUTE)
+        .module(module)
+        .name(c"main")
+        .specialization_info(&constants);
+    let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
+    let cache = vk::PipelineCache::null();
+    // SAFETY: `info` is valid, and the layout has what the shader binds.
+    let result = unsafe { device.create_compute_pipelines(cache, &[info], None) };
+    // SAFETY: only the call above used the module.
+    unsafe { device.destroy_shader_module(module, None) };
+    let pipelines = result.map_err(|(_, result)| result).during("vkCreateComputePipelines")?;
+    Ok(pipelines[0])
+}
+
+fn make_pool(device: &ash::Device, kinds: &[BindingKind]) -> Result<vk::DescriptorPool, GpuError> {
+    let sizes: Vec<_> = kinds
+        .iter()
+        .map(|kind| {
+            vk::DescriptorPoolSize::default().ty(kind.descriptor_type()).descriptor_count(1)
+        })
+        .collect();
+    let info = vk::DescriptorPoolCreateInfo::default().max_sets(1).pool_sizes(&sizes);
+    // SAFETY: `info` is valid.
+    unsafe { device.create_descriptor_pool(&info, None) }.during("vkCreateDescriptorPool")
+}
+
+fn make_set(
+    device: &ash::Device,
+    pool: vk::DescriptorPool,
+    layout: vk::DescriptorSetLayout,
+) -> Result<vk::DescriptorSet, GpuError> {
+    let layouts = [layout];
+    let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
+    // SAFETY: the pool has room for one set of this layout.
+    let sets =
+        unsafe { device.allocate_descriptor_sets(&info) }.during("vkAllocateDescriptorSets")?;
+    Ok(sets[0])
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most 128")]
+fn count(bytes: usize) -> u32 {
+    bytes as u32
+}

@@ -1,0 +1,61 @@
+//! From the sums of the tiles to the tail of the pyramid, level 6 and up.
+//!
+//! Device side: `glsl/reduce.comp`    Twin: `src/retina/cpu/reduce.rs`
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::pyramid::Pyramid;
+use super::shader;
+use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
+use crate::geometry::tile::TILE_SIDE;
+use crate::gpu::{Binding, BindingKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder};
+
+/// Push constants of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ReducePush {
+    /// Columns and rows of the tile grid.
+    pub grid: [u32; 2],
+    /// Levels above the tiles; 0 for sources of up to 256 x 256 pixels.
+    pub tail_level_count: u32,
+}
+
+/// Builds the whole tail at once.
+#[derive(Debug)]
+pub struct ReducePass {
+    pass: ComputePass,
+    push: ReducePush,
+}
+
+impl ReducePass {
+    /// The pass for a source.
+    ///
+    /// # Errors
+    ///
+    /// If the device refuses.
+    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Self, GpuError> {
+        let desc = ComputePassDesc {
+            name: "reduce",
+            spirv: shader!("reduce"),
+            bindings: &[BindingKind::Buffer, BindingKind::Buffer],
+            constants: &[],
+            push_bytes: size_of::<ReducePush>(),
+        };
+        let grid = shape.extent().in_cells(TILE_SIDE);
+        let push = ReducePush {
+            grid: [grid.width, grid.height],
+            tail_level_count: shape.level_count().saturating_sub(TILE_LEVEL_COUNT),
+        };
+        Ok(Self { pass: ComputePass::new(gpu, &desc)?, push })
+    }
+
+    /// Brings the tail up to date, if the pyramid has one.
+    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+        if self.push.tail_level_count != 0 {
+            let bindings = [Binding::Update(&pyramid.sums), Binding::Write(&pyramid.tail)];
+            recorder.dispatch(&self.pass, &bindings, &self.push, 1);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! From the pyramid to the tokens of one view.
+//!
+//! Device side: `glsl/sample.comp`    Twin: `src/retina/cpu/sample.rs`
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::pyramid::{Pyramid, tail_offset};
+use super::shader;
+use crate::geometry::plan::Token;
+use crate::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
+use crate::gpu::{
+    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder,
+};
+use crate::retina::ViewSpec;
+use crate::token::TokenFormat;
+
+/// `local_size_x` of the shader.
+const GROUP_INVOCATIONS: u32 = 64;
+
+/// Bytes of the words that the shader writes.
+const WORD_BYTES: usize = 4;
+
+/// Where a token lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TokenRecord {
+    /// Pyramid level.
+    pub level: u32,
+    /// Leftmost column, in texels of the level.
+    pub x: u32,
+    /// Topmost row, in texels of the level.
+    pub y: u32,
+    /// Where the level starts in the tail, in texels; 0 for the levels of the image.
+    pub tail_offset: u32,
+}
+
+/// Push constants of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SamplePush {
+    /// Width and height of the source in pixels.
+    pub extent: [u32; 2],
+    /// Tokens to sample.
+    pub token_count: u32,
+}
+
+/// Samples one view.
+#[derive(Debug)]
+pub struct SamplePass {
+    pass: ComputePass,
+    /// The tokens of the frame.
+    plan: Buffer,
+    /// What each value of each channel becomes.
+    table: Buffer,
+    /// `[N, 3, P, P]`
+    tokens: Buffer,
+    shape: PyramidShape,
+    view: ViewSpec,
+    /// Where each level starts in the tail.
+    tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
+    token_count: u32,
+}
+
+impl SamplePass {
+    /// The pass for one view of a source.
+    ///
+    /// # Errors
+    ///
+    /// If the view is too large for the device, or the device refuses.
+    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, view: ViewSpec) -> Result<Self, GpuError> {
+        let desc = ComputePassDesc {
+            name: "sample",
+            spirv: shader!("sample"),
+            bindings: &[
+                BindingKind::FetchedImage,
+                BindingKind::Buffer,
+                BindingKind::Buffer,
+                BindingKind::Buffer,
+                BindingKind::Buffer,
+            ],
+            constants: &[view.format.patch_side, texels_per_word(view.format), TILE_LEVEL_COUNT],
+            push_bytes: size_of::<SamplePush>(),
+        };
+        // Buffers may not be empty, and warming samples one token.
+        let most = view.capacity.max(1);
+        let plan_size = most * size_of::<TokenRecord>();
+        let tokens_size = most * view.format.token_bytes();
+        let numbers = view.format.table().0;
+        let mut table =
+            Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
+        table.mapped().copy_from_slice(numbers.as_flattened());
+        Ok(Self {
+            pass: ComputePass::new(gpu, &desc)?,
+            plan: Buffer::new(gpu, "token plan", BufferKind::HostWritten, plan_size)?,
+            table,
+            tokens: Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?,
+            shape,
+            view,
+            tail_offsets: tail_offsets(shape),
+            token_count: 0,
+        })
+    }
+
+    /// What the view's tokens look like in memory.
+    pub(super) fn format(&self) -> TokenFormat {
+        self.view.format
+    }
+
+    /// Tells the device which tokens to sample next.
+    pub(super) fn upload(&mut self, tokens: &[Token]) {
+        assert!(tokens.len() <= self.view.capacity.max(1), "a plan beyond the view's capacity");
+        for (record, token) in self.plan.mapped::<TokenRecord>().iter_mut().zip(tokens) {
+            assert!(token.level < self.shape.level_count(), "{token:?} lies above the pyramid");
+            let tail_offset = self.tail_offsets[token.level as usize];
+            *record = TokenRecord { level: token.level, x: token.x, y: token.y, tail_offset };
+        }
+        self.token_count = count(tokens.len());
+    }
+
+    /// Tokens that were uploaded.
+    pub(super) fn token_count(&self) -> u32 {
+        self.token_count
+    }
+
+    /// Samples the tokens that were uploaded.
+    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+        if self.token_count == 0 {
+            return;
+        }
+        let bindings = [
+            pyramid.levels(),
+            Binding::Read(&pyramid.tail),
+            Binding::Read(&self.plan),
+            Binding::Read(&self.table),
+            Binding::Write(&self.tokens),
+        ];
+        let source = self.shape.extent();
+        let extent = [source.width, source.height];
+        let push = SamplePush { extent, token_count: self.token_count };
+        let TokenFormat { patch_side, .. } = self.view.format;
+        let channel_words = patch_side * patch_side / texels_per_word(self.view.format);
+        let group_count = (self.token_count * channel_words).div_ceil(GROUP_INVOCATIONS);
+        recorder.dispatch(&self.pass, &bindings, &push, group_count);
+    }
+
+    /// Copies the tokens out that were sampled.
+    pub(super) fn collect(&mut self, pixels: &mut [u8]) {
+        let size = self.token_count as usize * self.view.format.token_bytes();
+        pixels.copy_from_slice(&self.tokens.mapped()[..size]);
+    }
+}
+
+fn texels_per_word(format: TokenFormat) -> u32 {
+    count(WORD_BYTES / format.dtype.bytes())
+}
+
+fn tail_offsets(shape: PyramidShape) -> [u32; MAX_LEVEL_COUNT as usize] {
+    let mut offsets = [0; MAX_LEVEL_COUNT as usize];
+    for level in TILE_LEVEL_COUNT..shape.level_count() {
+        offsets[level as usize] = count(tail_offset(shape, level));
+    }
+    offsets
+}
+
+/// A number that the shader counts with.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "buffers of more entries exceed every device's limit"
+)]
+fn count(entries: usize) -> u32 {
+    entries as u32
+}
