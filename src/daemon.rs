@@ -15,9 +15,7 @@ use crate::config::{Config, StreamConfig, ViewConfig};
 use crate::control::ControlError;
 use crate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
 use crate::control::server::Server;
-use crate::retina::RetinaError;
-use crate::retina::backend::{Backends, StreamBackend};
-use crate::stream::{StreamError, ViewPlan};
+use crate::stream::{Backends, RetinaError, StreamBackend, StreamError, ViewPlan};
 
 use self::frame_loop::FrameLoop;
 

@@ -3,9 +3,14 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use crate::config::ConfigError;
 use crate::control::client::SubscriptionError;
 use crate::control::{ControlError, socket_path};
+use crate::ring::RingError;
+use crate::stream::{RetinaError, StreamError};
 
+#[cfg(feature = "gst")]
+pub mod extract;
 pub mod list;
 pub mod look;
 pub mod meter;
@@ -52,6 +57,9 @@ enum Command {
     Look(look::Arguments),
     /// Draw a view's newest token frame
     Snap(snap::Arguments),
+    /// Turn every frame of a file into NumPy arrays, without a daemon
+    #[cfg(feature = "gst")]
+    Extract(extract::Arguments),
 }
 
 /// Why a subcommand failed.
@@ -73,6 +81,31 @@ pub enum ToolError {
     /// The view published nothing in time, or ended before it did.
     #[error("no frame came: see `foveate ls` for the state of the stream")]
     NoFrame,
+
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+
+    /// A file cannot be played.
+    #[cfg(feature = "gst")]
+    #[error(transparent)]
+    Capture(#[from] crate::capture::CaptureError),
+
+    /// A file cannot be played to its end.
+    #[error("the clip cannot be played: {0}")]
+    Clip(String),
+
+    /// Frames cannot be sampled or published.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+
+    /// The backend is not there.
+    #[error(transparent)]
+    Backend(#[from] RetinaError),
+
+    /// Shared memory cannot be read.
+    #[error(transparent)]
+    Ring(#[from] RingError),
 
     /// A file cannot be written.
     #[error("cannot write {}", path.display())]
@@ -98,7 +131,15 @@ impl ToolError {
             Self::Subscription(SubscriptionError::Disconnected) | Self::NoViews | Self::NoFrame => {
                 EXIT_UNAVAILABLE
             }
-            Self::Subscription(_) | Self::File { .. } | Self::Output(_) => EXIT_FAILURE,
+            #[cfg(feature = "gst")]
+            Self::Capture(error) => error.exit_code(),
+            Self::Config(_) => EXIT_CONFIG,
+            Self::Stream(_) | Self::Backend(_) => EXIT_UNAVAILABLE,
+            Self::Subscription(_)
+            | Self::Clip(_)
+            | Self::Ring(_)
+            | Self::File { .. }
+            | Self::Output(_) => EXIT_FAILURE,
         }
     }
 }
@@ -126,6 +167,8 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Watch(arguments) => watch::run(&arguments, &socket, out),
         Command::Look(arguments) => look::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
+        #[cfg(feature = "gst")]
+        Command::Extract(arguments) => extract::run(&arguments, out),
     };
     match result.and_then(|()| out.flush().map_err(ToolError::Output)) {
         Err(ToolError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -4,11 +4,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use foveate::backend::BackendKind;
 use foveate::clock;
 use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::Token;
 use foveate::geometry::pyramid::PyramidShape;
-use foveate::retina::BackendKind;
 use foveate::ring::{
     Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrameBuf, TokenRecord,
     Writer,

@@ -11,8 +11,7 @@ use crate::config::StreamConfig;
 use crate::control::directory::StreamPort;
 use crate::control::messages::StreamState;
 use crate::geometry::fixation::Fixation;
-use crate::retina::backend::StreamBackend;
-use crate::stream::{Stepped, Stream, ViewPlan};
+use crate::stream::{Stepped, Stream, StreamBackend, ViewPlan};
 
 /// How long the loop waits for a frame before it looks whether it is to stop.
 const TURN: Duration = Duration::from_millis(100);

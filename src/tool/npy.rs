@@ -39,6 +39,11 @@ impl NpyWriter {
         &self.path
     }
 
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Appends one row, given as the bytes of its elements in order.
     ///
     /// # Errors

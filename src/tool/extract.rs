@@ -1,0 +1,370 @@
+//! `foveate extract`: every frame of a file through the stages, into NumPy arrays. No daemon, no drops.
+//!
+//! The frames take the daemon's own way, through a ring that this process reads itself, so the arrays hold what the
+//! ring would give, byte for byte.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytemuck::{Pod, Zeroable};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::ToolError;
+use super::npy::NpyWriter;
+use super::snap::make_directory;
+use crate::capture::mailbox::Taken;
+use crate::capture::{End, Source, SourceSpec};
+use crate::config::{Config, Pace, SourceChoice, StreamConfig};
+use crate::ring::{FrameHead, ReadOutcome, Reader, SegmentInfo, TokenFrameBuf, TokenRecord};
+use crate::stats::StreamCounters;
+use crate::stream::{Backends, Stepped, Stream, ViewPlan};
+use crate::token::DType;
+
+/// How long a decoder may be silent before the progress line moves again.
+const TURN: Duration = Duration::from_millis(200);
+
+/// A decoder that is silent for this many turns hangs.
+const SILENT_TURNS_MAX: u32 = 150;
+
+/// Arguments of `foveate extract`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The file to play
+    #[arg(value_name = "CLIP")]
+    clip: PathBuf,
+    /// The views and the backend to use: those of the file's first stream [default: view `main`, as the daemon's]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the arrays go, one folder for each view; made where it is missing
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+/// Plays the clip into arrays, and names the folders on `out`.
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+    let config = stream_config(arguments)?;
+    let counters = Arc::new(StreamCounters::default());
+    let backend = Backends::default().choose(config.backend, config.device.as_deref())?;
+    let views = config.views.iter().map(|view| (ViewPlan::from(view), crossbeam_channel::never()));
+    let mut stream = Stream::new(&config.name, backend, views, Arc::clone(&counters));
+    let source = Source::open(&SourceSpec::from(&config), &counters)?;
+
+    let folders = config.views.iter().map(|view| arguments.out.join(&view.name));
+    let mut extractions = folders.map(Extraction::new).collect::<Result<Vec<_>, _>>()?;
+    let played = play(source, &mut stream, &mut extractions);
+    // What came before a failure is worth keeping.
+    for extraction in extractions {
+        let folder = extraction.folder.clone();
+        let frame_count = extraction.finish()?;
+        writeln!(out, "{}: {frame_count} frames", folder.display()).map_err(ToolError::Output)?;
+    }
+    played
+}
+
+fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
+    let config = arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
+    for secret in config.secrets() {
+        crate::redact::register(secret);
+    }
+    let stream = config.streams.into_iter().next().unwrap_or_default();
+    let source = SourceChoice::Shorthand(arguments.clip.to_string_lossy().into_owned());
+    Ok(StreamConfig { source, pace: Pace::EveryFrame, looped: false, ..stream })
+}
+
+/// Takes every frame of `source` through the stages.
+fn play(
+    mut source: Source,
+    stream: &mut Stream,
+    extractions: &mut [Extraction],
+) -> Result<(), ToolError> {
+    let progress = progress_bar(&source);
+    let mut silent_turns = 0;
+    loop {
+        match source.take(TURN) {
+            Taken::Frame(frame) => {
+                silent_turns = 0;
+                let stamp = frame.stamp();
+                // A source gives only frames that it has looked at.
+                let view = frame.view().map_err(|error| ToolError::Clip(error.to_string()))?;
+                let stepped = stream.step(&view, &stamp)?;
+                for (index, extraction) in extractions.iter_mut().enumerate() {
+                    if stepped == Stepped::PublishedInNewSegments {
+                        extraction.open_segment(stream, index)?;
+                    }
+                    extraction.take_frame()?;
+                }
+                advance(&progress, stamp.pts_ns);
+            }
+            Taken::Ended(End::Eos) => break,
+            Taken::Ended(End::Failed(error)) => return Err(error.into()),
+            Taken::TimedOut => {
+                silent_turns += 1;
+                if SILENT_TURNS_MAX < silent_turns {
+                    let silence = TURN * SILENT_TURNS_MAX;
+                    return Err(ToolError::Clip(format!(
+                        "the decoder has been silent for {silence:?}"
+                    )));
+                }
+                progress.tick();
+            }
+        }
+    }
+    progress.finish_and_clear();
+    Ok(())
+}
+
+/// Seconds of the clip played, out of all where the file tells; hidden where standard error is no terminal.
+fn progress_bar(source: &Source) -> ProgressBar {
+    const TEMPLATES: &str = "templates are checked by the tests that run this";
+    let Some(duration) = source.duration() else {
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}").expect(TEMPLATES);
+        return ProgressBar::new_spinner().with_style(style);
+    };
+    let style =
+        ProgressStyle::with_template("{wide_bar} {percent} % {eta} left {msg}").expect(TEMPLATES);
+    ProgressBar::new(millis(duration)).with_style(style)
+}
+
+fn advance(progress: &ProgressBar, pts_ns: Option<u64>) {
+    if let Some(pts_ns) = pts_ns {
+        let position = Duration::from_nanos(pts_ns);
+        progress.set_position(millis(position));
+        progress.set_message(format!("at {:.1} s", position.as_secs_f64()));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The arrays of one view.
+struct Extraction {
+    folder: PathBuf,
+    /// `None` until the first frame.
+    open: Option<Open>,
+    segments: Vec<SegmentFacts>,
+    frame: TokenFrameBuf,
+}
+
+struct Open {
+    reader: Reader,
+    arrays: Arrays,
+}
+
+/// What one frame adds a row to.
+struct Arrays {
+    frames: NpyWriter,
+    tokens: NpyWriter,
+    pixels: NpyWriter,
+    /// Zeros for the records of a frame without tokens.
+    no_tokens: Vec<u8>,
+    /// Zeros for its texels.
+    no_pixels: Vec<u8>,
+}
+
+/// One row of `frames.npy`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct FrameRow {
+    frame_seq: u64,
+    pts_ns: u64,
+    capture_ns: u64,
+    capture_unix_ns: u64,
+    arrival_ns: u64,
+    publish_ns: u64,
+    fixation_id: u64,
+    fixation_since_frame: u64,
+    fixation_x: f64,
+    fixation_y: f64,
+    fixation_reason: u32,
+    capture_clock: u32,
+    has_pts: u32,
+    sample_bound: u32,
+    rgb_bound: u32,
+    dirty_tiles: u32,
+    tile_count: u32,
+    token_count: u32,
+    segment: u32,
+    reserved: u32,
+}
+
+/// [`FrameRow`] in NumPy's words.
+const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_ns', '<u8'), \
+    ('capture_unix_ns', '<u8'), ('arrival_ns', '<u8'), ('publish_ns', '<u8'), ('fixation_id', '<u8'), \
+    ('fixation_since_frame', '<u8'), ('fixation_x', '<f8'), ('fixation_y', '<f8'), ('fixation_reason', '<u4'), \
+    ('capture_clock', '<u4'), ('has_pts', '<u4'), ('sample_bound', '<u4'), ('rgb_bound', '<u4'), \
+    ('dirty_tiles', '<u4'), ('tile_count', '<u4'), ('token_count', '<u4'), ('segment', '<u4'), \
+    ('reserved', '<u4')]";
+
+/// [`TokenRecord`] in NumPy's words.
+const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u4'), ('x1', '<u4'), ('y1', '<u4'), \
+    ('x', '<u4'), ('y', '<u4'), ('level', '<u2'), ('size', '<u2'), ('columns', '<u2'), ('rows', '<u2'), \
+    ('relevance', '<f4'), ('reserved', '<u4')]";
+
+/// What does not change within a segment: one entry of `segments.json`.
+#[derive(Serialize)]
+struct SegmentFacts {
+    stream: String,
+    view: String,
+    layout: String,
+    patch_side: u32,
+    dtype: DType,
+    mean: [f64; 3],
+    std: [f64; 3],
+    capacity: usize,
+    source_width: u32,
+    source_height: u32,
+    pixel_format: String,
+    backend: crate::backend::BackendKind,
+    device: String,
+}
+
+impl Extraction {
+    fn new(folder: PathBuf) -> Result<Self, ToolError> {
+        make_directory(&folder)?;
+        Ok(Self { folder, open: None, segments: Vec::new(), frame: TokenFrameBuf::default() })
+    }
+
+    /// Reads the segment that the view publishes in from now on.
+    fn open_segment(&mut self, stream: &Stream, index: usize) -> Result<(), ToolError> {
+        let (descriptor, _) = stream.segment(index)?.expect("a frame was published in it");
+        let reader = Reader::from_fd(descriptor)?;
+        self.segments.push(facts_of(reader.header()));
+        self.open = Some(match self.open.take() {
+            Some(open) => Open { reader, ..open },
+            None => Open { arrays: Arrays::create(&self.folder, reader.header())?, reader },
+        });
+        Ok(())
+    }
+
+    /// Appends the frame that was just published.
+    fn take_frame(&mut self) -> Result<(), ToolError> {
+        let Some(Open { reader, arrays }) = &mut self.open else { return Ok(()) };
+        let outcome = reader.read_next(&mut self.frame)?;
+        assert_eq!(
+            outcome,
+            ReadOutcome::Frame { missed: 0 },
+            "this process reads every frame that it publishes"
+        );
+        let row = frame_row(&self.frame, self.segments.len() - 1);
+        arrays.push(&row, &self.frame)
+    }
+
+    /// Completes the arrays, and returns the number of frames.
+    fn finish(self) -> Result<usize, ToolError> {
+        let path = self.folder.join("segments.json");
+        let text = serde_json::to_vec_pretty(&self.segments).map_err(io::Error::from);
+        text.and_then(|text| fs::write(&path, text))
+            .map_err(|source| ToolError::File { path, source })?;
+        self.open.map_or(Ok(0), |open| open.arrays.finish())
+    }
+}
+
+impl Arrays {
+    fn create(folder: &Path, segment: &SegmentInfo) -> Result<Self, ToolError> {
+        let create = |name: &str, dtype: &str, row_shape: &[usize]| {
+            let path = folder.join(name);
+            NpyWriter::create(&path, dtype, row_shape)
+                .map_err(|source| ToolError::File { path, source })
+        };
+        let pixel_dtype = match segment.format.dtype {
+            DType::U8 => "'|u1'",
+            DType::F16 => "'<f2'",
+            // NumPy has no bfloat16: the bits as they are.
+            DType::Bf16 => "'<u2'",
+            DType::F32 => "'<f4'",
+        };
+        let side = segment.format.patch_side as usize;
+        let (tokens_bytes, pixels_bytes) = (
+            segment.capacity * size_of::<TokenRecord>(),
+            segment.capacity * segment.format.token_bytes(),
+        );
+        Ok(Self {
+            frames: create("frames.npy", FRAME_DTYPE, &[])?,
+            tokens: create("tokens.npy", RECORD_DTYPE, &[segment.capacity])?,
+            pixels: create("pixels.npy", pixel_dtype, &[segment.capacity, 3, side, side])?,
+            no_tokens: vec![0; tokens_bytes],
+            no_pixels: vec![0; pixels_bytes],
+        })
+    }
+
+    /// Appends one frame; tokens that it does not have are 0.
+    fn push(&mut self, row: &FrameRow, frame: &TokenFrameBuf) -> Result<(), ToolError> {
+        let Self { frames, tokens, pixels, no_tokens, no_pixels } = self;
+        let records: &[u8] = bytemuck::cast_slice(&frame.records);
+        push(frames, &[bytemuck::bytes_of(row)])?;
+        push(tokens, &[records, &no_tokens[records.len()..]])?;
+        push(pixels, &[&frame.pixels, &no_pixels[frame.pixels.len()..]])
+    }
+
+    fn finish(self) -> Result<usize, ToolError> {
+        let frame_count = self.frames.rows();
+        for array in [self.frames, self.tokens, self.pixels] {
+            let path = array.path().to_owned();
+            array.finish().map_err(|source| ToolError::File { path, source })?;
+        }
+        Ok(frame_count)
+    }
+}
+
+fn push(array: &mut NpyWriter, parts: &[&[u8]]) -> Result<(), ToolError> {
+    array.push(parts).map_err(|source| ToolError::File { path: array.path().to_owned(), source })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "tokens and segments are fewer than 2^32")]
+fn frame_row(frame: &TokenFrameBuf, segment: usize) -> FrameRow {
+    let FrameHead {
+        stamp,
+        publish_ns,
+        fixation,
+        sample_bound,
+        rgb_bound,
+        dirty_tiles,
+        tile_count,
+        ..
+    } = frame.head;
+    FrameRow {
+        frame_seq: stamp.frame_seq,
+        pts_ns: stamp.pts_ns.unwrap_or(0),
+        capture_ns: stamp.capture_ns,
+        capture_unix_ns: stamp.capture_unix_ns,
+        arrival_ns: stamp.arrival_ns,
+        publish_ns,
+        fixation_id: fixation.id,
+        fixation_since_frame: fixation.since_frame,
+        fixation_x: fixation.x,
+        fixation_y: fixation.y,
+        fixation_reason: fixation.reason.code(),
+        capture_clock: stamp.capture_clock.code(),
+        has_pts: stamp.pts_ns.is_some().into(),
+        sample_bound,
+        rgb_bound,
+        dirty_tiles,
+        tile_count,
+        token_count: frame.records.len() as u32,
+        segment: segment as u32,
+        reserved: 0,
+    }
+}
+
+fn facts_of(segment: &SegmentInfo) -> SegmentFacts {
+    SegmentFacts {
+        stream: segment.stream.clone(),
+        view: segment.view.clone(),
+        layout: segment.layout.clone(),
+        patch_side: segment.format.patch_side,
+        dtype: segment.format.dtype,
+        mean: segment.format.normalisation.mean,
+        std: segment.format.normalisation.std,
+        capacity: segment.capacity,
+        source_width: segment.extent.width,
+        source_height: segment.extent.height,
+        pixel_format: segment.pixel_format.clone(),
+        backend: segment.backend,
+        device: segment.device.clone(),
+    }
+}
