@@ -135,13 +135,14 @@ fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
     let mut context = gst::ParseContext::new();
     let flags = gst::ParseFlags::FATAL_ERRORS;
     let parsed = gst::parse::launch_full(&expansion.text, Some(&mut context), flags);
-    if let Some(element) = context.missing_elements().into_iter().next() {
-        let remedy = hints::remedy_of_element(&element);
-        return Err(CaptureError::UnknownElement { element, remedy });
-    }
-    let element = parsed.map_err(|error| CaptureError::Parse {
-        reason: redacted(error.message()),
-        pipeline: expansion.shown.clone(),
+    let element = parsed.map_err(|error| match missing_element(&error, &context) {
+        Some(element) => {
+            CaptureError::UnknownElement { remedy: hints::remedy_of_element(&element), element }
+        }
+        None => CaptureError::Parse {
+            reason: redacted(error.message()),
+            pipeline: expansion.shown.clone(),
+        },
     })?;
     let element = match element.downcast::<gst::Pipeline>() {
         Ok(pipeline) => return Ok(pipeline),
@@ -153,6 +154,14 @@ fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
         pipeline: expansion.shown.clone(),
     })?;
     Ok(pipeline)
+}
+
+/// The element that does not exist, where that is the error. The context alone also names elements that exist.
+fn missing_element(error: &gst::glib::Error, context: &gst::ParseContext) -> Option<String> {
+    if !error.matches(gst::ParseError::NoSuchElement) {
+        return None;
+    }
+    context.missing_elements().into_iter().next()
 }
 
 fn frames_sink(pipeline: &gst::Pipeline) -> Result<AppSink, CaptureError> {
@@ -231,7 +240,7 @@ fn passed(caps: &gst::Caps, events: &Sender<Event>) -> gst::PadProbeReturn {
     };
     // A full channel holds an error already.
     let _ = events.try_send(event);
-    gst::PadProbeReturn::Drop
+    gst::PadProbeReturn::Handled
 }
 
 /// Puts `adapters` between the appsink and what is before it, or what will be.
