@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::control::client::SubscriptionError;
 use crate::control::{ControlError, socket_path};
 
+pub mod doctor;
 pub mod list;
 pub mod look;
 pub mod meter;

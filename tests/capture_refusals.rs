@@ -170,6 +170,16 @@ fn a_damaged_file_is_no_video() {
 }
 
 #[test]
+fn what_nothing_decodes_is_named_with_a_package() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let bytes = b"gimp xcf v003\0".iter().chain(&[0; 4000]).copied().collect::<Vec<_>>();
+    std::fs::write(file.path(), bytes).unwrap();
+    let error = open(&shorthand(file.path().to_str().unwrap())).unwrap_err();
+    assert!(matches!(error, CaptureError::MissingDecoder { .. }), "{error:?}");
+    assert!(error.to_string().contains("gstreamer1.0-"), "{error}");
+}
+
+#[test]
 fn a_file_without_permission_says_so() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0)).unwrap();

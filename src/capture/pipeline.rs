@@ -233,9 +233,9 @@ fn passed(caps: &gst::Caps, events: &Sender<Event>) -> gst::PadProbeReturn {
     if !caps.can_intersect(&caps::readable()) {
         return gst::PadProbeReturn::Ok;
     }
-    let event = match caps::read(caps) {
-        Ok(format) if format.interlaced => Event::Interlaced(caps.clone()),
-        Ok(_) => return gst::PadProbeReturn::Ok,
+    let event = match caps::is_interlaced(caps) {
+        Ok(true) => Event::Interlaced(caps.clone()),
+        Ok(false) => return gst::PadProbeReturn::Ok,
         Err(error) => Event::Refused(error),
     };
     // A full channel holds an error already.
