@@ -9,6 +9,7 @@ use crate::control::{ControlError, socket_path};
 use crate::ring::RingError;
 use crate::stream::{RetinaError, StreamError};
 
+pub mod doctor;
 #[cfg(feature = "gst")]
 pub mod extract;
 pub mod list;
@@ -57,6 +58,8 @@ enum Command {
     Look(look::Arguments),
     /// Draw a view's newest token frame
     Snap(snap::Arguments),
+    /// See what this machine has and lacks
+    Doctor,
     /// Turn every frame of a file into NumPy arrays, without a daemon
     #[cfg(feature = "gst")]
     Extract(extract::Arguments),
@@ -81,6 +84,10 @@ pub enum ToolError {
     /// The view published nothing in time, or ended before it did.
     #[error("no frame came: see `foveate ls` for the state of the stream")]
     NoFrame,
+
+    /// Something that everything needs is missing; the findings were printed.
+    #[error("something that Foveate needs is missing: see FAIL above")]
+    Unfit,
 
     /// The configuration cannot be used.
     #[error(transparent)]
@@ -134,7 +141,7 @@ impl ToolError {
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
             Self::Config(_) => EXIT_CONFIG,
-            Self::Stream(_) | Self::Backend(_) => EXIT_UNAVAILABLE,
+            Self::Stream(_) | Self::Backend(_) | Self::Unfit => EXIT_UNAVAILABLE,
             Self::Subscription(_)
             | Self::Clip(_)
             | Self::Ring(_)
@@ -167,6 +174,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Watch(arguments) => watch::run(&arguments, &socket, out),
         Command::Look(arguments) => look::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
+        Command::Doctor => doctor::run(&socket, out),
         #[cfg(feature = "gst")]
         Command::Extract(arguments) => extract::run(&arguments, out),
     };

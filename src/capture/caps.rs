@@ -22,8 +22,6 @@ pub(super) struct FrameFormat {
     pub(super) extent: Extent,
     /// How samples become RGB.
     pub(super) color: ColorTransform,
-    /// Whether its lines are of two moments.
-    pub(super) interlaced: bool,
 }
 
 /// The caps that are read as they are: progressive frames, or at least frames, in system memory.
@@ -41,6 +39,23 @@ pub(super) fn readable() -> gst::Caps {
 ///
 /// If the size is not supported, or the caps contradict themselves.
 pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
+    let (info, format, extent) = checked(caps)?;
+    let color = color_of(&info, format);
+    Ok(FrameFormat { caps: caps.clone(), info, format, extent, color })
+}
+
+/// Whether the lines of a frame of `caps` are of two moments.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(super) fn is_interlaced(caps: &gst::Caps) -> Result<bool, CaptureError> {
+    checked(caps).map(|(info, ..)| info.is_interlaced())
+}
+
+type Checked = (gst_video::VideoInfo, PixelFormat, Extent);
+
+fn checked(caps: &gst::Caps) -> Result<Checked, CaptureError> {
     let extent = extent_of(caps)?;
     let refused = || CaptureError::NotNegotiated {
         offered: redacted(&caps.to_string()),
@@ -48,8 +63,7 @@ pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     };
     let info = gst_video::VideoInfo::from_caps(caps).map_err(|_| refused())?;
     let format = PixelFormat::from_name(info.format().to_str()).ok_or_else(refused)?;
-    let (caps, interlaced) = (caps.clone(), info.is_interlaced());
-    Ok(FrameFormat { caps, format, extent, color: color_of(&info, format), info, interlaced })
+    Ok((info, format, extent))
 }
 
 fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
@@ -133,13 +147,12 @@ pub(super) fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError
     if let Some(memory) = device_memory(offered) {
         adapters.push(download(&memory)?);
     }
-    let is_interlaced = interlaced(offered);
-    if is_interlaced {
-        adapters.push(DEINTERLACE);
-    }
-    // A download may give any format, and costs nothing after it where the format fits.
-    if !is_interlaced || !offered.can_intersect(&readable()) {
+    // First, because it takes every format, and interlaced frames as well.
+    if !offered.can_intersect(&readable()) {
         adapters.push(CONVERT);
+    }
+    if names_interlaced(offered) {
+        adapters.push(DEINTERLACE);
     }
     Ok(adapters)
 }
@@ -150,7 +163,7 @@ fn device_memory(caps: &gst::Caps) -> Option<String> {
     names.find(|name| name.starts_with("memory:") && name != "memory:SystemMemory")
 }
 
-fn interlaced(caps: &gst::Caps) -> bool {
+fn names_interlaced(caps: &gst::Caps) -> bool {
     let mode = caps.structure(0).and_then(|structure| structure.get::<&str>("interlace-mode").ok());
     mode.is_some_and(|mode| mode != "progressive")
 }

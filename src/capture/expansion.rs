@@ -192,6 +192,10 @@ fn one_value(name: &str, value: &str) -> Result<String, CaptureError> {
     if value.chars().any(char::is_control) {
         return Err(parameter(name, "holds a control character"));
     }
+    // GStreamer's lexer prefers the longest word, in which the last backslash escapes the blank after it.
+    if value.ends_with('\\') {
+        return Err(parameter(name, "ends in a backslash"));
+    }
     Ok(backslashed(value))
 }
 

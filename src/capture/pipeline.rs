@@ -1,6 +1,7 @@
 //! One GStreamer pipeline, from its text to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gstreamer as gst;
@@ -78,6 +79,11 @@ impl Pipeline {
         }
     }
 
+    /// How long it plays, where its container tells.
+    pub(super) fn duration(&self) -> Option<Duration> {
+        self.pipeline.query_duration::<gst::ClockTime>().map(Into::into)
+    }
+
     /// The caps at the appsink.
     pub(super) fn caps(&self) -> Option<gst::Caps> {
         self.sink.current_caps()
@@ -135,13 +141,14 @@ fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
     let mut context = gst::ParseContext::new();
     let flags = gst::ParseFlags::FATAL_ERRORS;
     let parsed = gst::parse::launch_full(&expansion.text, Some(&mut context), flags);
-    if let Some(element) = context.missing_elements().into_iter().next() {
-        let remedy = hints::remedy_of_element(&element);
-        return Err(CaptureError::UnknownElement { element, remedy });
-    }
-    let element = parsed.map_err(|error| CaptureError::Parse {
-        reason: redacted(error.message()),
-        pipeline: expansion.shown.clone(),
+    let element = parsed.map_err(|error| match missing_element(&error, &context) {
+        Some(element) => {
+            CaptureError::UnknownElement { remedy: hints::remedy_of_element(&element), element }
+        }
+        None => CaptureError::Parse {
+            reason: redacted(error.message()),
+            pipeline: expansion.shown.clone(),
+        },
     })?;
     let element = match element.downcast::<gst::Pipeline>() {
         Ok(pipeline) => return Ok(pipeline),
@@ -153,6 +160,14 @@ fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
         pipeline: expansion.shown.clone(),
     })?;
     Ok(pipeline)
+}
+
+/// The element that does not exist, where that is the error. The context alone also names elements that exist.
+fn missing_element(error: &gst::glib::Error, context: &gst::ParseContext) -> Option<String> {
+    if !error.matches(gst::ParseError::NoSuchElement) {
+        return None;
+    }
+    context.missing_elements().into_iter().next()
 }
 
 fn frames_sink(pipeline: &gst::Pipeline) -> Result<AppSink, CaptureError> {
@@ -224,14 +239,14 @@ fn passed(caps: &gst::Caps, events: &Sender<Event>) -> gst::PadProbeReturn {
     if !caps.can_intersect(&caps::readable()) {
         return gst::PadProbeReturn::Ok;
     }
-    let event = match caps::read(caps) {
-        Ok(format) if format.interlaced => Event::Interlaced(caps.clone()),
-        Ok(_) => return gst::PadProbeReturn::Ok,
+    let event = match caps::is_interlaced(caps) {
+        Ok(true) => Event::Interlaced(caps.clone()),
+        Ok(false) => return gst::PadProbeReturn::Ok,
         Err(error) => Event::Refused(error),
     };
     // A full channel holds an error already.
     let _ = events.try_send(event);
-    gst::PadProbeReturn::Drop
+    gst::PadProbeReturn::Handled
 }
 
 /// Puts `adapters` between the appsink and what is before it, or what will be.

@@ -28,7 +28,9 @@ pub struct Source {
     description: String,
     /// `None` only while dropping.
     frames: Option<Consumer<CapturedFrame>>,
-    opened: Receiver<Result<(), CaptureError>>,
+    opened: Receiver<Result<Option<Duration>, CaptureError>>,
+    /// How long the file plays; `None` before [`Source::open`] and where nothing tells.
+    duration: Option<Duration>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
     /// Disconnected when the thread is through.
@@ -60,7 +62,15 @@ impl Source {
             drop(stopped_sender);
         };
         spawn(&stream, run)?;
-        Ok(Self { stream, description, frames: Some(frames), opened, stop: Some(stop), stopped })
+        Ok(Self {
+            stream,
+            description,
+            frames: Some(frames),
+            opened,
+            duration: None,
+            stop: Some(stop),
+            stopped,
+        })
     }
 
     /// Starts a source and waits for its first frame, at most [`SourceSpec::caps_timeout`] and once more where an
@@ -70,9 +80,14 @@ impl Source {
     ///
     /// If the source gives no frames that can be read.
     pub fn open(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
-        let source = Self::start(spec, counters)?;
-        source.opened.recv().unwrap_or(Err(CaptureError::Closed))?;
+        let mut source = Self::start(spec, counters)?;
+        source.duration = source.opened.recv().unwrap_or(Err(CaptureError::Closed))?;
         Ok(source)
+    }
+
+    /// How long the file plays, for a source that was [opened](Source::open) and whose container tells.
+    pub fn duration(&self) -> Option<Duration> {
+        self.duration
     }
 
     /// The newest frame, waiting up to `timeout` for one.
@@ -152,7 +167,11 @@ struct Session {
 
 impl Session {
     /// Plays until the end, and says it.
-    fn run(mut self, opened: &Sender<Result<(), CaptureError>>, ender: &Ender<CapturedFrame>) {
+    fn run(
+        mut self,
+        opened: &Sender<Result<Option<Duration>, CaptureError>>,
+        ender: &Ender<CapturedFrame>,
+    ) {
         let mut pipeline = match self.open() {
             Ok(pipeline) => pipeline,
             Err(error) => {
@@ -162,7 +181,7 @@ impl Session {
                 return;
             }
         };
-        let _ = opened.send(Ok(()));
+        let _ = opened.send(Ok(pipeline.duration()));
         loop {
             let end = self.watch(&pipeline);
             if end != End::Eos || !self.spec.looped {
