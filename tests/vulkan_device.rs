@@ -4,6 +4,8 @@
 #![cfg(feature = "vulkan")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::env;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
@@ -70,6 +72,34 @@ fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
         }
         let result = retina(gpu, &frame);
         assert!(is_device_lost(&result), "{result:?}");
+    });
+}
+
+#[test]
+fn nothing_outlives_the_device() {
+    with_own_gpu(|gpu| follow_a_stream(gpu, PixelFormat::Yuy2, 3));
+}
+
+#[test]
+fn the_environment_can_lose_the_device() {
+    const VARIABLE: &str = "FOVEATE_INJECT_DEVICE_LOSS";
+    if env::var_os(VARIABLE).is_none() {
+        let child = Command::new(env::current_exe().unwrap())
+            .args(["the_environment_can_lose_the_device", "--exact", "--nocapture"])
+            .env(VARIABLE, "3")
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{child:?}");
+        return;
+    }
+    with_own_gpu(|gpu| {
+        let frame = frame(Extent::new(40, 40), 4);
+        let dirty = TileSet::all(frame.extent);
+        let mut retina = retina(gpu, &frame).unwrap();
+        // The first submission warmed the passes.
+        retina.update(&frame.view(), &dirty, &mut []).unwrap();
+        retina.update(&frame.view(), &dirty, &mut []).unwrap();
+        assert!(is_device_lost(&retina.update(&frame.view(), &dirty, &mut [])));
     });
 }
 
