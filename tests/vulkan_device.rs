@@ -82,24 +82,40 @@ fn nothing_outlives_the_device() {
 
 #[test]
 fn the_environment_can_lose_the_device() {
-    const VARIABLE: &str = "FOVEATE_INJECT_DEVICE_LOSS";
-    if env::var_os(VARIABLE).is_none() {
-        let child = Command::new(env::current_exe().unwrap())
-            .args(["the_environment_can_lose_the_device", "--exact", "--nocapture"])
-            .env(VARIABLE, "3")
-            .output()
-            .unwrap();
-        assert!(child.status.success(), "{child:?}");
-        return;
-    }
-    with_own_gpu(|gpu| {
-        let frame = frame(Extent::new(40, 40), 4);
-        let dirty = TileSet::all(frame.extent);
-        let mut retina = retina(gpu, &frame).unwrap();
-        // The first submission warmed the passes.
-        retina.update(&frame.view(), &dirty, &mut []).unwrap();
-        retina.update(&frame.view(), &dirty, &mut []).unwrap();
-        assert!(is_device_lost(&retina.update(&frame.view(), &dirty, &mut [])));
+    let name = "the_environment_can_lose_the_device";
+    in_child(name, &[("FOVEATE_INJECT_DEVICE_LOSS", "3")], || {
+        with_own_gpu(|gpu| {
+            let frame = frame(Extent::new(40, 40), 4);
+            let dirty = TileSet::all(frame.extent);
+            // The first submission warms the passes.
+            let mut retina = retina(gpu, &frame).unwrap();
+            retina.update(&frame.view(), &dirty, &mut []).unwrap();
+            retina.update(&frame.view(), &dirty, &mut []).unwrap();
+            assert!(is_device_lost(&retina.update(&frame.view(), &dirty, &mut [])));
+        });
+    });
+}
+
+#[test]
+fn a_missing_driver_is_named() {
+    let nowhere = [("VK_DRIVER_FILES", "/nowhere"), ("VK_ICD_FILENAMES", "/nowhere")];
+    in_child("a_missing_driver_is_named", &nowhere, || {
+        let error = devices().unwrap_err();
+        let is_typed = matches!(error, GpuError::DriverMissing | GpuError::LoaderMissing { .. });
+        assert!(is_typed, "{error:?}");
+        assert!(error.to_string().contains("mesa-vulkan-drivers"), "{error}");
+    });
+}
+
+#[test]
+fn a_missing_validation_layer_is_named() {
+    in_child("a_missing_validation_layer_is_named", &[("VK_LAYER_PATH", "/nowhere")], || {
+        let error = Gpu::open_with(&device::choice(), Validation::On).unwrap_err();
+        let packages = match error {
+            GpuError::ValidationLayerMissing => "vulkan-validationlayers",
+            _ => "libvulkan1",
+        };
+        assert!(error.to_string().contains(packages), "{error}");
     });
 }
 
@@ -151,6 +167,21 @@ fn auto_never_takes_software() {
         Ok(gpu) => assert_ne!(gpu.summary().kind, DeviceKind::Software),
         Err(error) => assert!(matches!(error, GpuError::NoDevice { .. }), "{error}"),
     });
+}
+
+/// Runs the body of the test `name` in a process of its own with more in its environment.
+fn in_child(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+    const MARK: &str = "FOVEATE_TEST_CHILD";
+    if env::var(MARK).is_ok_and(|value| value == name) {
+        return body();
+    }
+    let child = Command::new(env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .envs(variables.iter().copied())
+        .env(MARK, name)
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
 }
 
 /// Random frames, all compared.
