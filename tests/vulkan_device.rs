@@ -15,7 +15,7 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TileSet;
 use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
 use foveate::retina::vulkan::VulkanRetina;
-use foveate::retina::{Retina, RetinaError, SampleRequest, ViewSpec};
+use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
 
@@ -195,10 +195,12 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
         let frame = OwnedFrame::random(format, extent, color, &mut random);
         let levels = naive::pyramid(&naive::picture(&frame));
         let plan = naive::random_plan(&levels, FORMAT.patch_side, 20, &mut random);
-        let mut pixels = vec![0; 20 * FORMAT.token_bytes()];
-        let request = SampleRequest { plan: &plan, pixels: &mut pixels };
-        retina.update(&frame.view(), &TileSet::all(extent), &mut [request]).unwrap();
-        assert!(pixels == naive::tokens(&levels, &plan, FORMAT), "{}", format.name());
+        let mut sample = ViewSample::new(FORMAT, 20);
+        sample.set_plan(plan);
+        let mut samples = [sample];
+        retina.update(&frame.view(), &TileSet::all(extent), &mut samples).unwrap();
+        let expected = naive::tokens(&levels, samples[0].plan(), FORMAT);
+        assert!(samples[0].pixels() == expected, "{}", format.name());
     }
 }
 
