@@ -24,6 +24,7 @@ pub use choice::{DeviceChoice, DeviceKind, DeviceSummary};
 pub use device::{Gpu, Validation, devices};
 pub use error::GpuError;
 pub use image::Image;
+pub use instance::ValidationLog;
 pub use lane::Lane;
 pub use pass::{BindingKind, ComputePass, ComputePassDesc};
 pub use recorder::{Binding, Recorder};

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
 use super::error::{GpuError, VkResultExt};
-use super::instance::Instance;
+use super::instance::{Instance, ValidationLog};
 
 /// Loses the device after this many submissions: a test hook for whole programs.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
@@ -119,12 +119,13 @@ impl Gpu {
 
     /// Warnings and errors that the validation layer has reported so far; 0 without it.
     pub fn validation_message_count(&self) -> u64 {
-        self.instance.validation_log().map_or(0, |log| log.count.load(Ordering::Relaxed))
+        self.validation_log().map_or(0, |log| log.count())
     }
 
-    /// The first of those messages.
-    pub fn first_validation_message(&self) -> Option<&str> {
-        self.instance.validation_log()?.first.get().map(String::as_str)
+    /// What the validation layer reports, `None` without it. The log outlives the device, as some of it is about what
+    /// the device leaves behind.
+    pub fn validation_log(&self) -> Option<Arc<ValidationLog>> {
+        self.instance.validation_log().cloned()
     }
 
     /// A test hook: from now on every submission fails as it does when the driver loses the device.

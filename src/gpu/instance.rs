@@ -45,9 +45,9 @@ impl Instance {
         Ok(instance)
     }
 
-    /// What the validation layer has reported so far; `None` without it.
-    pub(super) fn validation_log(&self) -> Option<&ValidationLog> {
-        self.messenger.as_ref().map(|messenger| &*messenger.log)
+    /// What the validation layer reports; `None` without it.
+    pub(super) fn validation_log(&self) -> Option<&Arc<ValidationLog>> {
+        self.messenger.as_ref().map(|messenger| &messenger.log)
     }
 }
 
@@ -108,12 +108,29 @@ fn has_extension(entry: &ash::Entry, layer: Option<&CStr>, name: &CStr) -> Resul
     Ok(extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
 }
 
-/// Warnings and errors of the validation layer.
+/// Warnings and errors of the validation layer, without its advice on performance.
 #[derive(Debug, Default)]
-pub(super) struct ValidationLog {
-    pub(super) count: AtomicU64,
-    /// Later ones often follow from it.
-    pub(super) first: OnceLock<String>,
+pub struct ValidationLog {
+    count: AtomicU64,
+    first: OnceLock<String>,
+}
+
+impl ValidationLog {
+    /// How many there were so far.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The first; later ones often follow from it.
+    pub fn first(&self) -> Option<&str> {
+        self.first.get().map(String::as_str)
+    }
+
+    fn add(&self, message: &str) {
+        tracing::warn!(target: "vulkan", "{message}");
+        self.first.get_or_init(|| message.to_owned());
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Counts and logs what the validation layer has to say.
@@ -162,15 +179,12 @@ unsafe extern "system" fn count_message(
 ) -> vk::Bool32 {
     // SAFETY: `Messenger::new` passed a pointer to the log, which lives as long as the messenger.
     let log = unsafe { &*log.cast::<ValidationLog>() };
-    log.count.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the layer passes valid data, or null.
     let message = unsafe { data.as_ref() }.map(|data| data.p_message);
     if let Some(message) = message.filter(|message| !message.is_null()) {
         // SAFETY: a message that is not null is a string that ends with a zero.
         let message = unsafe { CStr::from_ptr(message) };
-        let message = message.to_string_lossy();
-        tracing::warn!(target: "vulkan", "{message}");
-        log.first.get_or_init(|| message.into_owned());
+        log.add(&message.to_string_lossy());
     }
     vk::FALSE
 }

@@ -11,22 +11,25 @@ use std::env;
 use std::io::{Write, stderr};
 use std::sync::{Arc, OnceLock};
 
-use foveate::gpu::{DeviceChoice, Gpu, Validation};
+use foveate::gpu::{DeviceChoice, Gpu, Validation, ValidationLog};
 
 /// Runs a test on the device that all tests of the process share, and fails it on any validation message.
 pub fn with_gpu(test: impl FnOnce(&Arc<Gpu>)) {
     static GPU: OnceLock<Option<Arc<Gpu>>> = OnceLock::new();
     if let Some(gpu) = GPU.get_or_init(open) {
         test(gpu);
-        assert_no_validation_message(gpu);
+        assert_empty(&gpu.validation_log().expect("tests run under validation"));
     }
 }
 
-/// Runs a test on a device of its own.
+/// Runs a test on a device of its own, closes it, and fails the test on any validation message, such as that something
+/// outlives the device.
 pub fn with_own_gpu(test: impl FnOnce(&Arc<Gpu>)) {
     if let Some(gpu) = open() {
         test(&gpu);
-        assert_no_validation_message(&gpu);
+        let log = gpu.validation_log().expect("tests run under validation");
+        drop(Arc::into_inner(gpu).expect("the test keeps nothing that holds the device"));
+        assert_empty(&log);
     }
 }
 
@@ -49,8 +52,8 @@ fn open() -> Option<Arc<Gpu>> {
     }
 }
 
-fn assert_no_validation_message(gpu: &Gpu) {
-    if let Some(message) = gpu.first_validation_message() {
-        panic!("the first of {} validation messages: {message}", gpu.validation_message_count());
+fn assert_empty(log: &ValidationLog) {
+    if let Some(message) = log.first() {
+        panic!("the first of {} validation messages: {message}", log.count());
     }
 }

@@ -87,6 +87,8 @@ impl SamplePass {
         let most = view.capacity.max(1);
         let plan_size = most * size_of::<TokenRecord>();
         let tokens_size = most * view.format.token_bytes();
+        // First, as it is the largest and reaches the device's limits first.
+        let tokens = Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?;
         let numbers = view.format.table().0;
         let mut table =
             Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
@@ -95,7 +97,7 @@ impl SamplePass {
             pass: ComputePass::new(gpu, &desc)?,
             plan: Buffer::new(gpu, "token plan", BufferKind::HostWritten, plan_size)?,
             table,
-            tokens: Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?,
+            tokens,
             shape,
             view,
             tail_offsets: tail_offsets(shape),

@@ -1,0 +1,218 @@
+//! One device serves several streams at once, its loss is an error and never a crash, and what cannot be had is
+//! refused with the reason.
+
+#![cfg(feature = "vulkan")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::env;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use device::{with_gpu, with_own_gpu};
+use foveate::frame::PixelFormat;
+use foveate::geometry::extent::Extent;
+use foveate::geometry::tile::TileSet;
+use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
+use foveate::retina::vulkan::VulkanRetina;
+use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
+use foveate::token::{DType, Normalisation, TokenFormat};
+use naive::{OwnedFrame, Random};
+
+#[path = "common/device.rs"]
+mod device;
+#[path = "common/naive.rs"]
+mod naive;
+
+const FORMAT: TokenFormat =
+    TokenFormat { patch_side: 16, dtype: DType::F16, normalisation: Normalisation::UNIT };
+
+#[test]
+fn streams_on_their_own_threads_do_not_disturb_each_other() {
+    with_gpu(|gpu| {
+        thread::scope(|scope| {
+            for (seed, format) in (0..).zip(PixelFormat::ALL.into_iter().take(4)) {
+                scope.spawn(move || follow_a_stream(gpu, format, seed));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_retina_moves_between_threads() {
+    with_gpu(|gpu| {
+        let frame = frame(Extent::new(64, 64), 1);
+        let mut retina = retina(gpu, &frame).unwrap();
+        let dirty = TileSet::all(frame.extent);
+        let (tiles, view) = (&dirty, frame.view());
+        let mut retina = thread::scope(|scope| {
+            let update = move || {
+                retina.update(&view, tiles, &mut []).unwrap();
+                retina
+            };
+            scope.spawn(update).join().unwrap()
+        });
+        assert_eq!(retina.read_level(0).unwrap(), naive::picture(&frame).bytes());
+    });
+}
+
+#[test]
+fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
+    with_own_gpu(|gpu| {
+        let frame = frame(Extent::new(100, 50), 2);
+        let dirty = TileSet::all(frame.extent);
+        let mut retinas = [retina(gpu, &frame).unwrap(), retina(gpu, &frame).unwrap()];
+        retinas[0].update(&frame.view(), &dirty, &mut []).unwrap();
+        gpu.inject_device_loss();
+        for retina in &mut retinas {
+            for _ in 0..2 {
+                let result = retina.update(&frame.view(), &dirty, &mut []);
+                assert!(is_device_lost(&result), "{result:?}");
+            }
+        }
+        let result = retina(gpu, &frame);
+        assert!(is_device_lost(&result), "{result:?}");
+    });
+}
+
+#[test]
+fn nothing_outlives_the_device() {
+    with_own_gpu(|gpu| follow_a_stream(gpu, PixelFormat::Yuy2, 3));
+}
+
+#[test]
+fn the_environment_can_lose_the_device() {
+    let name = "the_environment_can_lose_the_device";
+    in_child(name, &[("FOVEATE_INJECT_DEVICE_LOSS", "3")], || {
+        with_own_gpu(|gpu| {
+            let frame = frame(Extent::new(40, 40), 4);
+            let dirty = TileSet::all(frame.extent);
+            // The first submission warms the passes.
+            let mut retina = retina(gpu, &frame).unwrap();
+            retina.update(&frame.view(), &dirty, &mut []).unwrap();
+            retina.update(&frame.view(), &dirty, &mut []).unwrap();
+            assert!(is_device_lost(&retina.update(&frame.view(), &dirty, &mut [])));
+        });
+    });
+}
+
+#[test]
+fn a_missing_driver_is_named() {
+    let nowhere = [("VK_DRIVER_FILES", "/nowhere"), ("VK_ICD_FILENAMES", "/nowhere")];
+    in_child("a_missing_driver_is_named", &nowhere, || {
+        let error = devices().unwrap_err();
+        let is_typed = matches!(error, GpuError::DriverMissing | GpuError::LoaderMissing { .. });
+        assert!(is_typed, "{error:?}");
+        assert!(error.to_string().contains("mesa-vulkan-drivers"), "{error}");
+    });
+}
+
+#[test]
+fn a_missing_validation_layer_is_named() {
+    in_child("a_missing_validation_layer_is_named", &[("VK_LAYER_PATH", "/nowhere")], || {
+        let error = Gpu::open_with(&device::choice(), Validation::On).unwrap_err();
+        let packages = match error {
+            GpuError::ValidationLayerMissing => "vulkan-validationlayers",
+            _ => "libvulkan1",
+        };
+        assert!(error.to_string().contains(packages), "{error}");
+    });
+}
+
+#[test]
+fn a_source_beyond_the_devices_limits_is_refused_by_name() {
+    with_gpu(|gpu| {
+        let color = naive::transforms(PixelFormat::Rgbx)[0];
+        let view = ViewSpec { format: FORMAT, capacity: 1 << 24 };
+        let result = VulkanRetina::new(gpu, PixelFormat::Rgbx, Extent::new(64, 64), color, &[view]);
+        let Err(RetinaError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
+            panic!("a view of 2^24 tokens on {:?}", gpu.summary());
+        };
+        assert_eq!(resource, "tokens");
+    });
+}
+
+#[test]
+fn the_open_device_is_one_of_those_listed() {
+    with_gpu(|gpu| {
+        assert!(devices().unwrap().contains(gpu.summary()));
+        assert_eq!(gpu.summary().unusable, None);
+    });
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused_with_those_that_are() {
+    with_gpu(|gpu| {
+        let choice = DeviceChoice::Named("no such device".to_owned());
+        let error = Gpu::open_with(&choice, Validation::Off).unwrap_err();
+        assert!(matches!(error, GpuError::NoDevice { .. }));
+        let message = error.to_string();
+        assert!(message.contains("no such device"), "{message}");
+        assert!(message.contains(&gpu.summary().name), "{message}");
+    });
+}
+
+#[test]
+fn a_name_is_found_in_any_case() {
+    with_gpu(|gpu| {
+        let choice = DeviceChoice::Named(gpu.summary().name.to_uppercase());
+        let found = Gpu::open_with(&choice, Validation::Off).unwrap();
+        assert_eq!(found.summary(), gpu.summary());
+    });
+}
+
+#[test]
+fn auto_never_takes_software() {
+    with_gpu(|_| match Gpu::open_with(&DeviceChoice::Auto, Validation::Off) {
+        Ok(gpu) => assert_ne!(gpu.summary().kind, DeviceKind::Software),
+        Err(error) => assert!(matches!(error, GpuError::NoDevice { .. }), "{error}"),
+    });
+}
+
+/// Runs the body of the test `name` in a process of its own with more in its environment.
+fn in_child(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+    const MARK: &str = "FOVEATE_TEST_CHILD";
+    if env::var(MARK).is_ok_and(|value| value == name) {
+        return body();
+    }
+    let child = Command::new(env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture"])
+        .envs(variables.iter().copied())
+        .env(MARK, name)
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+}
+
+/// Random frames, all compared.
+fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
+    let mut random = Random(seed);
+    let extent = Extent::new(90 + random.below(40), 70);
+    let color = naive::transforms(format)[0];
+    let view = ViewSpec { format: FORMAT, capacity: 20 };
+    let mut retina = VulkanRetina::new(gpu, format, extent, color, &[view]).unwrap();
+    for _ in 0..10 {
+        let frame = OwnedFrame::random(format, extent, color, &mut random);
+        let levels = naive::pyramid(&naive::picture(&frame));
+        let plan = naive::random_plan(&levels, FORMAT.patch_side, 20, &mut random);
+        let mut sample = ViewSample::new(FORMAT, 20);
+        sample.set_plan(plan);
+        let mut samples = [sample];
+        retina.update(&frame.view(), &TileSet::all(extent), &mut samples).unwrap();
+        let expected = naive::tokens(&levels, samples[0].plan(), FORMAT);
+        assert!(samples[0].pixels() == expected, "{}", format.name());
+    }
+}
+
+fn frame(extent: Extent, seed: u64) -> OwnedFrame {
+    let color = naive::transforms(PixelFormat::Nv12)[0];
+    OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut Random(seed))
+}
+
+fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaError> {
+    VulkanRetina::new(gpu, frame.format, frame.extent, frame.color, &[])
+}
+
+fn is_device_lost<T>(result: &Result<T, RetinaError>) -> bool {
+    matches!(result, Err(RetinaError::Gpu(GpuError::DeviceLost { .. })))
+}
