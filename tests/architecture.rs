@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Words that everybody may use, and that use nothing but each other.
 const WORDS: [&str; 10] = [
-    "geometry", "frame", "color", "token", "clock", "stats", "config", "redact", "backend", "error",
+    "backend", "clock", "color", "config", "error", "frame", "geometry", "redact", "stats", "token",
 ];
 
 /// What a frame passes through. None knows another; `stream` knows their order.
@@ -26,7 +26,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("stream", &["change", "retina", "gaze", "layout", "ring"]),
     ("daemon", &["stream", "control", "capture"]),
     ("tool", &["stream", "control", "ring", "capture", "gpu"]),
-    ("bin", &["daemon", "tool"]),
+    ("bin", &["daemon", "tool", "control"]),
 ];
 
 /// A file's length from which it should have become two.
