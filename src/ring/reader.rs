@@ -12,7 +12,7 @@ use rustix::thread::futex;
 use rustix::time::Timespec;
 
 use super::abi::{
-    FLAG_PTS, HEADER_BYTES, REASON_BYTES, SegmentHeader, SlotHeader, State, TokenRecord, unpadded,
+    FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord, unpadded,
 };
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
@@ -23,9 +23,6 @@ use crate::geometry::fixation::{Fixation, FixationReason};
 
 /// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
 const MAX_TRIES: u32 = 64;
-
-/// Far longer than a writer at work takes to write its state; one that died while it did never ends.
-const MAX_STATE_TRIES: u32 = 4096;
 
 /// What a frame says of itself, beside its tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -223,23 +220,19 @@ impl Reader {
     ///
     /// A state that this version does not know reads as [`State::Ended`].
     pub fn state(&self) -> (State, String) {
-        let mut code = 0;
-        let mut reason = [0; REASON_BYTES];
-        for _ in 0..MAX_STATE_TRIES {
-            let before = self.segment.state_lock().load(Ordering::Relaxed);
+        let mut block = StateBlock::zeroed();
+        for _ in 0..MAX_TRIES {
+            let before = self.segment.state_sequence().load(Ordering::Relaxed);
             // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
             fence(Ordering::Acquire);
-            load_bytes(&mut reason, self.segment.state_reason());
-            code = self.segment.state().load(Ordering::Relaxed);
+            load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(before));
             // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
             fence(Ordering::Acquire);
-            let after = self.segment.state_lock().load(Ordering::Relaxed);
-            if before == after && before.is_multiple_of(2) {
+            if self.segment.state_sequence().load(Ordering::Relaxed) == before {
                 break;
             }
-            std::hint::spin_loop();
         }
-        // A writer that died while it wrote leaves the lock odd for good; what it got to is then the best there is.
+        let StateBlock { code, reason, .. } = block;
         match State::from_code(code) {
             Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
             None => {
