@@ -65,8 +65,6 @@ fn a_state_has_the_reason_that_was_given_with_it() {
         scope.spawn(|| {
             for (state, reason) in states.iter().cycle().take(STATE_COUNT) {
                 writer.set_state(*state, reason);
-                // Leaves the readers a moment: no daemon writes its state all the time.
-                (0..100).for_each(|_| hint::spin_loop());
             }
             is_done.store(true, Ordering::Relaxed);
         });

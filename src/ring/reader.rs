@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytemuck::Zeroable;
 use rustix::fs::{fcntl_get_seals, fstat};
@@ -201,19 +201,24 @@ impl Reader {
     /// A writer that dies wakes nobody, so wait at most 100 ms and then look whether the socket that the segment
     /// came from was hung up.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let newest = self.segment.newest().load(Ordering::Relaxed);
-        if self.last < newest || self.is_bumped() {
-            return true;
+        // A time that cannot be expressed never comes.
+        let deadline = Instant::now().checked_add(timeout);
+        while !self.has_news() {
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let rest = rest.and_then(|rest| Timespec::try_from(rest).ok());
+            // Shared, not private: the writer is another process.
+            let flags = futex::Flags::empty();
+            match futex::wait(self.segment.futex(), flags, self.seen, rest.as_ref()) {
+                // The wake may have been for news that were read before it came.
+                Ok(()) | Err(Errno::AGAIN) => {}
+                Err(Errno::TIMEDOUT | Errno::INTR) => return self.has_news(),
+                Err(error) => {
+                    tracing::error!(%error, "FUTEX_WAIT failed on a mapped word");
+                    return self.has_news();
+                }
+            }
         }
-        // A timeout that the kernel cannot express is no timeout.
-        let timeout = Timespec::try_from(timeout).ok();
-        // Shared, not private: the writer is another process.
-        let flags = futex::Flags::empty();
-        match futex::wait(self.segment.futex(), flags, self.seen, timeout.as_ref()) {
-            Ok(()) | Err(Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR) => {}
-            Err(error) => tracing::error!(%error, "FUTEX_WAIT failed on a mapped word"),
-        }
-        self.is_bumped()
+        true
     }
 
     /// What the view is doing, and why.
@@ -252,8 +257,9 @@ impl Reader {
         newest
     }
 
-    fn is_bumped(&self) -> bool {
-        self.segment.futex().load(Ordering::Relaxed) != self.seen
+    fn has_news(&self) -> bool {
+        self.last < self.segment.newest().load(Ordering::Relaxed)
+            || self.seen != self.segment.futex().load(Ordering::Relaxed)
     }
 
     /// Notes that frame `sequence` was read.
