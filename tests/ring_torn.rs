@@ -58,7 +58,12 @@ fn a_borrowed_frame_that_is_still_valid_is_whole() {
 fn a_state_has_the_reason_that_was_given_with_it() {
     let mut writer = Writer::create(&spec(1)).unwrap();
     let reader = reader_of(&writer);
-    let states = [(State::Stalled, "s".repeat(127)), (State::Ended, "e".repeat(50))];
+    // Three, so that each of the two places sees all of them.
+    let states = [
+        (State::Live, "l".repeat(80)),
+        (State::Stalled, "s".repeat(127)),
+        (State::Ended, "e".repeat(50)),
+    ];
     writer.set_state(states[0].0, &states[0].1);
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -137,7 +137,7 @@ impl Reader {
                 return Ok(ReadOutcome::Nothing);
             }
             if self.copy(newest, frame)? {
-                return Ok(self.took(newest));
+                return Ok(ReadOutcome::Frame { missed: self.took(newest) });
             }
         }
         Err(RingError::Overtaken { tries: MAX_TRIES })
@@ -158,7 +158,7 @@ impl Reader {
             let oldest = newest.saturating_sub(self.segment.layout.slot_count as u64 - 1);
             next = next.max(oldest).min(newest);
             if self.copy(next, frame)? {
-                return Ok(self.took(next));
+                return Ok(ReadOutcome::Frame { missed: self.took(next) });
             }
             // The writer is at this one; it may not have told yet.
             next = next.saturating_add(1);
@@ -179,17 +179,10 @@ impl Reader {
             }
             if let Some(header) = self.load_header(newest) {
                 let token_count = self.checked_token_count(&header, newest)?;
-                let outcome = self.took(newest);
-                let ReadOutcome::Frame { missed } = outcome else { return Ok(None) };
+                let missed = self.took(newest);
                 let slot = self.segment.slot(newest);
-                let head = head_from_slot(&header);
-                return Ok(Some(Borrowed {
-                    slot,
-                    head,
-                    token_count,
-                    missed,
-                    layout: self.segment.layout,
-                }));
+                let (layout, head) = (self.segment.layout, head_from_slot(&header));
+                return Ok(Some(Borrowed { slot, layout, head, token_count, missed }));
             }
         }
         Err(RingError::Overtaken { tries: MAX_TRIES })
@@ -262,11 +255,11 @@ impl Reader {
             || self.seen != self.segment.futex().load(Ordering::Relaxed)
     }
 
-    /// Notes that frame `sequence` was read.
-    fn took(&mut self, sequence: u64) -> ReadOutcome {
+    /// Notes that frame `sequence` was read, and returns how many before it were not.
+    fn took(&mut self, sequence: u64) -> u64 {
         let missed = sequence - self.last - 1;
         self.last = sequence;
-        ReadOutcome::Frame { missed }
+        missed
     }
 
     /// Copies frame `sequence`; false if the writer replaced it before that was done.
