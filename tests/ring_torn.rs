@@ -25,7 +25,7 @@ const MANY: usize = 64;
 const FEW: usize = 3;
 
 /// A change of the state is quicker than a frame.
-const STATE_COUNT: usize = 100_000;
+const STATE_COUNT: usize = 5_000_000;
 
 #[test]
 fn copies_of_the_newest_frame_are_whole() {
