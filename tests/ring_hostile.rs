@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::time::Duration;
 
 use foveate::ring::abi::{
-    HEADER_BYTES, LIVE_OFFSET, LiveBlock, PlaneEntry, SegmentHeader, SlotHeader,
+    HEADER_BYTES, LIVE_OFFSET, LiveBlock, PlaneEntry, SegmentHeader, SlotHeader, StateBlock,
 };
 use foveate::ring::{ReadOutcome, Reader, RingError, State, TokenFrameBuf, Writer};
 use proptest::prelude::*;
@@ -16,8 +16,7 @@ use support::{bytes_of, publish, sealed_copy, spec, unsealed_copy};
 mod support;
 
 const NEWEST: usize = LIVE_OFFSET + offset_of!(LiveBlock, newest);
-const STATE: usize = LIVE_OFFSET + offset_of!(LiveBlock, state);
-const STATE_LOCK: usize = LIVE_OFFSET + offset_of!(LiveBlock, state_lock);
+const STATES: usize = LIVE_OFFSET + offset_of!(LiveBlock, states);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
@@ -173,18 +172,19 @@ fn a_newest_frame_that_never_comes_is_given_up() {
     assert!(matches!(reader.borrow_newest(), Err(RingError::Overtaken { .. })));
 }
 
-/// The writer may be killed at any instruction.
+/// The writer may be killed at any instruction; the state before is then still whole.
 #[test]
-fn a_state_that_was_never_finished_is_read_as_it_is() {
+fn a_state_that_was_never_finished_does_not_count() {
     let mut bytes = valid_segment();
-    bytes[STATE_LOCK] += 1;
+    bytes[STATES..][..8].copy_from_slice(b"\x03\0\0\0\0\0\0\0");
+    bytes[STATES + offset_of!(StateBlock, reason)] = b'e';
     assert_eq!(opened(&bytes).unwrap().state(), (State::Stalled, "no frame".to_owned()));
 }
 
 #[test]
 fn an_unknown_state_reads_as_the_end() {
     let mut bytes = valid_segment();
-    bytes[STATE] = 9;
+    bytes[STATES + size_of::<StateBlock>()] = 9;
     let (state, reason) = opened(&bytes).unwrap().state();
     assert_eq!(state, State::Ended);
     assert!(reason.contains('9'), "{reason}");

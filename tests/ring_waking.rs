@@ -1,16 +1,17 @@
 //! Whoever waits is woken, and the writer never waits: not for a full socket, not for a dead one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::fs;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, unbounded};
+use crossbeam_channel::{Sender, bounded, unbounded};
 use foveate::ring::waker::INLINE_LIMIT;
 use foveate::ring::{ReadOutcome, Reader, State, TokenFrameBuf, Waker, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use rustix::thread::gettid;
 use support::{publish, reader_of, spec};
 
 #[path = "support/ring.rs"]
@@ -20,31 +21,34 @@ mod support;
 const HANG: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_waiting_reader_is_woken_by_a_frame() {
+fn a_sleeping_reader_is_woken_by_a_frame() {
     let mut view = View::new();
-    let mut reader = reader_of(&view.writer);
-    wake_a_waiting_thread(&mut view, move || {
-        let mut frame = TokenFrameBuf::default();
-        while reader.read_newest(&mut frame).unwrap() == ReadOutcome::Nothing {
-            assert!(reader.wait(HANG), "nobody woke the reader");
-        }
-    });
+    let sleeper = Sleeper::new(&view.writer);
+    view.publish(1);
+    view.waker.wake();
+    sleeper.assert_woken();
 }
 
 #[test]
-fn a_waiting_reader_is_woken_by_a_change_of_the_state() {
+fn a_sleeping_reader_is_woken_by_a_change_of_the_state() {
     let mut view = View::new();
-    let reader = reader_of(&view.writer);
-    let waiting = thread::spawn(move || {
-        assert!(reader.wait(HANG), "nobody woke the reader");
-        reader.state()
-    });
+    let sleeper = Sleeper::new(&view.writer);
     view.writer.set_state(State::Ended, "the file is at its end");
-    while !waiting.is_finished() {
-        view.waker.wake();
-        thread::yield_now();
-    }
-    assert_eq!(waiting.join().unwrap(), (State::Ended, "the file is at its end".to_owned()));
+    view.waker.wake();
+    let reader = sleeper.assert_woken();
+    assert_eq!(reader.state(), (State::Ended, "the file is at its end".to_owned()));
+}
+
+#[test]
+fn a_wake_without_news_does_not_end_the_waiting() {
+    let mut view = View::new();
+    let sleeper = Sleeper::new(&view.writer);
+    // Such as one that was late.
+    view.waker.wake();
+    sleeper.until_asleep();
+    view.publish(1);
+    view.waker.wake();
+    sleeper.assert_woken();
 }
 
 #[test]
@@ -154,24 +158,13 @@ fn subscribers_stay_when_the_segment_is_replaced_and_waiters_of_the_old_one_are_
     view.waker.wake();
     assert_eq!(next_notice(&subscriber).0, 1);
 
-    let mut reader = reader_of(&view.writer);
-    reader.read_newest(&mut TokenFrameBuf::default()).unwrap();
-    let is_waiting = AtomicBool::new(false);
+    let sleeper = Sleeper::new(&view.writer);
     let mut next = Writer::create(&spec(1)).unwrap();
     publish(&mut next, 1, 0, spec(1).format);
     publish(&mut next, 2, 0, spec(1).format);
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            is_waiting.store(true, Ordering::Release);
-            reader.wait(HANG)
-        });
-        while !is_waiting.load(Ordering::Acquire) {
-            thread::yield_now();
-        }
-        view.writer.set_state(State::Ended, "the camera's caps changed");
-        view.waker.replace_segment(&next);
-        assert!(waiting.join().unwrap(), "nobody woke the reader");
-    });
+    view.writer.set_state(State::Ended, "the camera's caps changed");
+    view.waker.replace_segment(&next);
+    sleeper.assert_woken();
     view.waker.wake();
     assert_eq!(next_notice(&subscriber).0, 2);
 }
@@ -221,22 +214,53 @@ impl View {
     }
 }
 
-/// Publishes and wakes until the thread that runs `wait` comes back.
-fn wake_a_waiting_thread(view: &mut View, wait: impl FnOnce() + Send + 'static) {
-    let waiting = thread::spawn(wait);
-    view.publish(1);
-    while !waiting.is_finished() {
-        view.waker.wake();
-        thread::yield_now();
+/// A thread that sleeps in [`Reader::wait`].
+struct Sleeper {
+    thread: JoinHandle<(Reader, bool, Duration)>,
+    /// Of the thread, as /proc names it.
+    status: String,
+}
+
+impl Sleeper {
+    /// A thread that has read all of `writer`'s frames and fallen asleep.
+    fn new(writer: &Writer) -> Self {
+        let mut reader = reader_of(writer);
+        reader.read_newest(&mut TokenFrameBuf::default()).unwrap();
+        let (sender, receiver) = bounded(1);
+        let thread = thread::spawn(move || {
+            sender.send(format!("/proc/self/task/{}/stat", gettid())).unwrap();
+            let started = Instant::now();
+            let has_news = reader.wait(HANG);
+            (reader, has_news, started.elapsed())
+        });
+        let sleeper = Self { thread, status: receiver.recv().unwrap() };
+        sleeper.until_asleep();
+        sleeper
     }
-    waiting.join().unwrap();
+
+    /// Comes back once the kernel has put the thread to sleep; the futex is all that it sleeps on.
+    fn until_asleep(&self) {
+        let started = Instant::now();
+        while !fs::read_to_string(&self.status).unwrap().contains(") S ") {
+            assert!(started.elapsed() < HANG, "the reader does not sleep");
+            thread::yield_now();
+        }
+    }
+
+    /// That the thread was woken for news, and not by its time-out.
+    fn assert_woken(self) -> Reader {
+        let (reader, has_news, elapsed) = self.thread.join().unwrap();
+        assert!(has_news && elapsed < HANG, "nobody woke the reader");
+        reader
+    }
 }
 
 fn read_until(mut reader: Reader, last: u64) {
     let mut frame = TokenFrameBuf::default();
     while frame.head.ring_sequence < last {
         if reader.read_newest(&mut frame).unwrap() == ReadOutcome::Nothing {
-            assert!(reader.wait(HANG), "nobody woke the reader");
+            let started = Instant::now();
+            assert!(reader.wait(HANG) && started.elapsed() < HANG, "nobody woke the reader");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! 0     SegmentHeader   written once, before anybody else sees the segment
 //! 1408  LiveBlock       newest sequence, futex word, state
-//! 1664  reserved
+//! 1792  reserved
 //! 4096  slot 0          SlotHeader, TokenRecord * capacity, planes
 //!       slot 1          at slot_stride from the one before
 //!       ...
@@ -57,7 +57,7 @@ pub const PIXELS_ORDER: &str = "NCHW";
 /// Bit of [`SlotHeader::flags`]: `pts_ns` means something.
 pub const FLAG_PTS: u32 = 1;
 
-/// Bytes of [`LiveBlock::reason`], with at least one NUL.
+/// Bytes of [`StateBlock::reason`], with at least one NUL.
 pub const REASON_BYTES: usize = 128;
 
 /// Bytes of a notice: the newest ring sequence and its publish time in nanoseconds, two u64.
@@ -167,8 +167,8 @@ pub struct PlaneEntry {
     pub reserved: u64,
 }
 
-/// What changes while a segment lives, at [`LIVE_OFFSET`]. Never read as plain memory: each field but
-/// `reason` is one atomic, `reason` is atomic words.
+/// What changes while a segment lives, at [`LIVE_OFFSET`]. Never read as plain memory: each number is one atomic,
+/// `reason` is atomic words.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub struct LiveBlock {
@@ -180,14 +180,26 @@ pub struct LiveBlock {
     pub reserved_0: u32,
     /// 0.
     pub reserved_1: [u64; 6],
-    /// Odd while the state is being written.
-    pub state_lock: u32,
+    /// Counts the changes of the state; wraps.
+    pub state_sequence: u32,
+    /// 0.
+    pub reserved_2: u32,
+    /// The state is in `states[state_sequence % 2]`; the next one is written to the other.
+    pub states: [StateBlock; 2],
+    /// 0.
+    pub reserved_3: [u64; 5],
+}
+
+/// What a view is doing, and why.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct StateBlock {
     /// [`State::code`].
-    pub state: u32,
+    pub code: u32,
+    /// 0.
+    pub reserved: u32,
     /// Why, in words.
     pub reason: [u8; REASON_BYTES],
-    /// 0.
-    pub reserved_2: [u64; 7],
 }
 
 /// The first bytes of a slot. Slot `sequence % slot_count` holds frame `sequence`.

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytemuck::Zeroable;
 use rustix::fs::{fcntl_get_seals, fstat};
@@ -12,7 +12,7 @@ use rustix::thread::futex;
 use rustix::time::Timespec;
 
 use super::abi::{
-    FLAG_PTS, HEADER_BYTES, REASON_BYTES, SegmentHeader, SlotHeader, State, TokenRecord, unpadded,
+    FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord, unpadded,
 };
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
@@ -23,9 +23,6 @@ use crate::geometry::fixation::{Fixation, FixationReason};
 
 /// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
 const MAX_TRIES: u32 = 64;
-
-/// Far longer than a writer at work takes to write its state; one that died while it did never ends.
-const MAX_STATE_TRIES: u32 = 4096;
 
 /// What a frame says of itself, beside its tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,7 +137,7 @@ impl Reader {
                 return Ok(ReadOutcome::Nothing);
             }
             if self.copy(newest, frame)? {
-                return Ok(self.took(newest));
+                return Ok(ReadOutcome::Frame { missed: self.took(newest) });
             }
         }
         Err(RingError::Overtaken { tries: MAX_TRIES })
@@ -161,7 +158,7 @@ impl Reader {
             let oldest = newest.saturating_sub(self.segment.layout.slot_count as u64 - 1);
             next = next.max(oldest).min(newest);
             if self.copy(next, frame)? {
-                return Ok(self.took(next));
+                return Ok(ReadOutcome::Frame { missed: self.took(next) });
             }
             // The writer is at this one; it may not have told yet.
             next = next.saturating_add(1);
@@ -182,17 +179,10 @@ impl Reader {
             }
             if let Some(header) = self.load_header(newest) {
                 let token_count = self.checked_token_count(&header, newest)?;
-                let outcome = self.took(newest);
-                let ReadOutcome::Frame { missed } = outcome else { return Ok(None) };
+                let missed = self.took(newest);
                 let slot = self.segment.slot(newest);
-                let head = head_from_slot(&header);
-                return Ok(Some(Borrowed {
-                    slot,
-                    head,
-                    token_count,
-                    missed,
-                    layout: self.segment.layout,
-                }));
+                let (layout, head) = (self.segment.layout, head_from_slot(&header));
+                return Ok(Some(Borrowed { slot, layout, head, token_count, missed }));
             }
         }
         Err(RingError::Overtaken { tries: MAX_TRIES })
@@ -204,42 +194,43 @@ impl Reader {
     /// A writer that dies wakes nobody, so wait at most 100 ms and then look whether the socket that the segment
     /// came from was hung up.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let newest = self.segment.newest().load(Ordering::Relaxed);
-        if self.last < newest || self.is_bumped() {
-            return true;
+        // A time that cannot be expressed never comes.
+        let deadline = Instant::now().checked_add(timeout);
+        while !self.has_news() {
+            let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let rest = rest.and_then(|rest| Timespec::try_from(rest).ok());
+            // Shared, not private: the writer is another process.
+            let flags = futex::Flags::empty();
+            match futex::wait(self.segment.futex(), flags, self.seen, rest.as_ref()) {
+                // The wake may have been for news that were read before it came.
+                Ok(()) | Err(Errno::AGAIN) => {}
+                Err(Errno::TIMEDOUT | Errno::INTR) => return self.has_news(),
+                Err(error) => {
+                    tracing::error!(%error, "FUTEX_WAIT failed on a mapped word");
+                    return self.has_news();
+                }
+            }
         }
-        // A timeout that the kernel cannot express is no timeout.
-        let timeout = Timespec::try_from(timeout).ok();
-        // Shared, not private: the writer is another process.
-        let flags = futex::Flags::empty();
-        match futex::wait(self.segment.futex(), flags, self.seen, timeout.as_ref()) {
-            Ok(()) | Err(Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR) => {}
-            Err(error) => tracing::error!(%error, "FUTEX_WAIT failed on a mapped word"),
-        }
-        self.is_bumped()
+        true
     }
 
     /// What the view is doing, and why.
     ///
     /// A state that this version does not know reads as [`State::Ended`].
     pub fn state(&self) -> (State, String) {
-        let mut code = 0;
-        let mut reason = [0; REASON_BYTES];
-        for _ in 0..MAX_STATE_TRIES {
-            let before = self.segment.state_lock().load(Ordering::Relaxed);
+        let mut block = StateBlock::zeroed();
+        for _ in 0..MAX_TRIES {
+            let before = self.segment.state_sequence().load(Ordering::Relaxed);
             // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
             fence(Ordering::Acquire);
-            load_bytes(&mut reason, self.segment.state_reason());
-            code = self.segment.state().load(Ordering::Relaxed);
+            load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(before));
             // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
             fence(Ordering::Acquire);
-            let after = self.segment.state_lock().load(Ordering::Relaxed);
-            if before == after && before.is_multiple_of(2) {
+            if self.segment.state_sequence().load(Ordering::Relaxed) == before {
                 break;
             }
-            std::hint::spin_loop();
         }
-        // A writer that died while it wrote leaves the lock odd for good; what it got to is then the best there is.
+        let StateBlock { code, reason, .. } = block;
         match State::from_code(code) {
             Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
             None => {
@@ -259,15 +250,16 @@ impl Reader {
         newest
     }
 
-    fn is_bumped(&self) -> bool {
-        self.segment.futex().load(Ordering::Relaxed) != self.seen
+    fn has_news(&self) -> bool {
+        self.last < self.segment.newest().load(Ordering::Relaxed)
+            || self.seen != self.segment.futex().load(Ordering::Relaxed)
     }
 
-    /// Notes that frame `sequence` was read.
-    fn took(&mut self, sequence: u64) -> ReadOutcome {
+    /// Notes that frame `sequence` was read, and returns how many before it were not.
+    fn took(&mut self, sequence: u64) -> u64 {
         let missed = sequence - self.last - 1;
         self.last = sequence;
-        ReadOutcome::Frame { missed }
+        missed
     }
 
     /// Copies frame `sequence`; false if the writer replaced it before that was done.

@@ -11,7 +11,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::abi::{
     HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT,
-    REASON_BYTES, SLOT_ALIGNMENT, SlotHeader, TokenRecord,
+    SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
 };
 use super::mapping::Mapping;
 use super::{RingError, SystemResultExt};
@@ -174,16 +174,15 @@ impl Segment {
         self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, futex))
     }
 
-    pub(super) fn state_lock(&self) -> &AtomicU32 {
-        self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, state_lock))
+    pub(super) fn state_sequence(&self) -> &AtomicU32 {
+        self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, state_sequence))
     }
 
-    pub(super) fn state(&self) -> &AtomicU32 {
-        self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, state))
-    }
-
-    pub(super) fn state_reason(&self) -> &[AtomicU64] {
-        self.mapping.words(LIVE_OFFSET + offset_of!(LiveBlock, reason), REASON_BYTES)
+    /// The code and the reason of the state that a number of changes led to, as words.
+    pub(super) fn state(&self, state_sequence: u32) -> &[AtomicU64] {
+        let index = if state_sequence.is_multiple_of(2) { 0 } else { 1 };
+        let offset = offset_of!(LiveBlock, states) + index * size_of::<StateBlock>();
+        self.mapping.words(LIVE_OFFSET + offset, size_of::<StateBlock>())
     }
 
     /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame.

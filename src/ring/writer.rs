@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::abi::{FLAG_PTS, REASON_BYTES, SlotHeader, State, TokenRecord, padded_text};
+use super::abi::{FLAG_PTS, SlotHeader, State, StateBlock, TokenRecord, padded_text};
 use super::header::header_from_spec;
 use super::mapping::{Mapping, store_bytes};
 use super::segment::{
@@ -68,7 +68,7 @@ impl Writer {
         let mapping = Mapping::writable(file.as_fd(), layout.total_bytes)?;
         store_bytes(mapping.words(0, size_of_val(&header)), bytemuck::bytes_of(&header));
         let segment = Arc::new(Segment { mapping, layout });
-        segment.state().store(State::Live.code(), Ordering::Relaxed);
+        store_state(&segment, 0, State::Live, "");
         // After this nobody, not even this process, can map it for writing again.
         seal(file.as_fd())?;
         Ok(Self { segment, file, epoch, published: 0 })
@@ -127,16 +127,14 @@ impl Writer {
     /// Tells readers what the view is doing and why; a reason beyond 127 bytes is cut. Whoever waits is woken by
     /// [`Waker::wake`](super::Waker::wake), not here.
     pub fn set_state(&mut self, state: State, reason: &str) {
-        let lock = self.segment.state_lock();
-        let unlocked = lock.load(Ordering::Relaxed);
-        lock.store(unlocked.wrapping_add(1), Ordering::Relaxed);
-        // SYNC(state-torn): pairs with the second fence in `Reader::state`.
+        let current = self.segment.state_sequence();
+        let next = current.load(Ordering::Relaxed).wrapping_add(1);
+        // SYNC(state-torn): pairs with the second fence in `Reader::state`. A reader that saw any word below also
+        // sees that the state before, which lies elsewhere, is not the newest any more.
         fence(Ordering::Release);
-        let reason: [u8; REASON_BYTES] = padded_text(reason);
-        store_bytes(self.segment.state_reason(), &reason);
-        self.segment.state().store(state.code(), Ordering::Relaxed);
+        store_state(&self.segment, next, state, reason);
         // SYNC(state-filled): pairs with the first fence in `Reader::state`.
-        lock.store(unlocked.wrapping_add(2), Ordering::Release);
+        current.store(next, Ordering::Release);
         self.bump();
     }
 
@@ -150,6 +148,12 @@ impl Writer {
     pub(super) fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
+}
+
+/// Fills the place of the state that `state_sequence` changes lead to.
+fn store_state(segment: &Segment, state_sequence: u32, state: State, reason: &str) {
+    let block = StateBlock { code: state.code(), reserved: 0, reason: padded_text(reason) };
+    store_bytes(segment.state(state_sequence), bytemuck::bytes_of(&block));
 }
 
 fn random_epoch() -> Result<u64, RingError> {
