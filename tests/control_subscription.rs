@@ -141,6 +141,26 @@ fn a_stream_that_comes_back_after_its_end_is_followed_on() {
 }
 
 #[test]
+fn the_end_of_each_segment_is_told() {
+    let stage = Stage::open();
+    let (port, _old) = stage.live_stream("camera", &["main"]);
+    let mut subscription = subscribed(&stage);
+    let mut frame = TokenFrameBuf::default();
+    port.ended("unplugged");
+    let ended = Next::Ended("unplugged".to_owned());
+    assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), ended);
+
+    // The server sees the state now and then: back and gone again may look like never back.
+    let new = writer(&main_view());
+    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
+    until("the new segment arrives", || {
+        poll_readable(&subscription, Duration::from_millis(50))
+    });
+    assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
+    assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), ended);
+}
+
+#[test]
 fn the_death_of_the_daemon_is_noticed() {
     let mut stage = Stage::open();
     let (port, mut writer) = stage.live_stream("camera", &["main"]);

@@ -476,6 +476,8 @@ impl Service {
             && subscription.epoch_told != Some(segment.epoch)
         {
             subscription.epoch_told = Some(segment.epoch);
+            // To the subscriber, a new segment is a new beginning, whose end is news again.
+            subscription.end_told = false;
             let event = Event::Segment { view: name.clone(), epoch: segment.epoch };
             let descriptor = Some(segment.descriptor.as_fd());
             let sent = socket::send(

@@ -1,0 +1,244 @@
+//! `foveate` as a user runs it, against a daemon in miniature: what it prints and what it exits with.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/control.rs"]
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foveate::control::directory::{LookCommand, StreamPort};
+use foveate::ring::Writer;
+use serde_json::Value;
+use support::{Stage, publish};
+
+#[test]
+fn without_a_daemon_every_command_exits_with_69_and_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foveate.sock");
+    for arguments in [&["ls"][..], &["watch"], &["look", "camera/main", "1", "2"]] {
+        let output = foveate(&path, arguments);
+        assert_eq!(output.status.code(), Some(69), "{arguments:?}");
+        let error = text(&output.stderr);
+        assert!(error.starts_with("foveate: no daemon listens on "), "{error}");
+        assert!(error.contains("start `foveated`") && error.contains("--socket"), "{error}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let path = Path::new("/nowhere/foveate.sock");
+    for arguments in [
+        &["jump"][..],
+        &["look", "camera", "1", "2"],
+        &["look", "camera/main", "nan", "2"],
+        &["watch", "--frames", "0"],
+        &["watch", "--seconds", "-1"],
+    ] {
+        let output = foveate(path, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn ls_shows_every_stream_and_view() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main", "wide"]);
+    port.update(|status| status.reason = "fine\nso far".to_owned());
+    let _starting = stage.stream("attic", &["main"]);
+    let output = foveate(&stage.path, &["ls"]);
+    assert_eq!(output.status.code(), Some(0));
+    let table = text(&output.stdout);
+    for part in [
+        "attic  starting\n",
+        "camera  live: fine so far\n",
+        "  source   test pattern of camera\n",
+        "  frames   NV12 64x48\n",
+        "  backend  cpu on a processor: asked for\n",
+        "  counted  0 captured, 0 dropped, 0 published\n",
+        "  camera/wide  foveal  4 of 14x14  u8     -\n",
+    ] {
+        assert!(table.contains(part), "{part:?} is missing in\n{table}");
+    }
+
+    let output = foveate(&stage.path, &["ls", "--json"]);
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(listing["streams"][1]["views"][1]["name"], "camera/wide");
+}
+
+#[test]
+fn watch_prints_a_line_with_every_field_for_each_frame() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main"]);
+    let epoch = format!("{:016x}", writer.epoch());
+    let output = publishing(writer, || {
+        foveate(&stage.path, &["watch", "camera/main", "--json", "--frames", "3"])
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = lines.collect::<Vec<_>>();
+    assert_eq!(lines.len(), 3);
+    for line in &lines {
+        assert_eq!(line["view"], "camera/main");
+        assert_eq!(line["epoch"], epoch);
+        assert_eq!(line["frame_seq"], line["ring_sequence"]);
+        assert_eq!(line["pts_ns"], 40);
+        assert_eq!(line["capture_clock"], "running-time");
+        assert_eq!(line["fixation"]["id"], 3);
+        assert_eq!(line["fixation"]["y"], 24.5);
+        assert_eq!(line["fixation"]["reason"], "policy");
+        assert_eq!((&line["sample_bound"], &line["rgb_bound"]), (&1.into(), &2.into()));
+        assert_eq!((&line["dirty_tiles"], &line["tile_count"]), (&1.into(), &4.into()));
+        assert_eq!(line["token_count"], 2);
+        assert_eq!(line["tokens_per_level"], serde_json::json!([1, 1]));
+        for time in ["capture_ns", "capture_unix_ns", "arrival_ns", "publish_ns", "age_ns"] {
+            assert!(line[time].as_u64().is_some_and(|time| 0 < time), "{time}: {line}");
+        }
+        assert!(line["lapped"].is_u64());
+    }
+    let summary = text(&output.stderr);
+    assert!(summary.starts_with("camera/main: 3 frames, "), "{summary}");
+}
+
+#[test]
+fn watch_takes_the_first_view_and_stops_after_the_seconds_given() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main", "wide"]);
+    let output = publishing(writer, || foveate(&stage.path, &["watch", "--seconds", "0.3"]));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(
+        summary.starts_with("camera/main: ") && summary.contains(" fps, age p50 "),
+        "{summary}"
+    );
+}
+
+#[test]
+fn watch_ends_well_with_its_stream() {
+    let stage = Stage::open();
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    port.ended("end of the file");
+    let output = foveate(&stage.path, &["watch"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(summary.starts_with("camera/main: 1 frames"), "{summary}");
+    assert!(summary.ends_with("the stream ended: end of the file\n"), "{summary}");
+}
+
+#[test]
+fn watch_says_when_the_daemon_is_gone_and_still_sums_up() {
+    let mut stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    let mut child = spawned(&stage.path, &["watch", "--json"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    drop(stage.server.take());
+
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(69));
+    let errors = text(&output.stderr);
+    assert!(errors.starts_with("camera/main: 1 frames"), "{errors}");
+    assert!(errors.contains("foveate: the daemon is gone"), "{errors}");
+}
+
+#[test]
+fn watch_sums_up_when_it_is_told_to_stop() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    let mut child = spawned(&stage.path, &["watch", "--json"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).starts_with("camera/main: 1 frames"));
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_watch_without_a_complaint() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main"]);
+    let (status, errors) = publishing(writer, || {
+        let mut child = spawned(&stage.path, &["watch", "--json"]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut String::new()).unwrap();
+        drop(lines);
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (child.wait().unwrap(), errors)
+    });
+    assert_eq!(status.code(), Some(0), "{errors}");
+    assert!(!errors.contains("panicked") && !errors.contains("foveate: "), "{errors}");
+}
+
+#[test]
+fn look_prints_where_it_led_to() {
+    let stage = Stage::open();
+    let (mut port, _writer) = stage.live_stream("camera", &["main"]);
+    let output = foveate(&stage.path, &["look", "camera/main", "10.5", "20"]);
+    assert_eq!(text(&output.stdout), "camera/main looks at 10.5, 20\n");
+    let output = foveate(&stage.path, &["look", "camera/main", "-4", "999"]);
+    assert_eq!(
+        text(&output.stdout),
+        "camera/main looks at 0, 48 (the nearest point of the picture)\n"
+    );
+    assert_eq!(newest_look(&mut port), Some(LookCommand { x: 0.0, y: 48.0 }));
+
+    let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);
+    assert_eq!(output.status.code(), Some(69));
+    let error = text(&output.stderr);
+    assert!(error.contains("no view `camera/none`; there are: `camera/main`"), "{error}");
+}
+
+fn newest_look(port: &mut StreamPort) -> Option<LookCommand> {
+    port.views[0].newest_look()
+}
+
+/// Runs `watching` while frames are published one after the other.
+fn publishing<T>(mut writer: Writer, watching: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for frame_seq in 1.. {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                publish(&mut writer, frame_seq, 0);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let result = watching();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn foveate(socket: &Path, arguments: &[&str]) -> Output {
+    spawned(socket, arguments).wait_with_output().unwrap()
+}
+
+fn spawned(socket: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_foveate"))
+        .arg("--socket")
+        .arg(socket)
+        .args(arguments)
+        .env_remove("FOVEATE_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
