@@ -110,7 +110,7 @@ pub trait Retina: Send {
 pub enum RetinaError {
     /// The GPU refused or is gone.
     #[cfg(feature = "vulkan")]
-    #[error("the GPU failed")]
+    #[error(transparent)]
     Gpu(#[from] crate::gpu::GpuError),
     /// Vulkan was asked for, and this build has none.
     #[error(

@@ -13,7 +13,7 @@ use crate::frame::{FrameStamp, FrameView, PixelFormat};
 use crate::gaze::controller::{Controller, Policy};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Fixation;
-use crate::geometry::plan::{Token, TokenPlan};
+use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::layout::Layout;
@@ -337,8 +337,11 @@ impl View {
         let shape = source.retina.shape();
         let TokenPlan { patch_side, tokens } = sample.plan();
         live.records.clear();
-        live.records
-            .extend(tokens.iter().map(|&token| record(token, *patch_side, shape, &source.change)));
+        live.records.extend(tokens.iter().map(|&token| {
+            let region = token.pixel_box(shape, *patch_side);
+            let changed_frame = source.change.changed_frame(region);
+            TokenRecord::new(token, shape, *patch_side, changed_frame, RELEVANCE)
+        }));
         live.writer.publish(&TokenFrame {
             stamp: *stamp,
             fixation: live.gaze.fixation(),
@@ -354,40 +357,14 @@ impl View {
     }
 }
 
+/// Every part of the image matters alike.
+const RELEVANCE: f32 = 1.0;
+
 /// What readers of a segment are told when the stream goes on in another.
 pub const REPLACED: &str = "the stream goes on in a new segment";
 
 fn kind_of(frame: &FrameView<'_>) -> FrameKind {
     (frame.format(), frame.extent(), frame.color())
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "the sides of a tile grid are at most 512, of a token 16"
-)]
-fn record(
-    token: Token,
-    patch_side: u32,
-    shape: PyramidShape,
-    change: &ChangeDetector,
-) -> TokenRecord {
-    let region = token.pixel_box(shape, patch_side);
-    let real = token.real_extent(shape, patch_side);
-    TokenRecord {
-        changed_frame: change.changed_frame(region),
-        x0: region.x0,
-        y0: region.y0,
-        x1: region.x1,
-        y1: region.y1,
-        x: token.x,
-        y: token.y,
-        level: token.level as u16,
-        size: patch_side as u16,
-        columns: real.width as u16,
-        rows: real.height as u16,
-        relevance: 1.0,
-        reserved: 0,
-    }
 }
 
 /// A number of tiles.

@@ -56,8 +56,12 @@ impl Finding {
 pub(super) fn run(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let findings = findings(socket.parent().unwrap_or(Path::new("/")));
     print(&findings, out).map_err(ToolError::Output)?;
-    let is_fit = findings.iter().all(|finding| finding.mark != Mark::Fail);
-    if is_fit { Ok(()) } else { Err(ToolError::Unfit) }
+    if is_fit(&findings) { Ok(()) } else { Err(ToolError::Unfit) }
+}
+
+/// Whether nothing is missing that everything needs.
+pub fn is_fit(findings: &[Finding]) -> bool {
+    findings.iter().all(|finding| finding.mark != Mark::Fail)
 }
 
 /// GStreamer, Vulkan, cameras, sockets in `socket_directory`, shared memory.
