@@ -153,9 +153,7 @@ fn the_end_of_each_segment_is_told() {
     // The server sees the state now and then: back and gone again may look like never back.
     let new = writer(&main_view());
     port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
-    until("the new segment arrives", || {
-        poll_readable(&subscription, Duration::from_millis(50))
-    });
+    until("the new segment arrives", || poll_readable(&subscription, Duration::from_millis(50)));
     assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
     assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), ended);
 }
