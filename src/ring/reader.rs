@@ -219,7 +219,8 @@ impl Reader {
     /// A state that this version does not know reads as [`State::Ended`].
     pub fn state(&self) -> (State, String) {
         let mut block = StateBlock::zeroed();
-        for _ in 0..MAX_TRIES {
+        // Ends unless the writer changes the state twice during every copy.
+        loop {
             let before = self.segment.state_sequence().load(Ordering::Relaxed);
             // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
             fence(Ordering::Acquire);
