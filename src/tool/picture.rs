@@ -103,13 +103,13 @@ pub fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     picture
 }
 
-/// Tokens per source pixel as a heat map: white where every source pixel has its texel, black where a token covers
+/// Tokens per source pixel as a heat map: white where every source pixel has its texel, darkest where a token covers
 /// the most; each halving of resolution is one step.
 pub fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = Picture::new(segment.extent);
     let coarsest = frame.records.iter().map(|record| record.level).max().unwrap_or(0);
     for record in &frame.records {
-        let heat = 1.0 - f64::from(record.level) / f64::from(coarsest.max(1));
+        let heat = 1.0 - f64::from(record.level) / f64::from(coarsest + 1);
         picture.fill(record.x0..record.x1, record.y0..record.y1, heat_color(heat));
     }
     paint_cross(&mut picture, frame.head.fixation);
