@@ -125,16 +125,22 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
     outcome
 }
 
-/// Waits for a signal, or for the last of `running` streams.
+/// Waits for a signal, or for the last of `running` streams. The first failure is the outcome then.
 fn await_end(events: &Receiver<Event>, mut running: usize) -> Result<(), DaemonError> {
     let mut outcome = Ok(());
     while let Ok(event) = events.recv() {
         let Event::StreamEnded(stream, result) = event else { return Ok(()) };
+        running -= 1;
         if let Err(source) = result {
-            tracing::warn!(stream, reason = crate::error::chain(&source), "the stream failed");
+            if 0 < running {
+                tracing::warn!(
+                    stream,
+                    reason = crate::error::chain(&source),
+                    "the stream failed; others go on"
+                );
+            }
             outcome = outcome.and(Err(DaemonError::Stream { stream, source }));
         }
-        running -= 1;
         if running == 0 {
             break;
         }
