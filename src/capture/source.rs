@@ -181,6 +181,7 @@ impl Session {
                 return;
             }
         };
+        self.log_opened(&pipeline);
         let _ = opened.send(Ok(pipeline.duration()));
         loop {
             let end = self.watch(&pipeline);
@@ -218,6 +219,11 @@ impl Session {
             Err(Failure::Error(error)) => Err(error),
             Err(Failure::Adapt { offered, reason }) => Err(not_negotiated(&offered, reason)),
         }
+    }
+
+    fn log_opened(&self, pipeline: &Pipeline) {
+        let caps = pipeline.caps().map(|caps| caps.to_string());
+        tracing::info!(stream = self.spec.stream, caps, live = pipeline.live, "frames arrive");
     }
 
     fn log_adapters(&self, offered: &gst::Caps, pipeline: &Pipeline) {
