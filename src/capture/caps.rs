@@ -171,7 +171,7 @@ fn names_interlaced(caps: &gst::Caps) -> bool {
 
 fn download(memory: &str) -> Result<Adapter, CaptureError> {
     let known = DOWNLOADS.iter().find(|(name, _)| *name == memory).map_or(&[][..], |entry| entry.1);
-    let installed = |element: &&&'static str| gst::ElementFactory::find(element).is_some();
+    let installed = |element: &&&'static str| hints::is_installed(element);
     if let Some(element) = known.iter().find(installed) {
         return Ok(Adapter { element, properties: &[] });
     }

@@ -12,7 +12,7 @@ use super::delivery::Delivery;
 use super::expansion::{self, Expansion};
 use super::mailbox::{Consumer, Ender, mailbox};
 use super::pipeline::{Event, Pipeline, error_of, missing_plugin_of};
-use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken};
+use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
 use crate::redact::redacted;
 use crate::stats::StreamCounters;
 
@@ -45,7 +45,7 @@ impl Source {
     ///
     /// If the text of the source cannot be expanded, or the system gives no thread.
     pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
-        initialised()?;
+        hints::initialised()?;
         let expansion = expansion::expand(spec)?;
         tracing::info!(stream = spec.stream, pipeline = expansion.shown, "capturing");
         let description = expansion.shown.clone();
@@ -116,13 +116,6 @@ impl Drop for Source {
             );
         }
     }
-}
-
-fn initialised() -> Result<(), CaptureError> {
-    gst::init().map_err(|error| CaptureError::Failed {
-        element: "GStreamer".to_owned(),
-        reason: error.to_string(),
-    })
 }
 
 fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CaptureError> {
