@@ -132,10 +132,10 @@ fn a_loop_goes_on_counting() {
     let clip = Clip::new(PixelFormat::Nv12, Extent::new(16, 16), 4, &[]);
     let spec = SourceSpec { looped: true, ..spec(&clip.pipeline(""), Pace::EveryFrame) };
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
-    for expected in 1..=10_u64 {
+    for expected in 1..=10 {
         let frame = next(&mut source);
-        assert_eq!(frame.stamp().frame_seq, expected);
-        clip.assert_holds((expected as usize - 1) % 4, &frame.view().unwrap());
+        assert_eq!(frame.stamp().frame_seq, expected as u64);
+        clip.assert_holds((expected - 1) % 4, &frame.view().unwrap());
     }
 }
 
@@ -174,16 +174,30 @@ fn a_format_that_is_not_read_is_converted_and_others_are_not() {
 #[test]
 fn a_converter_is_found_a_place_behind_a_decoder_whose_pads_come_late() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("still.mkv");
+    let path = directory.path().join("still.png");
+    let path = path.display();
     encode(&format!(
-        "videotestsrc num-buffers=3 ! video/x-raw,format=Y42B,width=64,height=48 ! jpegenc ! matroskamux ! filesink location={}",
-        path.display()
+        "videotestsrc num-buffers=1 ! video/x-raw,format=RGB,width=65,height=48 ! pngenc ! filesink location={path}",
     ));
     for tail in ["! decodebin ! appsink name=frames", "! decodebin ! queue ! appsink name=frames"] {
-        let (frames, end) =
-            play(&format!("filesrc location={} {tail}", path.display()), Pace::EveryFrame);
-        assert_eq!((frames.len(), end), (3, End::Eos), "{tail}");
+        let (frames, end) = play(&format!("filesrc location={path} {tail}"), Pace::EveryFrame);
+        assert_eq!((frames.len(), end), (1, End::Eos), "{tail}");
+        assert_eq!(frames[0].view().unwrap().extent(), Extent::new(65, 48));
     }
+}
+
+#[test]
+fn a_decoder_is_told_that_its_strides_are_respected() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("clip.avi");
+    let path = path.display();
+    encode(&format!(
+        "videotestsrc num-buffers=2 ! video/x-raw,format=I420,width=70,height=48 ! avenc_mpeg4 ! avimux ! filesink location={path}",
+    ));
+    let text = format!("filesrc location={path} ! avidemux ! avdec_mpeg4 ! appsink name=frames");
+    let (frames, _) = play(&text, Pace::EveryFrame);
+    // Rows of the caps' layout would take 72 bytes, and a copy; libav pads its own to whole macroblocks.
+    assert!(80 <= frames[0].view().unwrap().plane(0).stride);
 }
 
 #[test]
@@ -226,7 +240,7 @@ fn a_live_frame_was_taken_before_it_arrived_and_both_clocks_agree() {
         let stamp = next(&mut source).stamp();
         assert_eq!(stamp.capture_clock, CaptureClock::RunningTime);
         assert!(stamp.capture_ns <= stamp.arrival_ns, "{stamp:?}");
-        assert!(stamp.arrival_ns - stamp.capture_ns < HANG.as_nanos() as u64, "{stamp:?}");
+        assert!(u128::from(stamp.arrival_ns - stamp.capture_ns) < HANG.as_nanos(), "{stamp:?}");
         assert!(stamp.arrival_ns <= foveate::clock::monotonic_ns());
         let offset = foveate::clock::unix_ns() - foveate::clock::monotonic_ns();
         let told = stamp.capture_unix_ns - stamp.capture_ns;
@@ -313,10 +327,9 @@ impl Clip {
         if !strides.is_empty() {
             clip.strides = strides.to_vec();
             clip.frame_bytes = 5;
-            for plane in 0..planes {
+            for (plane, stride) in strides.iter().enumerate() {
                 clip.offsets[plane] = clip.frame_bytes;
-                clip.frame_bytes +=
-                    strides[plane] * format.plane_shape(plane, extent).rows as usize + 3;
+                clip.frame_bytes += stride * format.plane_shape(plane, extent).rows as usize + 3;
             }
         }
         let bytes: Vec<_> = (0..count).flat_map(|index| clip.frame(index)).collect();
@@ -378,7 +391,7 @@ impl Clip {
 
 /// A byte that differs between neighbours in every direction.
 fn sample(index: usize, plane: usize, x: usize, y: usize) -> u8 {
-    ((index * 101 + plane * 53 + x * 7 + y * 31) % 251) as u8
+    u8::try_from((index * 101 + plane * 53 + x * 7 + y * 31) % 251).unwrap()
 }
 
 fn spec(text: &str, pace: Pace) -> SourceSpec {

@@ -152,7 +152,7 @@ fn a_damaged_file_is_no_video() {
     for bytes in [
         vec![],
         b"not a video at all, only a line of text\n".repeat(100),
-        (0..9000_u32).map(|i| ((i * i) >> 3) as u8).collect(),
+        (0..9000_u32).map(|i| ((i * i) >> 3).to_le_bytes()[0]).collect(),
     ] {
         std::fs::write(file.path(), bytes).unwrap();
         let error = open(&shorthand(file.path().to_str().unwrap())).unwrap_err();
@@ -182,7 +182,7 @@ fn what_nothing_decodes_is_named_with_a_package() {
 #[test]
 fn a_file_without_permission_says_so() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o0)).unwrap();
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o000)).unwrap();
     let spec = shorthand(file.path().to_str().unwrap());
     let as_nobody = std::thread::spawn(move || {
         // Root may read everything. On Linux this changes only the calling thread.

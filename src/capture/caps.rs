@@ -41,6 +41,10 @@ pub(super) fn readable() -> gst::Caps {
 pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
     let color = color_of(&info, format);
+    if !format.is_rgb() && !names_matrix(caps) {
+        let matrix = info.colorimetry().matrix();
+        tracing::info!(?matrix, "the caps name no colour matrix; GStreamer chooses by the height");
+    }
     Ok(FrameFormat { caps: caps.clone(), info, format, extent, color })
 }
 
@@ -75,8 +79,15 @@ fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
     if extent.is_supported() { Ok(extent) } else { Err(CaptureError::Extent { extent }) }
 }
 
-/// The conversion that the colorimetry asks for. Where caps have none, `info` already holds GStreamer's own choice: BT.709
-/// above 576 lines, else BT.601.
+/// Whether caps say themselves how RGB became luma and chroma.
+fn names_matrix(caps: &gst::Caps) -> bool {
+    let text = caps.structure(0).and_then(|structure| structure.get::<&str>("colorimetry").ok());
+    let named = text.and_then(|text| text.parse::<gst_video::VideoColorimetry>().ok());
+    named.is_some_and(|named| named.matrix() != gst_video::VideoColorMatrix::Unknown)
+}
+
+/// The conversion that the colorimetry asks for. Where caps have none, or one that makes no sense for the format, `info`
+/// already holds GStreamer's own choice: BT.709 above 576 lines, else BT.601.
 fn color_of(info: &gst_video::VideoInfo, format: PixelFormat) -> ColorTransform {
     let colorimetry = info.colorimetry();
     let full_by_default = format.is_rgb() || format == PixelFormat::Gray8;
@@ -95,20 +106,10 @@ fn color_of(info: &gst_video::VideoInfo, format: PixelFormat) -> ColorTransform 
         gst_video::VideoColorMatrix::Bt2020 => ColorMatrix::Bt2020,
         gst_video::VideoColorMatrix::Fcc => ColorMatrix::Fcc,
         gst_video::VideoColorMatrix::Smpte240m => ColorMatrix::Smpte240m,
-        _ => matrix_by_height(info.height()),
+        // Not in caps of luma and chroma: GStreamer replaces what does not fit them.
+        _ => ColorMatrix::Bt601,
     };
     ColorTransform::from_ycbcr(matrix, range)
-}
-
-/// GStreamer's choice for caps without colorimetry, `set_default_colorimetry` in video-info.c.
-fn matrix_by_height(height: u32) -> ColorMatrix {
-    let matrix = if 576 < height { ColorMatrix::Bt709 } else { ColorMatrix::Bt601 };
-    tracing::info!(
-        ?matrix,
-        height,
-        "the caps name no known colour matrix; taking GStreamer's choice"
-    );
-    matrix
 }
 
 /// An element that is inserted before the appsink.
@@ -170,7 +171,7 @@ fn names_interlaced(caps: &gst::Caps) -> bool {
 
 fn download(memory: &str) -> Result<Adapter, CaptureError> {
     let known = DOWNLOADS.iter().find(|(name, _)| *name == memory).map_or(&[][..], |entry| entry.1);
-    let installed = |element: &&&'static str| gst::ElementFactory::find(element).is_some();
+    let installed = |element: &&&'static str| hints::is_installed(element);
     if let Some(element) = known.iter().find(installed) {
         return Ok(Adapter { element, properties: &[] });
     }

@@ -1,4 +1,9 @@
-//! Which Debian package brings a GStreamer element that is missing. Ubuntu's packages have the same names.
+//! What of GStreamer is installed, and which Debian package brings what is missing. Ubuntu's packages have the same
+//! names.
+
+use gstreamer as gst;
+
+use super::CaptureError;
 
 /// Elements and beginnings of their names, each with its package; the first that fits counts.
 const PACKAGES: [(&str, &str); 50] = [
@@ -76,4 +81,28 @@ pub fn remedy_of_element(element: &str) -> String {
         None => "check its spelling with `gst-inspect-1.0`, or install the plugin that has it"
             .to_owned(),
     }
+}
+
+/// The version of GStreamer that runs here: major, minor, micro.
+///
+/// # Errors
+///
+/// If it cannot be initialised.
+pub fn gstreamer_version() -> Result<(u32, u32, u32), CaptureError> {
+    initialised()?;
+    let (major, minor, micro, _) = gst::version();
+    Ok((major, minor, micro))
+}
+
+/// Whether this machine has `element`. Only after [`gstreamer_version`], or another use of GStreamer, said yes.
+pub fn is_installed(element: &str) -> bool {
+    gst::ElementFactory::find(element).is_some()
+}
+
+/// Initialises GStreamer where that was not done.
+pub(super) fn initialised() -> Result<(), CaptureError> {
+    gst::init().map_err(|error| CaptureError::Failed {
+        element: "GStreamer".to_owned(),
+        reason: error.to_string(),
+    })
 }

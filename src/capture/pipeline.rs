@@ -389,8 +389,10 @@ fn classified(
     element: String,
     reason: String,
 ) -> CaptureError {
-    let device = src.and_then(property_of_source).unwrap_or_default();
-    let is_camera = device.starts_with("/dev/");
+    let place = src.and_then(property_of_source);
+    let is_camera = place.as_ref().is_some_and(|place| place.starts_with("/dev/"));
+    let is_named = place.is_some();
+    let device = place.unwrap_or_else(|| element.clone());
     let denied = reason.to_ascii_lowercase().contains("permission denied");
     if let Some(kind) = error.kind::<gst::ResourceError>() {
         return match kind {
@@ -400,9 +402,7 @@ fn classified(
                 remedy: "let this user read it; cameras belong to the group `video`",
             },
             gst::ResourceError::NotFound if is_camera => CaptureError::NoCamera { device },
-            gst::ResourceError::NotFound if !device.is_empty() => {
-                CaptureError::Missing { what: device }
-            }
+            gst::ResourceError::NotFound if is_named => CaptureError::Missing { what: device },
             gst::ResourceError::NotAuthorized => CaptureError::Unauthorised { reason },
             gst::ResourceError::NotFound
             | gst::ResourceError::OpenRead
@@ -412,7 +412,10 @@ fn classified(
         };
     }
     match error.kind::<gst::StreamError>() {
-        Some(gst::StreamError::CodecNotFound) => CaptureError::Failed { element, reason },
+        // So says decodebin where it notices before the file's end does.
+        Some(gst::StreamError::Failed) if reason.contains("streams without buffers") => {
+            CaptureError::NoFrames
+        }
         Some(
             gst::StreamError::TypeNotFound
             | gst::StreamError::WrongType

@@ -12,7 +12,7 @@ use super::delivery::Delivery;
 use super::expansion::{self, Expansion};
 use super::mailbox::{Consumer, Ender, mailbox};
 use super::pipeline::{Event, Pipeline, error_of, missing_plugin_of};
-use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken};
+use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
 use crate::redact::redacted;
 use crate::stats::StreamCounters;
 
@@ -45,7 +45,7 @@ impl Source {
     ///
     /// If the text of the source cannot be expanded, or the system gives no thread.
     pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
-        initialised()?;
+        hints::initialised()?;
         let expansion = expansion::expand(spec)?;
         tracing::info!(stream = spec.stream, pipeline = expansion.shown, "capturing");
         let description = expansion.shown.clone();
@@ -118,13 +118,6 @@ impl Drop for Source {
     }
 }
 
-fn initialised() -> Result<(), CaptureError> {
-    gst::init().map_err(|error| CaptureError::Failed {
-        element: "GStreamer".to_owned(),
-        reason: error.to_string(),
-    })
-}
-
 fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CaptureError> {
     let builder = thread::Builder::new().name(format!("capture-{stream}"));
     match builder.spawn(run) {
@@ -181,6 +174,7 @@ impl Session {
                 return;
             }
         };
+        self.log_opened(&pipeline);
         let _ = opened.send(Ok(pipeline.duration()));
         loop {
             let end = self.watch(&pipeline);
@@ -218,6 +212,11 @@ impl Session {
             Err(Failure::Error(error)) => Err(error),
             Err(Failure::Adapt { offered, reason }) => Err(not_negotiated(&offered, reason)),
         }
+    }
+
+    fn log_opened(&self, pipeline: &Pipeline) {
+        let caps = pipeline.caps().map(|caps| caps.to_string());
+        tracing::info!(stream = self.spec.stream, caps, live = pipeline.live, "frames arrive");
     }
 
     fn log_adapters(&self, offered: &gst::Caps, pipeline: &Pipeline) {

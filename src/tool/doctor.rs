@@ -9,6 +9,8 @@ use rustix::fs::{Access, MemfdFlags, SealFlags, access, fcntl_add_seals, memfd_c
 use super::ToolError;
 
 mod backends;
+#[cfg(feature = "gst")]
+mod plugins;
 
 /// How good a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,59 +159,5 @@ fn shared_memory() -> Finding {
             format!("a memfd cannot be sealed: {error}"),
             "Linux 5.1 or later is needed, and a container must allow memfd_create",
         ),
-    }
-}
-
-#[cfg(feature = "gst")]
-mod plugins {
-    use gstreamer as gst;
-
-    use super::{Finding, Mark};
-    use crate::capture::hints;
-
-    /// The oldest GStreamer that is tested: Debian 12's.
-    const TESTED: (u32, u32) = (1, 22);
-
-    /// What a use needs, and how bad it is without.
-    const USES: [(&str, Mark, &[&str]); 7] = [
-        ("every stream", Mark::Fail, &["appsink", "videoconvert", "videotestsrc"]),
-        ("files", Mark::Warn, &["filesrc", "decodebin", "qtdemux", "avidemux", "matroskademux"]),
-        ("H.264, MPEG-4", Mark::Warn, &["avdec_h264", "avdec_mpeg4", "h264parse"]),
-        ("H.265", Mark::Warn, &["avdec_h265", "h265parse"]),
-        ("rtsp://", Mark::Warn, &["rtspsrc", "rtph264depay", "rtph265depay"]),
-        ("/dev/video*", Mark::Warn, &["v4l2src", "jpegdec"]),
-        ("interlaced", Mark::Warn, &["deinterlace"]),
-    ];
-
-    pub(super) fn findings() -> Vec<Finding> {
-        if let Err(error) = gst::init() {
-            let remedy = "sudo apt install libgstreamer1.0-0 gstreamer1.0-plugins-base";
-            return vec![Finding::bad(Mark::Fail, "GStreamer", error.to_string(), remedy)];
-        }
-        std::iter::once(version()).chain(USES.iter().map(use_of)).collect()
-    }
-
-    fn version() -> Finding {
-        let (major, minor, micro, _) = gst::version();
-        let found = format!("{major}.{minor}.{micro}");
-        if TESTED <= (major, minor) {
-            return Finding::ok("GStreamer", found);
-        }
-        let remedy = format!("{}.{} or later is tested; upgrade the system", TESTED.0, TESTED.1);
-        Finding::bad(Mark::Warn, "GStreamer", found, remedy)
-    }
-
-    fn use_of(&(subject, mark, elements): &(&str, Mark, &[&str])) -> Finding {
-        let missing = |element: &&&str| gst::ElementFactory::find(element).is_none();
-        let missing: Vec<_> = elements.iter().filter(missing).copied().collect();
-        if missing.is_empty() {
-            return Finding::ok(subject, elements.join(" "));
-        }
-        let mut packages: Vec<_> =
-            missing.iter().filter_map(|element| hints::package_of_element(element)).collect();
-        packages.sort_unstable();
-        packages.dedup();
-        let remedy = format!("sudo apt install {}", packages.join(" "));
-        Finding::bad(mark, subject, format!("missing: {}", missing.join(" ")), remedy)
     }
 }
