@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::StreamConfig;
-pub use crate::config::{Pace, SourceChoice as SourceText};
+pub use crate::config::{Pace, SourceChoice};
 
 mod caps;
 mod delivery;
@@ -36,7 +36,7 @@ pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
     pub stream: String,
     /// Where the pipeline comes from.
-    pub source: SourceText,
+    pub source: SourceChoice,
     /// Values for `${name}` and `${name:-default}` in its text.
     pub parameters: BTreeMap<String, String>,
     /// Who waits for whom.
@@ -50,17 +50,10 @@ pub struct SourceSpec {
 }
 
 impl SourceSpec {
-    /// A source with the defaults: in real time, once, 50 ms latency, 10 s for the first frame.
-    pub fn new(stream: &str, source: SourceText) -> Self {
-        Self {
-            stream: stream.to_owned(),
-            source,
-            parameters: BTreeMap::new(),
-            pace: Pace::Realtime,
-            looped: false,
-            latency_ms: 50,
-            caps_timeout: Duration::from_secs(10),
-        }
+    /// A source with the defaults of a configuration.
+    pub fn new(stream: &str, source: SourceChoice) -> Self {
+        let name = stream.to_owned();
+        Self::from(&StreamConfig { name, source, ..StreamConfig::default() })
     }
 }
 

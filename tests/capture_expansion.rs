@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use foveate::capture::expansion::{SHIPPED, expand};
-use foveate::capture::{SourceSpec, SourceText};
+use foveate::capture::{SourceChoice, SourceSpec};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn every_shipped_pipeline_parses_with_its_defaults_and_ends_in_the_appsink() {
     for (name, text) in SHIPPED {
         let path = directory.join(format!("{name}.gst"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-        let mut spec = SourceSpec::new(name, SourceText::PipelineFile(path));
+        let mut spec = SourceSpec::new(name, SourceChoice::PipelineFile(path));
         if text.contains("${location}") {
             spec.parameters.insert("location".to_owned(), "rtsp://camera/1".to_owned());
         }
@@ -40,12 +40,12 @@ fn every_parameter_of_a_shipped_pipeline_is_explained_above_it() {
 #[test]
 fn shorthands_are_the_shipped_pipelines() {
     let expanded = |text: &str| {
-        expand(&SourceSpec::new("s", SourceText::Shorthand(text.to_owned()))).unwrap().text
+        expand(&SourceSpec::new("s", SourceChoice::Shorthand(text.to_owned()))).unwrap().text
     };
     assert!(expanded("test").starts_with("videotestsrc is-live=true pattern=ball"));
     let rtsp = expanded("rtsps://user:pw@camera/1?a=b&c=d");
     assert!(
-        rtsp.starts_with("rtspsrc location=rtsps://user:pw@camera/1\\?a\\=b\\&c\\=d latency=50 ")
+        rtsp.starts_with("rtspsrc location=rtsps://user:pw@camera/1\\?a\\=b\\&c\\=d latency=100 ")
     );
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let file = expanded(manifest);
@@ -57,14 +57,14 @@ fn shorthands_are_the_shipped_pipelines() {
 #[test]
 fn what_is_shown_has_no_credentials() {
     let mut spec =
-        SourceSpec::new("s", SourceText::Shorthand("rtsp://user:MAR KER@cam/1".to_owned()));
+        SourceSpec::new("s", SourceChoice::Shorthand("rtsp://user:MAR KER@cam/1".to_owned()));
     let expanded = expand(&spec).unwrap();
     assert!(expanded.text.contains("MAR\\ KER"));
     assert!(!expanded.shown.contains("KER"), "{}", expanded.shown);
     assert!(!format!("{expanded:?}").contains("KER"));
 
     spec.source =
-        SourceText::Pipeline("rtspsrc location=${place} user-pw=${pw} ! appsink".to_owned());
+        SourceChoice::Pipeline("rtspsrc location=${place} user-pw=${pw} ! appsink".to_owned());
     spec.parameters.insert("place".to_owned(), "rtsp://cam".to_owned());
     spec.parameters.insert("pw".to_owned(), "MAR KER".to_owned());
     let expanded = expand(&spec).unwrap();
@@ -80,7 +80,7 @@ proptest! {
         // GStreamer reads a value that begins with a quote as a quoted string.
         prop_assume!(!value.starts_with('"') && !value.ends_with('\\'));
         let text = "filesrc name=source location=${value} ! fakesink name=sink".to_owned();
-        let mut spec = SourceSpec::new("s", SourceText::Pipeline(text));
+        let mut spec = SourceSpec::new("s", SourceChoice::Pipeline(text));
         spec.parameters.insert("value".to_owned(), value.clone());
         let expanded = expand(&spec).unwrap();
         let pipeline = gst::parse::launch(&expanded.text).unwrap().downcast::<gst::Pipeline>().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate::capture::{
-    CaptureError, CapturedFrame, End, Pace, Source, SourceSpec, SourceText, Taken,
+    CaptureError, CapturedFrame, End, Pace, Source, SourceChoice, SourceSpec, Taken,
 };
 use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate::frame::{CaptureClock, FrameView, PixelFormat};
@@ -224,7 +224,7 @@ fn a_clip_with_sound_gives_its_pictures() {
         plain.display()
     ));
     std::fs::rename(plain, &path).unwrap();
-    let source = SourceText::Shorthand(path.display().to_string());
+    let source = SourceChoice::Shorthand(path.display().to_string());
     let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", source) };
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     let (frames, end) = rest(&mut source);
@@ -234,7 +234,7 @@ fn a_clip_with_sound_gives_its_pictures() {
 
 #[test]
 fn a_live_frame_was_taken_before_it_arrived_and_both_clocks_agree() {
-    let spec = SourceSpec::new("live", SourceText::Shorthand("test".to_owned()));
+    let spec = SourceSpec::new("live", SourceChoice::Shorthand("test".to_owned()));
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     for _ in 0..3 {
         let stamp = next(&mut source).stamp();
@@ -395,7 +395,7 @@ fn sample(index: usize, plane: usize, x: usize, y: usize) -> u8 {
 }
 
 fn spec(text: &str, pace: Pace) -> SourceSpec {
-    let source = SourceText::Pipeline(text.to_owned());
+    let source = SourceChoice::Pipeline(text.to_owned());
     SourceSpec { pace, caps_timeout: HANG, ..SourceSpec::new("test", source) }
 }
 

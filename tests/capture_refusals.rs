@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foveate::capture::expansion::expand;
-use foveate::capture::{CaptureError, End, Pace, Source, SourceSpec, SourceText, Taken};
+use foveate::capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate::geometry::extent::Extent;
 
 /// Far above anything that a working pipeline needs.
@@ -265,14 +265,14 @@ fn without_waiting_the_refusal_is_the_end() {
 fn shorthand(text: &str) -> SourceSpec {
     SourceSpec {
         caps_timeout: HANG,
-        ..SourceSpec::new("test", SourceText::Shorthand(text.to_owned()))
+        ..SourceSpec::new("test", SourceChoice::Shorthand(text.to_owned()))
     }
 }
 
 fn pipeline(text: &str) -> SourceSpec {
     SourceSpec {
         caps_timeout: HANG,
-        ..SourceSpec::new("test", SourceText::Pipeline(text.to_owned()))
+        ..SourceSpec::new("test", SourceChoice::Pipeline(text.to_owned()))
     }
 }
 

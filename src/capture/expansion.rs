@@ -11,7 +11,7 @@ use std::path::Path;
 
 use gstreamer::glib;
 
-use super::{CaptureError, SourceSpec, SourceText};
+use super::{CaptureError, SourceChoice, SourceSpec};
 use crate::redact::{backslashed, redacted};
 
 /// The shipped descriptions and their names in `pipelines/`.
@@ -46,9 +46,9 @@ impl std::fmt::Debug for Expansion {
 /// If the source or its file is not there or not readable, or if parameters and text do not fit.
 pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     let (template, own) = match &spec.source {
-        SourceText::Shorthand(text) => shorthand(text)?,
-        SourceText::Pipeline(text) => (text.clone(), None),
-        SourceText::PipelineFile(path) => (read_pipeline(path)?, None),
+        SourceChoice::Shorthand(text) => shorthand(text)?,
+        SourceChoice::Pipeline(text) => (text.clone(), None),
+        SourceChoice::PipelineFile(path) => (read_pipeline(path)?, None),
     };
     let template = without_comments(&template);
     let mut values = spec.parameters.clone();

@@ -65,7 +65,7 @@ impl Picture {
 
     fn dim(&mut self) {
         for channel in self.texels.as_flattened_mut() {
-            *channel /= 2;
+            *channel -= *channel / 3;
         }
     }
 
