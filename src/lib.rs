@@ -38,3 +38,8 @@ pub mod stream;
 pub mod token;
 #[cfg(feature = "cli")]
 pub mod tool;
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
