@@ -12,6 +12,7 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::TokenPlan;
 use foveate::geometry::tile::TileSet;
 use foveate::retina::cpu::CpuRetina;
+use foveate::retina::cpu::simd::Instructions;
 use foveate::retina::{Retina, ViewSample, ViewSpec};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
@@ -93,6 +94,23 @@ fn updating_random_tiles_equals_rebuilding() {
             let dirty = scramble_tiles(&mut frame, &mut random);
             retina.update(&frame.view(), &dirty, &mut []).unwrap();
             assert_levels(&mut retina, &naive::pyramid(&naive::picture(&frame)), &frame);
+        }
+    }
+}
+
+#[test]
+fn every_set_of_vector_instructions_gives_the_same_bytes() {
+    let mut random = Random(5);
+    for format in PixelFormat::ALL {
+        let extent = Extent::new(100, 70);
+        let color = naive::transforms(format)[1];
+        let frame = OwnedFrame::random(format, extent, color, &mut random);
+        let expected = naive::pyramid(&naive::picture(&frame));
+        for instructions in Instructions::available() {
+            let mut retina =
+                CpuRetina::new(format, extent, color, &[]).with_instructions(instructions);
+            retina.update(&frame.view(), &TileSet::all(extent), &mut []).unwrap();
+            assert_levels(&mut retina, &expected, &frame);
         }
     }
 }

@@ -6,14 +6,16 @@ use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 
-use self::ingest::TileScratch;
+use self::ingest::TilePixels;
 use self::reduce::Tail;
 use self::sample::Encoder;
+use self::simd::Instructions;
 use super::{Retina, RetinaError, ViewSample, ViewSpec};
 
 pub mod ingest;
 pub mod reduce;
 pub mod sample;
+pub mod simd;
 
 /// One level of the pyramid: a raster for each of R, G and B.
 #[derive(Clone, Debug)]
@@ -47,7 +49,8 @@ pub struct CpuRetina {
     color: ColorTransform,
     levels: Vec<Level>,
     tail: Tail,
-    scratch: Box<TileScratch>,
+    pixels: Box<TilePixels>,
+    instructions: Instructions,
     encoders: Vec<Encoder>,
 }
 
@@ -77,9 +80,18 @@ impl CpuRetina {
             color,
             levels: (0..shape.level_count()).map(level).collect(),
             tail: Tail::new(shape),
-            scratch: Box::default(),
+            pixels: Box::new([[[0; TILE_SIDE as usize]; TILE_SIDE as usize]; 3]),
+            instructions: Instructions::best(),
             encoders: views.iter().map(|view| Encoder::new(view.format)).collect(),
         }
+    }
+}
+
+impl CpuRetina {
+    /// Uses other instructions than the best that the processor has; the bytes are the same.
+    #[must_use]
+    pub fn with_instructions(self, instructions: Instructions) -> Self {
+        Self { instructions, ..self }
     }
 }
 
@@ -98,11 +110,11 @@ impl Retina for CpuRetina {
         assert_eq!(samples.len(), self.encoders.len(), "samples and views");
 
         for (column, row) in dirty.iter() {
-            let sums = ingest::ingest(
+            let sums = self.instructions.ingest(
                 frame,
                 (column, row),
                 self.shape,
-                &mut self.scratch,
+                &mut self.pixels,
                 &mut self.levels,
             );
             self.tail.set_tile(column, row, sums);
