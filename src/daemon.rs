@@ -92,14 +92,16 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
     let system = |what| move |source| DaemonError::System { what, source };
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
+    // Before the first client can ask for them.
+    let ports: Vec<_> =
+        config.streams.iter().map(|stream| directory.add_stream(stream_spec(stream))).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
     let server = Server::bind(socket, Arc::clone(&directory))?;
 
     let stop = Arc::new(AtomicBool::new(false));
     let backends = Backends::default();
     let mut loops = Vec::new();
-    for stream in &config.streams {
-        let port = directory.add_stream(stream_spec(stream));
+    for (stream, port) in config.streams.iter().zip(ports) {
         match backends.choose(stream.backend, stream.device.as_deref()) {
             Ok(backend) => {
                 let spawned = spawn(stream, backend, port, &stop, &sender);
