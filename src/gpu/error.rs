@@ -28,7 +28,9 @@ pub enum GpuError {
     ValidationLayerMissing,
 
     /// No device fits the choice.
-    #[error("no usable Vulkan device{wanted}; found: {found}")]
+    #[error(
+        "no usable Vulkan device{wanted}; found: {found}. Name one of them with `device`, or use the CPU backend"
+    )]
     NoDevice {
         /// What was asked for, as the middle of the sentence.
         wanted: String,
