@@ -154,6 +154,19 @@ impl OwnedFrame {
         Self { format, extent, color, planes }
     }
 
+    /// A copy of the samples of `frame`, without padding.
+    pub fn copied(frame: &FrameView<'_>) -> Self {
+        let (format, extent) = (frame.format(), frame.extent());
+        let planes = (0..format.plane_count())
+            .map(|index| {
+                let shape = format.plane_shape(index, extent);
+                let rows = (0..shape.rows as usize).flat_map(|y| frame.row(index, y));
+                OwnedPlane { bytes: rows.copied().collect(), stride: shape.row_bytes as usize }
+            })
+            .collect();
+        Self { format, extent, color: frame.color(), planes }
+    }
+
     /// The frame as the stages take it.
     pub fn view(&self) -> FrameView<'_> {
         let planes: Vec<_> = self

@@ -1,0 +1,250 @@
+//! What a reader must see of a known sequence of frames, by the naive definition.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::cell::OnceCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use foveate::capture::{Source, SourceSpec, Taken};
+use foveate::config::{Pace, SourceChoice};
+use foveate::frame::PixelFormat;
+use foveate::geometry::extent::Extent;
+use foveate::geometry::plan::Token;
+use foveate::geometry::pyramid::PyramidShape;
+use foveate::geometry::tile::TILE_SIDE;
+use foveate::ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
+use foveate::stream::ViewPlan;
+use gstreamer as gst;
+use gstreamer::prelude::*;
+use gstreamer_video as gst_video;
+
+use super::daemon::HANG;
+use super::naive::{OwnedFrame, Picture, Random, picture, pyramid, tokens};
+
+/// Frames 1, 2, 3 ... of a stream, which begin again after the last.
+pub struct Film {
+    frames: Vec<OwnedFrame>,
+    /// Of each frame, once it is asked for.
+    pyramids: Vec<OnceCell<Vec<Picture>>>,
+    /// Which tiles of each frame differ from the frame before, row by row, once it is asked for.
+    changes: Vec<OnceCell<Vec<bool>>>,
+}
+
+impl Film {
+    pub fn new(frames: Vec<OwnedFrame>) -> Self {
+        let pyramids = frames.iter().map(|_| OnceCell::new()).collect();
+        let changes = frames.iter().map(|_| OnceCell::new()).collect();
+        Self { frames, pyramids, changes }
+    }
+
+    /// Random samples, then `count` - 1 frames in which some boxes of the one before are drawn anew; the third changes
+    /// nothing.
+    pub fn random(first: OwnedFrame, count: usize, random: &mut Random) -> Self {
+        let mut frames = vec![first];
+        while frames.len() < count {
+            let mut frame = frames.last().unwrap().clone();
+            for _ in 0..if frames.len() == 2 { 0 } else { 2 } {
+                let (x, y) = (random.below(frame.extent.width), random.below(frame.extent.height));
+                frame.scramble(x, y, 1 + random.below(40), random);
+            }
+            frames.push(frame);
+        }
+        Self::new(frames)
+    }
+
+    /// All frames that `source` decodes to in this process.
+    pub fn decoded(source: SourceChoice) -> Self {
+        let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("reference", source) };
+        let mut source = Source::open(&spec, &Arc::default()).unwrap();
+        let mut frames = Vec::new();
+        loop {
+            match source.take(HANG) {
+                Taken::Frame(frame) => frames.push(OwnedFrame::copied(&frame.view().unwrap())),
+                Taken::Ended(_) => return Self::new(frames),
+                Taken::TimedOut => panic!("the decoder hangs"),
+            }
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Frame `frame_seq`, from 1.
+    pub fn frame(&self, frame_seq: u64) -> &OwnedFrame {
+        &self.frames[self.index(frame_seq)]
+    }
+
+    /// The pyramid of frame `frame_seq`.
+    pub fn pyramid(&self, frame_seq: u64) -> &[Picture] {
+        let index = self.index(frame_seq);
+        self.pyramids[index].get_or_init(|| pyramid(&picture(&self.frames[index])))
+    }
+
+    /// `frame` is the token frame that `view` must have published when the stream took every frame up to it.
+    pub fn assert_shows(&self, view: &ViewPlan, segment: &SegmentInfo, frame: &TokenFrameBuf) {
+        self.assert_samples(view, segment, frame);
+        let frame_seq = frame.head.stamp.frame_seq;
+        let dirty = (0..self.tiles(frame_seq)).filter(|tile| self.changes(frame_seq, *tile));
+        assert_eq!(frame.head.dirty_tiles as usize, dirty.count(), "frame {frame_seq}");
+        for record in &frame.records {
+            let newest = self.newest_change(frame_seq, record);
+            assert_eq!(record.changed_frame, newest, "frame {frame_seq}, {record:?}");
+        }
+    }
+
+    /// The same, but for what depends on the frames that the stream took before.
+    pub fn assert_samples(&self, view: &ViewPlan, segment: &SegmentInfo, frame: &TokenFrameBuf) {
+        let head = &frame.head;
+        let source = self.frame(head.stamp.frame_seq);
+        self.assert_segment(view, segment, source);
+        assert_eq!((head.sample_bound, head.rgb_bound), (0, 0));
+        assert_eq!(head.tile_count as usize, self.tiles(head.stamp.frame_seq));
+        assert!(head.stamp.arrival_ns <= head.publish_ns);
+
+        let (shape, side) = (PyramidShape::new(source.extent), view.format.patch_side);
+        let fixation = (head.fixation.x, head.fixation.y);
+        let plan = view.layout.plan(shape, side, view.budget, fixation, None);
+        assert_eq!(frame.records.len(), plan.tokens.len());
+        let levels = self.pyramid(head.stamp.frame_seq);
+        for (record, token) in frame.records.iter().zip(&plan.tokens) {
+            assert_places(record, *token, side, levels);
+        }
+        let expected = tokens(levels, &plan, view.format);
+        if let Some(at) = (0..expected.len()).find(|&at| frame.pixels.get(at) != expected.get(at)) {
+            let token = at / view.format.token_bytes();
+            panic!(
+                "{}/{} frame {}: byte {at} is {:?} and not {}, in token {token} at {:?}",
+                segment.stream,
+                segment.view,
+                head.stamp.frame_seq,
+                frame.pixels.get(at),
+                expected[at],
+                plan.tokens[token]
+            );
+        }
+        assert_eq!(frame.pixels.len(), expected.len());
+    }
+
+    fn assert_segment(&self, view: &ViewPlan, segment: &SegmentInfo, source: &OwnedFrame) {
+        assert_eq!(segment.view, view.name);
+        assert_eq!(segment.layout, view.layout.name());
+        assert_eq!((segment.format, segment.capacity), (view.format, view.budget));
+        assert_eq!(segment.extent, source.extent);
+        assert_eq!(segment.pixel_format, source.format.name());
+    }
+
+    fn index(&self, frame_seq: u64) -> usize {
+        (usize::try_from(frame_seq).unwrap() - 1) % self.frames.len()
+    }
+
+    fn tiles(&self, frame_seq: u64) -> usize {
+        self.frame(frame_seq).extent.in_cells(TILE_SIDE).area()
+    }
+
+    /// Whether `tile` differs from the frame before. All tiles of the first frame do.
+    fn changes(&self, frame_seq: u64, tile: usize) -> bool {
+        let (index, count) = (self.index(frame_seq), self.frames.len());
+        let before = &self.frames[(index + count - 1) % count];
+        let changes = &self.changes[index];
+        frame_seq == 1 || changes.get_or_init(|| changed_tiles(before, &self.frames[index]))[tile]
+    }
+
+    fn newest_change(&self, frame_seq: u64, record: &TokenRecord) -> u64 {
+        let grid_width = self.frame(frame_seq).extent.width.div_ceil(TILE_SIDE);
+        let mut newest = 1;
+        for row in record.y0 / TILE_SIDE..record.y1.div_ceil(TILE_SIDE) {
+            for column in record.x0 / TILE_SIDE..record.x1.div_ceil(TILE_SIDE) {
+                let tile = (row * grid_width + column) as usize;
+                // A tile that no frame of the film changes was last changed by the first.
+                let mut cycle = (1..=frame_seq).rev().take(self.frames.len());
+                let changed = cycle.find(|&seq| self.changes(seq, tile));
+                newest = newest.max(changed.unwrap_or(1));
+            }
+        }
+        newest
+    }
+}
+
+/// Every word of a record that its token decides, from the definition of a level.
+fn assert_places(record: &TokenRecord, token: Token, side: u32, levels: &[Picture]) {
+    let (source, level) = (levels[0].extent, levels[token.level as usize].extent);
+    let box_side = side << token.level;
+    let (x0, y0) = (token.x << token.level, token.y << token.level);
+    assert_eq!(record.token(), token);
+    assert_eq!((record.x0, record.y0), (x0, y0));
+    assert_eq!(record.x1, (x0 + box_side).min(source.width), "{record:?}");
+    assert_eq!(record.y1, (y0 + box_side).min(source.height), "{record:?}");
+    assert_eq!(u32::from(record.columns), side.min(level.width - token.x), "{record:?}");
+    assert_eq!(u32::from(record.rows), side.min(level.height - token.y), "{record:?}");
+    assert_eq!(u32::from(record.size), side);
+    assert_eq!((record.relevance, record.reserved), (1.0, 0));
+}
+
+/// Which tiles differ in any pixel; all of them in frames of another size or kind.
+fn changed_tiles(old: &OwnedFrame, new: &OwnedFrame) -> Vec<bool> {
+    let Extent { width, height } = new.extent;
+    let columns = width.div_ceil(TILE_SIDE);
+    let alike = (old.extent, old.format) == (new.extent, new.format);
+    let mut changed = vec![!alike; (columns * height.div_ceil(TILE_SIDE)) as usize];
+    for y in (0..height).filter(|_| alike) {
+        for x in 0..width {
+            if old.samples(x, y) != new.samples(x, y) {
+                changed[(y / TILE_SIDE * columns + x / TILE_SIDE) as usize] = true;
+            }
+        }
+    }
+    changed
+}
+
+/// The bytes of `frame` as GStreamer lays out raw video of its kind.
+pub fn raw_bytes(frame: &OwnedFrame) -> Vec<u8> {
+    let info = video_info(frame.format, frame.extent);
+    let mut bytes = vec![0xEE; info.size()];
+    let view = frame.view();
+    for plane in 0..frame.format.plane_count() {
+        let stride = usize::try_from(info.stride()[plane]).unwrap();
+        for y in 0..frame.format.plane_shape(plane, frame.extent).rows as usize {
+            let row = view.row(plane, y);
+            bytes[info.offset()[plane] + y * stride..][..row.len()].copy_from_slice(row);
+        }
+    }
+    bytes
+}
+
+/// A description that reads raw frames of that kind from `path`. The colorimetry is that of caps, such as `bt709`;
+/// where it is empty, caps have none.
+pub fn raw_pipeline(path: &Path, format: PixelFormat, extent: Extent, colorimetry: &str) -> String {
+    let Extent { width, height } = extent;
+    let caps = match colorimetry {
+        "" => String::new(),
+        colorimetry => format!("! capssetter caps=video/x-raw,colorimetry={colorimetry}"),
+    };
+    format!(
+        "filesrc location={} blocksize={} ! rawvideoparse format={} width={width} height={height} framerate=100/1 \
+         {caps} ! appsink name=frames",
+        path.display(),
+        video_info(format, extent).size(),
+        format.name().to_ascii_lowercase(),
+    )
+}
+
+fn video_info(format: PixelFormat, extent: Extent) -> gst_video::VideoInfo {
+    gst::init().unwrap();
+    let name = format.name().parse::<gst_video::VideoFormat>().unwrap();
+    gst_video::VideoInfo::builder(name, extent.width, extent.height).build().unwrap()
+}
+
+/// Runs a description that writes a file to its end.
+pub fn encode(text: &str) {
+    gst::init().unwrap();
+    let pipeline = gst::parse::launch(text).unwrap();
+    pipeline.set_state(gst::State::Playing).unwrap();
+    let bus = pipeline.bus().unwrap();
+    let kinds = [gst::MessageType::Eos, gst::MessageType::Error];
+    let message = bus.timed_pop_filtered(gst::ClockTime::from_seconds(60), &kinds).unwrap();
+    pipeline.set_state(gst::State::Null).unwrap();
+    assert_eq!(message.type_(), gst::MessageType::Eos, "{message:?}");
+}
