@@ -257,13 +257,18 @@ impl Session {
     }
 
     fn why_nothing_came(&self, pipeline: &Pipeline, missing: Option<CaptureError>) -> Failure {
-        match missing {
-            Some(error) => error.into(),
-            None => Failure::Error(CaptureError::CapsTimeout {
-                seconds: self.spec.caps_timeout.as_secs(),
-                seen: pipeline.progress(),
-            }),
+        if let Some(error) = missing {
+            return error.into();
         }
+        // A short file without pictures may be over before its sound is found to have nowhere to go, and then
+        // nothing fails. Pictures of a live source may come late.
+        if let Some(other) = not_raw(&pipeline.offers()).filter(|_| !pipeline.live) {
+            return other.into();
+        }
+        Failure::Error(CaptureError::CapsTimeout {
+            seconds: self.spec.caps_timeout.as_secs(),
+            seen: pipeline.progress(),
+        })
     }
 
     /// How a pipeline that plays ends.
@@ -315,18 +320,27 @@ fn why_not(
     }
     let told_nothing = matches!(told, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
-    let is_raw = |caps: &&gst::Caps| caps.structure(0).is_some_and(|s| s.name() == "video/x-raw");
-    if let Some(raw) = offers.iter().find(is_raw) {
+    if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
         if !raw.can_intersect(&caps::readable()) {
             return Failure::Adapt {
                 offered: raw.clone(),
                 reason: told.map(|error| error.to_string()),
             };
         }
-    } else if let Some(other) = offers.first().filter(|_| told_nothing) {
-        return CaptureError::NotRawVideo { offered: redacted(&other.to_string()) }.into();
+    } else if let Some(other) = not_raw(&offers).filter(|_| told_nothing) {
+        return other.into();
     }
     told.unwrap_or(CaptureError::NoFrames).into()
+}
+
+/// The refusal of what is offered, if something is and nothing of it is raw video.
+fn not_raw(offers: &[gst::Caps]) -> Option<CaptureError> {
+    let first = offers.first().filter(|_| !offers.iter().any(is_raw))?;
+    Some(CaptureError::NotRawVideo { offered: redacted(&first.to_string()) })
+}
+
+fn is_raw(caps: &gst::Caps) -> bool {
+    caps.structure(0).is_some_and(|structure| structure.name() == "video/x-raw")
 }
 
 fn not_negotiated(offered: &gst::Caps, reason: Option<String>) -> CaptureError {
