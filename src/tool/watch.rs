@@ -155,11 +155,7 @@ impl Watch {
     /// Waits for a frame and counts it.
     fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
         match self.subscription.next_in_order(&mut self.frame, timeout)? {
-            Next::TimedOut => Ok(()),
-            Next::NewSegment => {
-                self.meter.interrupt();
-                Ok(())
-            }
+            Next::TimedOut | Next::NewSegment => Ok(()),
             Next::Ended(reason) => {
                 self.ended = Some(reason);
                 Ok(())
