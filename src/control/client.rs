@@ -121,7 +121,14 @@ impl Client {
         let _: Subscribed = self.request(&Request::Subscribe { view: view.clone(), notify })?;
         let Self { socket, buffer, .. } = self;
         let view = view.clone();
-        Ok(Subscription { socket, buffer, view, reader: None, next_reader: None, ending: Ending::None })
+        Ok(Subscription {
+            socket,
+            buffer,
+            view,
+            reader: None,
+            next_reader: None,
+            ending: Ending::None,
+        })
     }
 
     /// Sends `request` and waits for its answer.
