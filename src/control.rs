@@ -88,7 +88,8 @@ pub enum ControlError {
 
     /// The user may not.
     #[error(
-        "no permission for {}: run as the daemon's user or as a member of its group",
+        "no permission for {}: run as the daemon's user or as a member of its group, or choose another path with \
+         --socket or FOVEATE_SOCKET",
         path.display()
     )]
     Permission {

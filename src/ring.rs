@@ -24,7 +24,7 @@ pub mod writer;
 
 pub use abi::{State, TokenRecord};
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
-pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec};
+pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec, check_memory};
 pub use waker::{Waker, WakerCounters};
 pub use writer::{TokenFrame, Writer};
 
@@ -43,13 +43,13 @@ pub enum RingError {
         allowed: &'static str,
     },
 
-    /// There is not enough memory for a segment.
+    /// There is not enough memory for a segment, or for several.
     #[error(
-        "{bytes} bytes of shared memory cannot be reserved ({reason}): lower the view's token budget or \
-         the number of slots, or free memory"
+        "{bytes} bytes of shared memory cannot be reserved ({reason}): lower token budgets or numbers of \
+         slots, or free memory"
     )]
     OutOfMemory {
-        /// The size of the segment.
+        /// Their size.
         bytes: u64,
         /// What is there instead, or what the kernel said.
         reason: String,

@@ -20,7 +20,9 @@ use crate::layout::Layout;
 pub use crate::retina::RetinaError;
 pub use crate::retina::backend::{Backends, StreamBackend};
 use crate::retina::{Retina, ViewSample, ViewSpec};
-use crate::ring::{RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer};
+use crate::ring::{
+    RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer, check_memory,
+};
 use crate::stats::StreamCounters;
 use crate::token::TokenFormat;
 
@@ -65,6 +67,9 @@ pub enum StreamError {
     /// The backend refused.
     #[error("the retina failed")]
     Retina(#[from] RetinaError),
+    /// No shared memory for all the views together.
+    #[error("the views have no rings")]
+    Rings(#[source] RingError),
     /// No shared memory for a view.
     #[error("view {view:?} has no ring")]
     Ring {
@@ -240,6 +245,10 @@ impl Stream {
         // The old pyramid goes first: both at once might not fit.
         self.source = None;
         let (format, extent, color) = kind_of(frame);
+        // A ring takes the place of one as large, so only first ones are more than there is already.
+        let first = self.views.iter().filter(|view| view.live.is_none());
+        let first = first.map(|view| view.segment_spec(&self.name, frame, self.backend.describe()));
+        check_memory(&first.collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
         let retina = self.backend.build(format, extent, color, &specs)?;
         for view in &mut self.views {

@@ -81,6 +81,31 @@ fn a_new_segment_takes_the_place_of_the_old_one() {
 }
 
 #[test]
+fn frames_come_before_the_new_segment_and_none_of_it_is_passed_over() {
+    let stage = Stage::open();
+    let (port, mut old) = stage.live_stream("camera", &["main"]);
+    let mut subscription = subscribed(&stage);
+    publish(&mut old, 1, 1);
+    publish(&mut old, 2, 2);
+    let mut new = writer(&main_view());
+    publish(&mut new, 3, 3);
+    publish(&mut new, 4, 4);
+    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
+    until("the new segment arrives", || poll_readable(&subscription, Duration::from_millis(50)));
+
+    let mut frame = TokenFrameBuf::default();
+    let mut read = Vec::new();
+    while read.last() != Some(&4) {
+        match subscription.next_in_order(&mut frame, HANG).unwrap() {
+            Next::Frame { missed: 0 } => read.push(frame.head.stamp.frame_seq),
+            Next::NewSegment => read.push(0),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(read, [1, 2, 0, 3, 4]);
+}
+
+#[test]
 fn frames_come_before_the_end_and_the_end_says_why() {
     let stage = Stage::open();
     let (port, mut writer) = stage.live_stream("camera", &["main"]);

@@ -71,6 +71,19 @@ fn ls_shows_every_stream_and_view() {
 }
 
 #[test]
+fn snap_takes_any_time_to_wait() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main"]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let forever = u64::MAX.to_string();
+    let output = publishing(writer, || {
+        foveate(&stage.path, &["snap", "camera/main", "--out", out, "--timeout", &forever])
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
 fn watch_prints_a_line_with_every_field_for_each_frame() {
     let stage = Stage::open();
     let (_port, writer) = stage.live_stream("camera", &["main"]);

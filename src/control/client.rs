@@ -120,7 +120,15 @@ impl Client {
     ) -> Result<Subscription, ControlError> {
         let _: Subscribed = self.request(&Request::Subscribe { view: view.clone(), notify })?;
         let Self { socket, buffer, .. } = self;
-        Ok(Subscription { socket, buffer, view: view.clone(), reader: None, ending: Ending::None })
+        let view = view.clone();
+        Ok(Subscription {
+            socket,
+            buffer,
+            view,
+            reader: None,
+            next_reader: None,
+            ending: Ending::None,
+        })
     }
 
     /// Sends `request` and waits for its answer.
@@ -206,6 +214,8 @@ pub struct Subscription {
     buffer: Vec<u8>,
     view: ViewName,
     reader: Option<Reader>,
+    /// The ring that comes after `reader`'s, once every frame of that one has been read.
+    next_reader: Option<Reader>,
     ending: Ending,
 }
 
@@ -222,7 +232,8 @@ impl Subscription {
 
     /// Waits at most `timeout` for something to happen, and copies the newest frame into `frame` if it is that.
     ///
-    /// Frames come before an end: whatever was published is read first. Hang-up is noticed within 100 ms.
+    /// Frames come before an end, and before a new segment: whatever was published is read first. Hang-up is noticed
+    /// within 100 ms.
     ///
     /// # Errors
     ///
@@ -256,13 +267,16 @@ impl Subscription {
     ) -> Result<Next, SubscriptionError> {
         let started = Instant::now();
         loop {
-            if self.take_messages()? {
-                return Ok(Next::NewSegment);
-            }
+            // Before the frames: a segment that was replaced gets no more.
+            self.take_messages()?;
             if let Some(reader) = &mut self.reader
                 && let ReadOutcome::Frame { missed } = read(reader)?
             {
                 return Ok(Next::Frame { missed });
+            }
+            if let Some(next_reader) = self.next_reader.take() {
+                self.reader = Some(next_reader);
+                return Ok(Next::NewSegment);
             }
             match &self.ending {
                 Ending::None => {}
@@ -291,13 +305,13 @@ impl Subscription {
         }
     }
 
-    /// Takes what the daemon has sent, up to a new segment; whether there is one.
-    fn take_messages(&mut self) -> Result<bool, SubscriptionError> {
-        loop {
+    /// Takes what the daemon has sent, up to a new segment.
+    fn take_messages(&mut self) -> Result<(), SubscriptionError> {
+        while self.next_reader.is_none() {
             let received =
                 match socket::receive(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
                     Ok(received) => received,
-                    Err(Errno::AGAIN) => return Ok(false),
+                    Err(Errno::AGAIN) => break,
                     Err(Errno::CONNRESET) => socket::Received { len: 0, descriptor: None },
                     Err(errno) => return Err(self.failed("receive from", errno).into()),
                 };
@@ -306,7 +320,7 @@ impl Subscription {
                 if matches!(self.ending, Ending::None) {
                     self.ending = Ending::HungUp;
                 }
-                return Ok(false);
+                break;
             }
             match understood::<IgnoredAny>(&self.buffer, received.len)? {
                 FromDaemon::Notice => {}
@@ -316,9 +330,12 @@ impl Subscription {
                             detail: "a segment without a descriptor: are too many files open?"
                                 .to_owned(),
                         })?;
-                    self.reader = Some(Reader::from_fd(descriptor)?);
+                    let mut reader = Reader::from_fd(descriptor)?;
+                    if self.reader.is_some() {
+                        reader.rewind();
+                    }
+                    self.next_reader = Some(reader);
                     self.ending = Ending::None;
-                    return Ok(true);
                 }
                 FromDaemon::Event(Event::Ended { reason, .. }) => {
                     self.ending = Ending::Ended(reason);
@@ -332,6 +349,7 @@ impl Subscription {
                 }
             }
         }
+        Ok(())
     }
 
     fn failed(&self, action: &'static str, errno: Errno) -> ControlError {

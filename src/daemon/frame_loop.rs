@@ -105,7 +105,10 @@ impl FrameLoop {
         if std::mem::take(&mut self.is_stalled) {
             tracing::info!(stream = self.spec.stream, "frames come again");
             self.stream.resume();
-            self.port.update(|status| status.state = StreamState::Live);
+            self.port.update(|status| {
+                status.state = StreamState::Live;
+                status.reason.clear();
+            });
         }
         Ok(())
     }

@@ -119,6 +119,11 @@ impl Reader {
         Ok(reader)
     }
 
+    /// Counts every frame of the segment as not read yet, for those who follow a view from one segment to the next.
+    pub fn rewind(&mut self) {
+        self.last = 0;
+    }
+
     /// What the segment says of itself.
     pub fn header(&self) -> &SegmentInfo {
         &self.info

@@ -270,6 +270,26 @@ pub(super) fn being_written(sequence: u64) -> u64 {
     written(sequence).wrapping_sub(1)
 }
 
+/// Makes sure that segments for all of `specs` fit into memory together, before any is reserved: reserving the first
+/// ones of too many takes long and leaves nothing to anybody else. An eighth of what is available stays free.
+///
+/// # Errors
+///
+/// If they do not fit, or a spec has no place in a segment.
+pub fn check_memory<'a>(specs: impl IntoIterator<Item = &'a SegmentSpec>) -> Result<(), RingError> {
+    let mut bytes = 0_u64;
+    for spec in specs {
+        bytes = bytes.saturating_add(SegmentLayout::new(spec)?.total_bytes as u64);
+    }
+    match available_memory_bytes() {
+        Some(available) if available - available / 8 < bytes => Err(RingError::OutOfMemory {
+            bytes,
+            reason: format!("{available} are available, and an eighth of them stays free"),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// A memfd of `bytes` bytes, all of them reserved, so that writing can never fail for want of memory.
 pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingError> {
     let bytes = bytes as u64;

@@ -29,7 +29,7 @@ pub struct Meter {
     lapped: u64,
     first_ns: u64,
     last_ns: u64,
-    /// `None` where the next frame does not follow on another.
+    /// `None` before the first frame.
     last_frame_seq: Option<u64>,
     /// A ring of the newest [`AGES_MAX`].
     ages_ns: Vec<u64>,
@@ -74,17 +74,12 @@ impl Meter {
         }
     }
 
-    /// The next frame does not follow on the last one: the view moved to a new segment.
-    pub fn interrupt(&mut self) {
-        self.last_frame_seq = None;
-    }
-
     /// Frames that were read.
     pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Frames that were captured and never published.
+    /// Frames that were captured and never published, or published in a segment that was replaced before it was read.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -54,9 +54,9 @@ fn await_frame(
     frame: &mut TokenFrameBuf,
     timeout: Duration,
 ) -> Result<(), ToolError> {
-    let deadline = Instant::now() + timeout;
+    let started = Instant::now();
     loop {
-        match subscription.next_frame(frame, deadline.saturating_duration_since(Instant::now()))? {
+        match subscription.next_frame(frame, timeout.saturating_sub(started.elapsed()))? {
             Next::Frame { .. } => return Ok(()),
             Next::NewSegment => {}
             Next::TimedOut | Next::Ended(_) => return Err(ToolError::NoFrame),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -28,7 +29,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a signal may go unnoticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Lines of a table are cut here, so that none wraps and the table can be drawn over.
+/// Lines of a table are cut here, or where the terminal ends, so that none wraps and the table can be drawn over.
 const TABLE_COLUMNS: usize = 79;
 
 /// Arguments of `foveate watch`.
@@ -155,11 +156,7 @@ impl Watch {
     /// Waits for a frame and counts it.
     fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
         match self.subscription.next_in_order(&mut self.frame, timeout)? {
-            Next::TimedOut => Ok(()),
-            Next::NewSegment => {
-                self.meter.interrupt();
-                Ok(())
-            }
+            Next::TimedOut | Next::NewSegment => Ok(()),
             Next::Ended(reason) => {
                 self.ended = Some(reason);
                 Ok(())
@@ -206,12 +203,12 @@ impl Watch {
                 out.flush()
             }
             Display::Table => {
-                let rows = self.rows();
+                let (rows, columns) = (self.rows(), table_columns());
                 if 0 < self.lines_drawn {
                     write!(out, "\x1b[{}A", self.lines_drawn)?;
                 }
                 for row in &rows {
-                    let row = row.chars().take(TABLE_COLUMNS).collect::<String>();
+                    let row = row.chars().take(columns).collect::<String>();
                     writeln!(out, "\x1b[2K{row}")?;
                 }
                 self.lines_drawn = rows.len();
@@ -274,6 +271,13 @@ impl Watch {
             self.meter.lapped(),
         )
     }
+}
+
+/// How wide a table may be on the terminal that standard output is.
+fn table_columns() -> usize {
+    let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    // Some terminals do not know.
+    if columns == 0 { TABLE_COLUMNS } else { columns.min(TABLE_COLUMNS) }
 }
 
 /// Nanoseconds, for people.
