@@ -241,7 +241,11 @@ impl Stream {
         self.source = None;
         let (format, extent, color) = kind_of(frame);
         let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
+        let before = self.backend.describe().kind;
         let retina = self.backend.build(format, extent, color, &specs)?;
+        if self.backend.describe().kind != before {
+            self.counters.backend_fallbacks.add(1);
+        }
         for view in &mut self.views {
             let spec = view.segment_spec(&self.name, frame, self.backend.describe());
             view.open_segment(&spec, extent, stamp.frame_seq)?;

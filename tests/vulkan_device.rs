@@ -10,10 +10,13 @@ use std::sync::Arc;
 use std::thread;
 
 use device::{with_gpu, with_own_gpu};
+use foveate::backend::BackendKind;
+use foveate::config::BackendChoice;
 use foveate::frame::PixelFormat;
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TileSet;
 use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
+use foveate::retina::backend::{Backends, StreamBackend};
 use foveate::retina::vulkan::VulkanRetina;
 use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
 use foveate::token::{DType, Normalisation, TokenFormat};
@@ -92,6 +95,38 @@ fn the_environment_can_lose_the_device() {
             retina.update(&frame.view(), &dirty, &mut []).unwrap();
             retina.update(&frame.view(), &dirty, &mut []).unwrap();
             assert!(is_device_lost(&retina.update(&frame.view(), &dirty, &mut [])));
+        });
+    });
+}
+
+#[test]
+fn streams_that_name_one_device_differently_share_it() {
+    let name = "streams_that_name_one_device_differently_share_it";
+    in_child(name, &[("FOVEATE_INJECT_DEVICE_LOSS", "1")], || {
+        with_gpu(|gpu| {
+            let backends = Backends::default();
+            let device = &gpu.summary().name;
+            let choose = |name: &str| backends.choose(BackendChoice::Vulkan, Some(name)).unwrap();
+            let [mut first, mut second] = [choose(device), choose(&device.to_uppercase())];
+            build(&mut first).unwrap();
+            let result = build(&mut second).map(drop);
+            assert!(is_device_lost(&result), "the first stream lost it for both: {result:?}");
+        });
+    });
+}
+
+#[test]
+fn a_device_that_was_insisted_on_may_be_lost_once_the_stream_has_started() {
+    let name = "a_device_that_was_insisted_on_may_be_lost_once_the_stream_has_started";
+    in_child(name, &[("FOVEATE_INJECT_DEVICE_LOSS", "1")], || {
+        with_gpu(|gpu| {
+            let device = &gpu.summary().name;
+            let choice = Backends::default().choose(BackendChoice::Vulkan, Some(device));
+            let mut backend = choice.unwrap();
+            for kind in [BackendKind::Vulkan, BackendKind::Cpu] {
+                build(&mut backend).unwrap();
+                assert_eq!(backend.describe().kind, kind);
+            }
         });
     });
 }
@@ -211,6 +246,11 @@ fn frame(extent: Extent, seed: u64) -> OwnedFrame {
 
 fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaError> {
     VulkanRetina::new(gpu, frame.format, frame.extent, frame.color, &[])
+}
+
+fn build(backend: &mut StreamBackend) -> Result<Box<dyn Retina>, RetinaError> {
+    let color = naive::transforms(PixelFormat::Nv12)[0];
+    backend.build(PixelFormat::Nv12, Extent::new(40, 40), color, &[])
 }
 
 fn is_device_lost<T>(result: &Result<T, RetinaError>) -> bool {

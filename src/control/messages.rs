@@ -302,7 +302,7 @@ pub struct StreamListing {
     pub frames_refused: u64,
     /// Tiles that differed from the frame before.
     pub tiles_dirty: u64,
-    /// Times the stream went on on the CPU because its GPU was lost.
+    /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: u64,
     /// Its views, in the order of the configuration.
     pub views: Vec<ViewListing>,
