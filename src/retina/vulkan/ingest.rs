@@ -127,8 +127,10 @@ impl IngestPass {
         let tiles = self.tiles.mapped::<TileRecord>();
         self.tile_count = 0;
         for ((record, tile), (column, row)) in records.zip(tiles).zip(dirty.iter()) {
-            *tile = TileRecord { column, row };
-            pack_tile(frame, *tile, record);
+            // Not read back from the buffer, whose memory may be uncached.
+            let place = TileRecord { column, row };
+            *tile = place;
+            pack_tile(frame, place, record);
             self.tile_count += 1;
         }
     }
