@@ -102,6 +102,33 @@ impl SourceChoice {
     }
 }
 
+/// What a [`SourceChoice::Shorthand`] can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShorthandKind {
+    /// The test pattern.
+    Test,
+    /// A device of Video4Linux, by any of its names below `/dev`.
+    Camera,
+    /// A network camera.
+    Rtsp,
+    /// A path, or a `file://` URI.
+    File,
+}
+
+impl ShorthandKind {
+    /// What `source` is; `None` for a URI that no shorthand stands for.
+    pub fn of(source: &str) -> Option<Self> {
+        match source.split_once("://") {
+            Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
+            Some(("file", _)) => Some(Self::File),
+            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
+            _ if source == "test" => Some(Self::Test),
+            _ if source.starts_with("/dev/") => Some(Self::Camera),
+            _ => Some(Self::File),
+        }
+    }
+}
+
 /// What happens to frames that come faster than they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
