@@ -32,26 +32,6 @@ pub struct TileRecord {
     pub row: u32,
 }
 
-/// [`ColorTransform`] as the shader has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-#[expect(missing_docs, reason = "the fields are those of color::ColorTransform")]
-pub struct ColorWords {
-    pub y_offset: i32,
-    pub y: i32,
-    pub rv: i32,
-    pub gu: i32,
-    pub gv: i32,
-    pub bu: i32,
-}
-
-impl From<ColorTransform> for ColorWords {
-    fn from(color: ColorTransform) -> Self {
-        let ColorTransform { y_offset, y, rv, gu, gv, bu } = color;
-        Self { y_offset, y, rv, gu, gv, bu }
-    }
-}
-
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -59,7 +39,7 @@ pub struct IngestPush {
     /// Width and height of the source in pixels.
     pub extent: [u32; 2],
     /// How samples become RGB.
-    pub color: ColorWords,
+    pub color: ColorTransform,
     /// Dirty tiles.
     pub tile_count: u32,
 }
@@ -163,7 +143,7 @@ impl IngestPass {
         ];
         let tile_count = count(self.tile_count);
         let extent = [self.extent.width, self.extent.height];
-        let push = IngestPush { extent, color: self.color.into(), tile_count };
+        let push = IngestPush { extent, color: self.color, tile_count };
         recorder.dispatch(&self.pass, &bindings, &push, tile_count);
     }
 }
