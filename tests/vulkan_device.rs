@@ -12,7 +12,7 @@ use std::thread;
 use device::{with_gpu, with_own_gpu};
 use foveate::backend::BackendKind;
 use foveate::config::BackendChoice;
-use foveate::frame::PixelFormat;
+use foveate::frame::{FrameKind, PixelFormat};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TileSet;
 use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
@@ -157,9 +157,9 @@ fn a_missing_validation_layer_is_named() {
 #[test]
 fn a_source_beyond_the_devices_limits_is_refused_by_name() {
     with_gpu(|gpu| {
-        let color = naive::transforms(PixelFormat::Rgbx)[0];
+        let kind = frame(Extent::new(64, 64), 5).kind();
         let view = ViewSpec { format: FORMAT, capacity: 1 << 24 };
-        let result = VulkanRetina::new(gpu, PixelFormat::Rgbx, Extent::new(64, 64), color, &[view]);
+        let result = VulkanRetina::new(gpu, kind, &[view]);
         let Err(RetinaError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
             panic!("a view of 2^24 tokens on {:?}", gpu.summary());
         };
@@ -225,7 +225,7 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
     let extent = Extent::new(90 + random.below(40), 70);
     let color = naive::transforms(format)[0];
     let view = ViewSpec { format: FORMAT, capacity: 20 };
-    let mut retina = VulkanRetina::new(gpu, format, extent, color, &[view]).unwrap();
+    let mut retina = VulkanRetina::new(gpu, FrameKind { format, extent, color }, &[view]).unwrap();
     for _ in 0..10 {
         let frame = OwnedFrame::random(format, extent, color, &mut random);
         let levels = naive::pyramid(&naive::picture(&frame));
@@ -245,12 +245,11 @@ fn frame(extent: Extent, seed: u64) -> OwnedFrame {
 }
 
 fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaError> {
-    VulkanRetina::new(gpu, frame.format, frame.extent, frame.color, &[])
+    VulkanRetina::new(gpu, frame.kind(), &[])
 }
 
 fn build(backend: &mut StreamBackend) -> Result<Box<dyn Retina>, RetinaError> {
-    let color = naive::transforms(PixelFormat::Nv12)[0];
-    backend.build(PixelFormat::Nv12, Extent::new(40, 40), color, &[])
+    backend.build(frame(Extent::new(40, 40), 6).kind(), &[])
 }
 
 fn is_device_lost<T>(result: &Result<T, RetinaError>) -> bool {

@@ -11,11 +11,9 @@ use super::cpu::CpuRetina;
 use super::vulkan::VulkanRetina;
 use super::{Retina, RetinaError, ViewSpec};
 use crate::backend::{Backend, BackendKind};
-use crate::color::ColorTransform;
 use crate::config::BackendChoice;
 use crate::error::chain;
-use crate::frame::PixelFormat;
-use crate::geometry::extent::Extent;
+use crate::frame::FrameKind;
 #[cfg(feature = "vulkan")]
 use crate::gpu::{DeviceChoice, Gpu, GpuError, chosen_device};
 
@@ -119,14 +117,12 @@ impl StreamBackend {
     /// If the GPU was insisted on and refuses the first.
     pub fn build(
         &mut self,
-        format: PixelFormat,
-        extent: Extent,
-        color: ColorTransform,
+        kind: FrameKind,
         views: &[ViewSpec],
     ) -> Result<Box<dyn Retina>, RetinaError> {
         #[cfg(feature = "vulkan")]
         if let Some(gpu) = &self.gpu {
-            match VulkanRetina::new(gpu, format, extent, color, views) {
+            match VulkanRetina::new(gpu, kind, views) {
                 Ok(retina) => {
                     self.insisted = false;
                     return Ok(Box::new(retina));
@@ -135,7 +131,7 @@ impl StreamBackend {
                 Err(error) => self.fall_back(&error),
             }
         }
-        Ok(Box::new(CpuRetina::new(format, extent, color, views)))
+        Ok(Box::new(CpuRetina::new(kind, views)))
     }
 
     /// Goes on on the CPU because of `error`.

@@ -9,9 +9,9 @@ use bytemuck::{Pod, Zeroable};
 use super::pyramid::Pyramid;
 use super::shader;
 use crate::color::{ColorTransform, FRACTION_BITS};
-use crate::frame::{FrameView, PixelFormat, PlaneShape};
+use crate::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
 use crate::geometry::extent::Extent;
-use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
+use crate::geometry::pyramid::TILE_LEVEL_COUNT;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder,
@@ -63,12 +63,8 @@ impl IngestPass {
     /// # Errors
     ///
     /// If the source is too large for the device, or the device refuses.
-    pub fn new(
-        gpu: &Arc<Gpu>,
-        format: PixelFormat,
-        shape: PyramidShape,
-        color: ColorTransform,
-    ) -> Result<Self, GpuError> {
+    pub fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
+        let FrameKind { format, extent, color } = kind;
         let bindings = [
             BindingKind::Buffer,
             BindingKind::Buffer,
@@ -87,7 +83,6 @@ impl IngestPass {
             constants: &[TILE_SIDE, sampling(format), FRACTION_BITS],
             push_bytes: size_of::<IngestPush>(),
         };
-        let extent = shape.extent();
         let most = extent.in_cells(TILE_SIDE).area();
         let tiles_size = most * size_of::<TileRecord>();
         let staging_size = most * record_bytes(format);
