@@ -1,4 +1,6 @@
 //! Every source that cannot be used is refused by what is wrong with it, with the way out and an exit code.
+
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
