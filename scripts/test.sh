@@ -68,7 +68,7 @@ main() {
     step 'scripts' check_scripts
     step 'format' cargo fmt --check
     step 'lints' cargo clippy --locked --all-targets -- -D warnings
-    step 'lints without features' cargo clippy --locked --lib --no-default-features -- -D warnings
+    step 'lints without features' cargo clippy --locked --all-targets --no-default-features -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps
     step 'dependencies' check_dependencies
     step 'tests' cargo test --locked --no-fail-fast

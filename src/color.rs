@@ -12,6 +12,8 @@
 //! take the place of Y', each on its own; in full range that is the identity. Chroma is replicated: the
 //! sample of pixel (x, y) is (x / 2, y / 2) where both sides are halved, (x / 2, y) where only the width is.
 
+use bytemuck::{Pod, Zeroable};
+
 /// Fractional bits of a coefficient. 16-bit multiply-add instructions hold the largest, 2.14 * 2^13.
 pub const FRACTION_BITS: u32 = 13;
 
@@ -55,8 +57,9 @@ pub enum ColorRange {
     Full,
 }
 
-/// The coefficients of the conversion, in units of 2^-13.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The coefficients of the conversion, in units of 2^-13; in memory as shaders have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[repr(C)]
 pub struct ColorTransform {
     /// Subtracted from luma: 16 or 0.
     pub y_offset: i32,

@@ -19,6 +19,15 @@ mod values;
 
 pub use error::ConfigError;
 
+/// The longest name of a stream or view, in bytes.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// Whether `name` may name a stream or a view: 1 to 63 of a-z, 0-9, `_` and `-`.
+pub fn is_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
 /// Everything that the daemon is told at its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -98,6 +107,33 @@ impl SourceChoice {
         match self {
             Self::Shorthand(text) | Self::Pipeline(text) => text.clone(),
             Self::PipelineFile(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// What a [`SourceChoice::Shorthand`] can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShorthandKind {
+    /// The test pattern.
+    Test,
+    /// A device of Video4Linux, by any of its names below `/dev`.
+    Camera,
+    /// A network camera.
+    Rtsp,
+    /// A path, or a `file://` URI.
+    File,
+}
+
+impl ShorthandKind {
+    /// What `source` is; `None` for a URI that no shorthand stands for.
+    pub fn of(source: &str) -> Option<Self> {
+        match source.split_once("://") {
+            Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
+            Some(("file", _)) => Some(Self::File),
+            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
+            _ if source == "test" => Some(Self::Test),
+            _ if source.starts_with("/dev/") => Some(Self::Camera),
+            _ => Some(Self::File),
         }
     }
 }

@@ -136,6 +136,17 @@ pub enum FrameError {
     },
 }
 
+/// What frames of one stream have in common until its caps change: what resident copies and pyramids are built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameKind {
+    /// Memory layout of the samples.
+    pub format: PixelFormat,
+    /// Width and height in pixels.
+    pub extent: Extent,
+    /// How samples become RGB.
+    pub color: ColorTransform,
+}
+
 /// One frame of the camera, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
@@ -179,6 +190,12 @@ impl<'a> FrameView<'a> {
         let mut all = [Plane { bytes: &[], stride: 0 }; 3];
         all[..planes.len()].copy_from_slice(planes);
         Ok(Self { format, extent, color, planes: all })
+    }
+
+    /// What it has in common with the frames around it.
+    pub fn kind(&self) -> FrameKind {
+        let Self { format, extent, color, .. } = *self;
+        FrameKind { format, extent, color }
     }
 
     /// Memory layout of the samples.

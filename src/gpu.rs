@@ -21,7 +21,7 @@ mod recorder;
 
 pub use buffer::{Buffer, BufferKind};
 pub use choice::{DeviceChoice, DeviceKind, DeviceSummary};
-pub use device::{Gpu, Validation, devices};
+pub use device::{Gpu, Validation, chosen_device, devices};
 pub use error::GpuError;
 pub use image::Image;
 pub use instance::ValidationLog;

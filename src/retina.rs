@@ -4,7 +4,7 @@
 //! the oracle of the other's tests, and `vulkan`. Either keeps to one rule: every texel of every level is the
 //! exactly rounded mean of the source pixels it covers.
 
-use crate::frame::FrameView;
+use crate::frame::{FrameKind, FrameView};
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
@@ -81,7 +81,7 @@ pub trait Retina: Send {
     ///
     /// Texels outside the dirty tiles are those of the frames before; the first frame must mark all tiles.
     /// `samples` follow the order of the views that the retina was built with. Returns when the bytes are
-    /// there. `frame` has the format, extent and colour transform that the retina was built with.
+    /// there. `frame` is of the kind that the retina was built for.
     ///
     /// # Errors
     ///
@@ -102,6 +102,17 @@ pub trait Retina: Send {
 
     /// The shape of the pyramid.
     fn shape(&self) -> PyramidShape;
+}
+
+/// Panics unless `frame` and `samples` are what a retina for frames of `kind` and views of `formats` was built for.
+fn check_update(
+    kind: FrameKind,
+    formats: impl Iterator<Item = TokenFormat>,
+    frame: &FrameView<'_>,
+    samples: &[ViewSample],
+) {
+    assert_eq!(frame.kind(), kind, "a frame unlike those that the retina was built for");
+    assert!(samples.iter().map(ViewSample::format).eq(formats), "samples unlike the views");
 }
 
 /// Why a retina failed. Anything else is a bug and panics.

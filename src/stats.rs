@@ -31,6 +31,6 @@ pub struct StreamCounters {
     pub frames_refused: Counter,
     /// Tiles that differed from the frame before.
     pub tiles_dirty: Counter,
-    /// Times the stream went on on the CPU because its GPU was lost.
+    /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: Counter,
 }

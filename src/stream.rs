@@ -7,11 +7,9 @@ use crossbeam_channel::Receiver;
 
 use crate::backend::Backend;
 use crate::change::detect::ChangeDetector;
-use crate::color::ColorTransform;
 use crate::config::{GazeChoice, LayoutChoice, ViewConfig};
-use crate::frame::{FrameStamp, FrameView, PixelFormat};
+use crate::frame::{FrameKind, FrameStamp, FrameView};
 use crate::gaze::controller::{Controller, Policy};
-use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Fixation;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -115,9 +113,6 @@ impl std::fmt::Debug for Source {
     }
 }
 
-/// What must not change while a retina lives.
-type FrameKind = (PixelFormat, Extent, ColorTransform);
-
 /// One view and the ring that it is published in.
 #[derive(Debug)]
 struct View {
@@ -163,7 +158,7 @@ impl Stream {
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
     ) -> Result<Stepped, StreamError> {
-        let rebuilt = self.source.as_ref().is_none_or(|source| source.kind != kind_of(frame));
+        let rebuilt = self.source.as_ref().is_none_or(|source| source.kind != frame.kind());
         if rebuilt {
             self.rebuild(frame, stamp)?;
         }
@@ -244,19 +239,22 @@ impl Stream {
     fn rebuild(&mut self, frame: &FrameView<'_>, stamp: &FrameStamp) -> Result<(), StreamError> {
         // The old pyramid goes first: both at once might not fit.
         self.source = None;
-        let (format, extent, color) = kind_of(frame);
         // A ring takes the place of one as large, so only first ones are more than there is already.
         let first = self.views.iter().filter(|view| view.live.is_none());
         let first = first.map(|view| view.segment_spec(&self.name, frame, self.backend.describe()));
         check_memory(&first.collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
-        let retina = self.backend.build(format, extent, color, &specs)?;
+        let before = self.backend.describe().kind;
+        let retina = self.backend.build(frame.kind(), &specs)?;
+        if self.backend.describe().kind != before {
+            self.counters.backend_fallbacks.add(1);
+        }
         for view in &mut self.views {
             let spec = view.segment_spec(&self.name, frame, self.backend.describe());
-            view.open_segment(&spec, extent, stamp.frame_seq)?;
+            view.open_segment(&spec, stamp.frame_seq)?;
         }
         let change = ChangeDetector::new(frame);
-        self.source = Some(Source { kind: (format, extent, color), change, retina });
+        self.source = Some(Source { kind: frame.kind(), change, retina });
         Ok(())
     }
 }
@@ -272,10 +270,9 @@ impl Source {
         samples: &mut [ViewSample],
     ) -> Result<(), RetinaError> {
         backend.fall_back(error);
-        let (format, extent, color) = self.kind;
         let specs: Vec<ViewSpec> = views.iter().map(View::spec).collect();
-        self.retina = backend.build(format, extent, color, &specs)?;
-        self.retina.update(&self.change.resident(), &TileSet::all(extent), samples)
+        self.retina = backend.build(self.kind, &specs)?;
+        self.retina.update(&self.change.resident(), &TileSet::all(self.kind.extent), samples)
     }
 }
 
@@ -301,12 +298,8 @@ impl View {
     }
 
     /// Publishes in a new segment from now on; readers of the old one are told.
-    fn open_segment(
-        &mut self,
-        spec: &SegmentSpec,
-        extent: Extent,
-        frame_seq: u64,
-    ) -> Result<(), StreamError> {
+    fn open_segment(&mut self, spec: &SegmentSpec, frame_seq: u64) -> Result<(), StreamError> {
+        let extent = spec.extent;
         let refused = |source| StreamError::Ring { view: spec.view.clone(), source };
         let writer = Writer::create(spec).map_err(refused)?;
         if let Some(live) = &mut self.live {
@@ -371,10 +364,6 @@ const RELEVANCE: f32 = 1.0;
 
 /// What readers of a segment are told when the stream goes on in another.
 pub const REPLACED: &str = "the stream goes on in a new segment";
-
-fn kind_of(frame: &FrameView<'_>) -> FrameKind {
-    (frame.format(), frame.extent(), frame.color())
-}
 
 /// A number of tiles.
 #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]

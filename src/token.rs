@@ -27,6 +27,27 @@ impl DType {
             Self::F32 => 4,
         }
     }
+
+    /// The number that stands for it in a ring.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::U8 => 1,
+            Self::F16 => 2,
+            Self::Bf16 => 3,
+            Self::F32 => 4,
+        }
+    }
+
+    /// The number format that a number in a ring stands for.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            1 => Some(Self::U8),
+            2 => Some(Self::F16),
+            3 => Some(Self::Bf16),
+            4 => Some(Self::F32),
+            _ => None,
+        }
+    }
 }
 
 /// How 0..=255 becomes a model's input: (value / 255 - mean) / std, for R, G and B.

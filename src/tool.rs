@@ -17,6 +17,7 @@ pub mod look;
 pub mod meter;
 pub mod npy;
 pub mod picture;
+mod segment;
 pub mod snap;
 pub mod watch;
 

@@ -1,4 +1,6 @@
 //! A shorthand is a shipped pipeline, and a value never becomes more than a value.
+
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use foveate::capture::expansion::{SHIPPED, expand};

@@ -1,4 +1,6 @@
 //! What comes out of a source is what the pipeline delivered: every byte, every number, every end.
+
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Every source that cannot be used is refused by what is wrong with it, with the way out and an exit code.
+
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -139,6 +141,8 @@ fn files_and_cameras_that_are_not_there_are_named() {
     );
     let camera = open(&shorthand("/dev/video987")).unwrap_err();
     assert_eq!(camera, CaptureError::NoCamera { device: "/dev/video987".to_owned() });
+    let by_id = open(&shorthand("/dev/v4l/by-id/usb-none")).unwrap_err();
+    assert_eq!(by_id, CaptureError::NoCamera { device: "/dev/v4l/by-id/usb-none".to_owned() });
     let in_text = refusal("v4l2src device=/dev/video987 ! appsink name=frames");
     assert_eq!(in_text, camera);
     let in_text = refusal("filesrc location=/no/such/clip.mp4 ! decodebin ! appsink name=frames");

@@ -1,5 +1,6 @@
 //! The capture time is the best that the pipeline tells, and both clocks mean the same moment.
 
+#![cfg(feature = "gst")]
 use foveate::capture::times::{
     Moment, REFERENCE_MAX_AGE_NS, REFERENCE_MAX_LEAD_NS, Told, capture_time, unix_ns_from_reference,
 };

@@ -5,10 +5,11 @@
 #[path = "support/control.rs"]
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foveate::control::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::control::messages::StreamState;
+use foveate::control::messages::{NOTICE_BYTES, StreamState};
 use foveate::ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use support::{HANG, RawClient, Stage, main_view, publish, start, until, writer};
@@ -233,6 +234,35 @@ fn a_subscriber_that_asked_for_notices_can_be_polled() {
         assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::Frame { missed: 0 });
         assert!(!poll_readable(&subscription, Duration::ZERO), "reading empties the socket");
     }
+}
+
+#[test]
+fn no_notice_overtakes_the_answer_or_the_first_segment() {
+    let stage = Stage::open();
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 1);
+    let waker = Waker::new(&writer, port.views[0].subscribers()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                waker.wake();
+            }
+        });
+        let beginnings: Vec<_> = (0..2000)
+            .map(|_| {
+                let client = RawClient::connect(&stage.path);
+                client.send(br#"{"op":"subscribe","view":"camera/main","notify":true}"#).unwrap();
+                [client.receive(), client.receive(), client.receive()]
+            })
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        for [answer, segment, notice] in beginnings {
+            assert!(answer.starts_with(br#"{"ok":true"#), "{answer:?}");
+            assert!(segment.starts_with(br#"{"event":"segment""#), "{segment:?}");
+            assert_eq!(notice.len(), NOTICE_BYTES);
+        }
+    });
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! The doctor names a remedy for everything that is not well, and fails only for what everything needs.
+
+#![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use foveate::tool::doctor::{Finding, Mark, findings, is_fit, print};

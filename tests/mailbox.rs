@@ -1,5 +1,6 @@
 //! The mailbox loses nothing uncounted: what is posted is taken, or replaced and reported, in order.
 
+#![cfg(feature = "gst")]
 use std::thread;
 use std::time::Duration;
 

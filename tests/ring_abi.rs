@@ -3,15 +3,16 @@
 
 use std::mem::offset_of;
 
+use foveate::backend::BackendKind;
 use foveate::frame::CaptureClock;
 use foveate::geometry::fixation::FixationReason;
 use foveate::ring::abi::{
     ABI_MAJOR, ABI_MINOR, CameraBlock, HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAGIC,
     MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES, PlaneEntry, SegmentHeader,
-    SlotHeader, StateBlock, TokenRecord, backend_code, backend_from_code, dtype_code,
-    dtype_from_code,
+    SlotHeader, StateBlock, TokenRecord,
 };
 use foveate::ring::{State, TokenFrameBuf, Writer};
+use foveate::token::DType;
 use support::{bytes_of, frame, publish, reader_of, spec};
 
 #[path = "support/ring.rs"]
@@ -101,8 +102,8 @@ fn codes_lead_back_to_what_they_stand_for() {
     let known = |from_code: fn(u32) -> Option<u32>| -> Vec<u32> {
         (0..100).filter(|&code| from_code(code) == Some(code)).collect()
     };
-    assert_eq!(known(|code| dtype_from_code(code).map(dtype_code)), [1, 2, 3, 4]);
-    assert_eq!(known(|code| backend_from_code(code).map(backend_code)), [1, 2]);
+    assert_eq!(known(|code| DType::from_code(code).map(DType::code)), [1, 2, 3, 4]);
+    assert_eq!(known(|code| BackendKind::from_code(code).map(BackendKind::code)), [1, 2]);
     assert_eq!(known(|code| State::from_code(code).map(State::code)), [1, 2, 3]);
     assert_eq!(known(|code| CaptureClock::from_code(code).map(CaptureClock::code)), [0, 1, 2]);
     assert_eq!(known(|code| FixationReason::from_code(code).map(FixationReason::code)), [0, 1]);

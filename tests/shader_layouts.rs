@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 use std::mem::offset_of;
 
-use foveate::retina::vulkan::ingest::{ColorWords, IngestPush, TileRecord};
+use foveate::color::ColorTransform;
+use foveate::retina::vulkan::ingest::{IngestPush, TileRecord};
 use foveate::retina::vulkan::reduce::ReducePush;
 use foveate::retina::vulkan::sample::{SamplePush, TokenRecord};
 
@@ -38,7 +39,7 @@ fn push_constants_agree() {
 
 #[test]
 fn the_colour_transform_inside_the_push_constants_agrees() {
-    let fields = fields!(ColorWords { y_offset, y, rv, gu, gv, bu });
+    let fields = fields!(ColorTransform { y_offset, y, rv, gu, gv, bu });
     assert_eq!(Module::parse(INGEST).fields("ColorTransform"), fields);
 }
 

@@ -44,6 +44,20 @@ fn wrong_usage_exits_with_2() {
     }
 }
 
+#[cfg(feature = "gst")]
+#[test]
+fn a_clip_is_a_file_whatever_its_name_and_takes_no_parameters_of_a_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("camera.toml");
+    let stream = "[[stream]]\nname = \"camera\"\npipeline_file = \"rtsp.gst\"";
+    std::fs::write(&config, format!("{stream}\nparameters = {{ location = \"rtsp://x\" }}\n"))
+        .unwrap();
+    let (config, out) = (config.to_str().unwrap(), folder.path().to_str().unwrap());
+    let output = foveate(folder.path(), &["extract", "test", "--config", config, "--out", out]);
+    assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("/test\" does not exist"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn ls_shows_every_stream_and_view() {
     let stage = Stage::open();
@@ -96,6 +110,15 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let lines = lines.collect::<Vec<_>>();
     assert_eq!(lines.len(), 3);
+    let segment = serde_json::json!({
+        "abi": [1, 0], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "mean": [0.0, 0.0, 0.0], "std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0], "capacity": 4, "source_width": 64,
+        "source_height": 48, "pixel_format": "NV12", "backend": "cpu", "device": "a processor", "slot_count": 8,
+        "total_bytes": 36_864, "planes": [{
+            "name": "pixels", "order": "NCHW", "dtype": "u8", "shape": [4, 3, 14, 14], "offset": 448,
+            "token_stride": 588, "bytes": 2352,
+        }],
+    });
     for line in &lines {
         assert_eq!(line["view"], "camera/main");
         assert_eq!(line["epoch"], epoch);
@@ -113,6 +136,8 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
             assert!(line[time].as_u64().is_some_and(|time| 0 < time), "{time}: {line}");
         }
         assert!(line["lapped"].is_u64());
+        assert_eq!(line["state"], "live");
+        assert_eq!(line["segment"], segment);
     }
     let summary = text(&output.stderr);
     assert!(summary.starts_with("camera/main: 3 frames, "), "{summary}");

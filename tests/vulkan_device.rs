@@ -10,10 +10,13 @@ use std::sync::Arc;
 use std::thread;
 
 use device::{with_gpu, with_own_gpu};
-use foveate::frame::PixelFormat;
+use foveate::backend::BackendKind;
+use foveate::config::BackendChoice;
+use foveate::frame::{FrameKind, PixelFormat};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TileSet;
 use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
+use foveate::retina::backend::{Backends, StreamBackend};
 use foveate::retina::vulkan::VulkanRetina;
 use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
 use foveate::token::{DType, Normalisation, TokenFormat};
@@ -97,6 +100,38 @@ fn the_environment_can_lose_the_device() {
 }
 
 #[test]
+fn streams_that_name_one_device_differently_share_it() {
+    let name = "streams_that_name_one_device_differently_share_it";
+    in_child(name, &[("FOVEATE_INJECT_DEVICE_LOSS", "1")], || {
+        with_gpu(|gpu| {
+            let backends = Backends::default();
+            let device = &gpu.summary().name;
+            let choose = |name: &str| backends.choose(BackendChoice::Vulkan, Some(name)).unwrap();
+            let [mut first, mut second] = [choose(device), choose(&device.to_uppercase())];
+            build(&mut first).unwrap();
+            let result = build(&mut second).map(drop);
+            assert!(is_device_lost(&result), "the first stream lost it for both: {result:?}");
+        });
+    });
+}
+
+#[test]
+fn a_device_that_was_insisted_on_may_be_lost_once_the_stream_has_started() {
+    let name = "a_device_that_was_insisted_on_may_be_lost_once_the_stream_has_started";
+    in_child(name, &[("FOVEATE_INJECT_DEVICE_LOSS", "1")], || {
+        with_gpu(|gpu| {
+            let device = &gpu.summary().name;
+            let choice = Backends::default().choose(BackendChoice::Vulkan, Some(device));
+            let mut backend = choice.unwrap();
+            for kind in [BackendKind::Vulkan, BackendKind::Cpu] {
+                build(&mut backend).unwrap();
+                assert_eq!(backend.describe().kind, kind);
+            }
+        });
+    });
+}
+
+#[test]
 fn a_missing_driver_is_named() {
     let nowhere = [("VK_DRIVER_FILES", "/nowhere"), ("VK_ICD_FILENAMES", "/nowhere")];
     in_child("a_missing_driver_is_named", &nowhere, || {
@@ -122,9 +157,9 @@ fn a_missing_validation_layer_is_named() {
 #[test]
 fn a_source_beyond_the_devices_limits_is_refused_by_name() {
     with_gpu(|gpu| {
-        let color = naive::transforms(PixelFormat::Rgbx)[0];
+        let kind = frame(Extent::new(64, 64), 5).kind();
         let view = ViewSpec { format: FORMAT, capacity: 1 << 24 };
-        let result = VulkanRetina::new(gpu, PixelFormat::Rgbx, Extent::new(64, 64), color, &[view]);
+        let result = VulkanRetina::new(gpu, kind, &[view]);
         let Err(RetinaError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
             panic!("a view of 2^24 tokens on {:?}", gpu.summary());
         };
@@ -190,7 +225,7 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
     let extent = Extent::new(90 + random.below(40), 70);
     let color = naive::transforms(format)[0];
     let view = ViewSpec { format: FORMAT, capacity: 20 };
-    let mut retina = VulkanRetina::new(gpu, format, extent, color, &[view]).unwrap();
+    let mut retina = VulkanRetina::new(gpu, FrameKind { format, extent, color }, &[view]).unwrap();
     for _ in 0..10 {
         let frame = OwnedFrame::random(format, extent, color, &mut random);
         let levels = naive::pyramid(&naive::picture(&frame));
@@ -210,7 +245,11 @@ fn frame(extent: Extent, seed: u64) -> OwnedFrame {
 }
 
 fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaError> {
-    VulkanRetina::new(gpu, frame.format, frame.extent, frame.color, &[])
+    VulkanRetina::new(gpu, frame.kind(), &[])
+}
+
+fn build(backend: &mut StreamBackend) -> Result<Box<dyn Retina>, RetinaError> {
+    backend.build(frame(Extent::new(40, 40), 6).kind(), &[])
 }
 
 fn is_device_lost<T>(result: &Result<T, RetinaError>) -> bool {

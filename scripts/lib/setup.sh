@@ -73,7 +73,7 @@ missing_packages() {
     local list package provider why
     for list in "$@"; do
         "$list"
-    done |     while IFS='|' read -r package provider why; do
+    done | while IFS='|' read -r package provider why; do
         if [ -n "$package" ] && ! is_there "$package" "$provider"; then
             printf '%s|%s|%s\n' "$package" "$provider" "$why"
         fi

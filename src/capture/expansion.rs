@@ -12,6 +12,7 @@ use std::path::Path;
 use gstreamer::glib;
 
 use super::{CaptureError, SourceChoice, SourceSpec};
+use crate::config::ShorthandKind;
 use crate::redact::{backslashed, redacted};
 
 /// The shipped descriptions and their names in `pipelines/`.
@@ -68,28 +69,23 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
 type Shorthand = (String, Option<(&'static str, String)>);
 
 fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
-    if text == "test" {
-        return Ok((shipped("test"), None));
-    }
-    if text.starts_with("rtsp://") || text.starts_with("rtsps://") {
-        return Ok((shipped("rtsp"), Some(("location", text.to_owned()))));
-    }
-    if text.starts_with("/dev/video") {
-        check_camera(text)?;
-        return Ok((shipped("v4l2"), Some(("device", text.to_owned()))));
-    }
-    let path = match text.strip_prefix("file://") {
-        Some(_) => {
-            glib::filename_from_uri(text)
-                .map_err(|_| CaptureError::UnknownSource { text: redacted(text) })?
-                .0
+    let unknown = || CaptureError::UnknownSource { text: redacted(text) };
+    match ShorthandKind::of(text).filter(|_| !text.is_empty()).ok_or_else(unknown)? {
+        ShorthandKind::Test => Ok((shipped("test"), None)),
+        ShorthandKind::Rtsp => Ok((shipped("rtsp"), Some(("location", text.to_owned())))),
+        ShorthandKind::Camera => {
+            check_camera(text)?;
+            Ok((shipped("v4l2"), Some(("device", text.to_owned()))))
         }
-        None if text.is_empty() || text.contains("://") => {
-            return Err(CaptureError::UnknownSource { text: redacted(text) });
+        ShorthandKind::File => {
+            let path = if text.starts_with("file://") {
+                glib::filename_from_uri(text).map_err(|_| unknown())?.0
+            } else {
+                text.into()
+            };
+            Ok((shipped("file"), Some(("location", checked_file(&path)?))))
         }
-        None => text.into(),
-    };
-    Ok((shipped("file"), Some(("location", checked_file(&path)?))))
+    }
 }
 
 fn shipped(name: &str) -> String {

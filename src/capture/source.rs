@@ -16,8 +16,9 @@ use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
 use crate::redact::redacted;
 use crate::stats::StreamCounters;
 
-/// How long dropping a source waits for its pipeline to stop. After that the pipeline stops on its own.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long dropping a source waits for its pipeline to stop. After that the pipeline stops on its own; a daemon that was
+/// asked to end does so within a second.
+const STOP_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Frames of one camera or file.
 ///

@@ -15,8 +15,8 @@ use super::values::{
     Switch, Text, Whole,
 };
 use super::{
-    BackendChoice, DaemonConfig, GazeChoice, LayoutChoice, Pace, SourceChoice, StreamConfig,
-    ViewConfig,
+    BackendChoice, DaemonConfig, GazeChoice, LayoutChoice, Pace, ShorthandKind, SourceChoice,
+    StreamConfig, ViewConfig,
 };
 use crate::token::{DType, Normalisation, TokenFormat};
 
@@ -215,29 +215,6 @@ impl StreamTable {
                 Err(Refusal::new(device.span(), message))
             }
             _ => Ok(()),
-        }
-    }
-}
-
-/// What a `source` can be.
-#[derive(PartialEq)]
-enum ShorthandKind {
-    Test,
-    Camera,
-    Rtsp,
-    File,
-}
-
-impl ShorthandKind {
-    /// None for a URI that no shorthand stands for.
-    fn of(source: &str) -> Option<Self> {
-        match source.split_once("://") {
-            Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
-            Some(("file", _)) => Some(Self::File),
-            Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
-            _ if source == "test" => Some(Self::Test),
-            _ if source.starts_with("/dev/") => Some(Self::Camera),
-            _ => Some(Self::File),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
-use super::{BackendChoice, LayoutChoice, Pace};
+use super::{BackendChoice, LayoutChoice, Pace, is_name};
 use crate::token::{DType, Normalisation};
 
 /// A kind of value. Every conversion that is not given refuses.
@@ -161,8 +161,7 @@ impl Kind for Name {
     }
 
     fn from_text(value: &str) -> Option<String> {
-        let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
-        ((1..=63).contains(&value.len()) && value.bytes().all(allowed)).then(|| value.to_owned())
+        is_name(value).then(|| value.to_owned())
     }
 }
 

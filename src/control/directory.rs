@@ -293,20 +293,24 @@ impl ViewEntry {
         }
     }
 
-    /// Hands `connection` to the frame loop's waker, for notices.
-    pub(super) fn notify(&self, connection: OwnedFd) -> Result<(), Refusal> {
-        self.subscribers.try_send(connection).map_err(|error| match error {
-            TrySendError::Full(_) => Refusal::new(
-                RefusalReason::Busy,
-                format!(
-                    "view `{}` publishes no frames and has {SUBSCRIBERS_PENDING_MAX} subscribers to take",
-                    self.name
-                ),
-            ),
-            TrySendError::Disconnected(_) => {
-                Refusal::new(RefusalReason::Ended, format!("view `{}` has ended", self.name))
-            }
-        })
+    /// Whether [`ViewEntry::notify`] has room for another connection. Only the server's thread fills it, so what this
+    /// says stays true until it does.
+    pub(super) fn check_room_for_subscriber(&self) -> Result<(), Refusal> {
+        if !self.subscribers.is_full() {
+            return Ok(());
+        }
+        let error = format!(
+            "view `{}` publishes no frames and has {SUBSCRIBERS_PENDING_MAX} subscribers to take",
+            self.name
+        );
+        Err(Refusal::new(RefusalReason::Busy, error))
+    }
+
+    /// Hands `connection` to the frame loop's waker, for notices. Of a view that has ended there are none.
+    pub(super) fn notify(&self, connection: OwnedFd) {
+        if let Err(TrySendError::Full(_)) = self.subscribers.try_send(connection) {
+            tracing::error!(view = %self.name, "a subscriber that was granted notices gets none");
+        }
     }
 }
 

@@ -28,24 +28,13 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::backend::Backend;
+pub use crate::config::{NAME_BYTES_MAX, is_name};
 use crate::geometry::fixation::{Fixation, FixationReason};
+pub use crate::ring::abi::NOTICE_BYTES;
 use crate::token::DType;
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
-
-/// Length of the notice that a subscriber may ask for: two little-endian u64, the ring sequence and the publish
-/// time in nanoseconds of CLOCK_MONOTONIC.
-pub const NOTICE_BYTES: usize = 16;
-
-/// The longest name of a stream or view, in bytes.
-pub const NAME_BYTES_MAX: usize = 63;
-
-/// Whether `name` may name a stream or a view: 1 to 63 of a-z, 0-9, `_` and `-`.
-pub fn is_name(name: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&name.len())
-        && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
-}
 
 /// The address of a view: `STREAM/VIEW`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -302,7 +291,7 @@ pub struct StreamListing {
     pub frames_refused: u64,
     /// Tiles that differed from the frame before.
     pub tiles_dirty: u64,
-    /// Times the stream went on on the CPU because its GPU was lost.
+    /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: u64,
     /// Its views, in the order of the configuration.
     pub views: Vec<ViewListing>,

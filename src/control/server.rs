@@ -278,6 +278,8 @@ struct Subscription {
     view: Arc<ViewEntry>,
     epoch_told: Option<Epoch>,
     end_told: bool,
+    /// Asked for and not yet handed to the waker: the first notice must not overtake the answer.
+    wants_notices: bool,
 }
 
 /// What becomes of a connection after it was served.
@@ -372,7 +374,28 @@ impl Service {
         };
         let datagram = answer.unwrap_or_else(|refusal| self.refusal(&refusal));
         let sent = self.send(connection, &datagram);
-        if allowed && sent == Fate::Keep { self.tell(connection) } else { Fate::Close }
+        if !allowed || sent == Fate::Close || self.tell(connection) == Fate::Close {
+            return Fate::Close;
+        }
+        self.start_notices(connection)
+    }
+
+    /// Hands a connection that wants notices to the waker, once it has its answer and its segment.
+    fn start_notices(&self, connection: &mut Connection) -> Fate {
+        let Connection { socket, subscription: Some(subscription), .. } = connection else {
+            return Fate::Keep;
+        };
+        if !std::mem::take(&mut subscription.wants_notices) {
+            return Fate::Keep;
+        }
+        match socket.try_clone() {
+            Ok(copy) => subscription.view.notify(copy),
+            Err(error) => {
+                tracing::warn!(%error, "dropping a subscriber: no descriptor is left for its notices");
+                return Fate::Close;
+            }
+        }
+        Fate::Keep
     }
 
     /// The answer to the datagram of `len` bytes in the buffer.
@@ -403,13 +426,15 @@ impl Service {
         }
         let (stream, view) = self.find(&name)?;
         if notify {
-            let copy = connection.socket.try_clone().map_err(|error| {
-                Refusal::new(RefusalReason::Busy, format!("no descriptor is left: {error}"))
-            })?;
-            view.notify(copy)?;
+            view.check_room_for_subscriber()?;
         }
-        connection.subscription =
-            Some(Subscription { stream, view, epoch_told: None, end_told: false });
+        connection.subscription = Some(Subscription {
+            stream,
+            view,
+            epoch_told: None,
+            end_told: false,
+            wants_notices: notify,
+        });
         Ok(accepted(&Subscribed { view: name }))
     }
 

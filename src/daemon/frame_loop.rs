@@ -113,16 +113,10 @@ impl FrameLoop {
         Ok(())
     }
 
-    /// Hands out the new segments, and says what is in them.
+    /// Says what is in the new segments, and hands them out.
     fn announce(&mut self, frame: &crate::frame::FrameView<'_>) -> Result<(), StreamFailure> {
-        for (index, port) in self.port.views.iter().enumerate() {
-            if let Some((descriptor, epoch)) = self.stream.segment(index)? {
-                port.set_segment(descriptor, epoch);
-            }
-        }
         let (format, extent) = (frame.format(), frame.extent());
         let backend = self.stream.backend().clone();
-        tracing::info!(stream = self.spec.stream, format = format.name(), %extent, "publishing");
         self.port.update(|status| {
             status.state = StreamState::Live;
             status.reason.clear();
@@ -130,6 +124,13 @@ impl FrameLoop {
             status.extent = Some(extent);
             status.backend = Some(backend);
         });
+        // Only now, because whoever has a segment may ask to look somewhere in the picture.
+        for (index, port) in self.port.views.iter().enumerate() {
+            if let Some((descriptor, epoch)) = self.stream.segment(index)? {
+                port.set_segment(descriptor, epoch);
+            }
+        }
+        tracing::info!(stream = self.spec.stream, format = format.name(), %extent, "publishing");
         Ok(())
     }
 

@@ -11,6 +11,9 @@ use super::instance::{API_VERSION, Instance};
 /// Storage images that one pass may bind at once; the ingest pass writes six levels.
 const STORAGE_IMAGES: u32 = 6;
 
+/// Invocations of the largest workgroup; the reduce pass has one of so many.
+const GROUP_INVOCATIONS: u32 = 256;
+
 /// Which device to open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
@@ -213,11 +216,14 @@ fn missing_capability(
     let storage_images = limits
         .max_per_stage_descriptor_storage_images
         .min(limits.max_descriptor_set_storage_images);
+    let group =
+        limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]);
     [
         (features_12.timeline_semaphore == vk::TRUE, "timelineSemaphore".to_owned()),
         (features_13.synchronization2 == vk::TRUE, "synchronization2".to_owned()),
         (features_13.maintenance4 == vk::TRUE, "maintenance4".to_owned()),
         (STORAGE_IMAGES <= storage_images, format!("{STORAGE_IMAGES} storage images in a pass")),
+        (GROUP_INVOCATIONS <= group, format!("workgroups of {GROUP_INVOCATIONS}")),
     ]
     .into_iter()
     .find_map(|(is_there, what)| (!is_there).then_some(what))

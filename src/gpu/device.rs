@@ -52,6 +52,16 @@ pub fn devices() -> Result<Vec<DeviceSummary>, GpuError> {
     Ok(candidates(&instance)?.into_iter().map(|candidate| candidate.summary).collect())
 }
 
+/// The device that [`Gpu::open`] takes for `choice`, without opening it.
+///
+/// # Errors
+///
+/// If Vulkan is not installed, or no device fits.
+pub fn chosen_device(choice: &DeviceChoice) -> Result<DeviceSummary, GpuError> {
+    let instance = Instance::new(false)?;
+    Ok(choose(candidates(&instance)?, choice)?.summary)
+}
+
 /// An open device. One serves the whole process; streams share it through an [`Arc`].
 pub struct Gpu {
     device: ash::Device,

@@ -11,19 +11,18 @@ use super::cpu::CpuRetina;
 use super::vulkan::VulkanRetina;
 use super::{Retina, RetinaError, ViewSpec};
 use crate::backend::{Backend, BackendKind};
-use crate::color::ColorTransform;
 use crate::config::BackendChoice;
 use crate::error::chain;
-use crate::frame::PixelFormat;
-use crate::geometry::extent::Extent;
+use crate::frame::FrameKind;
 #[cfg(feature = "vulkan")]
-use crate::gpu::{DeviceChoice, Gpu, GpuError};
+use crate::gpu::{DeviceChoice, Gpu, GpuError, chosen_device};
 
-/// The GPUs that this process has opened: each once, whatever the number of streams on it.
+/// The GPUs that this process has opened: each once, whatever the number of streams on it and the words that they choose
+/// it by.
 #[derive(Debug, Default)]
 pub struct Backends {
     #[cfg(feature = "vulkan")]
-    open: Mutex<Vec<(DeviceChoice, Arc<Gpu>)>>,
+    open: Mutex<Vec<Arc<Gpu>>>,
 }
 
 impl Backends {
@@ -51,7 +50,7 @@ impl Backends {
     #[cfg(feature = "vulkan")]
     fn vulkan(&self, device: Option<&str>, insisted: bool) -> Result<StreamBackend, RetinaError> {
         let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
-        let gpu = self.gpu(choice)?;
+        let gpu = self.gpu(&choice)?;
         let reason = match (insisted, device) {
             (true, _) => "the configuration says so".to_owned(),
             (false, Some(name)) => format!("its name holds {name:?}"),
@@ -63,13 +62,15 @@ impl Backends {
     }
 
     #[cfg(feature = "vulkan")]
-    fn gpu(&self, choice: DeviceChoice) -> Result<Arc<Gpu>, GpuError> {
+    fn gpu(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, GpuError> {
+        let chosen = chosen_device(choice)?;
         let mut open = self.open.lock();
-        if let Some((_, gpu)) = open.iter().find(|(opened, _)| *opened == choice) {
+        // Of several devices that are alike in everything, a choice always takes the first.
+        if let Some(gpu) = open.iter().find(|gpu| *gpu.summary() == chosen) {
             return Ok(Arc::clone(gpu));
         }
-        let gpu = Gpu::open(&choice)?;
-        open.push((choice, Arc::clone(&gpu)));
+        let gpu = Gpu::open(choice)?;
+        open.push(Arc::clone(&gpu));
         Ok(gpu)
     }
 
@@ -86,7 +87,7 @@ pub struct StreamBackend {
     backend: Backend,
     #[cfg(feature = "vulkan")]
     gpu: Option<Arc<Gpu>>,
-    /// Whether to fail rather than to go on on the CPU when the GPU refuses at the start.
+    /// Whether to fail rather than to go on on the CPU when the GPU refuses; only at the start.
     #[cfg(feature = "vulkan")]
     insisted: bool,
 }
@@ -108,28 +109,29 @@ impl StreamBackend {
         &self.backend
     }
 
-    /// Builds a retina for frames of one kind. A GPU that was not insisted on and refuses them, because they are too
-    /// large for it or its memory is spent, gives way to the CPU.
+    /// Builds a retina for frames of one kind. A GPU that refuses them, because they are too large for it, its memory is
+    /// spent or it is lost, gives way to the CPU.
     ///
     /// # Errors
     ///
-    /// If the GPU was insisted on and refuses.
+    /// If the GPU was insisted on and refuses the first.
     pub fn build(
         &mut self,
-        format: PixelFormat,
-        extent: Extent,
-        color: ColorTransform,
+        kind: FrameKind,
         views: &[ViewSpec],
     ) -> Result<Box<dyn Retina>, RetinaError> {
         #[cfg(feature = "vulkan")]
         if let Some(gpu) = &self.gpu {
-            match VulkanRetina::new(gpu, format, extent, color, views) {
-                Ok(retina) => return Ok(Box::new(retina)),
+            match VulkanRetina::new(gpu, kind, views) {
+                Ok(retina) => {
+                    self.insisted = false;
+                    return Ok(Box::new(retina));
+                }
                 Err(error) if self.insisted => return Err(error),
                 Err(error) => self.fall_back(&error),
             }
         }
-        Ok(Box::new(CpuRetina::new(format, extent, color, views)))
+        Ok(Box::new(CpuRetina::new(kind, views)))
     }
 
     /// Goes on on the CPU because of `error`.

@@ -1,7 +1,6 @@
 //! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
 
-use crate::color::ColorTransform;
-use crate::frame::{FrameView, PixelFormat};
+use crate::frame::{FrameKind, FrameView};
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use crate::geometry::tile::{TILE_SIDE, TileSet};
@@ -10,7 +9,7 @@ use self::ingest::TilePixels;
 use self::reduce::Tail;
 use self::sample::Encoder;
 use self::simd::Instructions;
-use super::{Retina, RetinaError, ViewSample, ViewSpec};
+use super::{Retina, RetinaError, ViewSample, ViewSpec, check_update};
 
 pub mod ingest;
 pub mod reduce;
@@ -45,8 +44,7 @@ impl Level {
 #[derive(Debug)]
 pub struct CpuRetina {
     shape: PyramidShape,
-    format: PixelFormat,
-    color: ColorTransform,
+    kind: FrameKind,
     levels: Vec<Level>,
     tail: Tail,
     pixels: Box<TilePixels>,
@@ -55,19 +53,14 @@ pub struct CpuRetina {
 }
 
 impl CpuRetina {
-    /// A retina for frames of `format` and `extent`, sampled by `views`.
+    /// A retina for frames of `kind`, sampled by `views`.
     ///
     /// # Panics
     ///
     /// If the extent is not [supported](Extent::is_supported).
-    pub fn new(
-        format: PixelFormat,
-        extent: Extent,
-        color: ColorTransform,
-        views: &[ViewSpec],
-    ) -> Self {
-        let shape = PyramidShape::new(extent);
-        let grid = extent.in_cells(TILE_SIDE);
+    pub fn new(kind: FrameKind, views: &[ViewSpec]) -> Self {
+        let shape = PyramidShape::new(kind.extent);
+        let grid = kind.extent.in_cells(TILE_SIDE);
         let level = |level: u32| {
             let texels = TILE_SIDE.checked_shr(level).unwrap_or(0);
             let padded = Extent::new(grid.width * texels, grid.height * texels);
@@ -76,8 +69,7 @@ impl CpuRetina {
         };
         Self {
             shape,
-            format,
-            color,
+            kind,
             levels: (0..shape.level_count()).map(level).collect(),
             tail: Tail::new(shape),
             pixels: Box::new([[[0; TILE_SIDE as usize]; TILE_SIDE as usize]; 3]),
@@ -102,13 +94,7 @@ impl Retina for CpuRetina {
         dirty: &TileSet,
         samples: &mut [ViewSample],
     ) -> Result<(), RetinaError> {
-        assert_eq!(
-            (frame.format(), frame.extent(), frame.color()),
-            (self.format, self.shape.extent(), self.color),
-            "a frame of another kind than the retina was built for"
-        );
-        assert_eq!(samples.len(), self.encoders.len(), "samples and views");
-
+        check_update(self.kind, self.encoders.iter().map(Encoder::format), frame, samples);
         for (column, row) in dirty.iter() {
             let sums = self.instructions.ingest(
                 frame,

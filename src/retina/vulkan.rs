@@ -11,10 +11,8 @@ use self::ingest::IngestPass;
 use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sample::SamplePass;
-use super::{Retina, RetinaError, ViewSample, ViewSpec};
-use crate::color::ColorTransform;
-use crate::frame::{FrameView, PixelFormat};
-use crate::geometry::extent::Extent;
+use super::{Retina, RetinaError, ViewSample, ViewSpec, check_update};
+use crate::frame::{FrameKind, FrameView};
 use crate::geometry::plan::Token;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
@@ -36,8 +34,7 @@ use shader;
 /// One stream's pyramid on a GPU.
 pub struct VulkanRetina {
     shape: PyramidShape,
-    format: PixelFormat,
-    color: ColorTransform,
+    kind: FrameKind,
     ingest: IngestPass,
     reduce: ReducePass,
     /// One per view, in the views' order.
@@ -56,21 +53,14 @@ impl VulkanRetina {
     ///
     /// # Panics
     ///
-    /// If the extent is not [supported](Extent::is_supported).
-    pub fn new(
-        gpu: &Arc<Gpu>,
-        format: PixelFormat,
-        extent: Extent,
-        color: ColorTransform,
-        views: &[ViewSpec],
-    ) -> Result<Self, RetinaError> {
-        let shape = PyramidShape::new(extent);
+    /// If the extent is not [supported](crate::geometry::extent::Extent::is_supported).
+    pub fn new(gpu: &Arc<Gpu>, kind: FrameKind, views: &[ViewSpec]) -> Result<Self, RetinaError> {
+        let shape = PyramidShape::new(kind.extent);
         let make_sample = |view: &ViewSpec| SamplePass::new(gpu, shape, *view);
         let mut retina = Self {
             shape,
-            format,
-            color,
-            ingest: IngestPass::new(gpu, format, shape, color)?,
+            kind,
+            ingest: IngestPass::new(gpu, kind)?,
             reduce: ReducePass::new(gpu, shape)?,
             samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
             pyramid: Pyramid::new(gpu, shape)?,
@@ -118,15 +108,9 @@ impl Retina for VulkanRetina {
         dirty: &TileSet,
         samples: &mut [ViewSample],
     ) -> Result<(), RetinaError> {
-        assert_eq!(
-            (frame.format(), frame.extent(), frame.color()),
-            (self.format, self.shape.extent(), self.color),
-            "a frame unlike those that the retina was built for"
-        );
-        assert_eq!(samples.len(), self.samples.len(), "samples and views");
+        check_update(self.kind, self.samples.iter().map(SamplePass::format), frame, samples);
         self.ingest.upload(frame, dirty);
         for (pass, sample) in self.samples.iter_mut().zip(&*samples) {
-            assert_eq!(sample.format(), pass.format(), "formats of the sample and of the view");
             pass.upload(&sample.plan().tokens);
         }
         self.run()?;
@@ -147,9 +131,6 @@ impl Retina for VulkanRetina {
 
 impl fmt::Debug for VulkanRetina {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VulkanRetina")
-            .field("shape", &self.shape)
-            .field("format", &self.format)
-            .finish_non_exhaustive()
+        f.debug_struct("VulkanRetina").field("kind", &self.kind).finish_non_exhaustive()
     }
 }

@@ -13,10 +13,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::backend::BackendKind;
 use crate::geometry::plan::{PixelBox, Token};
 use crate::geometry::pyramid::PyramidShape;
-use crate::token::DType;
 
 /// The first bytes of a segment.
 pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
@@ -99,7 +97,7 @@ pub struct SegmentHeader {
     pub source_width: u32,
     /// Height of the source in pixels.
     pub source_height: u32,
-    /// [`backend_code`].
+    /// [`BackendKind::code`](crate::backend::BackendKind::code).
     pub backend_kind: u32,
     /// 0.
     pub reserved_0: u32,
@@ -151,7 +149,7 @@ pub struct PlaneEntry {
     pub name: [u8; 32],
     /// One letter for each axis.
     pub order: [u8; 8],
-    /// [`dtype_code`].
+    /// [`DType::code`](crate::token::DType::code).
     pub dtype: u32,
     /// Axes, 1 to 4.
     pub ndim: u32,
@@ -359,44 +357,6 @@ impl State {
             3 => Some(Self::Ended),
             _ => None,
         }
-    }
-}
-
-/// The number that stands for a number format in a ring.
-pub const fn dtype_code(dtype: DType) -> u32 {
-    match dtype {
-        DType::U8 => 1,
-        DType::F16 => 2,
-        DType::Bf16 => 3,
-        DType::F32 => 4,
-    }
-}
-
-/// The number format that a number in a ring stands for.
-pub const fn dtype_from_code(code: u32) -> Option<DType> {
-    match code {
-        1 => Some(DType::U8),
-        2 => Some(DType::F16),
-        3 => Some(DType::Bf16),
-        4 => Some(DType::F32),
-        _ => None,
-    }
-}
-
-/// The number that stands for a backend in a ring.
-pub const fn backend_code(kind: BackendKind) -> u32 {
-    match kind {
-        BackendKind::Cpu => 1,
-        BackendKind::Vulkan => 2,
-    }
-}
-
-/// The backend that a number in a ring stands for.
-pub const fn backend_from_code(code: u32) -> Option<BackendKind> {
-    match code {
-        1 => Some(BackendKind::Cpu),
-        2 => Some(BackendKind::Vulkan),
-        _ => None,
     }
 }
 

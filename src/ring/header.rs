@@ -6,12 +6,12 @@ use super::RingError;
 use super::abi::{
     ABI_MAJOR, ABI_MINOR, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
     PIXELS_ORDER, PIXELS_PLANE, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader,
-    TokenRecord, backend_code, backend_from_code, dtype_code, dtype_from_code, padded_text,
-    unpadded,
+    TokenRecord, padded_text, unpadded,
 };
 use super::segment::{PlaneInfo, SegmentInfo, SegmentLayout, SegmentSpec};
+use crate::backend::BackendKind;
 use crate::geometry::extent::Extent;
-use crate::token::{Normalisation, TokenFormat};
+use crate::token::{DType, Normalisation, TokenFormat};
 
 /// The header of a segment for `spec`, laid out as `layout` says.
 #[expect(
@@ -42,7 +42,7 @@ pub(super) fn header_from_spec(
         epoch,
         source_width: spec.extent.width,
         source_height: spec.extent.height,
-        backend_kind: backend_code(spec.backend),
+        backend_kind: spec.backend.code(),
         mean: spec.format.normalisation.mean,
         std: spec.format.normalisation.std,
         pixel_format: whole_text("pixel_format", &spec.pixel_format, "at most 15 bytes, no NUL")?,
@@ -61,7 +61,7 @@ fn pixels_plane(spec: &SegmentSpec, layout: &SegmentLayout) -> PlaneEntry {
     PlaneEntry {
         name: padded_text(PIXELS_PLANE),
         order: padded_text(PIXELS_ORDER),
-        dtype: dtype_code(spec.format.dtype),
+        dtype: spec.format.dtype.code(),
         ndim: 4,
         shape: [layout.capacity as u32, 3, side, side],
         offset: layout.pixels_offset as u64,
@@ -97,7 +97,7 @@ pub(super) fn info_from_header(
     let format = token_format(header, &planes[0])?;
     let extent = Extent::new(header.source_width, header.source_height);
     ensure(extent.is_supported(), "source_width x source_height", extent)?;
-    let backend = backend_from_code(header.backend_kind)
+    let backend = BackendKind::from_code(header.backend_kind)
         .ok_or_else(|| malformed("backend_kind", header.backend_kind))?;
 
     let layout = SegmentLayout {
@@ -178,7 +178,7 @@ fn planes(header: &SegmentHeader) -> Result<Vec<PlaneInfo>, RingError> {
 /// One plane, which must lie behind the records and inside the slot, with room for every token.
 fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingError> {
     let dtype =
-        dtype_from_code(entry.dtype).ok_or_else(|| malformed("planes.dtype", entry.dtype))?;
+        DType::from_code(entry.dtype).ok_or_else(|| malformed("planes.dtype", entry.dtype))?;
     let ndim = entry.ndim as usize;
     ensure((1..=entry.shape.len()).contains(&ndim), "planes.ndim", ndim)?;
     let shape = entry.shape[..ndim].to_vec();

@@ -3,6 +3,7 @@
 //! The frames take the daemon's own way, through a ring that this process reads itself, so the arrays hold what the
 //! ring would give, byte for byte.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 
 use super::ToolError;
 use super::npy::NpyWriter;
+use super::segment::SegmentFacts;
 use super::snap::make_directory;
 use crate::capture::mailbox::Taken;
 use crate::capture::{End, Source, SourceSpec};
@@ -71,8 +72,11 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
         crate::redact::register(secret);
     }
     let stream = config.streams.into_iter().next().unwrap_or_default();
-    let source = SourceChoice::Shorthand(arguments.clip.to_string_lossy().into_owned());
-    Ok(StreamConfig { source, pace: Pace::EveryFrame, looped: false, ..stream })
+    // Absolute, so that a file of the name `test` is a file; parameters belong to the configuration's own source.
+    let clip = std::path::absolute(&arguments.clip).unwrap_or_else(|_| arguments.clip.clone());
+    let source = SourceChoice::Shorthand(clip.to_string_lossy().into_owned());
+    let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());
+    Ok(StreamConfig { source, pace, parameters, looped: false, ..stream })
 }
 
 /// Takes every frame of `source` through the stages.
@@ -146,6 +150,7 @@ struct Extraction {
     folder: PathBuf,
     /// `None` until the first frame.
     open: Option<Open>,
+    /// What `segments.json` will hold.
     segments: Vec<SegmentFacts>,
     frame: TokenFrameBuf,
 }
@@ -205,24 +210,6 @@ const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u
     ('x', '<u4'), ('y', '<u4'), ('level', '<u2'), ('size', '<u2'), ('columns', '<u2'), ('rows', '<u2'), \
     ('relevance', '<f4'), ('reserved', '<u4')]";
 
-/// What does not change within a segment: one entry of `segments.json`.
-#[derive(Serialize)]
-struct SegmentFacts {
-    stream: String,
-    view: String,
-    layout: String,
-    patch_side: u32,
-    dtype: DType,
-    mean: [f64; 3],
-    std: [f64; 3],
-    capacity: usize,
-    source_width: u32,
-    source_height: u32,
-    pixel_format: String,
-    backend: crate::backend::BackendKind,
-    device: String,
-}
-
 impl Extraction {
     fn new(folder: PathBuf) -> Result<Self, ToolError> {
         make_directory(&folder)?;
@@ -233,7 +220,7 @@ impl Extraction {
     fn open_segment(&mut self, stream: &Stream, index: usize) -> Result<(), ToolError> {
         let (descriptor, _) = stream.segment(index)?.expect("a frame was published in it");
         let reader = Reader::from_fd(descriptor)?;
-        self.segments.push(facts_of(reader.header()));
+        self.segments.push(SegmentFacts::from(reader.header()));
         self.open = Some(match self.open.take() {
             Some(open) => Open { reader, ..open },
             None => Open { arrays: Arrays::create(&self.folder, reader.header())?, reader },
@@ -348,23 +335,5 @@ fn frame_row(frame: &TokenFrameBuf, segment: usize) -> FrameRow {
         token_count: frame.records.len() as u32,
         segment: segment as u32,
         reserved: 0,
-    }
-}
-
-fn facts_of(segment: &SegmentInfo) -> SegmentFacts {
-    SegmentFacts {
-        stream: segment.stream.clone(),
-        view: segment.view.clone(),
-        layout: segment.layout.clone(),
-        patch_side: segment.format.patch_side,
-        dtype: segment.format.dtype,
-        mean: segment.format.normalisation.mean,
-        std: segment.format.normalisation.std,
-        capacity: segment.capacity,
-        source_width: segment.extent.width,
-        source_height: segment.extent.height,
-        pixel_format: segment.pixel_format.clone(),
-        backend: segment.backend,
-        device: segment.device.clone(),
     }
 }

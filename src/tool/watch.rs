@@ -13,12 +13,13 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::meter::{Meter, Rates, Sighting};
+use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line};
 use crate::clock::monotonic_ns;
 use crate::control::client::{Client, Next, Subscription};
 use crate::control::messages::{Epoch, FixationListing, ViewName};
 use crate::frame::CaptureClock;
-use crate::ring::{SegmentInfo, TokenFrameBuf};
+use crate::ring::{SegmentInfo, State, TokenFrameBuf};
 
 /// How often a table on a terminal is drawn.
 const TABLE_INTERVAL: Duration = Duration::from_millis(250);
@@ -104,6 +105,8 @@ struct Watch {
     display: Display,
     meter: Meter,
     frame: TokenFrameBuf,
+    /// Of the segment in use; `None` before the first.
+    segment: Option<SegmentFacts>,
     /// Tokens of the newest frame on each level.
     tokens_per_level: Vec<u32>,
     ended: Option<String>,
@@ -118,6 +121,7 @@ impl Watch {
             display,
             meter: Meter::default(),
             frame: TokenFrameBuf::default(),
+            segment: None,
             tokens_per_level: Vec::new(),
             ended: None,
             lines_drawn: 0,
@@ -156,7 +160,12 @@ impl Watch {
     /// Waits for a frame and counts it.
     fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
         match self.subscription.next_in_order(&mut self.frame, timeout)? {
-            Next::TimedOut | Next::NewSegment => Ok(()),
+            Next::TimedOut => Ok(()),
+            Next::NewSegment => {
+                let reader = self.subscription.reader();
+                self.segment = reader.map(|reader| SegmentFacts::from(reader.header()));
+                Ok(())
+            }
             Next::Ended(reason) => {
                 self.ended = Some(reason);
                 Ok(())
@@ -177,17 +186,33 @@ impl Watch {
     }
 
     fn write_json(&self, age_ns: u64, lapped: u64, out: &mut dyn Write) -> Result<(), ToolError> {
-        let Some(reader) = self.subscription.reader() else {
+        let (Some(reader), Some(segment)) = (self.subscription.reader(), &self.segment) else {
             return Ok(());
         };
-        let line = FrameLine::new(
-            self.subscription.view(),
-            reader.header(),
-            &self.frame,
-            &self.tokens_per_level,
-            age_ns,
+        let head = &self.frame.head;
+        let line = FrameLine {
+            view: self.subscription.view(),
+            epoch: Epoch(reader.header().epoch),
+            ring_sequence: head.ring_sequence,
             lapped,
-        );
+            frame_seq: head.stamp.frame_seq,
+            pts_ns: head.stamp.pts_ns,
+            capture_ns: head.stamp.capture_ns,
+            capture_unix_ns: head.stamp.capture_unix_ns,
+            capture_clock: head.stamp.capture_clock,
+            arrival_ns: head.stamp.arrival_ns,
+            publish_ns: head.publish_ns,
+            age_ns,
+            fixation: head.fixation.into(),
+            sample_bound: head.sample_bound,
+            rgb_bound: head.rgb_bound,
+            dirty_tiles: head.dirty_tiles,
+            tile_count: head.tile_count,
+            token_count: self.frame.records.len(),
+            tokens_per_level: &self.tokens_per_level,
+            state: reader.state().0,
+            segment,
+        };
         serde_json::to_writer(&mut *out, &line)
             .map_err(io::Error::from)
             .and_then(|()| writeln!(out))
@@ -249,7 +274,7 @@ impl Watch {
         let (pixel_format, device) = (on_one_line(pixel_format), on_one_line(device));
         let (state, reason) = reader.state();
         let state = match (state, on_one_line(&reason)) {
-            (crate::ring::State::Live, _) => String::new(),
+            (State::Live, _) => String::new(),
             (state, reason) => format!("  {}: {reason}", format!("{state:?}").to_lowercase()),
         };
         format!("{view}  {pixel_format} {extent}  {backend} ({device}){state}")
@@ -289,7 +314,7 @@ impl fmt::Display for Milliseconds {
     }
 }
 
-/// One line of `watch --json`: everything that the ring says of a token frame but its tokens.
+/// One line of `watch --json`: everything that the ring says of itself and of a token frame, but its tokens.
 #[derive(Debug, Serialize)]
 struct FrameLine<'a> {
     view: &'a ViewName,
@@ -314,40 +339,10 @@ struct FrameLine<'a> {
     token_count: usize,
     /// From level 0 to the coarsest in use.
     tokens_per_level: &'a [u32],
-}
-
-impl<'a> FrameLine<'a> {
-    fn new(
-        view: &'a ViewName,
-        segment: &SegmentInfo,
-        frame: &TokenFrameBuf,
-        tokens_per_level: &'a [u32],
-        age_ns: u64,
-        lapped: u64,
-    ) -> Self {
-        let head = &frame.head;
-        Self {
-            view,
-            epoch: Epoch(segment.epoch),
-            ring_sequence: head.ring_sequence,
-            lapped,
-            frame_seq: head.stamp.frame_seq,
-            pts_ns: head.stamp.pts_ns,
-            capture_ns: head.stamp.capture_ns,
-            capture_unix_ns: head.stamp.capture_unix_ns,
-            capture_clock: head.stamp.capture_clock,
-            arrival_ns: head.stamp.arrival_ns,
-            publish_ns: head.publish_ns,
-            age_ns,
-            fixation: head.fixation.into(),
-            sample_bound: head.sample_bound,
-            rgb_bound: head.rgb_bound,
-            dirty_tiles: head.dirty_tiles,
-            tile_count: head.tile_count,
-            token_count: frame.records.len(),
-            tokens_per_level,
-        }
-    }
+    /// What the view is doing.
+    state: State,
+    /// What is the same for every frame of the epoch.
+    segment: &'a SegmentFacts,
 }
 
 /// Counts the tokens of each level, from 0 to the coarsest that has one.

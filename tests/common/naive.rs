@@ -9,7 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::frame::{FrameView, PixelFormat, Plane};
+use foveate::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::{Token, TokenPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
@@ -175,6 +175,11 @@ impl OwnedFrame {
             .map(|plane| Plane { bytes: &plane.bytes, stride: plane.stride })
             .collect();
         FrameView::new(self.format, self.extent, self.color, &planes).unwrap()
+    }
+
+    /// What a retina for it is built for.
+    pub fn kind(&self) -> FrameKind {
+        FrameKind { format: self.format, extent: self.extent, color: self.color }
     }
 
     /// RGB of pixel (x, y).

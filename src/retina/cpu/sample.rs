@@ -32,6 +32,11 @@ impl Encoder {
         };
         Self { format, table }
     }
+
+    /// What its tokens look like in memory.
+    pub fn format(&self) -> TokenFormat {
+        self.format
+    }
 }
 
 /// The low `BYTES` bytes of each word of the normalisation table, little-endian.
@@ -45,7 +50,6 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
 
 /// Samples every token of the plan of `target`.
 pub fn sample(levels: &[Level], encoder: &Encoder, target: &mut ViewSample) {
-    assert_eq!(target.format(), encoder.format, "formats of the sample and of the view");
     let (plan, pixels) = target.split();
     let side = plan.patch_side as usize;
     let tokens = pixels.chunks_exact_mut(encoder.format.token_bytes()).zip(&plan.tokens);

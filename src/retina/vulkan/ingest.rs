@@ -9,9 +9,9 @@ use bytemuck::{Pod, Zeroable};
 use super::pyramid::Pyramid;
 use super::shader;
 use crate::color::{ColorTransform, FRACTION_BITS};
-use crate::frame::{FrameView, PixelFormat, PlaneShape};
+use crate::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
 use crate::geometry::extent::Extent;
-use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
+use crate::geometry::pyramid::TILE_LEVEL_COUNT;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder,
@@ -32,26 +32,6 @@ pub struct TileRecord {
     pub row: u32,
 }
 
-/// [`ColorTransform`] as the shader has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-#[expect(missing_docs, reason = "the fields are those of color::ColorTransform")]
-pub struct ColorWords {
-    pub y_offset: i32,
-    pub y: i32,
-    pub rv: i32,
-    pub gu: i32,
-    pub gv: i32,
-    pub bu: i32,
-}
-
-impl From<ColorTransform> for ColorWords {
-    fn from(color: ColorTransform) -> Self {
-        let ColorTransform { y_offset, y, rv, gu, gv, bu } = color;
-        Self { y_offset, y, rv, gu, gv, bu }
-    }
-}
-
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
@@ -59,7 +39,7 @@ pub struct IngestPush {
     /// Width and height of the source in pixels.
     pub extent: [u32; 2],
     /// How samples become RGB.
-    pub color: ColorWords,
+    pub color: ColorTransform,
     /// Dirty tiles.
     pub tile_count: u32,
 }
@@ -83,12 +63,8 @@ impl IngestPass {
     /// # Errors
     ///
     /// If the source is too large for the device, or the device refuses.
-    pub fn new(
-        gpu: &Arc<Gpu>,
-        format: PixelFormat,
-        shape: PyramidShape,
-        color: ColorTransform,
-    ) -> Result<Self, GpuError> {
+    pub fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
+        let FrameKind { format, extent, color } = kind;
         let bindings = [
             BindingKind::Buffer,
             BindingKind::Buffer,
@@ -107,7 +83,6 @@ impl IngestPass {
             constants: &[TILE_SIDE, sampling(format), FRACTION_BITS],
             push_bytes: size_of::<IngestPush>(),
         };
-        let extent = shape.extent();
         let most = extent.in_cells(TILE_SIDE).area();
         let tiles_size = most * size_of::<TileRecord>();
         let staging_size = most * record_bytes(format);
@@ -127,8 +102,10 @@ impl IngestPass {
         let tiles = self.tiles.mapped::<TileRecord>();
         self.tile_count = 0;
         for ((record, tile), (column, row)) in records.zip(tiles).zip(dirty.iter()) {
-            *tile = TileRecord { column, row };
-            pack_tile(frame, *tile, record);
+            // Not read back from the buffer, whose memory may be uncached.
+            let place = TileRecord { column, row };
+            *tile = place;
+            pack_tile(frame, place, record);
             self.tile_count += 1;
         }
     }
@@ -161,7 +138,7 @@ impl IngestPass {
         ];
         let tile_count = count(self.tile_count);
         let extent = [self.extent.width, self.extent.height];
-        let push = IngestPush { extent, color: self.color.into(), tile_count };
+        let push = IngestPush { extent, color: self.color, tile_count };
         recorder.dispatch(&self.pass, &bindings, &push, tile_count);
     }
 }

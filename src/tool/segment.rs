@@ -1,0 +1,75 @@
+//! What does not change within a segment, as JSON: for `watch --json` and for `segments.json` of `extract`.
+
+use serde::Serialize;
+
+use crate::backend::BackendKind;
+use crate::ring::{PlaneInfo, SegmentInfo, abi};
+use crate::token::{DType, TokenFormat};
+
+/// The segment header but its epoch, which differs from run to run.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct SegmentFacts {
+    /// Major and minor version.
+    abi: [u32; 2],
+    stream: String,
+    view: String,
+    layout: String,
+    patch_side: u32,
+    dtype: DType,
+    mean: [f64; 3],
+    std: [f64; 3],
+    capacity: usize,
+    source_width: u32,
+    source_height: u32,
+    pixel_format: String,
+    backend: BackendKind,
+    device: String,
+    slot_count: usize,
+    total_bytes: usize,
+    planes: Vec<PlaneFacts>,
+}
+
+/// One entry of the table of planes.
+#[derive(Clone, Debug, Serialize)]
+struct PlaneFacts {
+    name: String,
+    order: String,
+    dtype: DType,
+    shape: Vec<u32>,
+    offset: usize,
+    token_stride: usize,
+    bytes: usize,
+}
+
+impl From<&SegmentInfo> for SegmentFacts {
+    fn from(segment: &SegmentInfo) -> Self {
+        let segment = segment.clone();
+        let TokenFormat { patch_side, dtype, normalisation } = segment.format;
+        Self {
+            abi: [abi::ABI_MAJOR, segment.abi_minor],
+            stream: segment.stream,
+            view: segment.view,
+            layout: segment.layout,
+            patch_side,
+            dtype,
+            mean: normalisation.mean,
+            std: normalisation.std,
+            capacity: segment.capacity,
+            source_width: segment.extent.width,
+            source_height: segment.extent.height,
+            pixel_format: segment.pixel_format,
+            backend: segment.backend,
+            device: segment.device,
+            slot_count: segment.slot_count,
+            total_bytes: segment.total_bytes,
+            planes: segment.planes.into_iter().map(PlaneFacts::from).collect(),
+        }
+    }
+}
+
+impl From<PlaneInfo> for PlaneFacts {
+    fn from(plane: PlaneInfo) -> Self {
+        let PlaneInfo { name, order, dtype, shape, offset, token_stride, bytes } = plane;
+        Self { name, order, dtype, shape, offset, token_stride, bytes }
+    }
+}
