@@ -338,11 +338,6 @@ impl StreamPort {
         &self.entry.counters
     }
 
-    /// What listings show now.
-    pub fn status(&self) -> StreamStatus {
-        self.entry.status.lock().clone()
-    }
-
     /// Changes what listings show. Subscribers learn when that ends the stream.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
         let (before, after) = {

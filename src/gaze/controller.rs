@@ -15,15 +15,6 @@ pub enum Policy {
     },
 }
 
-impl Policy {
-    /// Its name in configurations and listings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fixed { .. } => "fixed",
-        }
-    }
-}
-
 /// Decides where one view looks.
 #[derive(Clone, Debug)]
 pub struct Controller {

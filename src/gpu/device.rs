@@ -127,11 +127,6 @@ impl Gpu {
         &self.summary
     }
 
-    /// Warnings and errors that the validation layer has reported so far; 0 without it.
-    pub fn validation_message_count(&self) -> u64 {
-        self.validation_log().map_or(0, |log| log.count())
-    }
-
     /// What the validation layer reports, `None` without it. The log outlives the device, as some of it is about what
     /// the device leaves behind.
     pub fn validation_log(&self) -> Option<Arc<ValidationLog>> {
