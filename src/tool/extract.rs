@@ -72,11 +72,20 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
         crate::redact::register(secret);
     }
     let stream = config.streams.into_iter().next().unwrap_or_default();
-    // Absolute, so that a file of the name `test` is a file; parameters belong to the configuration's own source.
-    let clip = std::path::absolute(&arguments.clip).unwrap_or_else(|_| arguments.clip.clone());
-    let source = SourceChoice::Shorthand(clip.to_string_lossy().into_owned());
+    let source = SourceChoice::Shorthand(clip_source(&arguments.clip));
+    // Parameters belong to the configuration's own source.
     let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());
     Ok(StreamConfig { source, pace, parameters, looped: false, ..stream })
+}
+
+/// The absolute path, so that a file of the name `test` is a file. A URI stays as it is: with one slash less, its
+/// credentials would not be known for what they are.
+fn clip_source(clip: &Path) -> String {
+    let text = clip.to_string_lossy();
+    if text.contains("://") {
+        return text.into_owned();
+    }
+    std::path::absolute(clip).map_or(text.into_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 /// Takes every frame of `source` through the stages.
