@@ -15,6 +15,7 @@ use crate::config::{Config, StreamConfig, ViewConfig};
 use crate::control::ControlError;
 use crate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
 use crate::control::server::Server;
+use crate::error::exit;
 use crate::stream::{Backends, RetinaError, StreamBackend, StreamError, ViewPlan};
 
 use self::frame_loop::FrameLoop;
@@ -59,17 +60,18 @@ pub enum StreamFailure {
     /// Its frames cannot be published.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// Its frame loop hit a bug; the log has the place.
+    #[error("its frame loop panicked: this is a bug, please report the log")]
+    Panicked,
 }
 
 impl DaemonError {
     /// The exit code that says so: 69 where something is not there, 78 where the configuration is wrong, else 1.
     pub fn exit_code(&self) -> u8 {
-        const FAILURE: u8 = 1;
-        const UNAVAILABLE: u8 = 69;
         match self {
             Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
-            Self::Stream { .. } | Self::Control(_) => UNAVAILABLE,
-            Self::System { .. } => FAILURE,
+            Self::Stream { source: StreamFailure::Panicked, .. } | Self::System { .. } => exit::FAILURE,
+            Self::Stream { .. } | Self::Control(_) => exit::UNAVAILABLE,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Errors in words.
+//! Errors in words and in exit codes.
 
 use std::error::Error;
 
@@ -15,4 +15,14 @@ pub fn chain(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Exit codes of the programs.
+pub mod exit {
+    /// A failure that has no code of its own.
+    pub const FAILURE: u8 = 1;
+    /// Something needed is not there: a source, a device, a daemon, a view. EX_UNAVAILABLE of sysexits.h.
+    pub const UNAVAILABLE: u8 = 69;
+    /// The configuration cannot be used. EX_CONFIG of sysexits.h.
+    pub const CONFIG: u8 = 78;
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::config::ConfigError;
 use crate::control::client::SubscriptionError;
 use crate::control::{ControlError, socket_path};
+use crate::error::exit;
 use crate::ring::RingError;
 use crate::stream::{RetinaError, StreamError};
 
@@ -20,18 +21,6 @@ pub mod picture;
 mod segment;
 pub mod snap;
 pub mod watch;
-
-/// Exit code of a failure that has no code of its own.
-pub const EXIT_FAILURE: u8 = 1;
-
-/// Exit code of a command line that makes no sense.
-pub const EXIT_USAGE: u8 = 2;
-
-/// Exit code where something needed is not there: a daemon, a view, a camera. EX_UNAVAILABLE of sysexits.h.
-pub const EXIT_UNAVAILABLE: u8 = 69;
-
-/// Exit code of a configuration that cannot be used. EX_CONFIG of sysexits.h.
-pub const EXIT_CONFIG: u8 = 78;
 
 /// List, watch and steer what `foveated` sees.
 #[derive(Debug, clap::Parser)]
@@ -137,17 +126,17 @@ impl ToolError {
                 control_exit_code(error)
             }
             Self::Subscription(SubscriptionError::Disconnected) | Self::NoViews | Self::NoFrame => {
-                EXIT_UNAVAILABLE
+                exit::UNAVAILABLE
             }
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
-            Self::Config(_) => EXIT_CONFIG,
-            Self::Stream(_) | Self::Backend(_) | Self::Unfit => EXIT_UNAVAILABLE,
+            Self::Config(_) => exit::CONFIG,
+            Self::Stream(_) | Self::Backend(_) | Self::Unfit => exit::UNAVAILABLE,
             Self::Subscription(_)
             | Self::Clip(_)
             | Self::Ring(_)
             | Self::File { .. }
-            | Self::Output(_) => EXIT_FAILURE,
+            | Self::Output(_) => exit::FAILURE,
         }
     }
 }
@@ -158,8 +147,8 @@ fn control_exit_code(error: &ControlError) -> u8 {
         | ControlError::Permission { .. }
         | ControlError::TimedOut { .. }
         | ControlError::Disconnected
-        | ControlError::Refused(_) => EXIT_UNAVAILABLE,
-        _ => EXIT_FAILURE,
+        | ControlError::Refused(_) => exit::UNAVAILABLE,
+        _ => exit::FAILURE,
     }
 }
 

@@ -7,12 +7,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use foveate::config::{Config, ConfigError};
 use foveate::daemon::{self, DaemonError};
-use foveate::error::chain;
+use foveate::error::{chain, exit};
 use foveate::redact::{self, Redacting};
 use tracing_subscriber::EnvFilter;
-
-/// Exit code of a configuration that cannot be used. EX_CONFIG of sysexits.h.
-const EXIT_CONFIG: u8 = 78;
 
 /// Watches camera streams and publishes foveated tokens in shared memory.
 #[derive(Debug, Parser)]
@@ -54,7 +51,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             eprintln!("foveated: {}", redact::redacted(&chain(&failure)));
             ExitCode::from(match failure {
-                Failure::Config(_) => EXIT_CONFIG,
+                Failure::Config(_) => exit::CONFIG,
                 Failure::Daemon(error) => error.exit_code(),
             })
         }
@@ -67,7 +64,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         redact::register(secret);
     }
     if arguments.check {
-        println!("the configuration is fine: {} streams", config.streams.len());
+        println!("the configuration is fine");
         return Ok(());
     }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::error::exit;
 use crate::geometry::extent::Extent;
 
 /// A source cannot be used. Texts of GStreamer inside are redacted.
@@ -194,8 +195,8 @@ impl CaptureError {
             | Self::NotRawVideo { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
-            | Self::EveryFrameLive => 78,
-            _ => 69,
+            | Self::EveryFrameLive => exit::CONFIG,
+            _ => exit::UNAVAILABLE,
         }
     }
 }

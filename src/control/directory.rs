@@ -382,9 +382,12 @@ impl ViewPort {
         self.bell.ring();
     }
 
-    /// Where the view looks now, for listings.
-    pub fn set_fixation(&self, fixation: Fixation) {
-        *self.entry.fixation.lock() = Some(fixation);
+    /// Where the view looks now, for listings. Never waits: false where one is being made right now, and then the
+    /// fixation must be set again later.
+    pub fn set_fixation(&self, fixation: Fixation) -> bool {
+        let Some(mut listed) = self.entry.fixation.try_lock() else { return false };
+        *listed = Some(fixation);
+        true
     }
 
     /// The newest look since the last call; older ones are forgotten. Never waits.

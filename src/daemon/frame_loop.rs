@@ -1,5 +1,6 @@
 //! The thread of one stream: frames out of the mailbox, through the stages, and the news of it into the directory.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,9 +9,11 @@ use super::StreamFailure;
 use crate::capture::mailbox::Taken;
 use crate::capture::{CapturedFrame, End, Source, SourceSpec};
 use crate::config::StreamConfig;
-use crate::control::directory::StreamPort;
+use crate::control::directory::{StreamPort, ViewPort};
 use crate::control::messages::StreamState;
+use crate::error::chain;
 use crate::geometry::fixation::Fixation;
+use crate::redact::redacted;
 use crate::stream::{Stepped, Stream, StreamBackend, ViewPlan};
 
 /// How long the loop waits for a frame before it looks whether it is to stop.
@@ -47,7 +50,7 @@ impl FrameLoop {
             "backend chosen"
         );
         port.update(|status| status.backend = Some(chosen.clone()));
-        let subscribers = port.views.iter().map(crate::control::directory::ViewPort::subscribers);
+        let subscribers = port.views.iter().map(ViewPort::subscribers);
         let views = config.views.iter().map(ViewPlan::from).zip(subscribers);
         let stream = Stream::new(&config.name, backend, views, Arc::clone(port.counters()));
         let listed = vec![None; config.views.len()];
@@ -57,19 +60,26 @@ impl FrameLoop {
 
     /// Runs until the source ends or fails, or the daemon stops; tells readers and listings why.
     pub(super) fn run(mut self) -> Result<(), StreamFailure> {
-        let result = self.frames();
+        let mut source = None;
+        let frames = AssertUnwindSafe(|| self.frames(&mut source));
+        let result = panic::catch_unwind(frames).unwrap_or_else(|_| {
+            tracing::error!(stream = self.spec.stream, "the frame loop panicked");
+            Err(StreamFailure::Panicked)
+        });
         let reason = match &result {
             Ok(reason) => (*reason).to_owned(),
-            Err(failure) => crate::redact::redacted(&crate::error::chain(failure)),
+            Err(failure) => redacted(&chain(failure)),
         };
         tracing::info!(stream = self.spec.stream, reason, "the stream has ended");
+        // Before the source is dropped, because a pipeline may take its time to stop.
         self.stream.end(&reason);
         self.port.ended(&reason);
         result.map(drop)
     }
 
-    fn frames(&mut self) -> Result<&'static str, StreamFailure> {
-        let mut source = Source::start(&self.spec, self.port.counters())?;
+    /// Starts the source and takes its frames, until one of them ends.
+    fn frames(&mut self, source: &mut Option<Source>) -> Result<&'static str, StreamFailure> {
+        let source = source.insert(Source::start(&self.spec, self.port.counters())?);
         while !self.stop.load(Ordering::Relaxed) {
             match source.take(TURN) {
                 Taken::Frame(frame) => self.step(&frame)?,
@@ -137,8 +147,9 @@ impl FrameLoop {
     fn list_fixations(&mut self) {
         for (index, listed) in self.listed.iter_mut().enumerate() {
             let fixation = self.stream.fixation(index);
-            if let Some(new) = fixation.filter(|new| *listed != Some(*new)) {
-                self.port.views[index].set_fixation(new);
+            if let Some(new) = fixation.filter(|new| *listed != Some(*new))
+                && self.port.views[index].set_fixation(new)
+            {
                 *listed = fixation;
             }
         }
