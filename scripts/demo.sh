@@ -182,6 +182,9 @@ start() {
         progress "$calls" 'Waiting for the first frame ...'
         sleep 1
     done
+    if [ "$calls" -gt 0 ]; then
+        progress_done
+    fi
 }
 
 first_frame() {

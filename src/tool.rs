@@ -27,7 +27,9 @@ pub mod watch;
 #[command(
     name = "foveate",
     version,
-    after_help = "Exit codes: 0 success, 1 failure, 2 wrong usage, 69 no daemon or no such view, 78 wrong configuration."
+    after_help = "Exit codes: 0 success, 1 failure, 2 wrong usage, 69 something is not there (a daemon, a view, a file), 78 \
+                  wrong configuration.\n\
+                  Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
 pub struct Arguments {
     /// The daemon's socket [default: $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY,

@@ -269,7 +269,7 @@ fn spawned(socket: &Path, arguments: &[&str]) -> Child {
         .arg("--socket")
         .arg(socket)
         .args(arguments)
-        .env_remove("FOVEATE_LOG")
+        .env_remove("RUST_LOG")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_env("FOVEATE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     // Every line passes the redactor, whoever wrote it.
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -25,12 +25,11 @@ use tempfile::TempDir;
 pub const HANG: Duration = Duration::from_secs(60);
 
 /// What must not reach the programs from the environment of the tests.
-const CLEARED: [&str; 7] = [
+const CLEARED: [&str; 6] = [
     "FOVEATE_SOCKET",
-    "FOVEATE_LOG",
+    "RUST_LOG",
     "FOVEATE_INJECT_DEVICE_LOSS",
     "FOVEATE_VALIDATION",
-    "RUST_LOG",
     "RUNTIME_DIRECTORY",
     "RUST_BACKTRACE",
 ];
