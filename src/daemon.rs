@@ -70,7 +70,9 @@ impl DaemonError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
-            Self::Stream { source: StreamFailure::Panicked, .. } | Self::System { .. } => exit::FAILURE,
+            Self::Stream { source: StreamFailure::Panicked, .. } | Self::System { .. } => {
+                exit::FAILURE
+            }
             Self::Stream { .. } | Self::Control(_) => exit::UNAVAILABLE,
         }
     }
