@@ -2,6 +2,10 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::config::ConfigError;
 use crate::control::client::SubscriptionError;
@@ -90,6 +94,10 @@ pub enum ToolError {
     #[error(transparent)]
     Capture(#[from] crate::capture::CaptureError),
 
+    /// A signal came before the end of the clip.
+    #[error("interrupted: the arrays hold the frames up to there")]
+    Interrupted,
+
     /// A file cannot be played to its end.
     #[error("the clip cannot be played: {0}")]
     Clip(String),
@@ -136,6 +144,7 @@ impl ToolError {
             Self::Stream(_) | Self::Backend(_) | Self::Unfit => exit::UNAVAILABLE,
             Self::Subscription(_)
             | Self::Clip(_)
+            | Self::Interrupted
             | Self::Ring(_)
             | Self::File { .. }
             | Self::Output(_) => exit::FAILURE,
@@ -174,6 +183,18 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Err(ToolError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// A flag that the first SIGINT or SIGTERM sets. A second one ends the program at once, in case the first is not
+/// noticed.
+fn stop_on_signals() -> Result<Arc<AtomicBool>, ToolError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(ToolError::Output)?;
+    }
+    Ok(stop)
 }
 
 /// Text of somebody else on one line of a terminal: control characters become spaces.

@@ -20,9 +20,10 @@ use foveate::config::{SourceChoice, ViewConfig};
 use foveate::ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use foveate::stream::ViewPlan;
 use foveate::token::DType;
+use rustix::process::Signal;
 use serde_json::Value;
 
-use daemon::{Outcome, Place};
+use daemon::{Outcome, Place, eventually};
 use film::{Film, encode};
 
 const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\n\
@@ -108,6 +109,31 @@ fn without_a_configuration_the_view_is_main() {
     let extracted = Extracted::read(&out.join("main"), &view);
     assert_eq!(extracted.frames.rows, film.len());
     assert_eq!(extracted.token_frame(1).records.len(), view_records(&film, &view));
+}
+
+#[test]
+fn what_was_extracted_before_an_interrupt_is_whole() {
+    let place = Place::new();
+    let clip = place.path("long.avi");
+    encode(&format!(
+        "videotestsrc pattern=black num-buffers=3000 ! video/x-raw,format=I420,width=64,height=48 ! \
+         jpegenc ! avimux ! filesink location={}",
+        clip.display()
+    ));
+    let view = "[[stream.view]]\nname = 'few'\nbudget = 4\n";
+    let config =
+        place.write("few.toml", format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{view}"));
+    let out = place.path("out");
+    let [clip, config, target] = [&clip, &config, &out].map(|path| path.to_str().unwrap());
+    let process = place.foveate(&["extract", clip, "--config", config, "--out", target]);
+    eventually("a first frame", || out.join("few/frames.npy").exists());
+    process.signal(Signal::INT);
+    let outcome = process.finish();
+    outcome.assert_clean_exit(1);
+    assert!(outcome.message().contains("interrupted"), "{outcome:?}");
+    let view = ViewPlan::from(&ViewConfig { budget: 4, ..ViewConfig::default() });
+    let rows = Extracted::read(&out.join("few"), &view).frames.rows;
+    assert!(0 < rows && rows < 3000, "{rows} frames");
 }
 
 /// A clip of 9 frames at most, and what this process decodes it to.

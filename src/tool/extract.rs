@@ -8,15 +8,16 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::ToolError;
 use super::npy::NpyWriter;
 use super::segment::SegmentFacts;
 use super::snap::make_directory;
+use super::{ToolError, stop_on_signals};
 use crate::capture::mailbox::Taken;
 use crate::capture::{End, Source, SourceSpec};
 use crate::config::{Config, Pace, SourceChoice, StreamConfig};
@@ -58,12 +59,11 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let mut extractions = folders.map(Extraction::new).collect::<Result<Vec<_>, _>>()?;
     let played = play(source, &mut stream, &mut extractions);
     // What came before a failure is worth keeping.
+    let mut finished = Ok(());
     for extraction in extractions {
-        let folder = extraction.folder.clone();
-        let frame_count = extraction.finish()?;
-        writeln!(out, "{}: {frame_count} frames", folder.display()).map_err(ToolError::Output)?;
+        finished = finished.and(extraction.finish(out));
     }
-    played
+    played.and(finished)
 }
 
 fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
@@ -94,9 +94,10 @@ fn play(
     stream: &mut Stream,
     extractions: &mut [Extraction],
 ) -> Result<(), ToolError> {
+    let stop = stop_on_signals()?;
     let progress = progress_bar(&source);
     let mut silent_turns = 0;
-    loop {
+    while !stop.load(Ordering::Relaxed) {
         match source.take(TURN) {
             Taken::Frame(frame) => {
                 silent_turns = 0;
@@ -112,7 +113,10 @@ fn play(
                 }
                 advance(&progress, stamp.pts_ns);
             }
-            Taken::Ended(End::Eos) => break,
+            Taken::Ended(End::Eos) => {
+                progress.finish_and_clear();
+                return Ok(());
+            }
             Taken::Ended(End::Failed(error)) => return Err(error.into()),
             Taken::TimedOut => {
                 silent_turns += 1;
@@ -126,8 +130,7 @@ fn play(
             }
         }
     }
-    progress.finish_and_clear();
-    Ok(())
+    Err(ToolError::Interrupted)
 }
 
 /// Seconds of the clip played, out of all where the file tells; hidden where standard error is no terminal.
@@ -250,13 +253,14 @@ impl Extraction {
         arrays.push(&row, &self.frame)
     }
 
-    /// Completes the arrays, and returns the number of frames.
-    fn finish(self) -> Result<usize, ToolError> {
+    /// Completes the arrays, and names their folder on `out`.
+    fn finish(self, out: &mut dyn Write) -> Result<(), ToolError> {
+        let frame_count = self.open.map_or(Ok(0), |open| open.arrays.finish())?;
         let path = self.folder.join("segments.json");
         let text = serde_json::to_vec_pretty(&self.segments).map_err(io::Error::from);
         text.and_then(|text| fs::write(&path, text))
             .map_err(|source| ToolError::File { path, source })?;
-        self.open.map_or(Ok(0), |open| open.arrays.finish())
+        writeln!(out, "{}: {frame_count} frames", self.folder.display()).map_err(ToolError::Output)
     }
 }
 

@@ -50,8 +50,9 @@ impl NpyWriter {
     ///
     /// If the file refuses them, as on a full disk.
     pub fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        parts.iter().try_for_each(|part| self.target.write_all(part))?;
         self.rows += 1;
-        parts.iter().try_for_each(|part| self.target.write_all(part))
+        Ok(())
     }
 
     /// Fills in the number of rows. Without it the array reads as empty.

@@ -4,17 +4,15 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::meter::{Meter, Rates, Sighting};
 use super::segment::SegmentFacts;
-use super::{ToolError, on_one_line};
+use super::{ToolError, on_one_line, stop_on_signals};
 use crate::clock::monotonic_ns;
 use crate::control::client::{Client, Next, Subscription};
 use crate::control::messages::{Epoch, FixationListing, ViewName};
@@ -53,13 +51,7 @@ pub struct Arguments {
 /// Follows the view until it ends, the daemon is gone, a signal comes, or as long as the arguments say. Prints a
 /// summary in any case.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // A second signal ends the program at once, in case the first is not noticed.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(ToolError::Output)?;
-    }
+    let stop = stop_on_signals()?;
     let subscription = subscribe(arguments.view.as_ref(), socket)?;
     let display = match (arguments.json, io::stdout().is_terminal()) {
         (true, _) => Display::Json,
