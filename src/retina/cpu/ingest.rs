@@ -43,7 +43,11 @@ pub fn ingest(
     );
     let tile = Tile { origin, real };
     convert(frame, tile, pixels);
-    std::array::from_fn(|channel| mip_column(&pixels[channel], channel, tile, levels))
+    let mut sums = [0; 3];
+    for (channel, sum) in sums.iter_mut().enumerate() {
+        *sum = mip_column(&pixels[channel], channel, tile, levels);
+    }
+    sums
 }
 
 /// Where a tile lies, and how much of it is real.
@@ -109,9 +113,9 @@ fn rgb_row(
         }
         PixelFormat::Yuy2 => {
             let packed: [u8; 2 * SIDE] = samples(&frame.row(0, y)[2 * x..], 4 * pairs);
-            let byte = |offset: usize| std::array::from_fn(|pair| packed[4 * pair + offset]);
-            *terms = chroma_terms(color, &byte(1), &byte(3));
-            rgb_from_luma(color, &std::array::from_fn(|x| packed[2 * x]), terms)
+            let (u, v) = (every_nth::<4, HALF>(&packed, 1), every_nth::<4, HALF>(&packed, 3));
+            *terms = chroma_terms(color, &u, &v);
+            rgb_from_luma(color, &every_nth::<2, SIDE>(&packed, 0), terms)
         }
         PixelFormat::Rgbx | PixelFormat::Rgba => {
             rgb_from_channels(color, &frame.row(0, y)[4 * x..], [0, 1, 2], width)
@@ -142,7 +146,17 @@ fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
 /// The even and the odd bytes of a row.
 #[inline(always)]
 fn interleaved(row: &Row) -> [HalfRow; 2] {
-    [std::array::from_fn(|pair| row[2 * pair]), std::array::from_fn(|pair| row[2 * pair + 1])]
+    [every_nth::<2, HALF>(row, 0), every_nth::<2, HALF>(row, 1)]
+}
+
+/// `COUNT` bytes of a row, each `STEP` after the one before.
+#[inline(always)]
+fn every_nth<const STEP: usize, const COUNT: usize>(row: &[u8], offset: usize) -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    for (byte, group) in bytes.iter_mut().zip(row.as_chunks::<STEP>().0) {
+        *byte = group[offset];
+    }
+    bytes
 }
 
 /// What the chroma of 16 pixel pairs adds to R, G and B of their 32 pixels.
@@ -162,9 +176,14 @@ fn chroma_terms(color: ColorTransform, u: &HalfRow, v: &HalfRow) -> ChromaTerms 
 
 #[inline(always)]
 fn rgb_from_luma(color: ColorTransform, luma: &Row, terms: &ChromaTerms) -> [Row; 3] {
-    let scaled: [i32; SIDE] =
-        std::array::from_fn(|x| (i32::from(luma[x]) - color.y_offset) * color.y);
-    terms.map(|terms| std::array::from_fn(|x| shifted(scaled[x] + terms[x])))
+    let mut rgb = [[0; SIDE]; 3];
+    for x in 0..SIDE {
+        let scaled = (i32::from(luma[x]) - color.y_offset) * color.y;
+        for channel in 0..3 {
+            rgb[channel][x] = shifted(scaled + terms[channel][x]);
+        }
+    }
+    rgb
 }
 
 /// The bytes of a pixel that hold R, G and B are at `offsets`.
@@ -176,15 +195,16 @@ fn rgb_from_channels(
     width: usize,
 ) -> [Row; 3] {
     let packed: [u8; 4 * SIDE] = samples(row, 4 * width);
-    offsets.map(|offset| {
-        let channel: Row = std::array::from_fn(|x| packed[4 * x + offset]);
-        if color == ColorTransform::IDENTITY {
-            return channel;
+    let mut rgb = [[0; SIDE]; 3];
+    for (channel, offset) in rgb.iter_mut().zip(offsets) {
+        *channel = every_nth::<4, SIDE>(&packed, offset);
+        if color != ColorTransform::IDENTITY {
+            for sample in channel.iter_mut() {
+                *sample = shifted((i32::from(*sample) - color.y_offset) * color.y + ROUNDING);
+            }
         }
-        std::array::from_fn(|x| {
-            shifted((i32::from(channel[x]) - color.y_offset) * color.y + ROUNDING)
-        })
-    })
+    }
+    rgb
 }
 
 #[inline(always)]
@@ -196,32 +216,49 @@ fn shifted(sum: i32) -> u8 {
 #[inline(always)]
 fn mip_column(pixels: &[Row; SIDE], channel: usize, tile: Tile, levels: &mut [Level]) -> u32 {
     store(levels, 0, channel, tile, pixels);
-    let first: [[u16; HALF]; HALF] = std::array::from_fn(|y| {
-        let (upper, lower) = (&pixels[2 * y], &pixels[2 * y + 1]);
-        let rows: [u16; SIDE] = std::array::from_fn(|x| u16::from(upper[x]) + u16::from(lower[x]));
-        std::array::from_fn(|x| rows[2 * x] + rows[2 * x + 1])
-    });
-    store_means(levels, 1, channel, tile, &first);
-    let second: [[u16; 8]; 8] = halved(&first);
-    store_means(levels, 2, channel, tile, &second);
-    let third: [[u16; 4]; 4] = halved(&second);
-    store_means(levels, 3, channel, tile, &third);
+    let mut first = [[0; HALF]; HALF];
+    for (sums, [upper, lower]) in first.iter_mut().zip(pixels.as_chunks().0) {
+        let mut rows = [0; SIDE];
+        for x in 0..SIDE {
+            rows[x] = u16::from(upper[x]) + u16::from(lower[x]);
+        }
+        add_pairs(&rows, sums);
+    }
+    let (mut second, mut third, mut fourth) = ([[0; 8]; 8], [[0; 4]; 4], [[0; 2]; 2]);
+    halve(&first, &mut second);
+    halve(&second, &mut third);
     // 256 samples of 255 are 65,280, and half of their count still fits.
-    let fourth: [[u16; 2]; 2] = halved(&third);
+    halve(&third, &mut fourth);
+    store_means(levels, 1, channel, tile, &first);
+    store_means(levels, 2, channel, tile, &second);
+    store_means(levels, 3, channel, tile, &third);
     store_means(levels, 4, channel, tile, &fourth);
     let total = fourth.as_flattened().iter().copied().map(u32::from).sum();
-    store_top(levels, channel, tile, total);
+    let count = tile.real.width * tile.real.height;
+    store(levels, TILE_LEVEL_COUNT as usize - 1, channel, tile, &[[mean(total, count)]]);
     total
 }
 
 /// Adds up 2 x 2 boxes.
 #[inline(always)]
-fn halved<const FROM: usize, const TO: usize>(sums: &[[u16; FROM]; FROM]) -> [[u16; TO]; TO] {
-    std::array::from_fn(|y| {
-        let (upper, lower) = (&sums[2 * y], &sums[2 * y + 1]);
-        let rows: [u16; FROM] = std::array::from_fn(|x| upper[x] + lower[x]);
-        std::array::from_fn(|x| rows[2 * x] + rows[2 * x + 1])
-    })
+fn halve<const FROM: usize, const TO: usize>(
+    sums: &[[u16; FROM]; FROM],
+    target: &mut [[u16; TO]; TO],
+) {
+    for (target, [upper, lower]) in target.iter_mut().zip(sums.as_chunks().0) {
+        let mut rows = [0; FROM];
+        for x in 0..FROM {
+            rows[x] = upper[x] + lower[x];
+        }
+        add_pairs(&rows, target);
+    }
+}
+
+#[inline(always)]
+fn add_pairs<const FROM: usize, const TO: usize>(row: &[u16; FROM], target: &mut [u16; TO]) {
+    for (target, [left, right]) in target.iter_mut().zip(row.as_chunks().0) {
+        *target = left + right;
+    }
 }
 
 /// Rounds the sums of one level and stores them.
@@ -234,26 +271,20 @@ fn store_means<const N: usize>(
     tile: Tile,
     sums: &[[u16; N]; N],
 ) {
-    let means: [[u8; N]; N] = if tile.is_whole() {
+    let mut means = [[0; N]; N];
+    let texels = means.as_flattened_mut().iter_mut().zip(sums.as_flattened());
+    if tile.is_whole() {
         let half = 1 << (2 * level - 1);
-        sums.map(|row| row.map(|sum| ((sum + half) >> (2 * level)) as u8))
+        for (texel, sum) in texels {
+            *texel = ((sum + half) >> (2 * level)) as u8;
+        }
     } else {
-        let counts = |side: u32| -> [u32; N] {
-            std::array::from_fn(|index| real_pixels(index, level, side))
-        };
-        let (columns, rows) = (counts(tile.real.width), counts(tile.real.height));
-        std::array::from_fn(|y| {
-            std::array::from_fn(|x| mean(sums[y][x].into(), columns[x] * rows[y]))
-        })
-    };
+        for (index, (texel, sum)) in texels.enumerate() {
+            let columns = real_pixels(index % N, level, tile.real.width);
+            *texel = mean((*sum).into(), columns * real_pixels(index / N, level, tile.real.height));
+        }
+    }
     store(levels, level as usize, channel, tile, &means);
-}
-
-/// The one texel of level 5.
-#[inline(always)]
-fn store_top(levels: &mut [Level], channel: usize, tile: Tile, total: u32) {
-    let count = tile.real.width * tile.real.height;
-    store(levels, TILE_LEVEL_COUNT as usize - 1, channel, tile, &[[mean(total, count)]]);
 }
 
 /// 0 where there is no real pixel: such a texel is past its level's edges.
