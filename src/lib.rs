@@ -30,6 +30,8 @@ pub mod geometry;
 #[cfg(feature = "vulkan")]
 pub mod gpu;
 pub mod layout;
+#[cfg(feature = "cli")]
+pub mod log;
 pub mod redact;
 pub mod retina;
 pub mod ring;

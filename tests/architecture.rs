@@ -14,7 +14,7 @@ const WORDS: [&str; 10] = [
 const STAGES: [&str; 6] = ["capture", "change", "retina", "gaze", "layout", "ring"];
 
 /// What each module may use besides [`WORDS`] and itself.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("capture", &[]),
     ("change", &[]),
     ("retina", &["gpu"]),
@@ -26,7 +26,8 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("stream", &["change", "retina", "gaze", "layout", "ring"]),
     ("daemon", &["stream", "control", "capture"]),
     ("tool", &["stream", "control", "ring", "capture", "gpu"]),
-    ("bin", &["daemon", "tool", "control"]),
+    ("log", &[]),
+    ("bin", &["daemon", "tool", "control", "log"]),
 ];
 
 /// A file's length from which it should have become two.

@@ -1,6 +1,6 @@
 //! The daemon: arguments, logging, exit code.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,8 +8,7 @@ use clap::Parser;
 use foveate::config::{Config, ConfigError};
 use foveate::daemon::{self, DaemonError};
 use foveate::error::{chain, exit};
-use foveate::redact::{self, Redacting};
-use tracing_subscriber::EnvFilter;
+use foveate::{log, redact};
 
 /// Watches camera streams and publishes foveated tokens in shared memory.
 #[derive(Debug, Parser)]
@@ -45,11 +44,12 @@ enum Failure {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log_to_stderr();
+    log::to_stderr("info");
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("foveated: {}", redact::redacted(&chain(&failure)));
+            // Standard error may be closed, and then there is nobody to tell.
+            let _ = writeln!(io::stderr(), "foveated: {}", redact::redacted(&chain(&failure)));
             ExitCode::from(match failure {
                 Failure::Config(_) => exit::CONFIG,
                 Failure::Daemon(error) => error.exit_code(),
@@ -64,21 +64,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         redact::register(secret);
     }
     if arguments.check {
-        println!("the configuration is fine");
+        // The exit code says so, too, where nobody reads this.
+        let _ = writeln!(io::stdout(), "the configuration is fine");
         return Ok(());
     }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());
     let socket = foveate::control::socket_path(asked_for);
     Ok(daemon::run(&config, &socket)?)
-}
-
-/// Every line passes the redactor, whoever wrote it.
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
-        .with_writer(|| Redacting::new(io::stderr()))
-        .init();
 }
