@@ -134,7 +134,8 @@ struct LiveView {
 }
 
 impl Stream {
-    /// A stream that has seen no frame, in which `change` counts as one. Each view comes with the subscribers that want a notice of every frame.
+    /// A stream that has seen no frame. `change` says which differences between frames count; each view comes with the
+    /// subscribers that want a notice of every frame.
     pub fn new(
         name: &str,
         backend: StreamBackend,
