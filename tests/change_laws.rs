@@ -312,7 +312,7 @@ fn move_on(frame: &mut OwnedFrame, kind: u32, frame_seq: u64, random: &mut Rando
 }
 
 impl Step<'_> {
-    /// The tiles with a sample that is further than `threshold` from what the resident copy was; in the first frame all.
+    /// The tiles with a sample that is further than `threshold` from what the resident copy was; at first all.
     fn tiles_beyond(&self, threshold: u8) -> Vec<usize> {
         let grid = self.ingested.grid();
         let mut beyond = vec![self.frame_seq == 1; grid.area()];
