@@ -1,4 +1,6 @@
-//! Which tiles changed since the pyramid was built from them.
+//! Which tiles changed since the pyramid was built from them, and which are read again anyway.
 
 pub mod detect;
+pub mod difference;
+pub mod refresh;
 pub mod resident;

@@ -104,6 +104,24 @@ impl ColorTransform {
         Self { y_offset: luma.y_offset, y: luma.y, ..Self::IDENTITY }
     }
 
+    /// The most by which a channel of an 8-bit RGB pixel, or of a mean of such pixels, can move when no sample moves
+    /// by more than `sample_bound`: ceil(`sample_bound` * S / 2^13) + 1, and 0 where no sample moves.
+    ///
+    /// S is the largest sum, over R, G and B, of the magnitudes of the coefficients that the channel has. Before it is
+    /// rounded a channel is that linear sum of its samples, so it moves by at most `sample_bound` * S / 2^13. Rounding
+    /// adds at most a half at either end, which makes 1; clamping only brings two values closer. A mean moves no
+    /// further than the pixel that moves furthest, which is a whole number, so that rounding the mean adds nothing.
+    /// RGB samples have no coefficient but `y`. Nor have gray ones, for which a Y'CbCr conversion's bound is wide.
+    pub fn rgb_bound(self, sample_bound: u8) -> u32 {
+        if sample_bound == 0 {
+            return 0;
+        }
+        let [y, rv, gu, gv, bu] =
+            [self.y, self.rv, self.gu, self.gv, self.bu].map(i32::unsigned_abs);
+        let sum = y + rv.max(gu + gv).max(bu);
+        (u32::from(sample_bound) * sum).div_ceil(1 << FRACTION_BITS) + 1
+    }
+
     /// RGB of one Y'CbCr sample.
     pub fn rgb(self, y: u8, u: u8, v: u8) -> [u8; 3] {
         let y = (i32::from(y) - self.y_offset) * self.y;

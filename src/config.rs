@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use crate::token::{DType, Normalisation, TokenFormat};
@@ -66,8 +67,20 @@ pub struct StreamConfig {
     pub backend: BackendChoice,
     /// Part of the name of the Vulkan device to take; never with [`BackendChoice::Cpu`].
     pub device: Option<String>,
+    /// What counts as a change of the picture.
+    pub change: ChangeConfig,
     /// At least one view; no two of one name.
     pub views: Vec<ViewConfig>,
+}
+
+/// `[stream.change]`: what counts as a change of the picture. By default every change, however small, and no tile is
+/// read again without one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeConfig {
+    /// The most by which a camera sample may differ from the one that the pyramid was built from.
+    pub threshold: u8,
+    /// Every tile is read again at least once in so many frames, at most 1000000.
+    pub refresh_frames: Option<NonZeroU32>,
 }
 
 /// `[[stream.view]]`: what one kind of consumer wants of a stream.
@@ -245,6 +258,7 @@ impl Default for StreamConfig {
             caps_timeout_ms: 10_000,
             backend: BackendChoice::Auto,
             device: None,
+            change: ChangeConfig::default(),
             views: vec![ViewConfig::default()],
         }
     }

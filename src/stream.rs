@@ -7,7 +7,7 @@ use crossbeam_channel::Receiver;
 
 use crate::backend::Backend;
 use crate::change::detect::ChangeDetector;
-use crate::config::{GazeChoice, LayoutChoice, ViewConfig};
+use crate::config::{ChangeConfig, GazeChoice, LayoutChoice, ViewConfig};
 use crate::frame::{FrameKind, FrameStamp, FrameView};
 use crate::gaze::controller::{Controller, Policy};
 use crate::geometry::fixation::Fixation;
@@ -92,6 +92,7 @@ pub enum Stepped {
 pub struct Stream {
     name: String,
     backend: StreamBackend,
+    change: ChangeConfig,
     counters: Arc<StreamCounters>,
     views: Vec<View>,
     /// What each view samples, in the order of `views`; beside them because the retina takes them as one slice.
@@ -133,10 +134,12 @@ struct LiveView {
 }
 
 impl Stream {
-    /// A stream that has seen no frame. Each view comes with the subscribers that want a notice of every frame.
+    /// A stream that has seen no frame. `change` says which differences between frames count; each view comes with the
+    /// subscribers that want a notice of every frame.
     pub fn new(
         name: &str,
         backend: StreamBackend,
+        change: ChangeConfig,
         views: impl IntoIterator<Item = (ViewPlan, Receiver<OwnedFd>)>,
         counters: Arc<StreamCounters>,
     ) -> Self {
@@ -144,7 +147,7 @@ impl Stream {
         let views: Vec<View> = views.into_iter().map(view).collect();
         let samples =
             views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
-        Self { name: name.to_owned(), backend, counters, views, samples, source: None }
+        Self { name: name.to_owned(), backend, change, counters, views, samples, source: None }
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view.
@@ -162,7 +165,8 @@ impl Stream {
         if rebuilt {
             self.rebuild(frame, stamp)?;
         }
-        let Self { backend, views, samples, source: Some(source), counters, .. } = self else {
+        let Self { backend, change, views, samples, source: Some(source), counters, .. } = self
+        else {
             unreachable!("built for the first frame");
         };
 
@@ -170,14 +174,14 @@ impl Stream {
         for (view, sample) in views.iter_mut().zip(&mut *samples) {
             view.replan(shape, sample);
         }
-        let dirty = source.change.detect(frame, stamp.frame_seq);
-        let dirty_count = dirty.count();
-        if let Err(error) = source.retina.update(frame, dirty, samples) {
+        let ingested = source.change.detect(frame, stamp.frame_seq);
+        let dirty_count = ingested.count();
+        if let Err(error) = source.retina.update(frame, ingested, samples) {
             source.rebuild_on_cpu(backend, views, &error, samples)?;
             counters.backend_fallbacks.add(1);
         }
         for (view, sample) in views.iter_mut().zip(&*samples) {
-            view.publish(source, dirty_count, stamp, sample);
+            view.publish(source, change.threshold, dirty_count, stamp, sample);
         }
         counters.tiles_dirty.add(dirty_count as u64);
         counters.frames_published.add(1);
@@ -253,7 +257,7 @@ impl Stream {
             let spec = view.segment_spec(&self.name, frame, self.backend.describe());
             view.open_segment(&spec, stamp.frame_seq)?;
         }
-        let change = ChangeDetector::new(frame);
+        let change = ChangeDetector::new(frame, self.change);
         self.source = Some(Source { kind: frame.kind(), change, retina });
         Ok(())
     }
@@ -331,6 +335,7 @@ impl View {
     fn publish(
         &mut self,
         source: &Source,
+        sample_bound: u8,
         dirty_count: usize,
         stamp: &FrameStamp,
         sample: &ViewSample,
@@ -347,9 +352,8 @@ impl View {
         live.writer.publish(&TokenFrame {
             stamp: *stamp,
             fixation: live.gaze.fixation(),
-            // The pyramid is that of the newest frame: nothing differs.
-            sample_bound: 0,
-            rgb_bound: 0,
+            sample_bound: u32::from(sample_bound),
+            rgb_bound: source.kind.color.rgb_bound(sample_bound),
             dirty_tiles: count_u32(dirty_count),
             tile_count: count_u32(shape.extent().in_cells(TILE_SIDE).area()),
             records: &live.records,

@@ -1,49 +1,157 @@
-//! A tile is dirty exactly when one of its samples differs from the frame before, whatever the format, the size and
-//! the history; and the number under a region is that of the last frame that changed it.
+//! However a picture drifts, trembles, flickers or cuts, in whatever format and size: the tiles that are taken over are
+//! those with a sample beyond the threshold and those whose turn it is, so the resident copy is never further from the
+//! frame than the published bounds, and what is built from it step by step is what a rebuild gives.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
 #[path = "common/naive.rs"]
 mod naive;
 
+use std::num::NonZeroU32;
+
 use foveate::change::detect::ChangeDetector;
+use foveate::config::ChangeConfig;
 use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::PixelBox;
 use foveate::geometry::tile::TileSet;
-use naive::{OwnedFrame, Random};
+use foveate::retina::Retina;
+use foveate::retina::cpu::CpuRetina;
+use naive::{OwnedFrame, Picture, Random};
 use proptest::prelude::*;
 
+/// Long enough for a few rounds of refreshing, and for a drift of one step a frame to leave small thresholds behind.
+const FRAMES: u64 = 14;
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn dirty_tiles_are_those_with_a_changed_pixel(
-        seed: u64, width in 1..150u32, height in 1..120u32, format in 0..8usize,
-    ) {
-        let mut random = Random(seed);
-        let format = PixelFormat::ALL[format];
-        let extent = Extent::new(width, height);
-        let color = naive::transforms(format)[0];
-        let mut frame = OwnedFrame::random(format, extent, color, &mut random);
-        let mut detector = ChangeDetector::new(&frame.view());
-        prop_assert_eq!(detector.detect(&frame.view(), 1), &TileSet::all(extent));
+    fn ingested_tiles_are_those_beyond_the_threshold_and_those_refreshed(setup in setups()) {
+        let tiles = TileSet::none(setup.extent()).grid().area();
+        setup.for_each_frame(|step| {
+            let dirty = step.tiles_beyond(setup.threshold);
+            let refreshed = step.ingested.indices().filter(|tile| !dirty.contains(tile)).count();
+            let turn = setup.refresh_frames.map_or(0, |frames| tiles.div_ceil(frames as usize));
+            assert!(dirty.iter().all(|tile| step.ingested.indices().any(|other| other == *tile)));
+            assert!(refreshed <= turn, "{refreshed} tiles are neither dirty nor due, of {turn}");
+        });
+    }
 
+    #[test]
+    fn the_resident_copy_takes_over_what_is_ingested_and_nothing_else(setup in setups()) {
+        setup.for_each_frame(|step| {
+            for (x, y) in pixels(setup.extent()) {
+                let taken = step.ingested.contains(x / 32, y / 32);
+                let source = if taken { step.frame } else { step.before };
+                assert_eq!(step.resident.samples(x, y), source.samples(x, y), "({x}, {y})");
+            }
+        });
+    }
+
+    #[test]
+    fn no_sample_and_no_texel_is_further_from_the_frame_than_its_bound(setup in setups()) {
+        setup.for_each_frame(|step| {
+            for (x, y) in pixels(setup.extent()) {
+                let difference = largest_difference(step.resident.samples(x, y), step.frame.samples(x, y));
+                assert!(difference <= setup.threshold, "({x}, {y}) is off by {difference}");
+            }
+            let bound = step.frame.color.rgb_bound(setup.threshold);
+            let (shown, true_levels) = (levels(step.resident), levels(step.frame));
+            for (level, (shown, exact)) in shown.iter().zip(&true_levels).enumerate() {
+                for (&shown, &exact) in shown.texels.iter().zip(&exact.texels) {
+                    let difference = u32::from(largest_difference(shown, exact));
+                    assert!(difference <= bound, "level {level}: {difference} of {bound}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn no_tile_is_older_than_a_round_of_refreshing(setup in setups()) {
+        let Some(round) = setup.refresh_frames else { return Ok(()) };
+        let mut ingested_in = vec![0; TileSet::none(setup.extent()).grid().area()];
+        setup.for_each_frame(|step| {
+            for tile in step.ingested.indices() {
+                ingested_in[tile] = step.frame_seq;
+            }
+            let oldest = ingested_in.iter().min().unwrap();
+            assert!(step.frame_seq - oldest < u64::from(round), "a tile of frame {oldest}");
+        });
+    }
+
+    #[test]
+    fn changed_frame_is_the_last_frame_that_changed_a_resident_sample(setup in setups()) {
+        let extent = setup.extent();
         let grid = TileSet::none(extent).grid();
         let mut changed_frame = vec![1; grid.area()];
-        for frame_seq in 2..8 {
-            let before = frame.clone();
-            for _ in 0..random.below(3) {
-                frame.scramble(random.below(width), random.below(height), 1 + random.below(9), &mut random);
+        let mut random = Random(setup.seed);
+        setup.for_each_frame(|step| {
+            for (x, y) in pixels(extent) {
+                if step.resident.samples(x, y) != step.before.samples(x, y) {
+                    changed_frame[tile_of(grid, x, y)] = step.frame_seq;
+                }
             }
-            let expected = tiles_with_changed_samples(&before, &frame);
-            prop_assert_eq!(detector.detect(&frame.view(), frame_seq), &expected);
-            for tile in expected.indices() {
-                changed_frame[tile] = frame_seq;
-            }
-            assert_same_samples(&detector.resident(), &frame);
-            let (x0, y0) = (random.below(width), random.below(height));
-            let (x1, y1) = (x0 + 1 + random.below(width - x0), y0 + 1 + random.below(height - y0));
+            let (x0, y0) = (random.below(extent.width), random.below(extent.height));
+            let x1 = x0 + 1 + random.below(extent.width - x0);
+            let y1 = y0 + 1 + random.below(extent.height - y0);
             let newest = tiles_under(grid, x0, y0, x1, y1).map(|tile| changed_frame[tile]).max();
-            prop_assert_eq!(Some(detector.changed_frame(PixelBox { x0, y0, x1, y1 })), newest);
+            assert_eq!(Some(step.detector.changed_frame(PixelBox { x0, y0, x1, y1 })), newest);
+        });
+    }
+
+    #[test]
+    fn updating_a_retina_equals_rebuilding_it_from_the_resident_copy(setup in setups()) {
+        let mut updated = None;
+        setup.for_each_frame(|step| {
+            let updated = updated.get_or_insert_with(|| CpuRetina::new(step.frame.kind(), &[]));
+            updated.update(&step.frame.view(), step.ingested, &mut []).unwrap();
+            let mut rebuilt = CpuRetina::new(step.frame.kind(), &[]);
+            let all = TileSet::all(setup.extent());
+            rebuilt.update(&step.detector.resident(), &all, &mut []).unwrap();
+            for level in 0..rebuilt.shape().level_count() {
+                assert!(updated.read_level(level).unwrap() == rebuilt.read_level(level).unwrap());
+            }
+        });
+    }
+
+    #[test]
+    fn refreshing_is_spread_evenly_and_moves_no_changed_frame(
+        width in 1..400u32, height in 1..300u32, round in 1..200u32, format in 0..8usize,
+    ) {
+        let (extent, format) = (Extent::new(width, height), PixelFormat::ALL[format]);
+        let color = naive::transforms(format)[0];
+        let frame = OwnedFrame::uniform(format, extent, color, 90);
+        let mut detector = ChangeDetector::new(&frame.view(), change(3, Some(round)));
+        detector.detect(&frame.view(), 1);
+        let tiles = TileSet::none(extent).grid().area();
+        let mut turns = vec![0; tiles];
+        for frame_seq in 2..2 + u64::from(round) {
+            let refreshed = detector.detect(&frame.view(), frame_seq);
+            let (fewest, most) = (tiles / round as usize, tiles.div_ceil(round as usize));
+            prop_assert!((fewest..=most).contains(&refreshed.count()), "{}", refreshed.count());
+            refreshed.indices().for_each(|tile| turns[tile] += 1);
+        }
+        prop_assert_eq!(turns, vec![1; tiles]);
+        let everywhere = PixelBox { x0: 0, y0: 0, x1: width, y1: height };
+        prop_assert_eq!(detector.changed_frame(everywhere), 1);
+    }
+}
+
+#[test]
+fn a_drift_of_one_step_a_frame_cannot_hide() {
+    for format in PixelFormat::ALL {
+        let (extent, color) = (Extent::new(65, 33), naive::transforms(format)[0]);
+        let mut detector = None;
+        for value in 0..=255_u8 {
+            let frame = OwnedFrame::uniform(format, extent, color, value);
+            let detector =
+                detector.get_or_insert_with(|| ChangeDetector::new(&frame.view(), change(4, None)));
+            let ingested = detector.detect(&frame.view(), u64::from(value) + 1).clone();
+            let expected =
+                if value.is_multiple_of(5) { TileSet::all(extent) } else { TileSet::none(extent) };
+            assert_eq!(ingested, expected, "{format:?} at {value}");
         }
     }
 }
@@ -59,17 +167,20 @@ fn bytes_that_are_no_samples_do_not_count() {
         let extent = Extent::new(width, 1);
         let mut bytes = vec![7; format.plane_shape(0, extent).row_bytes as usize];
         let color = naive::transforms(format)[0];
-        let mut detector = None;
+        let mut detectors = None;
         for (frame_seq, value) in [(1, 7), (2, 9)] {
             bytes[unused] = value;
             let plane = Plane { bytes: &bytes, stride: bytes.len() };
             let frame = FrameView::new(format, extent, color, &[plane]).unwrap();
-            let detector = detector.get_or_insert_with(|| ChangeDetector::new(&frame));
-            assert_eq!(
-                detector.detect(&frame, frame_seq).is_empty(),
-                1 < frame_seq,
-                "{format:?} {width}"
-            );
+            let [exact, refreshed] = detectors.get_or_insert_with(|| {
+                [None, Some(1)].map(|round| ChangeDetector::new(&frame, change(0, round)))
+            });
+            let ingested = exact.detect(&frame, frame_seq);
+            assert_eq!(ingested.is_empty(), 1 < frame_seq, "{format:?} {width}");
+            let ingested = refreshed.detect(&frame, frame_seq);
+            assert_eq!(ingested, &TileSet::all(extent), "{format:?} {width}");
+            let everywhere = PixelBox { x0: 0, y0: 0, x1: width, y1: 1 };
+            assert_eq!(refreshed.changed_frame(everywhere), 1, "{format:?} {width}");
         }
     }
 }
@@ -84,7 +195,10 @@ fn the_last_real_sample_of_a_yuy2_row_counts() {
             let frame =
                 FrameView::new(PixelFormat::Yuy2, extent, color, &[Plane { bytes, stride: 128 }])
                     .unwrap();
-            detector.get_or_insert_with(|| ChangeDetector::new(&frame)).detect(&frame, seq).count()
+            detector
+                .get_or_insert_with(|| ChangeDetector::new(&frame, ChangeConfig::default()))
+                .detect(&frame, seq)
+                .count()
         };
         let mut detector = None;
         frame(&bytes, 1, &mut detector);
@@ -93,24 +207,142 @@ fn the_last_real_sample_of_a_yuy2_row_counts() {
     }
 }
 
-fn tiles_with_changed_samples(before: &OwnedFrame, after: &OwnedFrame) -> TileSet {
-    let mut tiles = TileSet::none(before.extent);
-    for y in 0..before.extent.height {
-        for x in 0..before.extent.width {
-            if before.samples(x, y) != after.samples(x, y) {
-                tiles.insert(x / 32, y / 32);
-            }
-        }
-    }
-    tiles
+/// A stream of frames, and how its changes are followed.
+#[derive(Clone, Debug)]
+struct Setup {
+    seed: u64,
+    width: u32,
+    height: u32,
+    format: PixelFormat,
+    threshold: u8,
+    refresh_frames: Option<u32>,
 }
 
-fn assert_same_samples(resident: &FrameView<'_>, frame: &OwnedFrame) {
-    for plane in 0..resident.format().plane_count() {
-        for y in 0..resident.format().plane_shape(plane, resident.extent()).rows as usize {
-            assert!(resident.row(plane, y) == frame.view().row(plane, y));
+fn setups() -> impl Strategy<Value = Setup> {
+    let thresholds = prop_oneof![2 => Just(0), 6 => 1..=12_u8, 2 => 13..=254_u8, 1 => Just(255)];
+    let rounds = prop::option::of(1..10_u32);
+    (
+        any::<u64>(),
+        1..150_u32,
+        1..120_u32,
+        prop::sample::select(&PixelFormat::ALL[..]),
+        thresholds,
+        rounds,
+    )
+        .prop_map(|(seed, width, height, format, threshold, refresh_frames)| Setup {
+            seed,
+            width,
+            height,
+            format,
+            threshold,
+            refresh_frames,
+        })
+}
+
+/// What one frame did.
+struct Step<'a> {
+    frame_seq: u64,
+    frame: &'a OwnedFrame,
+    /// The resident copy before the frame; the frame itself where it is the first.
+    before: &'a OwnedFrame,
+    /// The resident copy after it.
+    resident: &'a OwnedFrame,
+    ingested: &'a TileSet,
+    detector: &'a ChangeDetector,
+}
+
+impl Setup {
+    fn extent(&self) -> Extent {
+        Extent::new(self.width, self.height)
+    }
+
+    /// Plays a history and calls `law` after each frame.
+    fn for_each_frame(&self, mut law: impl FnMut(&Step<'_>)) {
+        let mut random = Random(self.seed);
+        let colors = naive::transforms(self.format);
+        let color = colors[random.below(colors.len() as u32) as usize];
+        let mut frame = OwnedFrame::random(self.format, self.extent(), color, &mut random);
+        let config = change(self.threshold, self.refresh_frames);
+        let mut detector = ChangeDetector::new(&frame.view(), config);
+        let mut before = frame.clone();
+        let habit = random.below(6);
+        for frame_seq in 1..=FRAMES {
+            if 1 < frame_seq {
+                let kind = if random.below(3) == 0 { random.below(6) } else { habit };
+                move_on(&mut frame, kind, frame_seq, &mut random);
+            }
+            let ingested = detector.detect(&frame.view(), frame_seq).clone();
+            let resident = OwnedFrame::copied(&detector.resident());
+            law(&Step {
+                frame_seq,
+                frame: &frame,
+                before: &before,
+                resident: &resident,
+                ingested: &ingested,
+                detector: &detector,
+            });
+            before = resident;
         }
     }
+}
+
+/// The picture a frame later.
+fn move_on(frame: &mut OwnedFrame, kind: u32, frame_seq: u64, random: &mut Random) {
+    let Extent { width, height } = frame.extent;
+    let everywhere = frame.extent.longer_side();
+    let (x, y) = (random.below(width), random.below(height));
+    match kind {
+        // A drift.
+        0 => frame.adjust(0, 0, everywhere, |sample| sample.saturating_add(1)),
+        // Noise.
+        1 => frame.adjust(0, 0, everywhere, |sample| {
+            sample.saturating_add_signed(random.below(5) as i8 - 2)
+        }),
+        // A flicker.
+        2 => frame.adjust(0, 0, everywhere, |sample| {
+            if frame_seq.is_multiple_of(2) { sample | 5 } else { sample & !5 }
+        }),
+        // A cut.
+        3 => frame.scramble(0, 0, everywhere, random),
+        // Something that moves.
+        4 => frame.scramble(x, y, 1 + random.below(40), random),
+        // A single pixel that goes its own way, and nothing else.
+        _ => frame.adjust(x, y, 1, |sample| sample.saturating_sub(random.below(30) as u8)),
+    }
+}
+
+impl Step<'_> {
+    /// The tiles with a sample that is further than `threshold` from what the resident copy was; at first all.
+    fn tiles_beyond(&self, threshold: u8) -> Vec<usize> {
+        let grid = self.ingested.grid();
+        let mut beyond = vec![self.frame_seq == 1; grid.area()];
+        for (x, y) in pixels(self.frame.extent) {
+            let difference =
+                largest_difference(self.before.samples(x, y), self.frame.samples(x, y));
+            beyond[tile_of(grid, x, y)] |= threshold < difference;
+        }
+        (0..grid.area()).filter(|tile| beyond[*tile]).collect()
+    }
+}
+
+fn change(threshold: u8, refresh_frames: Option<u32>) -> ChangeConfig {
+    ChangeConfig { threshold, refresh_frames: refresh_frames.and_then(NonZeroU32::new) }
+}
+
+fn levels(frame: &OwnedFrame) -> Vec<Picture> {
+    naive::pyramid(&naive::picture(frame))
+}
+
+fn largest_difference(a: [u8; 3], b: [u8; 3]) -> u8 {
+    a.into_iter().zip(b).map(|(a, b)| a.abs_diff(b)).max().unwrap()
+}
+
+fn pixels(extent: Extent) -> impl Iterator<Item = (u32, u32)> {
+    (0..extent.height).flat_map(move |y| (0..extent.width).map(move |x| (x, y)))
+}
+
+fn tile_of(grid: Extent, x: u32, y: u32) -> usize {
+    (y / 32 * grid.width + x / 32) as usize
 }
 
 fn tiles_under(grid: Extent, x0: u32, y0: u32, x1: u32, y1: u32) -> impl Iterator<Item = usize> {

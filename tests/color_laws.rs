@@ -68,6 +68,59 @@ fn coefficients_fit_16_bit_multiply_add() {
     }
 }
 
+#[test]
+fn no_channel_moves_further_than_the_bound_and_some_moves_almost_as_far() {
+    for matrix in MATRICES {
+        for range in [ColorRange::Limited, ColorRange::Full] {
+            let transform = ColorTransform::from_ycbcr(matrix, range);
+            assert_eq!(transform.rgb_bound(0), 0);
+            for sample_bound in [1, 2, 7, 40, 255] {
+                let furthest = furthest_channel_move(transform, sample_bound);
+                let bound = transform.rgb_bound(sample_bound);
+                assert!(furthest <= bound, "{matrix:?} {range:?}: {furthest} of {bound}");
+                // Beyond that, clamping holds it back.
+                if sample_bound <= 40 {
+                    assert!(bound <= furthest + 2, "{matrix:?} {range:?}: {furthest} of {bound}");
+                }
+            }
+        }
+    }
+}
+
+/// RGB samples go through the luma part alone, each on its own.
+#[test]
+fn the_bound_of_rgb_samples_is_that_of_one_coefficient() {
+    assert_eq!(ColorTransform::IDENTITY.rgb_bound(5), 6);
+    // ceil(5 * 255 / 219) + 1
+    assert_eq!(ColorTransform::from_rgb(ColorRange::Limited).rgb_bound(5), 7);
+}
+
+/// The most that a channel moves when every sample moves by `sample_bound`, as far as there is room, in any direction
+/// from any of a grid of places.
+fn furthest_channel_move(transform: ColorTransform, sample_bound: u8) -> u32 {
+    let places = || (0..=255_u8).step_by(17).chain(108..=112);
+    let mut furthest = 0;
+    for (y, u, v) in
+        places().flat_map(|y| places().flat_map(move |u| places().map(move |v| (y, u, v))))
+    {
+        let before = transform.rgb(y, u, v);
+        for directions in 0..8 {
+            let moved = |sample: u8, bit: u32| {
+                if directions >> bit & 1 == 1 {
+                    sample.saturating_add(sample_bound)
+                } else {
+                    sample.saturating_sub(sample_bound)
+                }
+            };
+            let after = transform.rgb(moved(y, 0), moved(u, 1), moved(v, 2));
+            for (before, after) in before.into_iter().zip(after) {
+                furthest = furthest.max(u32::from(before.abs_diff(after)));
+            }
+        }
+    }
+    furthest
+}
+
 /// Rec. ITU-R BT.601-7, section 2.5, and its successors, solved for R, G and B.
 fn real_rgb(matrix: ColorMatrix, range: ColorRange, y: u8, u: u8, v: u8) -> [f64; 3] {
     let (kr, kb) = matrix.weights();

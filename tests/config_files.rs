@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use foveate::config::{Config, GazeChoice, LayoutChoice, Pace, SourceChoice, ViewConfig};
+use foveate::config::{
+    ChangeConfig, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, ViewConfig,
+};
 use foveate::token::{DType, Normalisation};
 use proptest::prelude::*;
 
@@ -18,7 +21,7 @@ fn the_default_file_equals_the_built_in_defaults() {
 fn the_optional_keys_of_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
     // The other two sources, and what belongs to them, exclude the source that stands there.
-    let optional = ["socket", "device", "e0"];
+    let optional = ["socket", "device", "refresh_frames", "e0"];
     let uncommented = optional.iter().fold(text, |text, key| {
         let commented = format!("# {key} = ");
         assert!(text.contains(&commented), "{key} is not in the default file");
@@ -27,6 +30,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     let config = parse(&uncommented, "configs/default.toml");
     assert_eq!(config.daemon.socket.as_deref(), Some(Path::new("/run/foveate/foveate.sock")));
     assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
+    assert_eq!(config.streams[0].change.refresh_frames, NonZeroU32::new(300));
     assert_eq!(config.streams[0].views[0].e0, Some(48.0));
 }
 
@@ -69,6 +73,7 @@ fn every_key_reaches_its_place() {
         pace = "every-frame"
         loop = true
         caps_timeout_ms = 100
+        change = { threshold = 255, refresh_frames = 1000000 }
         [[stream.view]]
         name = "v"
         layout = "uniform"
@@ -86,6 +91,8 @@ fn every_key_reaches_its_place() {
     let parameters: Vec<_> = stream.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
     assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
+    let refresh_frames = NonZeroU32::new(1_000_000);
+    assert_eq!(stream.change, ChangeConfig { threshold: 255, refresh_frames });
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
     assert_eq!((*layout, *budget, *slots), (LayoutChoice::Uniform, 5000, 64));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
@@ -159,7 +166,7 @@ proptest! {
 
     #[test]
     fn no_value_makes_the_checks_panic(
-        key in "name|source|pace|loop|latency_ms|backend|device|parameters|view",
+        key in "name|source|pace|loop|latency_ms|backend|device|parameters|change|view",
         value in "\"\\PC{0,20}\"|-?[0-9]{1,25}|-?[0-9]{1,3}\\.[0-9]{1,3}e[0-9]{1,3}|true|\\[\\]|\\{ x = 1 \\}|nan",
     ) {
         let text = format!("[[stream]]\nname = \"a\"\nsource = \"test\"\n{key} = {value}\n");

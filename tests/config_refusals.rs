@@ -28,6 +28,12 @@ fn unknown_keys_are_refused_with_the_known_ones() {
         "stream.view.gaze.z",
         &["`policy`, `x`, `y`"],
     );
+    refused(
+        &format!("{STREAM}change = {{ treshold = 1 }}\n"),
+        4,
+        "stream.change.treshold",
+        &["`threshold` or `refresh_frames`"],
+    );
     refused("[deamon]\n", 1, "deamon", &["`daemon`"]);
     refused("[daemon]\nport = 1\n", 2, "daemon.port", &["`socket`"]);
 }
@@ -89,6 +95,11 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("pace = \"fast\"", "\"realtime\", \"every-frame\""),
         ("backend = \"cuda\"", "\"auto\", \"cpu\", \"vulkan\""),
         ("device = \" \"", "not empty"),
+        ("change.threshold = 256", "from 0 to 255"),
+        ("change.threshold = -1", "from 0 to 255"),
+        ("change.threshold = \"auto\"", "from 0 to 255"),
+        ("change.refresh_frames = 0", "from 1 to 1000000"),
+        ("change.refresh_frames = 1000001", "from 1 to 1000000"),
     ] {
         let key = format!("stream.{}", line.split(' ').next().unwrap());
         refused(&format!("{STREAM}{line}\n"), 4, &key, &[allowed]);

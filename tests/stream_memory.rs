@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use foveate::color::{ColorRange, ColorTransform};
-use foveate::config::BackendChoice;
+use foveate::config::{BackendChoice, ChangeConfig};
 use foveate::frame::{CaptureClock, FrameStamp, FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
@@ -28,7 +28,7 @@ fn rings_that_fit_one_by_one_and_not_together_are_refused_before_any_is_reserved
 
     let plans = (0..VIEWS).map(|index| (plan(index, budget), crossbeam_channel::never()));
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-    let mut stream = Stream::new("camera", backend, plans, Arc::default());
+    let mut stream = Stream::new("camera", backend, ChangeConfig::default(), plans, Arc::default());
     let samples = [0; 64];
     let plane = Plane { bytes: &samples, stride: 8 };
     let color = ColorTransform::from_rgb(ColorRange::Full);

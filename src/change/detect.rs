@@ -1,47 +1,65 @@
-//! Finds the tiles in which any sample differs from the resident copy, and remembers when each last did.
+//! Finds the tiles that the pyramid must take over from a frame, and remembers when each last changed.
 
 use std::ops::Range;
 
-use super::resident::{ResidentFrame, TileSpan};
-use crate::frame::{FrameView, PixelFormat};
+use super::difference::TileDifferences;
+use super::refresh::Refresh;
+use super::resident::ResidentFrame;
+use crate::config::ChangeConfig;
+use crate::frame::FrameView;
 use crate::geometry::plan::PixelBox;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 
-/// Follows the changes of one stream of frames of one format and extent.
+/// Follows the changes of one stream of frames of one kind.
+///
+/// A tile is *dirty* when one of its samples differs from the resident copy by more than the threshold. The resident
+/// copy of a tile that is not dirty stays as it is, so differences that build up over many frames count in full, and
+/// no sample of the copy is ever further from the newest frame than the threshold.
 #[derive(Debug)]
 pub struct ChangeDetector {
+    threshold: u8,
+    /// `None` where a tile may rest for as long as it is not dirty.
+    refresh: Option<Refresh>,
     resident: ResidentFrame,
-    dirty: TileSet,
-    /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its samples.
+    differences: TileDifferences,
+    /// What the newest frame changed or refreshed.
+    ingested: TileSet,
+    /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
     changed_frame: Vec<u64>,
     started: bool,
 }
 
 impl ChangeDetector {
     /// Follows frames like `frame`, of which none has been seen yet.
-    pub fn new(frame: &FrameView<'_>) -> Self {
-        let dirty = TileSet::none(frame.extent());
-        let changed_frame = vec![0; dirty.grid().area()];
-        Self { resident: ResidentFrame::like(frame), dirty, changed_frame, started: false }
+    pub fn new(frame: &FrameView<'_>, config: ChangeConfig) -> Self {
+        let ingested = TileSet::none(frame.extent());
+        let tile_count = ingested.grid().area();
+        Self {
+            threshold: config.threshold,
+            refresh: config.refresh_frames.map(|frames| Refresh::new(tile_count, frames)),
+            resident: ResidentFrame::like(frame),
+            differences: TileDifferences::new(frame.kind()),
+            ingested,
+            changed_frame: vec![0; tile_count],
+            started: false,
+        }
     }
 
-    /// Finds the tiles of `frame` that differ from the frame before, and takes them over into the resident copy.
-    /// All tiles of the first frame are dirty.
+    /// Takes the tiles of `frame` that are dirty, and those whose turn to be refreshed it is, over into the resident
+    /// copy, and returns them. All tiles of the first frame are dirty.
+    ///
+    /// # Panics
+    ///
+    /// If `frame` is of another kind than those that this was built for.
     pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) -> &TileSet {
-        self.dirty.clear();
+        let refreshed = self.refresh.as_mut().map_or(0..0, Refresh::advance);
         if self.started {
-            mark_changed_tiles(&mut self.dirty, frame, &self.resident.view());
+            self.take_changes(frame, frame_seq, &refreshed);
         } else {
-            self.dirty.fill();
+            self.take_all(frame, frame_seq);
             self.started = true;
         }
-        for (column, row) in self.dirty.iter() {
-            self.resident.copy_tile(frame, column, row);
-        }
-        for index in self.dirty.indices() {
-            self.changed_frame[index] = frame_seq;
-        }
-        &self.dirty
+        &self.ingested
     }
 
     /// What the pyramid is built from.
@@ -49,75 +67,42 @@ impl ChangeDetector {
         self.resident.view()
     }
 
-    /// The newest `frame_seq` that changed a sample of a tile under `region`.
+    /// The newest `frame_seq` that changed a resident sample of a tile under `region`.
     pub fn changed_frame(&self, region: PixelBox) -> u64 {
         let columns = tiles(region.x0, region.x1);
-        let width = self.dirty.grid().width as usize;
+        let width = self.ingested.grid().width as usize;
         let row = |row: usize| &self.changed_frame[row * width..][columns.clone()];
         tiles(region.y0, region.y1).flat_map(row).copied().max().unwrap_or(0)
+    }
+
+    fn take_all(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
+        self.ingested.fill();
+        for (column, row) in self.ingested.iter() {
+            self.resident.copy_tile(frame, column, row);
+        }
+        self.changed_frame.fill(frame_seq);
+    }
+
+    fn take_changes(&mut self, frame: &FrameView<'_>, frame_seq: u64, refreshed: &Range<usize>) {
+        self.ingested.clear();
+        let grid = self.ingested.grid();
+        let largest = self.differences.measure(frame, &self.resident.view());
+        let places =
+            (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
+        for (index, ((column, row), &largest)) in places.zip(largest).enumerate() {
+            if largest <= self.threshold && !refreshed.contains(&index) {
+                continue;
+            }
+            self.ingested.insert(column, row);
+            if 0 < largest {
+                self.resident.copy_tile(frame, column, row);
+                self.changed_frame[index] = frame_seq;
+            }
+        }
     }
 }
 
 /// The tiles under the pixels `start..end` along one axis.
 fn tiles(start: u32, end: u32) -> Range<usize> {
     (start / TILE_SIDE) as usize..end.div_ceil(TILE_SIDE) as usize
-}
-
-/// Walks both frames in the order of memory; rows that are equal throughout cost one comparison.
-fn mark_changed_tiles(dirty: &mut TileSet, frame: &FrameView<'_>, resident: &FrameView<'_>) {
-    let (format, extent) = (frame.format(), frame.extent());
-    let grid = dirty.grid();
-    let ends_in_half_a_pair = format == PixelFormat::Yuy2 && !extent.width.is_multiple_of(2);
-    for index in 0..format.plane_count() {
-        let span = TileSpan::new(format, index);
-        let rows = format.plane_shape(index, extent).rows;
-        for row in 0..grid.height {
-            for y in span.rows(row, rows) {
-                let (new, old) = (frame.row(index, y), resident.row(index, y));
-                if new == old {
-                    continue;
-                }
-                for column in 0..grid.width {
-                    let bytes = span.bytes(column, new.len());
-                    let samples = if format.is_rgb() {
-                        Samples::ThreeOfFour
-                    } else if ends_in_half_a_pair && column + 1 == grid.width {
-                        Samples::AllButSecondToLast
-                    } else {
-                        Samples::All
-                    };
-                    if !dirty.contains(column, row)
-                        && samples.differ(&new[bytes.clone()], &old[bytes])
-                    {
-                        dirty.insert(column, row);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Which bytes of a row are samples.
-enum Samples {
-    /// Every byte.
-    All,
-    /// Not the fourth of an RGB pixel.
-    ThreeOfFour,
-    /// Not the luma past the last pixel of a YUY2 row of odd width.
-    AllButSecondToLast,
-}
-
-impl Samples {
-    fn differ(&self, new: &[u8], old: &[u8]) -> bool {
-        match self {
-            Self::All => new != old,
-            Self::ThreeOfFour => {
-                new.chunks_exact(4).zip(old.chunks_exact(4)).any(|(new, old)| new[..3] != old[..3])
-            }
-            Self::AllButSecondToLast => {
-                let unused = new.len() - 2;
-                new[..unused] != old[..unused] || new[unused + 1..] != old[unused + 1..]
-            }
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! The tables as they stand in a file, and the checks that need more than one value.
 
 use std::collections::{BTreeMap, HashSet};
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -12,11 +13,11 @@ use super::environment::{self, Environment};
 use super::error::Refusal;
 use super::values::{
     Checked, Fraction, GazePolicy, Length, Name, NormalisationKind, OneOf, Parameter, PatchSide,
-    Switch, Text, Whole,
+    SampleDifference, Switch, Text, Whole,
 };
 use super::{
-    BackendChoice, DaemonConfig, GazeChoice, LayoutChoice, Pace, ShorthandKind, SourceChoice,
-    StreamConfig, ViewConfig,
+    BackendChoice, ChangeConfig, DaemonConfig, GazeChoice, LayoutChoice, Pace, ShorthandKind,
+    SourceChoice, StreamConfig, ViewConfig,
 };
 use crate::token::{DType, Normalisation, TokenFormat};
 
@@ -55,7 +56,16 @@ struct StreamTable {
     backend: Maybe<OneOf<BackendChoice>>,
     device: Maybe<Text>,
     #[serde(default)]
+    change: ChangeTable,
+    #[serde(default)]
     view: Vec<Spanned<ViewTable>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeTable {
+    threshold: Maybe<SampleDifference>,
+    refresh_frames: Maybe<Whole<1, 1_000_000>>,
 }
 
 #[derive(Deserialize)]
@@ -155,6 +165,7 @@ impl StreamTable {
             caps_timeout_ms: value(self.caps_timeout_ms, default.caps_timeout_ms),
             backend: value(self.backend, default.backend),
             device: self.device.map(|device| device.into_inner().0),
+            change: self.change.checked(),
             views: if self.view.is_empty() { default.views } else { checked_views(self.view)? },
         })
     }
@@ -215,6 +226,16 @@ impl StreamTable {
                 Err(Refusal::new(device.span(), message))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl ChangeTable {
+    fn checked(self) -> ChangeConfig {
+        let refresh_frames = self.refresh_frames.map(|frames| frames.into_inner().0);
+        ChangeConfig {
+            threshold: value(self.threshold, ChangeConfig::default().threshold),
+            refresh_frames: refresh_frames.and_then(NonZeroU32::new),
         }
     }
 }

@@ -97,6 +97,21 @@ impl<const MIN: u32, const MAX: u32> Kind for Whole<MIN, MAX> {
     }
 }
 
+/// A difference between two samples of 8 bits.
+pub(super) struct SampleDifference;
+
+impl Kind for SampleDifference {
+    type Value = u8;
+
+    fn allowed(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0 to 255")
+    }
+
+    fn from_whole(value: i64) -> Option<u8> {
+        u8::try_from(value).ok()
+    }
+}
+
 /// Side of a patch in texels.
 pub(super) struct PatchSide;
 

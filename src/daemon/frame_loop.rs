@@ -52,7 +52,8 @@ impl FrameLoop {
         port.update(|status| status.backend = Some(chosen.clone()));
         let subscribers = port.views.iter().map(ViewPort::subscribers);
         let views = config.views.iter().map(ViewPlan::from).zip(subscribers);
-        let stream = Stream::new(&config.name, backend, views, Arc::clone(port.counters()));
+        let counters = Arc::clone(port.counters());
+        let stream = Stream::new(&config.name, backend, config.change, views, counters);
         let listed = vec![None; config.views.len()];
         let spec = SourceSpec::from(config);
         Self { spec, stream, port, stop, listed, last_frame: None, is_stalled: false }

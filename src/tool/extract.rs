@@ -52,7 +52,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let counters = Arc::new(StreamCounters::default());
     let backend = Backends::default().choose(config.backend, config.device.as_deref())?;
     let views = config.views.iter().map(|view| (ViewPlan::from(view), crossbeam_channel::never()));
-    let mut stream = Stream::new(&config.name, backend, views, Arc::clone(&counters));
+    let mut stream =
+        Stream::new(&config.name, backend, config.change, views, Arc::clone(&counters));
     let source = Source::open(&SourceSpec::from(&config), &counters)?;
 
     let folders = config.views.iter().map(|view| arguments.out.join(&view.name));

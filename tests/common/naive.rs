@@ -201,10 +201,16 @@ impl OwnedFrame {
 
     /// Draws new samples for the pixels of a box, cut at the edges, and for those that share their chroma.
     pub fn scramble(&mut self, x0: u32, y0: u32, side: u32, random: &mut Random) {
+        self.adjust(x0, y0, side, |_| random.byte());
+    }
+
+    /// Makes another of each sample of the pixels of a box, cut at the edges; of chroma once for each of those pixels.
+    pub fn adjust(&mut self, x0: u32, y0: u32, side: u32, mut next: impl FnMut(u8) -> u8) {
         for y in y0..(y0 + side).min(self.extent.height) {
             for x in x0..(x0 + side).min(self.extent.width) {
                 for (plane, at) in self.sample_places(x, y) {
-                    self.planes[plane].bytes[at] = random.byte();
+                    let sample = &mut self.planes[plane].bytes[at];
+                    *sample = next(*sample);
                 }
             }
         }
