@@ -4,8 +4,9 @@
 //! the oracle of the other's tests, and `vulkan`. Either keeps to one rule: every texel of every level is the
 //! exactly rounded mean of the source pixels it covers.
 
+use crate::clock::Span;
 use crate::frame::{FrameKind, FrameView};
-use crate::geometry::plan::TokenPlan;
+use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::token::TokenFormat;
@@ -24,19 +25,32 @@ pub struct ViewSpec {
     pub capacity: usize,
 }
 
-/// One view's part of a frame: what to sample, and where the bytes go. Kept from frame to frame.
+/// One view's part of a frame: what to sample, and where the bytes go. Kept from frame to frame, so that tokens under
+/// which nothing was ingested stay as they are.
 #[derive(Clone, Debug)]
 pub struct ViewSample {
     format: TokenFormat,
     plan: TokenPlan,
     pixels: Vec<u8>,
+    /// Updates so far.
+    update: u64,
+    /// For each token, the update in which it was last sampled; 0 for never.
+    versions: Vec<u64>,
+    /// Indices of the tokens that this update samples, ascending.
+    stale: Vec<u32>,
 }
 
 impl ViewSample {
     /// Room for `capacity` tokens of `format`; the plan is empty.
     pub fn new(format: TokenFormat, capacity: usize) -> Self {
-        let plan = TokenPlan { patch_side: format.patch_side, tokens: Vec::new() };
-        Self { format, plan, pixels: Vec::with_capacity(capacity * format.token_bytes()) }
+        Self {
+            format,
+            plan: TokenPlan { patch_side: format.patch_side, tokens: Vec::new() },
+            pixels: Vec::with_capacity(capacity * format.token_bytes()),
+            update: 0,
+            versions: Vec::with_capacity(capacity),
+            stale: Vec::with_capacity(capacity),
+        }
     }
 
     /// Samples `plan` from the next frame on.
@@ -46,6 +60,8 @@ impl ViewSample {
             "patch side of the plan and of the view"
         );
         self.pixels.resize(plan.tokens.len() * self.format.token_bytes(), 0);
+        self.versions.clear();
+        self.versions.resize(plan.tokens.len(), 0);
         self.plan = plan;
     }
 
@@ -54,34 +70,82 @@ impl ViewSample {
         self.format
     }
 
-    /// The plan, and the bytes that its tokens go to.
-    pub fn split(&mut self) -> (&TokenPlan, &mut [u8]) {
-        (&self.plan, &mut self.pixels)
-    }
-
     /// What is sampled.
     pub fn plan(&self) -> &TokenPlan {
         &self.plan
-    }
-
-    /// Where the tokens of a frame go.
-    pub fn pixels_mut(&mut self) -> &mut [u8] {
-        &mut self.pixels
     }
 
     /// The tokens of the newest frame, one after the other: `[N, 3, P, P]`.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
     }
+
+    /// For each token, a number that grows whenever its pixels, or what it is, may have changed.
+    pub fn versions(&self) -> &[u64] {
+        &self.versions
+    }
+
+    /// Indices of the tokens that the newest update sampled, ascending; the others are as they were.
+    pub fn stale(&self) -> &[u32] {
+        &self.stale
+    }
+
+    /// Begins an update: finds the tokens that were never sampled or lie over a tile of `dirty`.
+    fn find_stale(&mut self, dirty: &TileSet, shape: PyramidShape) {
+        self.update += 1;
+        self.stale.clear();
+        for ((index, token), version) in (0..).zip(&self.plan.tokens).zip(&mut self.versions) {
+            let region = || token.pixel_box(shape, self.plan.patch_side);
+            if *version == 0 || dirty.reaches(region()) {
+                *version = self.update;
+                self.stale.push(index);
+            }
+        }
+    }
+
+    /// The stale tokens in ascending order, each with where its pixels go.
+    fn stale_tokens(&mut self) -> impl Iterator<Item = (Token, &mut [u8])> {
+        let token_bytes = self.format.token_bytes();
+        let Self { plan, stale, pixels, .. } = self;
+        let mut rest = pixels.as_mut_slice();
+        let mut first = 0;
+        stale.iter().map(move |&index| {
+            let index = index as usize;
+            let (_, from_here) =
+                std::mem::take(&mut rest).split_at_mut((index - first) * token_bytes);
+            let (pixels, behind) = from_here.split_at_mut(token_bytes);
+            (rest, first) = (behind, index + 1);
+            (plan.tokens[index], pixels)
+        })
+    }
+}
+
+/// When the parts of one update ran. A part that did not run has no span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UpdateTimes {
+    /// The CPU hands the samples of the dirty tiles to the device.
+    pub upload: Span,
+    /// From the camera's samples to the levels that depend on one tile.
+    pub ingest: Span,
+    /// The levels above.
+    pub reduce: Span,
+    /// From the pyramid to tokens.
+    pub sample: Span,
+    /// The CPU takes the tokens from the device.
+    pub collect: Span,
+    /// Bytes of samples that crossed to the device.
+    pub uploaded_bytes: u64,
 }
 
 /// Keeps the pyramid of one stream up to date and samples tokens from it.
 pub trait Retina: Send {
-    /// Brings the pyramid up to date with `frame` in the tiles of `dirty`, then samples for every view.
+    /// Brings the pyramid up to date with `frame` in the tiles of `dirty`, then samples for every view the tokens that
+    /// this may have changed.
     ///
-    /// Texels outside the dirty tiles are those of the frames before; the first frame must mark all tiles.
-    /// `samples` follow the order of the views that the retina was built with. Returns when the bytes are
-    /// there. `frame` is of the kind that the retina was built for.
+    /// `frame` is all that the pyramid is built from, the newest samples in the dirty tiles and those of earlier
+    /// frames in the others; of the kind that the retina was built for. The first update must mark all tiles.
+    /// `samples` follow the order of the views that the retina was built with, and are the same from update to
+    /// update. Returns when the bytes are there, and says when its parts ran.
     ///
     /// # Errors
     ///
@@ -91,14 +155,15 @@ pub trait Retina: Send {
         frame: &FrameView<'_>,
         dirty: &TileSet,
         samples: &mut [ViewSample],
-    ) -> Result<(), RetinaError>;
+    ) -> Result<UpdateTimes, RetinaError>;
 
-    /// Copies one level of the pyramid out: R, G, B interleaved, row by row. For pictures and tests; not fast.
+    /// Copies one level of the pyramid out: R, G, B interleaved, row by row. `frame` is that of the last update. For
+    /// pictures and tests; not fast.
     ///
     /// # Errors
     ///
     /// If the device is lost or refuses.
-    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, RetinaError>;
+    fn read_level(&mut self, frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError>;
 
     /// The shape of the pyramid.
     fn shape(&self) -> PyramidShape;

@@ -3,10 +3,12 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use bytemuck::Zeroable;
 use crossbeam_channel::Receiver;
 
 use crate::backend::Backend;
 use crate::change::detect::ChangeDetector;
+use crate::clock::{Span, monotonic_ns};
 use crate::config::{ChangeConfig, GazeChoice, LayoutChoice, ViewConfig};
 use crate::frame::{FrameKind, FrameStamp, FrameView};
 use crate::gaze::controller::{Controller, Policy};
@@ -15,9 +17,9 @@ use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::layout::Layout;
-pub use crate::retina::RetinaError;
 pub use crate::retina::backend::{Backends, StreamBackend};
 use crate::retina::{Retina, ViewSample, ViewSpec};
+pub use crate::retina::{RetinaError, UpdateTimes};
 use crate::ring::{
     RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer, check_memory,
 };
@@ -87,6 +89,26 @@ pub enum Stepped {
     PublishedInNewSegments,
 }
 
+/// When the stages of one frame ran, on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Where the views look, and what they therefore sample; for the first frame of a kind, also building everything.
+    pub plan: Span,
+    /// Finding the dirty tiles and taking them over into the resident copy.
+    pub change: Span,
+    /// The parts of the retina's update.
+    pub update: UpdateTimes,
+    /// Token records, and storing them and the tokens in the rings of all views.
+    pub publish: Span,
+}
+
+impl StageTimes {
+    /// From the frame in memory to the token frames published.
+    pub fn total(&self) -> Span {
+        Span { start_ns: self.plan.start_ns, end_ns: self.publish.end_ns }
+    }
+}
+
 /// One stream: its resident pyramid and the views of it.
 #[derive(Debug)]
 pub struct Stream {
@@ -99,6 +121,7 @@ pub struct Stream {
     samples: Vec<ViewSample>,
     /// `None` until the first frame.
     source: Option<Source>,
+    times: StageTimes,
 }
 
 /// What was built for one kind of frame.
@@ -147,7 +170,16 @@ impl Stream {
         let views: Vec<View> = views.into_iter().map(view).collect();
         let samples =
             views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
-        Self { name: name.to_owned(), backend, change, counters, views, samples, source: None }
+        Self {
+            name: name.to_owned(),
+            backend,
+            change,
+            counters,
+            views,
+            samples,
+            source: None,
+            times: StageTimes::default(),
+        }
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view.
@@ -161,11 +193,13 @@ impl Stream {
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
     ) -> Result<Stepped, StreamError> {
+        let start_ns = monotonic_ns();
         let rebuilt = self.source.as_ref().is_none_or(|source| source.kind != frame.kind());
         if rebuilt {
             self.rebuild(frame, stamp)?;
         }
-        let Self { backend, change, views, samples, source: Some(source), counters, .. } = self
+        let threshold = self.change.threshold;
+        let Self { backend, views, samples, source: Some(source), counters, times, .. } = self
         else {
             unreachable!("built for the first frame");
         };
@@ -174,15 +208,25 @@ impl Stream {
         for (view, sample) in views.iter_mut().zip(&mut *samples) {
             view.replan(shape, sample);
         }
-        let ingested = source.change.detect(frame, stamp.frame_seq);
-        let dirty_count = ingested.count();
-        if let Err(error) = source.retina.update(frame, ingested, samples) {
-            source.rebuild_on_cpu(backend, views, &error, samples)?;
-            counters.backend_fallbacks.add(1);
-        }
+        let plan = Span::since(start_ns);
+        source.change.detect(frame, stamp.frame_seq);
+        let change = plan.next();
+        let Source { change: detector, retina, .. } = source;
+        let resident = detector.resident();
+        let update = match retina.update(&resident, detector.ingested(), samples) {
+            Ok(times) => times,
+            Err(error) => {
+                counters.backend_fallbacks.add(1);
+                source.rebuild_on_cpu(backend, views, &error, samples)?
+            }
+        };
+        let updated_ns = monotonic_ns();
+        let dirty_count = source.change.ingested().count();
         for (view, sample) in views.iter_mut().zip(&*samples) {
-            view.publish(source, change.threshold, dirty_count, stamp, sample);
+            view.publish(source, threshold, dirty_count, stamp, sample);
         }
+        let publish = Span::since(updated_ns);
+        *times = StageTimes { plan, change, update, publish };
         counters.tiles_dirty.add(dirty_count as u64);
         counters.frames_published.add(1);
         Ok(if rebuilt { Stepped::PublishedInNewSegments } else { Stepped::Published })
@@ -210,6 +254,16 @@ impl Stream {
         let Some(live) = live else { return Ok(None) };
         let refused = |source| StreamError::Ring { view: plan.name.clone(), source };
         Ok(Some((live.writer.reader_fd().map_err(refused)?, live.writer.epoch())))
+    }
+
+    /// When the stages of the newest frame ran.
+    pub fn times(&self) -> StageTimes {
+        self.times
+    }
+
+    /// What the newest frame changed or refreshed; `None` before the first frame.
+    pub fn ingested(&self) -> Option<&TileSet> {
+        self.source.as_ref().map(|source| source.change.ingested())
     }
 
     /// What the stream runs on, and why.
@@ -272,7 +326,7 @@ impl Source {
         views: &[View],
         error: &RetinaError,
         samples: &mut [ViewSample],
-    ) -> Result<(), RetinaError> {
+    ) -> Result<UpdateTimes, RetinaError> {
         backend.fall_back(error);
         let specs: Vec<ViewSpec> = views.iter().map(View::spec).collect();
         self.retina = backend.build(self.kind, &specs)?;
@@ -343,12 +397,14 @@ impl View {
         let Some(live) = &mut self.live else { return };
         let shape = source.retina.shape();
         let TokenPlan { patch_side, tokens } = sample.plan();
-        live.records.clear();
-        live.records.extend(tokens.iter().map(|&token| {
-            let region = token.pixel_box(shape, *patch_side);
+        // What is not stale is as it was, and so is its record.
+        live.records.resize(tokens.len(), TokenRecord::zeroed());
+        for index in sample.stale().iter().map(|&index| index as usize) {
+            let region = tokens[index].pixel_box(shape, *patch_side);
             let changed_frame = source.change.changed_frame(region);
-            TokenRecord::new(token, shape, *patch_side, changed_frame, RELEVANCE)
-        }));
+            live.records[index] =
+                TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, RELEVANCE);
+        }
         live.writer.publish(&TokenFrame {
             stamp: *stamp,
             fixation: live.gaze.fixation(),
@@ -358,6 +414,7 @@ impl View {
             tile_count: count_u32(shape.extent().in_cells(TILE_SIDE).area()),
             records: &live.records,
             pixels: sample.pixels(),
+            versions: sample.versions(),
         });
         live.waker.wake();
     }

@@ -106,12 +106,13 @@ proptest! {
         let mut updated = None;
         setup.for_each_frame(|step| {
             let updated = updated.get_or_insert_with(|| CpuRetina::new(step.frame.kind(), &[]));
-            updated.update(&step.frame.view(), step.ingested, &mut []).unwrap();
+            let resident = step.detector.resident();
+            updated.update(&resident, step.ingested, &mut []).unwrap();
             let mut rebuilt = CpuRetina::new(step.frame.kind(), &[]);
             let all = TileSet::all(setup.extent());
-            rebuilt.update(&step.detector.resident(), &all, &mut []).unwrap();
+            rebuilt.update(&resident, &all, &mut []).unwrap();
             for level in 0..rebuilt.shape().level_count() {
-                assert!(updated.read_level(level).unwrap() == rebuilt.read_level(level).unwrap());
+                assert!(updated.read_level(&resident, level).unwrap() == rebuilt.read_level(&resident, level).unwrap());
             }
         });
     }
@@ -128,7 +129,8 @@ proptest! {
         let tiles = TileSet::none(extent).grid().area();
         let mut turns = vec![0; tiles];
         for frame_seq in 2..2 + u64::from(round) {
-            let refreshed = detector.detect(&frame.view(), frame_seq);
+            detector.detect(&frame.view(), frame_seq);
+            let refreshed = detector.ingested();
             let (fewest, most) = (tiles / round as usize, tiles.div_ceil(round as usize));
             prop_assert!((fewest..=most).contains(&refreshed.count()), "{}", refreshed.count());
             refreshed.indices().for_each(|tile| turns[tile] += 1);
@@ -148,7 +150,8 @@ fn a_drift_of_one_step_a_frame_cannot_hide() {
             let frame = OwnedFrame::uniform(format, extent, color, value);
             let detector =
                 detector.get_or_insert_with(|| ChangeDetector::new(&frame.view(), change(4, None)));
-            let ingested = detector.detect(&frame.view(), u64::from(value) + 1).clone();
+            detector.detect(&frame.view(), u64::from(value) + 1);
+            let ingested = detector.ingested().clone();
             let expected =
                 if value.is_multiple_of(5) { TileSet::all(extent) } else { TileSet::none(extent) };
             assert_eq!(ingested, expected, "{format:?} at {value}");
@@ -175,9 +178,11 @@ fn bytes_that_are_no_samples_do_not_count() {
             let [exact, refreshed] = detectors.get_or_insert_with(|| {
                 [None, Some(1)].map(|round| ChangeDetector::new(&frame, change(0, round)))
             });
-            let ingested = exact.detect(&frame, frame_seq);
+            exact.detect(&frame, frame_seq);
+            let ingested = exact.ingested();
             assert_eq!(ingested.is_empty(), 1 < frame_seq, "{format:?} {width}");
-            let ingested = refreshed.detect(&frame, frame_seq);
+            refreshed.detect(&frame, frame_seq);
+            let ingested = refreshed.ingested();
             assert_eq!(ingested, &TileSet::all(extent), "{format:?} {width}");
             let everywhere = PixelBox { x0: 0, y0: 0, x1: width, y1: 1 };
             assert_eq!(refreshed.changed_frame(everywhere), 1, "{format:?} {width}");
@@ -195,10 +200,10 @@ fn the_last_real_sample_of_a_yuy2_row_counts() {
             let frame =
                 FrameView::new(PixelFormat::Yuy2, extent, color, &[Plane { bytes, stride: 128 }])
                     .unwrap();
-            detector
-                .get_or_insert_with(|| ChangeDetector::new(&frame, ChangeConfig::default()))
-                .detect(&frame, seq)
-                .count()
+            let detector = detector
+                .get_or_insert_with(|| ChangeDetector::new(&frame, ChangeConfig::default()));
+            detector.detect(&frame, seq);
+            detector.ingested().count()
         };
         let mut detector = None;
         frame(&bytes, 1, &mut detector);
@@ -271,7 +276,8 @@ impl Setup {
                 let kind = if random.below(3) == 0 { random.below(6) } else { habit };
                 move_on(&mut frame, kind, frame_seq, &mut random);
             }
-            let ingested = detector.detect(&frame.view(), frame_seq).clone();
+            detector.detect(&frame.view(), frame_seq);
+            let ingested = detector.ingested().clone();
             let resident = OwnedFrame::copied(&detector.resident());
             law(&Step {
                 frame_seq,

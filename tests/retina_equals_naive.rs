@@ -55,6 +55,7 @@ laws! {
     updating_equals_rebuilding_after_any_history
     clean_tiles_keep_their_texels
     tokens_of_all_views_are_exact_in_every_number_format_and_normalisation
+    tokens_follow_every_change_while_the_plan_stays
     more_tokens_than_one_row_of_a_dispatch_holds_are_sampled
 }
 
@@ -124,7 +125,7 @@ fn a_white_source_is_white_on_every_level(make: Make<'_>) {
         let mut retina = make(frame.kind(), &[]);
         retina.update(&frame.view(), &TileSet::all(extent), &mut []).unwrap();
         for level in 0..retina.shape().level_count() {
-            let texels = retina.read_level(level).unwrap();
+            let texels = retina.read_level(&frame.view(), level).unwrap();
             assert!(texels.iter().all(|&value| value == 255), "level {level} of {extent}");
         }
     }
@@ -142,7 +143,7 @@ fn updating_equals_rebuilding_after_any_history(make: Make<'_>) {
         for _ in 0..rounds {
             let dirty = change_some_tiles(&mut frame, &mut random);
             retina.update(&frame.view(), &dirty, &mut []).unwrap();
-            assert_levels_equal(&mut *retina, &naive::pyramid(&naive::picture(&frame)));
+            assert_levels_equal(&mut *retina, &frame, &naive::pyramid(&naive::picture(&frame)));
         }
     }
 }
@@ -156,7 +157,7 @@ fn clean_tiles_keep_their_texels(make: Make<'_>) {
     let mut retina = make(before.kind(), &[]);
     retina.update(&before.view(), &TileSet::all(extent), &mut []).unwrap();
     retina.update(&after.view(), &TileSet::none(extent), &mut []).unwrap();
-    assert_levels_equal(&mut *retina, &naive::pyramid(&naive::picture(&before)));
+    assert_levels_equal(&mut *retina, &before, &naive::pyramid(&naive::picture(&before)));
 }
 
 fn tokens_of_all_views_are_exact_in_every_number_format_and_normalisation(make: Make<'_>) {
@@ -171,6 +172,39 @@ fn tokens_of_all_views_are_exact_in_every_number_format_and_normalisation(make: 
         let mut dirty = TileSet::all(extent);
         for token_counts in [[40; 2], [7, 0], [0, 0], [1, 40]] {
             check_tokens(&mut *retina, &frame, &dirty, &views, token_counts, &mut random);
+            dirty = change_some_tiles(&mut frame, &mut random);
+        }
+    }
+}
+
+/// Only tokens over dirty tiles are sampled again; the others must be as if they were.
+fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
+    let formats = token_formats().collect::<Vec<_>>();
+    let mut random = Random(8);
+    for round in 0..if is_long() { 100 } else { 6 } {
+        let extent = Extent::new(40 + random.below(400), 30 + random.below(300));
+        let color = naive::transforms(PixelFormat::I420)[0];
+        let mut frame = OwnedFrame::random(PixelFormat::I420, extent, color, &mut random);
+        let format = formats[round % formats.len()];
+        let mut retina = make(frame.kind(), &[ViewSpec { format, capacity: 60 }]);
+        let mut samples = [ViewSample::new(format, 60)];
+        let mut dirty = TileSet::all(extent);
+        for step in 0..8 {
+            let levels = naive::pyramid(&naive::picture(&frame));
+            if step % 4 == 0 {
+                let plan = naive::random_plan(&levels, format.patch_side, 60, &mut random);
+                samples[0].set_plan(plan);
+            }
+            let versions = samples[0].versions().to_vec();
+            let pixels = samples[0].pixels().to_vec();
+            retina.update(&frame.view(), &dirty, &mut samples).unwrap();
+            let expected = naive::tokens(&levels, samples[0].plan(), format);
+            assert!(samples[0].pixels() == expected, "step {step} of {extent}");
+            let bytes = format.token_bytes();
+            for (token, (before, after)) in versions.iter().zip(samples[0].versions()).enumerate() {
+                let place = token * bytes..(token + 1) * bytes;
+                assert!(before < after || pixels[place.clone()] == expected[place], "{token}");
+            }
             dirty = change_some_tiles(&mut frame, &mut random);
         }
     }
@@ -197,14 +231,14 @@ fn is_long() -> bool {
 fn check_levels(make: Make<'_>, frame: &OwnedFrame) {
     let mut retina = make(frame.kind(), &[]);
     retina.update(&frame.view(), &TileSet::all(frame.extent), &mut []).unwrap();
-    assert_levels_equal(&mut *retina, &naive::pyramid(&naive::picture(frame)));
+    assert_levels_equal(&mut *retina, frame, &naive::pyramid(&naive::picture(frame)));
 }
 
-fn assert_levels_equal(retina: &mut dyn Retina, expected: &[Picture]) {
+fn assert_levels_equal(retina: &mut dyn Retina, frame: &OwnedFrame, expected: &[Picture]) {
     assert_eq!(retina.shape().level_count() as usize, expected.len());
     let source = expected[0].extent;
     for (level, expected) in (0..).zip(expected) {
-        let found = retina.read_level(level).unwrap();
+        let found = retina.read_level(&frame.view(), level).unwrap();
         assert_eq!(found.len(), expected.bytes().len(), "level {level}");
         let different = found.iter().zip(expected.bytes()).position(|(a, b)| a != b);
         if let Some(at) = different {

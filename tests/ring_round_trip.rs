@@ -1,5 +1,6 @@
 //! What a writer publishes, a reader gets: every field and every byte, or word that it is gone.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_possible_truncation, reason = "any byte will do")]
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,12 +11,12 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::Token;
 use foveate::geometry::pyramid::PyramidShape;
 use foveate::ring::{
-    Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrameBuf, TokenRecord,
-    Writer,
+    Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrame, TokenFrameBuf,
+    TokenRecord, Writer,
 };
 use foveate::token::{DType, Normalisation, TokenFormat};
 use proptest::prelude::*;
-use support::{bytes_of, frame, publish, reader_of, spec};
+use support::{as_token_frame, bytes_of, frame, publish, reader_of, spec};
 
 #[path = "support/ring.rs"]
 mod support;
@@ -44,6 +45,39 @@ proptest! {
             let mut expected = frame(number, token_count, format);
             expected.head.publish_ns = read.head.publish_ns;
             prop_assert_eq!(&read, &expected);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A slot keeps what it holds of tokens that have not changed since, wherever they begin and end within words.
+    #[test]
+    fn pixels_of_a_version_that_a_slot_holds_arrive_as_well(
+        patch_side in prop::sample::select(vec![14, 16]),
+        changes in prop::collection::vec((0..=9usize, any::<u16>()), 1..40),
+        slot_count in 2..5usize,
+    ) {
+        let format = TokenFormat { patch_side, dtype: DType::U8, normalisation: Normalisation::NONE };
+        let mut writer = Writer::create(&SegmentSpec { format, slot_count, ..spec(9) }).unwrap();
+        let mut reader = reader_of(&writer);
+        let mut read = TokenFrameBuf::default();
+        let mut pixels = vec![0; 9 * format.token_bytes()];
+        let mut versions = [1; 9];
+        for (number, (token_count, changed)) in (2..).zip(changes) {
+            for (token, pixels) in pixels.chunks_exact_mut(format.token_bytes()).enumerate() {
+                if changed >> token & 1 == 1 {
+                    versions[token] = number;
+                    pixels.fill(number as u8);
+                }
+            }
+            let mut expected = frame(number, token_count, format);
+            let versions = &versions[..token_count];
+            expected.pixels.copy_from_slice(&pixels[..token_count * format.token_bytes()]);
+            writer.publish(&TokenFrame { versions, ..as_token_frame(&expected) });
+            prop_assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+            prop_assert!(read.pixels == expected.pixels, "frame {number}");
         }
     }
 }

@@ -55,7 +55,7 @@ fn a_retina_moves_between_threads() {
             };
             scope.spawn(update).join().unwrap()
         });
-        assert_eq!(retina.read_level(0).unwrap(), naive::picture(&frame).bytes());
+        assert_eq!(retina.read_level(&view, 0).unwrap(), naive::picture(&frame).bytes());
     });
 }
 

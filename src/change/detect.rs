@@ -22,7 +22,6 @@ pub struct ChangeDetector {
     refresh: Option<Refresh>,
     resident: ResidentFrame,
     differences: TileDifferences,
-    /// What the newest frame changed or refreshed.
     ingested: TileSet,
     /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
     changed_frame: Vec<u64>,
@@ -46,12 +45,12 @@ impl ChangeDetector {
     }
 
     /// Takes the tiles of `frame` that are dirty, and those whose turn to be refreshed it is, over into the resident
-    /// copy, and returns them. All tiles of the first frame are dirty.
+    /// copy; [`ingested`](Self::ingested) are those. All tiles of the first frame are dirty.
     ///
     /// # Panics
     ///
     /// If `frame` is of another kind than those that this was built for.
-    pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) -> &TileSet {
+    pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
         let refreshed = self.refresh.as_mut().map_or(0..0, Refresh::advance);
         if self.started {
             self.take_changes(frame, frame_seq, &refreshed);
@@ -59,6 +58,10 @@ impl ChangeDetector {
             self.take_all(frame, frame_seq);
             self.started = true;
         }
+    }
+
+    /// The tiles that the newest frame changed or refreshed.
+    pub fn ingested(&self) -> &TileSet {
         &self.ingested
     }
 

@@ -1,6 +1,9 @@
 //! The tile grid, and sets of tiles.
 
+use std::ops::Range;
+
 use super::extent::Extent;
+use super::plan::PixelBox;
 
 /// Side of a tile in pixels. Levels 0 to 5 of the pyramid depend on one tile alone.
 pub const TILE_SIDE: u32 = 32;
@@ -57,9 +60,36 @@ impl TileSet {
         self.words[index / 64] >> (index % 64) & 1 == 1
     }
 
+    /// Whether any tile of the box `columns` x `rows` of the grid is in the set.
+    pub fn intersects(&self, columns: Range<u32>, rows: Range<u32>) -> bool {
+        rows.into_iter().any(|row| {
+            let start = self.index(columns.start, row);
+            self.any_within(start..start + columns.len())
+        })
+    }
+
+    /// Whether the set has a tile with an index in a range that is not empty.
+    fn any_within(&self, indices: Range<usize>) -> bool {
+        let (first, last) = (indices.start / 64, (indices.end - 1) / 64);
+        let from_start = u64::MAX << (indices.start % 64);
+        let to_end = u64::MAX >> (63 - (indices.end - 1) % 64);
+        if first == last {
+            return self.words[first] & from_start & to_end != 0;
+        }
+        self.words[first] & from_start != 0
+            || self.words[first + 1..last].iter().any(|&word| word != 0)
+            || self.words[last] & to_end != 0
+    }
+
     /// How many tiles are in the set.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether a tile of the set lies under the pixels of `region`, which is not empty.
+    pub fn reaches(&self, region: PixelBox) -> bool {
+        let cells = |start: u32, end: u32| start / TILE_SIDE..end.div_ceil(TILE_SIDE);
+        self.intersects(cells(region.x0, region.x1), cells(region.y0, region.y1))
     }
 
     /// Whether no tile is in the set.

@@ -1,5 +1,6 @@
 //! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
 
+use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
@@ -9,7 +10,7 @@ use self::ingest::TilePixels;
 use self::reduce::Tail;
 use self::sample::Encoder;
 use self::simd::Instructions;
-use super::{Retina, RetinaError, ViewSample, ViewSpec, check_update};
+use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
 
 pub mod ingest;
 pub mod reduce;
@@ -93,8 +94,9 @@ impl Retina for CpuRetina {
         frame: &FrameView<'_>,
         dirty: &TileSet,
         samples: &mut [ViewSample],
-    ) -> Result<(), RetinaError> {
+    ) -> Result<UpdateTimes, RetinaError> {
         check_update(self.kind, self.encoders.iter().map(Encoder::format), frame, samples);
+        let start_ns = monotonic_ns();
         for (column, row) in dirty.iter() {
             let sums = self.instructions.ingest(
                 frame,
@@ -105,14 +107,18 @@ impl Retina for CpuRetina {
             );
             self.tail.set_tile(column, row, sums);
         }
+        let ingest = Span::since(start_ns);
         reduce::reduce(&mut self.tail, dirty, self.shape, &mut self.levels);
+        let reduce = ingest.next();
         for (encoder, target) in self.encoders.iter().zip(samples) {
+            target.find_stale(dirty, self.shape);
             sample::sample(&self.levels, encoder, target);
         }
-        Ok(())
+        let sample = reduce.next();
+        Ok(UpdateTimes { ingest, reduce, sample, ..UpdateTimes::default() })
     }
 
-    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, RetinaError> {
+    fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
         let level = &self.levels[level as usize];
         let [red, green, blue] = &level.channels;
         let row = |y: usize| y * level.stride..y * level.stride + level.extent.width as usize;

@@ -11,9 +11,9 @@ use self::ingest::IngestPass;
 use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sample::SamplePass;
-use super::{Retina, RetinaError, ViewSample, ViewSpec, check_update};
+use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
+use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
-use crate::geometry::plan::Token;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::gpu::{Gpu, Lane};
@@ -75,7 +75,7 @@ impl VulkanRetina {
     fn warm(&mut self) -> Result<(), RetinaError> {
         self.ingest.prepare_warm();
         for sample in &mut self.samples {
-            sample.upload(&[Token { level: 0, x: 0, y: 0 }]);
+            sample.prepare_warm();
         }
         self.run()
     }
@@ -107,20 +107,24 @@ impl Retina for VulkanRetina {
         frame: &FrameView<'_>,
         dirty: &TileSet,
         samples: &mut [ViewSample],
-    ) -> Result<(), RetinaError> {
+    ) -> Result<UpdateTimes, RetinaError> {
         check_update(self.kind, self.samples.iter().map(SamplePass::format), frame, samples);
+        let start_ns = monotonic_ns();
         self.ingest.upload(frame, dirty);
-        for (pass, sample) in self.samples.iter_mut().zip(&*samples) {
-            pass.upload(&sample.plan().tokens);
+        for (pass, sample) in self.samples.iter_mut().zip(&mut *samples) {
+            sample.find_stale(dirty, self.shape);
+            pass.upload(sample);
         }
+        let upload = Span::since(start_ns);
         self.run()?;
+        let run = upload.next();
         for (pass, sample) in self.samples.iter_mut().zip(samples) {
-            pass.collect(sample.pixels_mut());
+            pass.collect(sample);
         }
-        Ok(())
+        Ok(UpdateTimes { upload, ingest: run, collect: run.next(), ..UpdateTimes::default() })
     }
 
-    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, RetinaError> {
+    fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
         Ok(self.pyramid.read_level(&self.gpu, &mut self.lane, level)?)
     }
 

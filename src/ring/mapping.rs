@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::{RingError, SystemResultExt};
 
-const WORD_BYTES: usize = size_of::<AtomicU64>();
+pub(super) const WORD_BYTES: usize = size_of::<AtomicU64>();
 
 /// Bytes of a memfd, mapped for as long as this lives.
 ///

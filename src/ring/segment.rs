@@ -200,9 +200,14 @@ impl Segment {
 
     /// The slot that holds frame `sequence`, or will, or did.
     pub(super) fn slot(&self, sequence: u64) -> Slot<'_> {
-        let index = usize::try_from(sequence % self.layout.slot_count as u64)
-            .expect("a remainder is below its divisor, and that is a usize");
-        Slot { segment: self, offset: HEADER_BYTES + index * self.layout.slot_stride }
+        let offset = HEADER_BYTES + self.slot_index(sequence) * self.layout.slot_stride;
+        Slot { segment: self, offset }
+    }
+
+    /// The place among the slots of frame `sequence`.
+    pub(super) fn slot_index(&self, sequence: u64) -> usize {
+        usize::try_from(sequence % self.layout.slot_count as u64)
+            .expect("a remainder is below its divisor, and that is a usize")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use bytemuck::Zeroable;
 use rustix::fs::{Mode, OFlags, open};
@@ -11,7 +11,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{FLAG_PTS, SlotHeader, State, StateBlock, TokenRecord, padded_text};
 use super::header::header_from_spec;
-use super::mapping::{Mapping, store_bytes};
+use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::segment::{
     Segment, SegmentLayout, SegmentSpec, being_written, reserved_memory, seal, written,
 };
@@ -40,6 +40,9 @@ pub struct TokenFrame<'a> {
     /// [`TokenFormat::token_bytes`](crate::token::TokenFormat::token_bytes) for each token, in the order of
     /// the records.
     pub pixels: &'a [u8],
+    /// For each token, a number that is another whenever its pixels may be others than in earlier frames: a slot that
+    /// holds the pixels of a version already is spared the copy. 0 for pixels without history, which are always stored.
+    pub versions: &'a [u64],
 }
 
 /// A segment that this process writes. Readers keep what is in it for as long as they have it mapped.
@@ -50,6 +53,8 @@ pub struct Writer {
     epoch: u64,
     /// Ring sequence of the newest frame.
     published: u64,
+    /// For each slot, the versions of the pixels in it; 0 for none.
+    held: Vec<Vec<u64>>,
 }
 
 impl Writer {
@@ -71,7 +76,8 @@ impl Writer {
         store_state(&segment, 0, State::Live, "");
         // After this nobody, not even this process, can map it for writing again.
         seal(file.as_fd())?;
-        Ok(Self { segment, file, epoch, published: 0 })
+        let held = vec![vec![0; layout.capacity]; layout.slot_count];
+        Ok(Self { segment, file, epoch, published: 0, held })
     }
 
     /// A new descriptor of the segment, open for reading only, to be handed to readers.
@@ -101,6 +107,7 @@ impl Writer {
         let token_count = frame.records.len();
         assert!(token_count <= capacity, "{token_count} tokens in a segment for {capacity}");
         assert_eq!(frame.pixels.len(), token_count * token_bytes, "texels of {token_count} tokens");
+        assert_eq!(frame.versions.len(), token_count, "versions of {token_count} tokens");
 
         let sequence = self.published + 1;
         let slot = self.segment.slot(sequence);
@@ -109,7 +116,8 @@ impl Writer {
         // sees that the slot is being written.
         fence(Ordering::Release);
         store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
-        store_bytes(slot.pixels(token_count), frame.pixels);
+        let held = &mut self.held[self.segment.slot_index(sequence)];
+        store_changed(slot.pixels(token_count), frame, held, token_bytes);
         let header = slot_header(frame, sequence, clock::monotonic_ns());
         // The first word is the lock.
         store_bytes(&slot.header()[1..], &bytemuck::bytes_of(&header)[size_of_val(&header.lock)..]);
@@ -154,6 +162,30 @@ impl Writer {
 fn store_state(segment: &Segment, state_sequence: u32, state: State, reason: &str) {
     let block = StateBlock { code: state.code(), reserved: 0, reason: padded_text(reason) };
     store_bytes(segment.state(state_sequence), bytemuck::bytes_of(&block));
+}
+
+/// Stores the pixels of the tokens of which `held` has another version, and remembers what it has now.
+fn store_changed(
+    target: &[AtomicU64],
+    frame: &TokenFrame<'_>,
+    held: &mut [u64],
+    token_bytes: usize,
+) {
+    let versions = frame.versions;
+    let is_changed = |token: &usize| versions[*token] == 0 || held[*token] != versions[*token];
+    let mut start = 0;
+    while let Some(first) = (start..versions.len()).find(is_changed) {
+        start = (first..versions.len()).find(|token| !is_changed(token)).unwrap_or(versions.len());
+        let bytes = first * token_bytes..start * token_bytes;
+        // Tokens need not end with a word: the words at the ends are stored whole.
+        let words = bytes.start / WORD_BYTES..bytes.end.div_ceil(WORD_BYTES);
+        let end = (words.end * WORD_BYTES).min(frame.pixels.len());
+        store_bytes(&target[words.clone()], &frame.pixels[words.start * WORD_BYTES..end]);
+    }
+    let (now, beyond) = held.split_at_mut(versions.len());
+    now.copy_from_slice(versions);
+    // The last word may have overwritten the first bytes behind.
+    beyond.fill(0);
 }
 
 fn random_epoch() -> Result<u64, RingError> {

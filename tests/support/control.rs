@@ -144,6 +144,7 @@ pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
         tile_count: 4,
         records: &records,
         pixels: &vec![value; 2 * FORMAT.token_bytes()],
+        versions: &[0; 2],
     });
 }
 

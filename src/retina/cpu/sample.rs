@@ -48,17 +48,15 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
     Box::new(format.table().0.map(|channel| channel.map(bytes)))
 }
 
-/// Samples every token of the plan of `target`.
+/// Samples the stale tokens of `target`.
 pub fn sample(levels: &[Level], encoder: &Encoder, target: &mut ViewSample) {
-    let (plan, pixels) = target.split();
-    let side = plan.patch_side as usize;
-    let tokens = pixels.chunks_exact_mut(encoder.format.token_bytes()).zip(&plan.tokens);
-    for (pixels, token) in tokens {
+    let side = encoder.format.patch_side as usize;
+    for (token, pixels) in target.stale_tokens() {
         let level = &levels[token.level as usize];
         match &encoder.table {
-            Table::One(table) => sample_token(level, *token, side, table, pixels),
-            Table::Two(table) => sample_token(level, *token, side, table, pixels),
-            Table::Four(table) => sample_token(level, *token, side, table, pixels),
+            Table::One(table) => sample_token(level, token, side, table, pixels),
+            Table::Two(table) => sample_token(level, token, side, table, pixels),
+            Table::Four(table) => sample_token(level, token, side, table, pixels),
         }
     }
 }

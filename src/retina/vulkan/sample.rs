@@ -8,12 +8,11 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::{Pyramid, tail_offset};
 use super::shader;
-use crate::geometry::plan::Token;
 use crate::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
 use crate::gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder,
 };
-use crate::retina::ViewSpec;
+use crate::retina::{ViewSample, ViewSpec};
 use crate::token::TokenFormat;
 
 /// `local_size_x` of the shader.
@@ -50,11 +49,11 @@ pub struct SamplePush {
 #[derive(Debug)]
 pub struct SamplePass {
     pass: ComputePass,
-    /// The tokens of the frame.
+    /// The tokens to sample.
     plan: Buffer,
     /// What each value of each channel becomes.
     table: Buffer,
-    /// `[N, 3, P, P]`
+    /// What was sampled, `[N, 3, P, P]`.
     tokens: Buffer,
     shape: PyramidShape,
     view: ViewSpec,
@@ -110,15 +109,23 @@ impl SamplePass {
         self.view.format
     }
 
-    /// Tells the device which tokens to sample next.
-    pub(super) fn upload(&mut self, tokens: &[Token]) {
-        assert!(tokens.len() <= self.view.capacity.max(1), "a plan beyond the view's capacity");
-        for (record, token) in self.plan.mapped::<TokenRecord>().iter_mut().zip(tokens) {
+    /// Tells the device which tokens to sample next: the stale ones, one after the other.
+    pub(super) fn upload(&mut self, sample: &ViewSample) {
+        let (stale, tokens) = (sample.stale(), &sample.plan().tokens);
+        assert!(stale.len() <= self.view.capacity, "a plan beyond the view's capacity");
+        for (record, &index) in self.plan.mapped::<TokenRecord>().iter_mut().zip(stale) {
+            let token = tokens[index as usize];
             assert!(token.level < self.shape.level_count(), "{token:?} lies above the pyramid");
             let tail_offset = self.tail_offsets[token.level as usize];
             *record = TokenRecord { level: token.level, x: token.x, y: token.y, tail_offset };
         }
-        self.token_count = count(tokens.len());
+        self.token_count = count(stale.len());
+    }
+
+    /// Makes the next `record` sample one token, whatever its texels.
+    pub(super) fn prepare_warm(&mut self) {
+        self.plan.mapped::<TokenRecord>()[0] = TokenRecord::zeroed();
+        self.token_count = 1;
     }
 
     /// Tokens that were uploaded.
@@ -147,10 +154,12 @@ impl SamplePass {
         recorder.dispatch(&self.pass, &bindings, &push, group_count);
     }
 
-    /// Copies the tokens out that were sampled.
-    pub(super) fn collect(&mut self, pixels: &mut [u8]) {
-        let size = self.token_count as usize * self.view.format.token_bytes();
-        pixels.copy_from_slice(&self.tokens.mapped()[..size]);
+    /// Copies the tokens that were sampled to their places.
+    pub(super) fn collect(&mut self, sample: &mut ViewSample) {
+        let sampled = self.tokens.mapped::<u8>().chunks_exact(self.view.format.token_bytes());
+        for ((_, pixels), sampled) in sample.stale_tokens().zip(sampled) {
+            pixels.copy_from_slice(sampled);
+        }
     }
 }
 
