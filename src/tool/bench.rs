@@ -109,7 +109,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let frames = frames(arguments)?;
     if let Some(folder) = &arguments.dump {
         let mut session = cpu_session(arguments, &frames)?;
-        return dump::write(folder, &frames, &mut session, arguments.patch, out);
+        return dump::write(folder, &frames, &mut session, setup(arguments).view.format, out);
     }
     let mut benches = benches(arguments, &frames)?;
     if !arguments.each_line {

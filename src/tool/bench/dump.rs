@@ -10,6 +10,7 @@ use super::frames::Frames;
 use super::session::Session;
 use crate::geometry::pyramid::PyramidShape;
 use crate::ring::TokenFrameBuf;
+use crate::token::TokenFormat;
 use crate::tool::ToolError;
 
 /// `plan.json`.
@@ -22,6 +23,9 @@ struct Plan {
     /// The frame that the tokens are of.
     tokens_of_frame: usize,
     patch_side: u32,
+    /// Of R, G, B: what a number is taken from, once it lies in 0..=1, and divided by.
+    mean: [f64; 3],
+    std: [f64; 3],
     /// Width and height of each level of the pyramid.
     levels: Vec<[u32; 2]>,
     /// Level, and leftmost column and topmost row in texels of the level, of each token of each view.
@@ -34,7 +38,7 @@ pub(super) fn write(
     folder: &Path,
     frames: &Frames,
     session: &mut Session<'_>,
-    patch_side: u32,
+    tokens: TokenFormat,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     crate::tool::snap::make_directory(folder)?;
@@ -48,7 +52,9 @@ pub(super) fn write(
         height: extent.height,
         frame_count: frames.buffers().len(),
         tokens_of_frame: session.newest_index(),
-        patch_side,
+        patch_side: tokens.patch_side,
+        mean: tokens.normalisation.mean,
+        std: tokens.normalisation.std,
         levels: (0..shape.level_count())
             .map(|level| shape.level_extent(level))
             .map(|extent| [extent.width, extent.height])
