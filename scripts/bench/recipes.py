@@ -89,7 +89,7 @@ class OpenCv:
 
     @staticmethod
     def equal(one, other):
-        return cv2.norm(one, other, cv2.NORM_INF) == 0
+        return np.array_equal(one, other)
 
     def pyramid(self, frame):
         levels = [cv2.cvtColor(frame, self.code)]

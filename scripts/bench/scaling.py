@@ -98,10 +98,10 @@ def draw_chart(axis, chart):
     if chart["is_log"]:
         axis.set_xscale("log", base=2)
         axis.set_xticks(places)
-        axis.minorticks_off()
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}" if value < 10 else f"{value:.0f}"))
     axis.yaxis.set_major_formatter(FuncFormatter(time_label))
     axis.set_xlabel(chart["label"])
+    axis.minorticks_off()
     axis.grid(True, which="major", color="#DDDDDD", linewidth=0.7)
     axis.set_axisbelow(True)
     for side in ("top", "right"):
