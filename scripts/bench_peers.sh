@@ -85,7 +85,7 @@ main() {
         cargo build --release --locked --manifest-path "$root/Cargo.toml" --bin foveate \
             || fail 'the build failed; see above'
     } >&2
-    "$PYTHON" "$root/scripts/bench/peers.py" "${arguments[@]}" "${clips[@]}"
+    "$PYTHON" -B "$root/scripts/bench/peers.py" "${arguments[@]}" "${clips[@]}"
 }
 
 main "$@"

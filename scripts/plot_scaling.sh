@@ -74,7 +74,7 @@ main() {
     cargo build --release --locked --manifest-path "$root/Cargo.toml" --bin foveate \
         || fail 'the build failed; see above'
     mkdir -p "$out"
-    "$PYTHON" "$root/scripts/bench/scaling.py" "${arguments[@]}" --out "$out"
+    "$PYTHON" -B "$root/scripts/bench/scaling.py" "${arguments[@]}" --out "$out"
 }
 
 main "$@"
