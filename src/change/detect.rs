@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::difference::TileDifferences;
 use super::refresh::Refresh;
 use super::resident::ResidentFrame;
+use super::threshold::ThresholdSource;
 use crate::config::ChangeConfig;
 use crate::frame::FrameView;
 use crate::geometry::plan::PixelBox;
@@ -17,7 +18,7 @@ use crate::geometry::tile::{TILE_SIDE, TileSet};
 /// no sample of the copy is ever further from the newest frame than the threshold.
 #[derive(Debug)]
 pub struct ChangeDetector {
-    threshold: u8,
+    threshold: ThresholdSource,
     /// `None` where a tile may rest for as long as it is not dirty.
     refresh: Option<Refresh>,
     resident: ResidentFrame,
@@ -34,7 +35,7 @@ impl ChangeDetector {
         let ingested = TileSet::none(frame.extent());
         let tile_count = ingested.grid().area();
         Self {
-            threshold: config.threshold,
+            threshold: ThresholdSource::new(frame.kind(), config.threshold),
             refresh: config.refresh_frames.map(|frames| Refresh::new(tile_count, frames)),
             resident: ResidentFrame::like(frame),
             differences: TileDifferences::new(frame.kind()),
@@ -51,9 +52,10 @@ impl ChangeDetector {
     ///
     /// If `frame` is of another kind than those that this was built for.
     pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
+        let threshold = self.threshold.advance(frame);
         let refreshed = self.refresh.as_mut().map_or(0..0, Refresh::advance);
         if self.started {
-            self.take_changes(frame, frame_seq, &refreshed);
+            self.take_changes(frame, frame_seq, threshold, &refreshed);
         } else {
             self.take_all(frame, frame_seq);
             self.started = true;
@@ -63,6 +65,17 @@ impl ChangeDetector {
     /// The tiles that the newest frame changed or refreshed.
     pub fn ingested(&self) -> &TileSet {
         &self.ingested
+    }
+
+    /// Where the threshold comes from: what it was for the newest frame, which is the most by which a sample of the
+    /// resident copy differs from that frame, and the noise that it follows.
+    pub fn threshold(&self) -> &ThresholdSource {
+        &self.threshold
+    }
+
+    /// The most by which a sample of the resident copy differs from the newest frame.
+    pub fn sample_bound(&self) -> u8 {
+        self.threshold.current()
     }
 
     /// What the pyramid is built from.
@@ -86,14 +99,20 @@ impl ChangeDetector {
         self.changed_frame.fill(frame_seq);
     }
 
-    fn take_changes(&mut self, frame: &FrameView<'_>, frame_seq: u64, refreshed: &Range<usize>) {
+    fn take_changes(
+        &mut self,
+        frame: &FrameView<'_>,
+        frame_seq: u64,
+        threshold: u8,
+        refreshed: &Range<usize>,
+    ) {
         self.ingested.clear();
         let grid = self.ingested.grid();
         let largest = self.differences.measure(frame, &self.resident.view());
         let places =
             (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
         for (index, ((column, row), &largest)) in places.zip(largest).enumerate() {
-            if largest <= self.threshold && !refreshed.contains(&index) {
+            if largest <= threshold && !refreshed.contains(&index) {
                 continue;
             }
             self.ingested.insert(column, row);
