@@ -7,11 +7,11 @@
 //!
 //! - *Of a block* it takes the variance of the differences about their mean, so that more or less light in the whole
 //!   block is no noise. A block with clipped samples shows too little noise, and is left out.
-//! - *Of the blocks of a frame* it takes the third smallest tenth: things that move raise the variance of what they
-//!   cover, and never lower it (taking the least varied blocks: Meer, Jolion and Rosenfeld, A Fast Parallel Algorithm
-//!   for Blind Estimation of Noise Variance, IEEE PAMI 12, 1990; Olsen, Estimation of Noise in Images: An Evaluation,
-//!   CVGIP 55, 1993). Up to two thirds of the picture may move.
-//! - *Of the last [`WINDOW`] frames* it takes the third smallest tenth again, so that cuts do not count.
+//! - *Of the blocks of a frame* it takes the lower quartile: things that move raise the variance of what they cover and
+//!   of what they uncover, and never lower it. (The least varied blocks: Meer, Jolion and Rosenfeld, A Fast Parallel
+//!   Algorithm for Blind Estimation of Noise Variance, IEEE PAMI 12, 1990; Olsen, Estimation of Noise in Images: An
+//!   Evaluation, CVGIP 55, 1993.) What covers half of the picture at either moment leaves a quarter at rest.
+//! - *Of the last [`WINDOW`] frames* it takes the lower quartile again, so that cuts do not count.
 //!
 //! Samples are whole numbers, and a difference of whole numbers hides or adds some noise, depending on what the means
 //! would be without it (Widrow, Kollár and Liu, Statistical Theory of Quantization, IEEE TIM 45, 1996). [`NOISE_OF_VARIANCE`]
@@ -25,7 +25,7 @@
 //! Where noise depends on brightness, this is that of the quieter parts, and the noisier ones stay dirty, which costs
 //! time and no exactness. The gamma curve of video makes the noise of light nearly the same everywhere.
 
-use crate::frame::{FrameKind, FrameView, PixelFormat};
+use crate::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use crate::geometry::extent::Extent;
 
 /// Frames between the two looks at a place.
@@ -35,26 +35,29 @@ pub const LAG: usize = 7;
 /// followed.
 pub const WINDOW: usize = 24;
 
-/// Most places looked at in one frame, of each component.
-pub const BLOCKS: usize = 64;
+/// Most places looked at in one frame, of each component: one in each cell of a grid.
+pub const BLOCKS: usize = GRID_COLUMNS * GRID_ROWS;
+
+const GRID_COLUMNS: usize = 8;
+const GRID_ROWS: usize = 6;
 
 /// Frames without which there is no estimate yet.
 const FRAMES_MIN: usize = 8;
 
 /// Samples of a block.
-const BLOCK_COLUMNS: usize = 16;
+const BLOCK_COLUMNS: usize = 8;
 const BLOCK_ROWS: usize = 8;
 const BLOCK_SAMPLES: usize = BLOCK_COLUMNS * BLOCK_ROWS;
 
 /// A block with more clipped samples than this is left out.
-const CLIPPED_MAX: usize = BLOCK_SAMPLES / 8;
+const CLIPPED_MAX: u8 = 8;
 
-/// The smallest tenths of blocks and of frames that are left below what is taken.
-const RANK_TENTHS: usize = 3;
+/// So many of a hundred blocks, and of a hundred frames, are left below the one that is taken.
+const RANK_PERCENT: usize = 25;
 
 /// At this rank the variance of a block of white noise is so much of what it is on average: the chi-squared
-/// distribution of 127 degrees of freedom reaches 0.3 at 0.9306 * 127.
-const RANK_SHARE: f64 = 0.9306;
+/// distribution of 63 degrees of freedom reaches 0.25 at 0.8748 * 63.
+const RANK_SHARE: f64 = 0.8748;
 
 /// The noise of rounding, twice, in the variance of a difference.
 const ROUNDING_VARIANCE: f64 = 1.0 / 6.0;
@@ -215,9 +218,9 @@ impl History {
     }
 }
 
-/// The value below which [`RANK_TENTHS`] of all are.
+/// The value below which [`RANK_PERCENT`] of all are.
 fn ranked(values: &mut [u64]) -> u64 {
-    let rank = (values.len() - 1) * RANK_TENTHS / 10;
+    let rank = (values.len() - 1) * RANK_PERCENT / 100;
     *values.select_nth_unstable(rank).1
 }
 
@@ -227,16 +230,19 @@ const SPREAD_UNITS: f64 = (BLOCK_SAMPLES * (BLOCK_SAMPLES - 1)) as f64;
 /// The variance of the differences of two blocks about their mean, in units of 1 / [`SPREAD_UNITS`]; `None` where too
 /// many samples of one are clipped.
 fn spread(before: &Block, now: &Block, (low, high): (u8, u8)) -> Option<u64> {
-    let (mut sum, mut squares, mut clipped) = (0_i32, 0_i32, 0_usize);
-    for (&before, &now) in before.iter().zip(now) {
-        let difference = i32::from(now) - i32::from(before);
-        sum += difference;
-        squares += difference * difference;
-        clipped += usize::from(before.min(now) < low || high < before.max(now));
+    // Narrow numbers and no early end, so that whole registers are computed at once.
+    let mut differences = [0_i16; BLOCK_SAMPLES];
+    let mut clipped = 0_u8;
+    for (difference, (&before, &now)) in differences.iter_mut().zip(before.iter().zip(now)) {
+        *difference = i16::from(now) - i16::from(before);
+        clipped += u8::from((before.min(now) < low) | (high < before.max(now)));
     }
-    let (sum, squares) = (i64::from(sum), i64::from(squares));
+    let sum = i64::from(differences.iter().sum::<i16>());
+    let square = |&difference: &i16| i32::from(difference) * i32::from(difference);
+    let squares = i64::from(differences.iter().map(square).sum::<i32>());
     // Never below 0.
-    (clipped <= CLIPPED_MAX).then(|| (BLOCK_SAMPLES as i64 * squares - sum * sum).unsigned_abs())
+    let spread = (BLOCK_SAMPLES as i64 * squares - sum * sum).unsigned_abs();
+    (clipped <= CLIPPED_MAX).then_some(spread)
 }
 
 /// The noise, in steps, that shows as a variance of differences at the rank that is taken.
@@ -271,11 +277,12 @@ fn read_stepped<const STEP: usize>(
     (x, y): (usize, usize),
 ) -> Block {
     let mut block = [0; BLOCK_SAMPLES];
+    let Plane { bytes, stride } = frame.plane(sites.plane);
+    let bytes = &bytes[y * stride + sites.first_byte + x * STEP..];
     for (row, target) in block.chunks_exact_mut(BLOCK_COLUMNS).enumerate() {
-        let source = &frame.row(sites.plane, y + row)[sites.first_byte + x * STEP..];
-        let source = &source[..(BLOCK_COLUMNS - 1) * STEP + 1];
-        for (target, source) in target.iter_mut().zip(source.iter().step_by(STEP)) {
-            *target = *source;
+        let source = &bytes[row * stride..][..(BLOCK_COLUMNS - 1) * STEP + 1];
+        for (column, target) in target.iter_mut().enumerate() {
+            *target = source[column * STEP];
         }
     }
     block
@@ -294,13 +301,13 @@ fn samples_of(sites: Sites, format: PixelFormat, extent: Extent) -> Extent {
 /// The places of all turns: in each cell of a grid one for each turn, anywhere in the cell.
 fn places(samples: Extent) -> Vec<(usize, usize)> {
     let (width, height) = (samples.width as usize, samples.height as usize);
-    let columns = (width / BLOCK_COLUMNS).min(8);
-    let rows = (height / BLOCK_ROWS).min(8);
+    let columns = (width / BLOCK_COLUMNS).min(GRID_COLUMNS);
+    let rows = (height / BLOCK_ROWS).min(GRID_ROWS);
     let mut places = Vec::with_capacity(LAG * columns * rows);
     for turn in 0..LAG {
         for row in 0..rows {
             for column in 0..columns {
-                let hash = scattered((turn * BLOCKS + row * 8 + column) as u64);
+                let hash = scattered((turn * BLOCKS + row * GRID_COLUMNS + column) as u64);
                 let x = within(width, columns, column, BLOCK_COLUMNS, hash >> 32);
                 let y = within(height, rows, row, BLOCK_ROWS, hash & 0xFFFF_FFFF);
                 places.push((x, y));
