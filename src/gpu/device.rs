@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
 use super::error::{GpuError, VkResultExt};
 use super::instance::{Instance, ValidationLog};
+use super::timing::DeviceClock;
 
 /// Loses the device after this many submissions: a test hook for whole programs.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
@@ -73,6 +74,8 @@ pub struct Gpu {
     limits: Limits,
     summary: DeviceSummary,
     names: Option<ash::ext::debug_utils::Device>,
+    /// `None` where the queue has no timestamps.
+    clock: Option<DeviceClock>,
     is_lost: AtomicBool,
     /// Submissions until an injected loss.
     submits_left: AtomicU64,
@@ -107,6 +110,9 @@ impl Gpu {
         let names = instance
             .has_debug_utils
             .then(|| ash::ext::debug_utils::Device::new(&instance.raw, &device));
+        let clock = candidate
+            .ticks
+            .map(|ticks| DeviceClock::new(&instance, &device, ticks, candidate.calibrates));
         Ok(Arc::new(Self {
             device,
             queue: Mutex::new(queue),
@@ -115,6 +121,7 @@ impl Gpu {
             limits: candidate.limits,
             summary: candidate.summary,
             names,
+            clock,
             is_lost: AtomicBool::new(false),
             submits_left: AtomicU64::new(submits_until_injected_loss()),
             submission_count: AtomicU64::new(0),
@@ -139,6 +146,19 @@ impl Gpu {
     /// included.
     pub fn inject_device_loss(&self) {
         self.submits_left.store(0, Ordering::Relaxed);
+    }
+
+    /// A test hook: from now on the times of passes are tied to the CPU's waits, as on a device that cannot read both
+    /// clocks at once.
+    pub fn forget_calibration(&self) {
+        if let Some(clock) = &self.clock {
+            clock.forget_calibration();
+        }
+    }
+
+    /// How the device tells time; `None` where its queue does not.
+    pub(super) fn clock(&self) -> Option<&DeviceClock> {
+        self.clock.as_ref()
     }
 
     pub(super) fn raw(&self) -> &ash::Device {
@@ -261,11 +281,16 @@ fn create_device(instance: &Instance, candidate: &Candidate) -> Result<ash::Devi
     let mut features_12 = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
     let mut features_13 =
         vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
+    let mut extensions = Vec::new();
+    if candidate.calibrates {
+        extensions.push(ash::ext::calibrated_timestamps::NAME.as_ptr());
+    }
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
+        .enabled_extension_names(&extensions)
         .push_next(&mut features_12)
         .push_next(&mut features_13);
-    // SAFETY: `info` is valid: a usable candidate has the queue family and the features.
+    // SAFETY: `info` is valid: a usable candidate has the queue family, the features and the extensions.
     unsafe { instance.raw.create_device(candidate.raw, &info, None) }.during("vkCreateDevice")
 }
 

@@ -63,6 +63,8 @@ pub struct ComputePass {
     push_bytes: usize,
     /// The last submission that it was recorded in.
     recorded_in: Cell<u64>,
+    /// Its place among the passes of that submission.
+    place: Cell<usize>,
     gpu: Arc<Gpu>,
 }
 
@@ -85,6 +87,7 @@ impl ComputePass {
             bindings: desc.bindings.to_vec(),
             push_bytes: desc.push_bytes,
             recorded_in: Cell::new(0),
+            place: Cell::new(0),
             gpu: Arc::clone(gpu),
         };
         pass.set_layout = make_set_layout(gpu.raw(), desc.bindings)?;
@@ -116,8 +119,14 @@ impl ComputePass {
         self.push_bytes
     }
 
-    /// Claims the descriptor set for a submission.
-    pub(super) fn record_in(&self, submission: u64) {
+    /// Its place among the passes of a submission, if it was recorded in it.
+    pub(super) fn place_in(&self, submission: u64) -> Option<usize> {
+        (self.recorded_in.get() == submission).then(|| self.place.get())
+    }
+
+    /// Claims the descriptor set for a submission, in which it is pass number `place`.
+    pub(super) fn record_in(&self, submission: u64, place: usize) {
+        self.place.set(place);
         assert_ne!(
             self.recorded_in.replace(submission),
             submission,

@@ -31,6 +31,9 @@ macro_rules! shader {
 }
 use shader;
 
+/// Ingest and reduce. Beside them there is a pass for each view.
+const TILE_PASSES: usize = 2;
+
 /// One stream's pyramid on a GPU.
 pub struct VulkanRetina {
     shape: PyramidShape,
@@ -64,7 +67,7 @@ impl VulkanRetina {
             reduce: ReducePass::new(gpu, shape)?,
             samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
             pyramid: Pyramid::new(gpu, shape)?,
-            lane: Lane::new(gpu, "retina")?,
+            lane: Lane::new(gpu, "retina", TILE_PASSES + views.len())?,
             gpu: Arc::clone(gpu),
         };
         retina.warm()?;
@@ -80,16 +83,34 @@ impl VulkanRetina {
         self.run()
     }
 
-    /// Submits what has been uploaded, and waits for it.
+    /// When the passes of the newest submission ran, and what was uploaded for them.
+    fn device_times(&self) -> UpdateTimes {
+        if self.is_idle() {
+            return UpdateTimes::default();
+        }
+        let spans = self.samples.iter().map(|sample| sample.span(&self.lane));
+        UpdateTimes {
+            ingest: self.ingest.span(&self.lane),
+            reduce: self.reduce.span(&self.lane),
+            sample: spans.fold(Span::NONE, Span::through),
+            uploaded_bytes: self.ingest.uploaded_bytes(),
+            ..UpdateTimes::default()
+        }
+    }
+
+    /// Whether nothing has been uploaded.
+    fn is_idle(&self) -> bool {
+        self.ingest.tile_count() == 0 && self.samples.iter().all(|sample| sample.token_count() == 0)
+    }
+
+    /// Submits what has been uploaded, if anything, and waits for it.
     fn run(&mut self) -> Result<(), RetinaError> {
-        let Self { ingest, reduce, samples, pyramid, lane, .. } = self;
-        let is_dirty = ingest.tile_count() != 0;
-        let is_sampled = samples.iter().any(|sample| sample.token_count() != 0);
-        if !is_dirty && !is_sampled {
+        if self.is_idle() {
             return Ok(());
         }
+        let Self { ingest, reduce, samples, pyramid, lane, .. } = self;
         lane.run(|recorder| {
-            if is_dirty {
+            if ingest.tile_count() != 0 {
                 ingest.record(recorder, pyramid);
                 reduce.record(recorder, pyramid);
             }
@@ -117,11 +138,11 @@ impl Retina for VulkanRetina {
         }
         let upload = Span::since(start_ns);
         self.run()?;
-        let run = upload.next();
+        let ran_ns = monotonic_ns();
         for (pass, sample) in self.samples.iter_mut().zip(samples) {
             pass.collect(sample);
         }
-        Ok(UpdateTimes { upload, ingest: run, collect: run.next(), ..UpdateTimes::default() })
+        Ok(UpdateTimes { upload, collect: Span::since(ran_ns), ..self.device_times() })
     }
 
     fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {

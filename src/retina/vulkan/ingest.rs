@@ -8,13 +8,15 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::Pyramid;
 use super::shader;
+use crate::clock::Span;
 use crate::color::{ColorTransform, FRACTION_BITS};
 use crate::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::TILE_LEVEL_COUNT;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::gpu::{
-    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder,
+    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane,
+    Recorder,
 };
 
 /// The shader climbs in this many steps, and shares a tile out to (32 / 4)^2 invocations.
@@ -55,6 +57,8 @@ pub struct IngestPass {
     extent: Extent,
     color: ColorTransform,
     tile_count: usize,
+    /// Bytes of the samples of a tile.
+    record_bytes: usize,
 }
 
 impl IngestPass {
@@ -93,6 +97,7 @@ impl IngestPass {
             extent,
             color,
             tile_count: 0,
+            record_bytes: record_bytes(format),
         })
     }
 
@@ -119,6 +124,16 @@ impl IngestPass {
     /// Dirty tiles that were uploaded.
     pub(super) fn tile_count(&self) -> usize {
         self.tile_count
+    }
+
+    /// When the pass ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.pass)
+    }
+
+    /// Bytes of the samples that were uploaded.
+    pub(super) fn uploaded_bytes(&self) -> u64 {
+        (self.tile_count * self.record_bytes) as u64
     }
 
     /// Writes levels 0 to 5 and the sums of the tiles that were uploaded.

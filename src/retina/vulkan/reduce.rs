@@ -8,9 +8,12 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::Pyramid;
 use super::shader;
+use crate::clock::Span;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use crate::geometry::tile::TILE_SIDE;
-use crate::gpu::{Binding, BindingKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder};
+use crate::gpu::{
+    Binding, BindingKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane, Recorder,
+};
 
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -49,6 +52,11 @@ impl ReducePass {
             tail_level_count: shape.level_count().saturating_sub(TILE_LEVEL_COUNT),
         };
         Ok(Self { pass: ComputePass::new(gpu, &desc)?, push })
+    }
+
+    /// When the pass ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.pass)
     }
 
     /// Brings the tail up to date, if the pyramid has one.
