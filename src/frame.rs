@@ -147,6 +147,18 @@ pub struct FrameKind {
     pub color: ColorTransform,
 }
 
+impl FrameKind {
+    /// Bytes of a row of plane `index` that hold samples.
+    pub fn row_bytes(self, index: usize) -> usize {
+        self.format.plane_shape(index, self.extent).row_bytes as usize
+    }
+
+    /// Rows of plane `index`.
+    pub fn rows(self, index: usize) -> usize {
+        self.format.plane_shape(index, self.extent).rows as usize
+    }
+}
+
 /// One frame of the camera, borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {

@@ -21,6 +21,7 @@ pub mod clock;
 pub mod color;
 pub mod config;
 pub mod control;
+pub mod crew;
 #[cfg(all(feature = "gst", feature = "cli"))]
 pub mod daemon;
 pub mod error;
@@ -35,6 +36,7 @@ pub mod log;
 pub mod redact;
 pub mod retina;
 pub mod ring;
+pub mod simd;
 pub mod stats;
 pub mod stream;
 pub mod token;

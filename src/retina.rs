@@ -103,21 +103,40 @@ impl ViewSample {
         }
     }
 
-    /// The stale tokens in ascending order, each with where its pixels go.
-    fn stale_tokens(&mut self) -> impl Iterator<Item = (Token, &mut [u8])> {
-        let token_bytes = self.format.token_bytes();
+    /// The stale tokens in ascending order, each with where its pixels go, in at most `part_count` parts.
+    fn stale_tokens(
+        &mut self,
+        part_count: usize,
+    ) -> impl Iterator<Item = impl Iterator<Item = (Token, &mut [u8])>> {
         let Self { plan, stale, pixels, .. } = self;
+        let tokens = plan.tokens.as_slice();
+        let token_bytes = self.format.token_bytes();
         let mut rest = pixels.as_mut_slice();
         let mut first = 0;
-        stale.iter().map(move |&index| {
-            let index = index as usize;
-            let (_, from_here) =
-                std::mem::take(&mut rest).split_at_mut((index - first) * token_bytes);
-            let (pixels, behind) = from_here.split_at_mut(token_bytes);
-            (rest, first) = (behind, index + 1);
-            (plan.tokens[index], pixels)
+        stale.chunks(stale.len().div_ceil(part_count).max(1)).map(move |stale| {
+            let end = stale[stale.len() - 1] as usize + 1;
+            let (part, behind) =
+                std::mem::take(&mut rest).split_at_mut((end - first) * token_bytes);
+            let part_first = first;
+            (rest, first) = (behind, end);
+            stale_pixels(stale, part, part_first, token_bytes)
+                .map(move |(index, pixels)| (tokens[index], pixels))
         })
     }
+}
+
+/// Of the pixels of the tokens from `first` on, those of the tokens `stale`, ascending, each with its index.
+fn stale_pixels<'a>(
+    stale: &'a [u32],
+    pixels: &'a mut [u8],
+    first: usize,
+    token_bytes: usize,
+) -> impl Iterator<Item = (usize, &'a mut [u8])> {
+    let tokens = pixels.chunks_exact_mut(token_bytes).enumerate();
+    let mut stale = stale.iter().map(|&index| index as usize).peekable();
+    tokens.filter_map(move |(index, pixels)| {
+        stale.next_if_eq(&(first + index)).map(|index| (index, pixels))
+    })
 }
 
 /// When the parts of one update ran. A part that did not run has no span.

@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use foveate::crew::Crew;
 use foveate::frame::{FrameKind, PixelFormat};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::{TILE_SIDE, TileSet};
 use foveate::retina::cpu::CpuRetina;
-use foveate::retina::cpu::simd::Instructions;
 use foveate::retina::{Retina, ViewSample, ViewSpec};
+use foveate::simd::Instructions;
 use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Picture, Random};
 
@@ -63,7 +64,7 @@ laws! {
 fn every_set_of_vector_instructions_gives_the_same_bytes() {
     for instructions in Instructions::available() {
         let make = |kind, views: &[ViewSpec]| -> Box<dyn Retina> {
-            Box::new(CpuRetina::new(kind, views).with_instructions(instructions))
+            Box::new(CpuRetina::new(kind, views).with_means(Crew::of_process(), instructions))
         };
         every_colour_transform_of_every_format_is_exact(&make);
         every_small_size_is_exact_in_every_format(&make);

@@ -2,13 +2,20 @@
 
 use std::ops::Range;
 
-use super::difference::TileDifferences;
+use parking_lot::Mutex;
+
+use super::difference::SampleMask;
 use super::refresh::Refresh;
 use super::resident::ResidentFrame;
 use crate::config::ChangeConfig;
-use crate::frame::FrameView;
+use crate::crew::Crew;
+use crate::frame::{FrameKind, FrameView};
 use crate::geometry::plan::PixelBox;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
+use crate::simd::Instructions;
+
+/// Most bands that the image is cut into, to be shared out among threads.
+const MOST_BANDS: usize = 16;
 
 /// Follows the changes of one stream of frames of one kind.
 ///
@@ -20,12 +27,15 @@ pub struct ChangeDetector {
     threshold: u8,
     /// `None` where a tile may rest for as long as it is not dirty.
     refresh: Option<Refresh>,
+    kind: FrameKind,
     resident: ResidentFrame,
     differences: TileDifferences,
     ingested: TileSet,
     /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
     changed_frame: Vec<u64>,
     started: bool,
+    crew: &'static Crew,
+    instructions: Instructions,
 }
 
 impl ChangeDetector {
@@ -33,15 +43,26 @@ impl ChangeDetector {
     pub fn new(frame: &FrameView<'_>, config: ChangeConfig) -> Self {
         let ingested = TileSet::none(frame.extent());
         let tile_count = ingested.grid().area();
+        let mask = SampleMask::new(frame.kind());
+        let columns = vec![0; MOST_BANDS * mask.longest_row()];
         Self {
             threshold: config.threshold,
             refresh: config.refresh_frames.map(|frames| Refresh::new(tile_count, frames)),
+            kind: frame.kind(),
             resident: ResidentFrame::like(frame),
-            differences: TileDifferences::new(frame.kind()),
+            differences: TileDifferences { mask, columns, largest: vec![0; tile_count] },
             ingested,
             changed_frame: vec![0; tile_count],
             started: false,
+            crew: Crew::of_process(),
+            instructions: Instructions::best(),
         }
+    }
+
+    /// Uses another crew and other instructions than the process has; what is found is the same.
+    #[must_use]
+    pub fn with_means(self, crew: &'static Crew, instructions: Instructions) -> Self {
+        Self { crew, instructions, ..self }
     }
 
     /// Takes the tiles of `frame` that are dirty, and those whose turn to be refreshed it is, over into the resident
@@ -51,13 +72,14 @@ impl ChangeDetector {
     ///
     /// If `frame` is of another kind than those that this was built for.
     pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
-        let refreshed = self.refresh.as_mut().map_or(0..0, Refresh::advance);
-        if self.started {
-            self.take_changes(frame, frame_seq, &refreshed);
-        } else {
-            self.take_all(frame, frame_seq);
-            self.started = true;
-        }
+        assert_eq!(frame.kind(), self.kind, "a frame unlike those before");
+        let rule = Rule {
+            is_first: !std::mem::replace(&mut self.started, true),
+            threshold: self.threshold,
+            refreshed: self.refresh.as_mut().map_or(0..0, Refresh::advance),
+        };
+        self.take_over(frame, &rule);
+        self.note(frame_seq, &rule);
     }
 
     /// The tiles that the newest frame changed or refreshed.
@@ -78,31 +100,86 @@ impl ChangeDetector {
         tiles(region.y0, region.y1).flat_map(row).copied().max().unwrap_or(0)
     }
 
-    fn take_all(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
-        self.ingested.fill();
-        for (column, row) in self.ingested.iter() {
-            self.resident.copy_tile(frame, column, row);
-        }
-        self.changed_frame.fill(frame_seq);
+    /// Compares the frame with the copy, takes over what is to be ingested, and leaves in `largest` by how much each tile
+    /// differed.
+    fn take_over(&mut self, frame: &FrameView<'_>, rule: &Rule) {
+        let Self { resident, differences, ingested, crew, instructions, .. } = self;
+        let width = ingested.grid().width as usize;
+        let tile_rows = (ingested.grid().height as usize).div_ceil(MOST_BANDS);
+        let TileDifferences { mask, columns, largest } = differences;
+        let columns = columns.chunks_mut(mask.longest_row());
+        let largest = largest.chunks_mut(tile_rows * width);
+        let mut bands = resident.bands(tile_rows).zip(columns.zip(largest));
+        let bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
+        crew.share_out(MOST_BANDS, &|index| {
+            let Some(band) = &bands[index] else { return };
+            let (band, (columns, largest)) = &mut *band.lock();
+            let rows = band.tile_rows();
+            for (row, largest) in rows.zip(largest.chunks_mut(width)) {
+                band.measure(frame, row, mask, columns, largest, *instructions);
+                for run in rule.changed_runs(row * width, largest) {
+                    band.copy_tiles(frame, row, run);
+                }
+            }
+        });
     }
 
-    fn take_changes(&mut self, frame: &FrameView<'_>, frame_seq: u64, refreshed: &Range<usize>) {
+    /// Keeps the books of what was taken over.
+    fn note(&mut self, frame_seq: u64, rule: &Rule) {
         self.ingested.clear();
-        let grid = self.ingested.grid();
-        let largest = self.differences.measure(frame, &self.resident.view());
-        let places =
-            (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
-        for (index, ((column, row), &largest)) in places.zip(largest).enumerate() {
-            if largest <= self.threshold && !refreshed.contains(&index) {
-                continue;
-            }
-            self.ingested.insert(column, row);
-            if 0 < largest {
-                self.resident.copy_tile(frame, column, row);
-                self.changed_frame[index] = frame_seq;
+        for (index, &largest) in self.differences.largest.iter().enumerate() {
+            if rule.ingests(index, largest) {
+                self.ingested.insert_index(index);
+                if rule.changes(index, largest) {
+                    self.changed_frame[index] = frame_seq;
+                }
             }
         }
     }
+}
+
+/// Which tiles of one frame are ingested.
+#[derive(Clone, Debug)]
+struct Rule {
+    /// Of the first frame all tiles are taken over, whatever the copy holds.
+    is_first: bool,
+    threshold: u8,
+    /// Indices of the tiles whose turn to be refreshed it is.
+    refreshed: Range<usize>,
+}
+
+impl Rule {
+    /// Whether the tile of this index, whose samples differ by at most `largest`, is ingested.
+    fn ingests(&self, index: usize, largest: u8) -> bool {
+        self.is_first || self.threshold < largest || self.refreshed.contains(&index)
+    }
+
+    /// Whether ingesting it changes one of its samples.
+    fn changes(&self, index: usize, largest: u8) -> bool {
+        self.is_first || 0 < largest && self.ingests(index, largest)
+    }
+
+    /// The runs of neighbours that change in a row of tiles that begins with tile `first`, as columns.
+    fn changed_runs(&self, first: usize, largest: &[u8]) -> impl Iterator<Item = Range<usize>> {
+        let changes = move |column: &usize| self.changes(first + column, largest[*column]);
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let start = (next..largest.len()).find(&changes)?;
+            let end = (start..largest.len()).find(|column| !changes(column));
+            next = end.unwrap_or(largest.len());
+            Some(start..next)
+        })
+    }
+}
+
+/// By how much each tile differs, and the memory that it takes to measure that.
+#[derive(Debug)]
+struct TileDifferences {
+    mask: SampleMask,
+    /// A row for each band.
+    columns: Vec<u8>,
+    /// For each tile, row by row, the largest difference of one of its samples.
+    largest: Vec<u8>,
 }
 
 /// The tiles under the pixels `start..end` along one axis.

@@ -18,7 +18,11 @@ pub struct TileSet {
 impl TileSet {
     /// No tile of a source of `extent` pixels.
     pub fn none(extent: Extent) -> Self {
-        let grid = extent.in_cells(TILE_SIDE);
+        Self::none_of(extent.in_cells(TILE_SIDE))
+    }
+
+    /// No cell of a grid.
+    pub fn none_of(grid: Extent) -> Self {
         Self { grid, words: vec![0; grid.area().div_ceil(64)] }
     }
 
@@ -50,8 +54,49 @@ impl TileSet {
 
     /// Adds the tile in `column` and `row` of the grid.
     pub fn insert(&mut self, column: u32, row: u32) {
-        let index = self.index(column, row);
+        self.insert_index(self.index(column, row));
+    }
+
+    /// Adds the tile of a row-major index.
+    pub fn insert_index(&mut self, index: usize) {
+        assert!(index < self.grid.area(), "tile {index} is outside a grid of {}", self.grid);
         self.words[index / 64] |= 1 << (index % 64);
+    }
+
+    /// Becomes the cells of this grid that lie over the cells of `finer`, whose cells are half as wide and half as high.
+    pub fn cover(&mut self, finer: &Self) {
+        self.clear();
+        for (column, row) in finer.iter() {
+            self.insert(column / 2, row / 2);
+        }
+    }
+
+    /// The runs of neighbours in row `row`, as columns, from left to right.
+    pub fn runs(&self, row: usize) -> impl Iterator<Item = Range<usize>> {
+        let width = self.grid.width as usize;
+        let mut from = row * width;
+        let end = from + width;
+        let first = from;
+        std::iter::from_fn(move || {
+            let start = self.next_index(from..end, true)?;
+            from = self.next_index(start..end, false).unwrap_or(end);
+            Some(start - first..from - first)
+        })
+    }
+
+    /// The first index of a range that is in the set, or that is not.
+    fn next_index(&self, range: Range<usize>, is_in: bool) -> Option<usize> {
+        let mut at = range.start;
+        while at < range.end {
+            let word = self.words[at / 64];
+            let wanted = if is_in { word } else { !word } >> (at % 64);
+            if wanted != 0 {
+                let found = at + wanted.trailing_zeros() as usize;
+                return (found < range.end).then_some(found);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
     }
 
     /// Whether the tile in `column` and `row` is in the set.

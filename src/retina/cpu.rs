@@ -1,56 +1,47 @@
 //! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
 
-use crate::clock::{Span, monotonic_ns};
-use crate::frame::{FrameKind, FrameView};
-use crate::geometry::extent::Extent;
-use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
-use crate::geometry::tile::{TILE_SIDE, TileSet};
+use std::ops::Range;
 
-use self::ingest::TilePixels;
+use parking_lot::Mutex;
+
+use self::convert::{SIDE, rgb_row};
+use self::ingest::{IngestRun, Scratch};
+use self::level::{Band, Level};
 use self::reduce::Tail;
-use self::sample::Encoder;
-use self::simd::Instructions;
+use self::sample::{Encoder, SampleToken, Texels};
 use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
+use crate::clock::{Span, monotonic_ns};
+use crate::crew::Crew;
+use crate::frame::{FrameKind, FrameView};
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TileSet;
+use crate::simd::Instructions;
 
+pub mod convert;
 pub mod ingest;
+pub mod level;
 pub mod reduce;
 pub mod sample;
-pub mod simd;
 
-/// One level of the pyramid: a raster for each of R, G and B.
-#[derive(Clone, Debug)]
-pub struct Level {
-    /// Texels that exist.
-    pub extent: Extent,
-    /// Texels from one row to the next; those past the extent mean nothing.
-    pub stride: usize,
-    /// Row by row.
-    pub channels: [Vec<u8>; 3],
-}
+/// Most parts that a stage is cut into, to be shared out among threads.
+const MOST_PARTS: usize = 16;
 
-impl Level {
-    /// A level of `extent`, with room for the rows and columns of `padded`.
-    fn new(extent: Extent, padded: Extent) -> Self {
-        let channels = std::array::from_fn(|_| vec![0; padded.area()]);
-        Self { extent, stride: padded.width as usize, channels }
-    }
-
-    /// The texels of row `y` of `channel` that exist.
-    pub fn row(&self, channel: usize, y: usize) -> &[u8] {
-        &self.channels[channel][y * self.stride..][..self.extent.width as usize]
-    }
-}
+/// Dirty tiles, and tokens, below which a thread is quicker alone than it finds another.
+const WORTH_SHARING: usize = 32;
 
 /// A pyramid in this process's memory.
 #[derive(Debug)]
 pub struct CpuRetina {
     shape: PyramidShape,
     kind: FrameKind,
+    /// Level 1 and those above it.
     levels: Vec<Level>,
     tail: Tail,
-    pixels: Box<TilePixels>,
-    instructions: Instructions,
+    /// One for each part.
+    scratch: Vec<Scratch>,
     encoders: Vec<Encoder>,
+    crew: &'static Crew,
+    instructions: Instructions,
 }
 
 impl CpuRetina {
@@ -58,34 +49,78 @@ impl CpuRetina {
     ///
     /// # Panics
     ///
-    /// If the extent is not [supported](Extent::is_supported).
+    /// If the extent is not [supported](crate::geometry::extent::Extent::is_supported).
     pub fn new(kind: FrameKind, views: &[ViewSpec]) -> Self {
         let shape = PyramidShape::new(kind.extent);
-        let grid = kind.extent.in_cells(TILE_SIDE);
-        let level = |level: u32| {
-            let texels = TILE_SIDE.checked_shr(level).unwrap_or(0);
-            let padded = Extent::new(grid.width * texels, grid.height * texels);
-            let extent = shape.level_extent(level);
-            Level::new(extent, if level < TILE_LEVEL_COUNT { padded } else { extent })
-        };
         Self {
             shape,
             kind,
-            levels: (0..shape.level_count()).map(level).collect(),
+            levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
-            pixels: Box::new([[[0; TILE_SIDE as usize]; TILE_SIDE as usize]; 3]),
-            instructions: Instructions::best(),
+            scratch: vec![Scratch::default(); MOST_PARTS],
             encoders: views.iter().map(|view| Encoder::new(view.format)).collect(),
+            crew: Crew::of_process(),
+            instructions: Instructions::best(),
+        }
+    }
+
+    /// Uses another crew and other instructions than the process has; the bytes are the same.
+    #[must_use]
+    pub fn with_means(self, crew: &'static Crew, instructions: Instructions) -> Self {
+        Self { crew, instructions, ..self }
+    }
+
+    /// Brings levels 1 to 5 and the sums of the dirty tiles up to date.
+    fn ingest(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
+        let grid = dirty.grid();
+        let part_count = parts(dirty.count());
+        let tile_rows = (grid.height as usize).div_ceil(part_count);
+        let sums = self.tail.tiles_mut();
+        let bands = level::bands(&mut self.levels, sums, tile_rows, grid.width as usize);
+        let mut bands = bands.zip(&mut self.scratch);
+        let bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
+        let instructions = self.instructions;
+        self.crew.share_out(part_count, &|part| {
+            let Some(band) = &bands[part] else { return };
+            let (band, scratch) = &mut *band.lock();
+            ingest_band(frame, dirty, band, scratch, instructions);
+        });
+    }
+
+    /// Samples the stale tokens of one view.
+    fn sample(&self, encoder: &Encoder, frame: &FrameView<'_>, target: &mut ViewSample) {
+        let texels = Texels { frame, levels: &self.levels };
+        let part_count = parts(target.stale().len());
+        let mut tokens = target.stale_tokens(part_count);
+        let tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next().map(Mutex::new));
+        self.crew.share_out(part_count, &|part| {
+            let Some(tokens) = &tokens[part] else { return };
+            for (token, pixels) in &mut *tokens.lock() {
+                self.instructions.run(SampleToken { texels, encoder, token, pixels });
+            }
+        });
+    }
+}
+
+/// Ingests the dirty tiles of a band, run by run.
+fn ingest_band(
+    frame: &FrameView<'_>,
+    dirty: &TileSet,
+    band: &mut Band<'_>,
+    scratch: &mut Scratch,
+    instructions: Instructions,
+) {
+    for mut target in band.tile_rows() {
+        for columns in dirty.runs(target.index) {
+            let target = &mut target;
+            instructions.run(IngestRun { frame, target, columns, scratch });
         }
     }
 }
 
-impl CpuRetina {
-    /// Uses other instructions than the best that the processor has; the bytes are the same.
-    #[must_use]
-    pub fn with_instructions(self, instructions: Instructions) -> Self {
-        Self { instructions, ..self }
-    }
+/// Into how many parts to cut so much work.
+fn parts(work: usize) -> usize {
+    if work < WORTH_SHARING { 1 } else { MOST_PARTS }
 }
 
 impl Retina for CpuRetina {
@@ -97,29 +132,21 @@ impl Retina for CpuRetina {
     ) -> Result<UpdateTimes, RetinaError> {
         check_update(self.kind, self.encoders.iter().map(Encoder::format), frame, samples);
         let start_ns = monotonic_ns();
-        for (column, row) in dirty.iter() {
-            let sums = self.instructions.ingest(
-                frame,
-                (column, row),
-                self.shape,
-                &mut self.pixels,
-                &mut self.levels,
-            );
-            self.tail.set_tile(column, row, sums);
-        }
+        self.ingest(frame, dirty);
         let ingest = Span::since(start_ns);
         reduce::reduce(&mut self.tail, dirty, self.shape, &mut self.levels);
         let reduce = ingest.next();
         for (encoder, target) in self.encoders.iter().zip(samples) {
             target.find_stale(dirty, self.shape);
-            sample::sample(&self.levels, encoder, target);
+            self.sample(encoder, frame, target);
         }
         let sample = reduce.next();
         Ok(UpdateTimes { ingest, reduce, sample, ..UpdateTimes::default() })
     }
 
-    fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
-        let level = &self.levels[level as usize];
+    fn read_level(&mut self, frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
+        let Some(index) = level.checked_sub(1) else { return Ok(level_0(frame)) };
+        let level = &self.levels[index as usize];
         let [red, green, blue] = &level.channels;
         let row = |y: usize| y * level.stride..y * level.stride + level.extent.width as usize;
         let texels = (0..level.extent.height as usize).flat_map(row);
@@ -129,4 +156,19 @@ impl Retina for CpuRetina {
     fn shape(&self) -> PyramidShape {
         self.shape
     }
+}
+
+/// A frame in R, G, B.
+#[expect(clippy::cast_possible_truncation, reason = "values of 8 bits")]
+fn level_0(frame: &FrameView<'_>) -> Vec<u8> {
+    let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
+    let mut texels = Vec::with_capacity(3 * width * height);
+    for y in 0..height {
+        for x in (0..width).step_by(SIDE) {
+            let columns: Range<usize> = 0..(width - x).min(SIDE);
+            let rgb = rgb_row(frame, x, y, columns.len());
+            texels.extend(columns.flat_map(|column| rgb.map(|channel| channel[column] as u8)));
+        }
+    }
+    texels
 }

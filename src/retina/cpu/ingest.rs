@@ -1,318 +1,303 @@
-//! One dirty tile: from the camera's samples to its whole mip column, levels 0 to 5, and its sums.
+//! Dirty tiles: from the camera's samples to the mip column of each, levels 1 to 5, and to its sums.
 //!
-//! Twin of `glsl/ingest.comp`. The camera's bytes are read once; every level is rounded once, from sums of level 0.
-//! Rows are arrays of a tile's side and loops have no branches, so that the compiler turns them into vector
-//! instructions; [`super::simd`] compiles this file once for each set of them.
+//! Twin of `glsl/ingest.comp`. The camera's bytes are read once, and every level is rounded once, from sums of level 0.
+//! Level 0 itself is not kept: its texels are samples of the resident copy, converted when a token needs them.
+//!
+//! Neighbouring dirty tiles are a run, which is walked four rows of pixels at a time in the order of memory: the rows of
+//! a single tile are half cache lines far apart, and waiting for them would cost more than converting them.
 
-use super::Level;
-use crate::color::{ColorTransform, FRACTION_BITS, ROUNDING};
+use std::ops::Range;
+
+use super::convert::{RgbRow, RowPair, SIDE, Sampling, rgb_row, with_sampling};
+use super::level::{LevelRows, TileRow};
 use crate::frame::{FrameView, PixelFormat};
 use crate::geometry::extent::Extent;
-use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
-use crate::geometry::tile::TILE_SIDE;
+use crate::geometry::pyramid::{TILE_LEVEL_COUNT, rounded_mean};
+use crate::simd::Kernel;
 
-const SIDE: usize = TILE_SIDE as usize;
-const HALF: usize = SIDE / 2;
+/// Steps of four rows of pixels in a tile.
+const QUADS: usize = SIDE / 4;
 
-/// A row of one channel of a tile.
-type Row = [u8; SIDE];
+/// Most tiles of a run that are walked together.
+const RUN_TILES: usize = 16;
 
-/// A row of one channel of chroma at half width.
-type HalfRow = [u8; HALF];
+/// The levels that a tile writes in steps of four rows; the others come out of their sums.
+const _: () = assert!(TILE_LEVEL_COUNT == 6 && SIDE == 32);
 
-/// R, G and B of one tile; pixels past the image's edges are 0.
-pub type TilePixels = [[Row; SIDE]; 3];
+/// R, G, B and nothing, side by side: `LANES` sums of each, so that one operation serves all.
+type Lanes<const N: usize> = [u16; N];
 
-/// What chroma adds to each pixel of a row, before the shift, with the rounding.
-type ChromaTerms = [[i32; SIDE]; 3];
+/// The sums over 4 x 4 pixels of a tile: for each four rows of pixels, eight of R, of G, of B, and eight zeros.
+type QuadSums = [Lanes<32>; QUADS];
 
-/// Writes the mip column of the tile in `(column, row)` into `levels`, and returns the sums of R, G and B over
-/// its real pixels. `pixels` is working memory.
+/// Working memory of one thread.
+#[derive(Clone, Debug)]
+pub struct Scratch([QuadSums; RUN_TILES]);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self([[[0; 32]; QUADS]; RUN_TILES])
+    }
+}
+
+/// Ingests the tiles of `columns`, neighbours in one row of tiles.
+#[derive(Debug)]
+pub struct IngestRun<'a, 'b> {
+    /// What the pyramid is built from.
+    pub frame: &'a FrameView<'a>,
+    /// What the row of tiles has of the pyramid.
+    pub target: &'a mut TileRow<'b>,
+    /// Which tiles.
+    pub columns: Range<usize>,
+    /// Working memory.
+    pub scratch: &'a mut Scratch,
+}
+
+impl Kernel for IngestRun<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { frame, target, columns, scratch } = self;
+        for start in columns.clone().step_by(RUN_TILES) {
+            let columns = start..columns.end.min(start + RUN_TILES);
+            with_sampling!(frame.format(), ingest(frame, target, columns, scratch));
+        }
+    }
+}
+
 #[inline(always)]
-pub fn ingest(
+fn ingest<S: Sampling>(
     frame: &FrameView<'_>,
-    (column, row): (u32, u32),
-    shape: PyramidShape,
-    pixels: &mut TilePixels,
-    levels: &mut [Level],
-) -> [u32; 3] {
-    let origin = (column * TILE_SIDE, row * TILE_SIDE);
-    let real = Extent::new(
-        TILE_SIDE.min(shape.extent().width - origin.0),
-        TILE_SIDE.min(shape.extent().height - origin.1),
-    );
-    let tile = Tile { origin, real };
-    convert(frame, tile, pixels);
-    let mut sums = [0; 3];
-    for (channel, sum) in sums.iter_mut().enumerate() {
-        *sum = mip_column(&pixels[channel], channel, tile, levels);
+    target: &mut TileRow<'_>,
+    columns: Range<usize>,
+    scratch: &mut Scratch,
+) {
+    let extent = frame.extent();
+    let first_row = target.index * SIDE;
+    // Tiles and quads up to here are whole; the others hang over the image's edges.
+    let whole_columns = columns.start..columns.end.min(extent.width as usize / SIDE);
+    let cut_columns = whole_columns.end.max(columns.start)..columns.end;
+    for quad in 0..QUADS {
+        let y = first_row + 4 * quad;
+        let rows = (extent.height as usize).saturating_sub(y).min(4);
+        if rows == 4 {
+            ingest_whole_quads::<S>(frame, target, quad, whole_columns.clone(), scratch);
+        } else {
+            for (column, sums) in whole_columns.clone().zip(&mut scratch.0) {
+                sums[quad] =
+                    ingest_cut_quad(frame, target, quad, column, Extent::new(32, rows as u32));
+            }
+        }
+        for column in cut_columns.clone() {
+            let width = extent.width as usize - column * SIDE;
+            let real = Extent::new(width as u32, rows as u32);
+            scratch.0[column - columns.start][quad] =
+                ingest_cut_quad(frame, target, quad, column, real);
+        }
+    }
+    for (column, sums) in columns.zip(&scratch.0) {
+        let real = Extent::new(
+            (extent.width - (column * SIDE) as u32).min(SIDE as u32),
+            (extent.height - first_row as u32).min(SIDE as u32),
+        );
+        climb(target, column, sums, real);
+    }
+}
+
+/// Writes levels 1 and 2 of four rows of pixels of some tiles, and leaves their sums in `scratch`.
+#[inline(always)]
+fn ingest_whole_quads<S: Sampling>(
+    frame: &FrameView<'_>,
+    target: &mut TileRow<'_>,
+    quad: usize,
+    columns: Range<usize>,
+    scratch: &mut Scratch,
+) {
+    let color = frame.color();
+    let y = target.index * SIDE + 4 * quad;
+    let pairs = [RowPair::new(frame, y), RowPair::new(frame, y + 2)];
+    let [first, second, ..] = &mut target.levels;
+    let mut first = first.rows_mut(2 * quad);
+    let mut second = second.row_mut(quad);
+    for (column, quad_sums) in columns.zip(&mut scratch.0) {
+        let quad_sums = &mut quad_sums[quad];
+        let mut sums = [[[0; 16]; 3]; 2];
+        for ((sums, pair), rows) in sums.iter_mut().zip(&pairs).zip(&mut first) {
+            let [upper, lower] = S::rows_of_pair(color, pair, column * SIDE);
+            *sums = pair_sums(&upper, &lower);
+            for (row, sums) in rows.iter_mut().zip(sums) {
+                *chunk_mut::<16>(row, column) = means_of_whole::<16>(sums, 1);
+            }
+        }
+        *quad_sums = sums_of_pairs(&sums);
+        let means = means_of_whole::<32>(quad_sums, 2);
+        for (row, means) in second.iter_mut().zip(means.as_chunks::<8>().0) {
+            *chunk_mut::<8>(row, column) = *means;
+        }
+    }
+}
+
+/// The same for one tile of which only `real` pixels are there.
+#[inline(never)]
+fn ingest_cut_quad(
+    frame: &FrameView<'_>,
+    target: &mut TileRow<'_>,
+    quad: usize,
+    column: usize,
+    real: Extent,
+) -> Lanes<32> {
+    let (x, y) = (column * SIDE, target.index * SIDE + 4 * quad);
+    let (width, height) = (real.width as usize, real.height as usize);
+    let row = |row: usize| -> RgbRow {
+        if height <= row {
+            return [[0; SIDE]; 3];
+        }
+        let mut rgb = rgb_row(frame, x, y + row, width);
+        for channel in &mut rgb {
+            channel[width..].fill(0);
+        }
+        rgb
+    };
+    let [first, second, ..] = &mut target.levels;
+    let pair_sums = [0, 1].map(|pair| {
+        let sums = pair_sums(&row(2 * pair), &row(2 * pair + 1));
+        let real = Extent::new(real.width, real.height.saturating_sub(2 * pair as u32).min(2));
+        for (channel, sums) in sums.iter().enumerate() {
+            let means = std::array::from_fn(|x| mean_of_cut(sums[x], 1, x, 0, real));
+            *chunk_mut::<16>(first.row_mut_of(channel, 2 * quad + pair), column) = means;
+        }
+        sums
+    });
+    let sums = sums_of_pairs(&pair_sums);
+    for (channel, sums) in sums.as_chunks::<8>().0.iter().enumerate().take(3) {
+        let means = std::array::from_fn(|x| mean_of_cut(sums[x], 2, x, 0, real));
+        *chunk_mut::<8>(second.row_mut_of(channel, quad), column) = means;
     }
     sums
 }
 
-/// Where a tile lies, and how much of it is real.
-#[derive(Clone, Copy)]
-struct Tile {
-    origin: (u32, u32),
+/// Writes levels 3 to 5 of a tile, and its sums.
+#[inline(always)]
+fn climb(target: &mut TileRow<'_>, column: usize, sums: &QuadSums, real: Extent) {
+    let mut third = [[0; 16]; QUADS / 2];
+    for (sums, [upper, lower]) in third.iter_mut().zip(sums.as_chunks().0) {
+        *sums = halved(upper, lower);
+    }
+    let mut fourth = [[0; 8]; QUADS / 4];
+    for (sums, [upper, lower]) in fourth.iter_mut().zip(third.as_chunks().0) {
+        // 256 samples of 255 are 65,280, and half of their count still fits.
+        *sums = halved(upper, lower);
+    }
+    let mut total = [0; 3];
+    for (channel, total) in total.iter_mut().enumerate() {
+        for row in &fourth {
+            *total += u32::from(row[2 * channel]) + u32::from(row[2 * channel + 1]);
+        }
+    }
+    let [.., third_level, fourth_level, fifth_level] = &mut target.levels;
+    store_level::<16, 4>(third_level, 3, column, &third, real);
+    store_level::<8, 2>(fourth_level, 4, column, &fourth, real);
+    let count = real.width * real.height;
+    for (channel, total) in total.iter().enumerate() {
+        fifth_level.row_mut_of(channel, 0)[column] = rounded_mean(*total, count);
+    }
+    target.sums[column] = total;
+}
+
+/// Rounds the sums of one level of a tile, `WIDTH` to a row of each channel, and stores them.
+#[inline(always)]
+fn store_level<const LANES: usize, const WIDTH: usize>(
+    level: &mut LevelRows<'_>,
+    number: u32,
+    column: usize,
+    sums: &[Lanes<LANES>],
     real: Extent,
-}
-
-impl Tile {
-    #[inline(always)]
-    fn is_whole(self) -> bool {
-        self.real.width == TILE_SIDE && self.real.height == TILE_SIDE
-    }
-}
-
-/// Converts the tile to RGB.
-#[inline(always)]
-fn convert(frame: &FrameView<'_>, tile: Tile, pixels: &mut TilePixels) {
-    if !tile.is_whole() {
-        pixels.as_flattened_mut().fill([0; SIDE]);
-    }
-    let (x, y) = (tile.origin.0 as usize, tile.origin.1 as usize);
-    let (width, height) = (tile.real.width as usize, tile.real.height as usize);
-    let mut terms = [[0; SIDE]; 3];
-    for row in 0..height {
-        let mut rgb = rgb_row(frame, (x, y + row), width, &mut terms);
-        for (target, texels) in pixels.iter_mut().zip(&mut rgb) {
-            if width < SIDE {
-                texels[width..].fill(0);
-            }
-            target[row] = *texels;
-        }
-    }
-}
-
-/// R, G and B of `width` pixels from (`x`, `y`) on; what comes after them means nothing. Where two rows share their
-/// chroma, `terms` keeps it from the even row to the odd one.
-#[inline(always)]
-fn rgb_row(
-    frame: &FrameView<'_>,
-    (x, y): (usize, usize),
-    width: usize,
-    terms: &mut ChromaTerms,
-) -> [Row; 3] {
-    let color = frame.color();
-    let pairs = width.div_ceil(2);
-    let is_even = y.is_multiple_of(2);
-    match frame.format() {
-        PixelFormat::Nv12 => {
-            if is_even {
-                let [u, v] = interleaved(&samples(&frame.row(1, y / 2)[x..], 2 * pairs));
-                *terms = chroma_terms(color, &u, &v);
-            }
-            rgb_from_luma(color, &samples(&frame.row(0, y)[x..], width), terms)
-        }
-        PixelFormat::I420 => {
-            if is_even {
-                let chroma = |plane: usize| samples(&frame.row(plane, y / 2)[x / 2..], pairs);
-                *terms = chroma_terms(color, &chroma(1), &chroma(2));
-            }
-            rgb_from_luma(color, &samples(&frame.row(0, y)[x..], width), terms)
-        }
-        PixelFormat::Yuy2 => {
-            let packed: [u8; 2 * SIDE] = samples(&frame.row(0, y)[2 * x..], 4 * pairs);
-            let (u, v) = (every_nth::<4, HALF>(&packed, 1), every_nth::<4, HALF>(&packed, 3));
-            *terms = chroma_terms(color, &u, &v);
-            rgb_from_luma(color, &every_nth::<2, SIDE>(&packed, 0), terms)
-        }
-        PixelFormat::Rgbx | PixelFormat::Rgba => {
-            rgb_from_channels(color, &frame.row(0, y)[4 * x..], [0, 1, 2], width)
-        }
-        PixelFormat::Bgrx | PixelFormat::Bgra => {
-            rgb_from_channels(color, &frame.row(0, y)[4 * x..], [2, 1, 0], width)
-        }
-        PixelFormat::Gray8 => {
-            [rgb_from_luma(color, &samples(&frame.row(0, y)[x..], width), &[[ROUNDING; SIDE]; 3])
-                [0]; 3]
-        }
-    }
-}
-
-/// The first `count` bytes of a row; the others are 0.
-#[inline(always)]
-fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
-    if count == N
-        && let Some(all) = row.first_chunk()
-    {
-        return *all;
-    }
-    let mut samples = [0; N];
-    samples[..count].copy_from_slice(&row[..count]);
-    samples
-}
-
-/// The even and the odd bytes of a row.
-#[inline(always)]
-fn interleaved(row: &Row) -> [HalfRow; 2] {
-    [every_nth::<2, HALF>(row, 0), every_nth::<2, HALF>(row, 1)]
-}
-
-/// `COUNT` bytes of a row, each `STEP` after the one before.
-#[inline(always)]
-fn every_nth<const STEP: usize, const COUNT: usize>(row: &[u8], offset: usize) -> [u8; COUNT] {
-    let mut bytes = [0; COUNT];
-    for (byte, group) in bytes.iter_mut().zip(row.as_chunks::<STEP>().0) {
-        *byte = group[offset];
-    }
-    bytes
-}
-
-/// What the chroma of 16 pixel pairs adds to R, G and B of their 32 pixels.
-#[inline(always)]
-fn chroma_terms(color: ColorTransform, u: &HalfRow, v: &HalfRow) -> ChromaTerms {
-    let mut terms = [[0; SIDE]; 3];
-    for pair in 0..HALF {
-        let (u, v) = (i32::from(u[pair]) - 128, i32::from(v[pair]) - 128);
-        let rgb = [color.rv * v, color.gu * u + color.gv * v, color.bu * u];
-        for (channel, term) in rgb.into_iter().enumerate() {
-            terms[channel][2 * pair] = term + ROUNDING;
-            terms[channel][2 * pair + 1] = term + ROUNDING;
-        }
-    }
-    terms
-}
-
-#[inline(always)]
-fn rgb_from_luma(color: ColorTransform, luma: &Row, terms: &ChromaTerms) -> [Row; 3] {
-    let mut rgb = [[0; SIDE]; 3];
-    for x in 0..SIDE {
-        let scaled = (i32::from(luma[x]) - color.y_offset) * color.y;
-        for channel in 0..3 {
-            rgb[channel][x] = shifted(scaled + terms[channel][x]);
-        }
-    }
-    rgb
-}
-
-/// The bytes of a pixel that hold R, G and B are at `offsets`.
-#[inline(always)]
-fn rgb_from_channels(
-    color: ColorTransform,
-    row: &[u8],
-    offsets: [usize; 3],
-    width: usize,
-) -> [Row; 3] {
-    let packed: [u8; 4 * SIDE] = samples(row, 4 * width);
-    let mut rgb = [[0; SIDE]; 3];
-    for (channel, offset) in rgb.iter_mut().zip(offsets) {
-        *channel = every_nth::<4, SIDE>(&packed, offset);
-        if color != ColorTransform::IDENTITY {
-            for sample in channel.iter_mut() {
-                *sample = shifted((i32::from(*sample) - color.y_offset) * color.y + ROUNDING);
+) {
+    let is_whole = real.width as usize == SIDE && real.height as usize == SIDE;
+    for (y, sums) in sums.iter().enumerate() {
+        let mut means = means_of_whole(sums, number);
+        if !is_whole {
+            for (lane, mean) in means.iter_mut().enumerate() {
+                *mean = mean_of_cut(sums[lane], number, lane % WIDTH, y, real);
             }
         }
+        for (channel, means) in means.as_chunks::<WIDTH>().0.iter().enumerate().take(3) {
+            *chunk_mut::<WIDTH>(level.row_mut_of(channel, y), column) = *means;
+        }
     }
-    rgb
 }
 
+/// The place of tile `column` in a row of a level that has `N` texels for each.
 #[inline(always)]
-fn shifted(sum: i32) -> u8 {
-    (sum >> FRACTION_BITS).clamp(0, 255) as u8
+fn chunk_mut<const N: usize>(row: &mut [u8], column: usize) -> &mut [u8; N] {
+    row[column * N..].first_chunk_mut().expect("rows are padded to whole tiles")
 }
 
-/// Writes every level of one channel of the tile, and returns the sum over it.
+/// The sums over 2 x 2 pixels.
 #[inline(always)]
-fn mip_column(pixels: &[Row; SIDE], channel: usize, tile: Tile, levels: &mut [Level]) -> u32 {
-    store(levels, 0, channel, tile, pixels);
-    let mut first = [[0; HALF]; HALF];
-    for (sums, [upper, lower]) in first.iter_mut().zip(pixels.as_chunks().0) {
+fn pair_sums(upper: &RgbRow, lower: &RgbRow) -> [Lanes<16>; 3] {
+    let mut sums = [[0; 16]; 3];
+    for channel in 0..3 {
         let mut rows = [0; SIDE];
         for x in 0..SIDE {
-            rows[x] = u16::from(upper[x]) + u16::from(lower[x]);
+            rows[x] = upper[channel][x] + lower[channel][x];
         }
-        add_pairs(&rows, sums);
+        add_pairs(&rows, &mut sums[channel]);
     }
-    let (mut second, mut third, mut fourth) = ([[0; 8]; 8], [[0; 4]; 4], [[0; 2]; 2]);
-    halve(&first, &mut second);
-    halve(&second, &mut third);
-    // 256 samples of 255 are 65,280, and half of their count still fits.
-    halve(&third, &mut fourth);
-    store_means(levels, 1, channel, tile, &first);
-    store_means(levels, 2, channel, tile, &second);
-    store_means(levels, 3, channel, tile, &third);
-    store_means(levels, 4, channel, tile, &fourth);
-    let total = fourth.as_flattened().iter().copied().map(u32::from).sum();
-    let count = tile.real.width * tile.real.height;
-    store(levels, TILE_LEVEL_COUNT as usize - 1, channel, tile, &[[mean(total, count)]]);
-    total
+    sums
 }
 
-/// Adds up 2 x 2 boxes.
+/// The sums over 4 x 4 pixels.
 #[inline(always)]
-fn halve<const FROM: usize, const TO: usize>(
-    sums: &[[u16; FROM]; FROM],
-    target: &mut [[u16; TO]; TO],
-) {
-    for (target, [upper, lower]) in target.iter_mut().zip(sums.as_chunks().0) {
-        let mut rows = [0; FROM];
-        for x in 0..FROM {
-            rows[x] = upper[x] + lower[x];
-        }
-        add_pairs(&rows, target);
+fn sums_of_pairs([upper, lower]: &[[Lanes<16>; 3]; 2]) -> Lanes<32> {
+    let mut sums = [0; 32];
+    let (channels, _) = sums.as_chunks_mut::<8>();
+    for (channel, sums) in channels.iter_mut().enumerate().take(3) {
+        *sums = halved(&upper[channel], &lower[channel]);
     }
+    sums
+}
+
+/// Adds up boxes of 2 x 2.
+#[inline(always)]
+fn halved<const FROM: usize, const TO: usize>(
+    upper: &Lanes<FROM>,
+    lower: &Lanes<FROM>,
+) -> Lanes<TO> {
+    let mut rows = [0; FROM];
+    for x in 0..FROM {
+        rows[x] = upper[x] + lower[x];
+    }
+    let mut sums = [0; TO];
+    add_pairs(&rows, &mut sums);
+    sums
 }
 
 #[inline(always)]
-fn add_pairs<const FROM: usize, const TO: usize>(row: &[u16; FROM], target: &mut [u16; TO]) {
-    for (target, [left, right]) in target.iter_mut().zip(row.as_chunks().0) {
-        *target = left + right;
+fn add_pairs<const FROM: usize, const TO: usize>(row: &[u16; FROM], sums: &mut [u16; TO]) {
+    for (sum, [left, right]) in sums.iter_mut().zip(row.as_chunks().0) {
+        *sum = left + right;
     }
 }
 
-/// Rounds the sums of one level and stores them.
+/// The means of sums over whole boxes of a level.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
-fn store_means<const N: usize>(
-    levels: &mut [Level],
-    level: u32,
-    channel: usize,
-    tile: Tile,
-    sums: &[[u16; N]; N],
-) {
-    let mut means = [[0; N]; N];
-    let texels = means.as_flattened_mut().iter_mut().zip(sums.as_flattened());
-    if tile.is_whole() {
-        let half = 1 << (2 * level - 1);
-        for (texel, sum) in texels {
-            *texel = ((sum + half) >> (2 * level)) as u8;
-        }
-    } else {
-        for (index, (texel, sum)) in texels.enumerate() {
-            let columns = real_pixels(index % N, level, tile.real.width);
-            *texel = mean((*sum).into(), columns * real_pixels(index / N, level, tile.real.height));
-        }
+fn means_of_whole<const N: usize>(sums: &Lanes<N>, level: u32) -> [u8; N] {
+    let mut means = [0; N];
+    for (mean, sum) in means.iter_mut().zip(sums) {
+        *mean = ((sum + (1 << (2 * level - 1))) >> (2 * level)) as u8;
     }
-    store(levels, level as usize, channel, tile, &means);
+    means
 }
 
-/// 0 where there is no real pixel: such a texel is past its level's edges.
-#[inline(always)]
-fn mean(sum: u32, count: u32) -> u8 {
-    if count == 0 { 0 } else { rounded_mean(sum, count) }
-}
-
-/// Copies a tile's texels of one level into it, if the pyramid has that level.
-#[inline(always)]
-fn store<const N: usize>(
-    levels: &mut [Level],
-    level: usize,
-    channel: usize,
-    tile: Tile,
-    texels: &[[u8; N]; N],
-) {
-    let Some(target) = levels.get_mut(level) else { return };
-    let (x, y) = (tile.origin.0 as usize >> level, tile.origin.1 as usize >> level);
-    let rows = target.channels[channel][y * target.stride + x..].chunks_mut(target.stride);
-    for (row, texels) in rows.zip(texels) {
-        row[..N].copy_from_slice(texels);
-    }
-}
-
-/// How many of the pixels under texel `index` of a tile's row or column at `level` lie before `end`.
-#[inline(always)]
+/// The mean of a sum over the box of texel (`x`, `y`) of which pixels only `real` are there. 0 where none is: such a
+/// texel is past its level's edges.
 #[expect(clippy::cast_possible_truncation, reason = "an index within a tile")]
-fn real_pixels(index: usize, level: u32, end: u32) -> u32 {
-    end.saturating_sub((index as u32) << level).min(1 << level)
+fn mean_of_cut(sum: u16, level: u32, x: usize, y: usize, real: Extent) -> u8 {
+    let pixels =
+        |index: usize, end: u32| end.saturating_sub((index as u32) << level).min(1 << level);
+    let count = pixels(x, real.width) * pixels(y, real.height);
+    if count == 0 { 0 } else { rounded_mean(sum.into(), count) }
 }

@@ -2,7 +2,7 @@
 //!
 //! Twin of `glsl/reduce.comp`.
 
-use super::Level;
+use super::level::{KEPT_TILE_LEVELS, Level};
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
 use crate::geometry::tile::TileSet;
@@ -10,7 +10,19 @@ use crate::geometry::tile::TileSet;
 /// Sums of R, G and B over the boxes of the last level that a tile writes and of every level above it.
 #[derive(Debug)]
 pub struct Tail {
-    grids: Vec<SumGrid>,
+    /// Of the tiles, row by row.
+    tiles: SumGrid,
+    /// Of the levels above.
+    above: Vec<TailLevel>,
+}
+
+#[derive(Debug)]
+struct TailLevel {
+    /// Level of the pyramid.
+    number: u32,
+    sums: SumGrid,
+    /// The texels over the dirty tiles of an update.
+    reached: TileSet,
 }
 
 /// The sums of one level.
@@ -21,30 +33,29 @@ struct SumGrid {
 }
 
 impl Tail {
-    /// Room for the sums of a pyramid; none where it ends within a tile.
+    /// Room for the sums of a pyramid.
     pub fn new(shape: PyramidShape) -> Self {
-        let grid = |level: u32| {
-            let extent = shape.level_extent(level);
-            SumGrid { extent, sums: vec![[0; 3]; extent.area()] }
+        let above = |number: u32| {
+            let extent = shape.level_extent(number);
+            TailLevel { number, sums: SumGrid::new(extent), reached: TileSet::none_of(extent) }
         };
-        let levels = if TILE_LEVEL_COUNT < shape.level_count() {
-            TILE_LEVEL_COUNT - 1..shape.level_count()
-        } else {
-            0..0
-        };
-        Self { grids: levels.map(grid).collect() }
+        Self {
+            tiles: SumGrid::new(shape.level_extent(TILE_LEVEL_COUNT - 1)),
+            above: (TILE_LEVEL_COUNT..shape.level_count()).map(above).collect(),
+        }
     }
 
-    /// Takes the sums of one tile.
-    pub fn set_tile(&mut self, column: u32, row: u32, sums: [u32; 3]) {
-        if let Some(tiles) = self.grids.first_mut() {
-            let index = tiles.index(column, row);
-            tiles.sums[index] = sums;
-        }
+    /// The sums of the tiles, row by row.
+    pub fn tiles_mut(&mut self) -> &mut [[u32; 3]] {
+        &mut self.tiles.sums
     }
 }
 
 impl SumGrid {
+    fn new(extent: Extent) -> Self {
+        Self { extent, sums: vec![[0; 3]; extent.area()] }
+    }
+
     fn index(&self, x: u32, y: u32) -> usize {
         y as usize * self.extent.width as usize + x as usize
     }
@@ -63,29 +74,21 @@ impl SumGrid {
     }
 }
 
-/// Brings the levels above the dirty tiles up to date.
+/// Brings the levels above the dirty tiles up to date; `levels` are those from level 1 on.
 pub fn reduce(tail: &mut Tail, dirty: &TileSet, shape: PyramidShape, levels: &mut [Level]) {
-    for step in 1..tail.grids.len() {
-        let (below, above) = tail.grids.split_at_mut(step);
-        let (below, above) = (&below[step - 1], &mut above[0]);
-        let level = TILE_LEVEL_COUNT as usize - 1 + step;
-        let target = &mut levels[level];
-        let mut previous = None;
-        for (column, row) in dirty.iter() {
-            let (x, y) = (column >> step, row >> step);
-            // Neighbours in a row share the cell above them: once is enough.
-            if previous.replace((x, y)) == Some((x, y)) {
-                continue;
-            }
+    let (mut below, mut changed) = (&tail.tiles, dirty);
+    for (level, target) in tail.above.iter_mut().zip(&mut levels[KEPT_TILE_LEVELS..]) {
+        level.reached.cover(changed);
+        for (x, y) in level.reached.iter() {
             let sums = below.sum_below(x, y);
-            let index = above.index(x, y);
-            above.sums[index] = sums;
-            #[expect(clippy::cast_possible_truncation, reason = "a level is at most 11")]
-            let count = shape.texel_pixel_count(level as u32, x, y);
+            let index = level.sums.index(x, y);
+            level.sums.sums[index] = sums;
+            let count = shape.texel_pixel_count(level.number, x, y);
             let texel = y as usize * target.stride + x as usize;
             for (channel, sum) in target.channels.iter_mut().zip(sums) {
                 channel[texel] = rounded_mean(sum, count);
             }
         }
+        (below, changed) = (&level.sums, &level.reached);
     }
 }

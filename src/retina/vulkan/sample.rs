@@ -164,7 +164,7 @@ impl SamplePass {
     /// Copies the tokens that were sampled to their places.
     pub(super) fn collect(&mut self, sample: &mut ViewSample) {
         let sampled = self.tokens.mapped::<u8>().chunks_exact(self.view.format.token_bytes());
-        for ((_, pixels), sampled) in sample.stale_tokens().zip(sampled) {
+        for ((_, pixels), sampled) in sample.stale_tokens(1).flatten().zip(sampled) {
             pixels.copy_from_slice(sampled);
         }
     }

@@ -5,11 +5,6 @@
     reason = "calling code compiled for instructions that the processor was asked about"
 )]
 
-use super::Level;
-use super::ingest::{TilePixels, ingest};
-use crate::frame::FrameView;
-use crate::geometry::pyramid::PyramidShape;
-
 /// Vector instructions that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
@@ -27,6 +22,17 @@ pub enum Instructions {
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detected(());
+
+/// Plain Rust that gains from wide vectors: loops without branches over arrays. It is compiled once for each set of
+/// instructions, so its result is the same with all of them.
+pub trait Kernel {
+    /// What it returns.
+    type Output;
+
+    /// Runs it. Must be `#[inline(always)]`, as must be all that it calls in its inner loops: only then is it compiled
+    /// for the instructions of its caller.
+    fn run(self) -> Self::Output;
+}
 
 impl Instructions {
     /// Every set that this processor has, the plainest first.
@@ -49,49 +55,29 @@ impl Instructions {
         Self::available().pop().unwrap_or(Self::Baseline)
     }
 
-    /// [`ingest`] with these instructions.
-    pub(super) fn ingest(
-        self,
-        frame: &FrameView<'_>,
-        tile: (u32, u32),
-        shape: PyramidShape,
-        pixels: &mut TilePixels,
-        levels: &mut [Level],
-    ) -> [u32; 3] {
+    /// Runs a kernel with these instructions.
+    #[inline]
+    pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
-            Self::Baseline => ingest(frame, tile, shape, pixels, levels),
+            Self::Baseline => kernel.run(),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Detected` is made only after the processor said that it has AVX2.
-            Self::Avx2(Detected(())) => unsafe { ingest_avx2(frame, tile, shape, pixels, levels) },
+            Self::Avx2(Detected(())) => unsafe { run_avx2(kernel) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Detected` is made only after the processor said that it has AVX-512 BW and VL.
-            Self::Avx512(Detected(())) => unsafe {
-                ingest_avx512(frame, tile, shape, pixels, levels)
-            },
+            Self::Avx512(Detected(())) => unsafe { run_avx512(kernel) },
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn ingest_avx2(
-    frame: &FrameView<'_>,
-    tile: (u32, u32),
-    shape: PyramidShape,
-    pixels: &mut TilePixels,
-    levels: &mut [Level],
-) -> [u32; 3] {
-    ingest(frame, tile, shape, pixels, levels)
+fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512bw,avx512vl")]
-fn ingest_avx512(
-    frame: &FrameView<'_>,
-    tile: (u32, u32),
-    shape: PyramidShape,
-    pixels: &mut TilePixels,
-    levels: &mut [Level],
-) -> [u32; 3] {
-    ingest(frame, tile, shape, pixels, levels)
+fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run()
 }
