@@ -1,8 +1,8 @@
 //! The retina in compute shaders.
 //!
 //! A frame is one submission: `ingest` turns the camera's samples of the dirty tiles into levels 0 to 5, `reduce`
-//! builds the levels above from the sums of the tiles, `sample` gathers the tokens of each view. All arithmetic is in
-//! integers, so every device gives the same bytes.
+//! brings the levels above those tiles up to date from the sums of the tiles, `sample` gathers the tokens of each view.
+//! All arithmetic is in integers, so every device gives the same bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use self::ingest::IngestPass;
 use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sample::SamplePass;
+use self::staging::TileStaging;
 use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
 use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
@@ -22,6 +23,8 @@ pub mod ingest;
 pub mod pyramid;
 pub mod reduce;
 pub mod sample;
+mod staging;
+pub mod tiles;
 
 /// The SPIR-V that the build script made of `glsl/NAME.comp`.
 macro_rules! shader {
@@ -38,6 +41,7 @@ const TILE_PASSES: usize = 2;
 pub struct VulkanRetina {
     shape: PyramidShape,
     kind: FrameKind,
+    staging: TileStaging,
     ingest: IngestPass,
     reduce: ReducePass,
     /// One per view, in the views' order.
@@ -63,6 +67,7 @@ impl VulkanRetina {
         let mut retina = Self {
             shape,
             kind,
+            staging: TileStaging::new(gpu, kind)?,
             ingest: IngestPass::new(gpu, kind)?,
             reduce: ReducePass::new(gpu, shape)?,
             samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
@@ -76,7 +81,7 @@ impl VulkanRetina {
 
     /// Runs every pass on whatever the memory holds. The pyramid means nothing until the first frame anyway.
     fn warm(&mut self) -> Result<(), RetinaError> {
-        self.ingest.prepare_warm();
+        self.staging.prepare_warm();
         for sample in &mut self.samples {
             sample.prepare_warm();
         }
@@ -93,14 +98,15 @@ impl VulkanRetina {
             ingest: self.ingest.span(&self.lane),
             reduce: self.reduce.span(&self.lane),
             sample: spans.fold(Span::NONE, Span::through),
-            uploaded_bytes: self.ingest.uploaded_bytes(),
+            uploaded_bytes: self.staging.uploaded_bytes(),
             ..UpdateTimes::default()
         }
     }
 
     /// Whether nothing has been uploaded.
     fn is_idle(&self) -> bool {
-        self.ingest.tile_count() == 0 && self.samples.iter().all(|sample| sample.token_count() == 0)
+        self.staging.tiles().tile_count() == 0
+            && self.samples.iter().all(|sample| sample.token_count() == 0)
     }
 
     /// Submits what has been uploaded, if anything, and waits for it.
@@ -108,11 +114,11 @@ impl VulkanRetina {
         if self.is_idle() {
             return Ok(());
         }
-        let Self { ingest, reduce, samples, pyramid, lane, .. } = self;
+        let Self { staging, ingest, reduce, samples, pyramid, lane, .. } = self;
         lane.run(|recorder| {
-            if ingest.tile_count() != 0 {
-                ingest.record(recorder, pyramid);
-                reduce.record(recorder, pyramid);
+            if staging.tiles().tile_count() != 0 {
+                ingest.record(recorder, staging, pyramid);
+                reduce.record(recorder, staging.tiles(), pyramid);
             }
             for sample in &*samples {
                 sample.record(recorder, pyramid);
@@ -131,7 +137,7 @@ impl Retina for VulkanRetina {
     ) -> Result<UpdateTimes, RetinaError> {
         check_update(self.kind, self.samples.iter().map(SamplePass::format), frame, samples);
         let start_ns = monotonic_ns();
-        self.ingest.upload(frame, dirty);
+        self.staging.upload(frame, dirty);
         for (pass, sample) in self.samples.iter_mut().zip(&mut *samples) {
             sample.find_stale(dirty, self.shape);
             pass.upload(sample);
