@@ -76,6 +76,8 @@ pub struct Gpu {
     names: Option<ash::ext::debug_utils::Device>,
     /// `None` where the queue has no timestamps.
     clock: Option<DeviceClock>,
+    /// What passes compile to: with drivers that keep it, the next stream with equal passes compiles nothing.
+    pipelines: vk::PipelineCache,
     is_lost: AtomicBool,
     /// Submissions until an injected loss.
     submits_left: AtomicU64,
@@ -102,8 +104,9 @@ impl Gpu {
         let instance = Instance::new(validation == Validation::On)?;
         let candidate = choose(candidates(&instance)?, choice)?;
         let device = create_device(&instance, &candidate)?;
-        let allocator = create_allocator(&instance, &device, &candidate)
-            // SAFETY: nothing else has been created from the device, and nobody else has it.
+        let (allocator, pipelines) = create_allocator(&instance, &device, &candidate)
+            .and_then(|allocator| Ok((allocator, create_pipeline_cache(&device)?)))
+            // SAFETY: nothing that was created from the device is left, and nobody else has it.
             .inspect_err(|_| unsafe { device.destroy_device(None) })?;
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { device.get_device_queue(candidate.queue_family(), 0) };
@@ -122,6 +125,7 @@ impl Gpu {
             summary: candidate.summary,
             names,
             clock,
+            pipelines,
             is_lost: AtomicBool::new(false),
             submits_left: AtomicU64::new(submits_until_injected_loss()),
             submission_count: AtomicU64::new(0),
@@ -163,6 +167,11 @@ impl Gpu {
 
     pub(super) fn raw(&self) -> &ash::Device {
         &self.device
+    }
+
+    /// The cache that passes are compiled through. The driver locks it.
+    pub(super) fn pipelines(&self) -> vk::PipelineCache {
+        self.pipelines
     }
 
     pub(super) fn queue_family(&self) -> u32 {
@@ -269,6 +278,8 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // The allocator frees its blocks, so it must go before the device.
         drop(self.allocator.get_mut().take());
+        // SAFETY: passes hold the device in an `Arc`, so none is being compiled.
+        unsafe { self.device.destroy_pipeline_cache(self.pipelines, None) };
         // SAFETY: whatever was created from the device holds it in an `Arc`, so nothing is left.
         unsafe { self.device.destroy_device(None) };
     }
@@ -292,6 +303,12 @@ fn create_device(instance: &Instance, candidate: &Candidate) -> Result<ash::Devi
         .push_next(&mut features_13);
     // SAFETY: `info` is valid: a usable candidate has the queue family, the features and the extensions.
     unsafe { instance.raw.create_device(candidate.raw, &info, None) }.during("vkCreateDevice")
+}
+
+fn create_pipeline_cache(device: &ash::Device) -> Result<vk::PipelineCache, GpuError> {
+    let info = vk::PipelineCacheCreateInfo::default();
+    // SAFETY: `info` is valid.
+    unsafe { device.create_pipeline_cache(&info, None) }.during("vkCreatePipelineCache")
 }
 
 fn create_allocator(
