@@ -21,6 +21,8 @@ pub fn chain(error: &dyn Error) -> String {
 pub mod exit {
     /// A failure that has no code of its own.
     pub const FAILURE: u8 = 1;
+    /// A wrong command line, as clap has it.
+    pub const USAGE: u8 = 2;
     /// Something needed is not there: a source, a device, a daemon, a view. EX_UNAVAILABLE of sysexits.h.
     pub const UNAVAILABLE: u8 = 69;
     /// The configuration cannot be used. EX_CONFIG of sysexits.h.

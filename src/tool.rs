@@ -14,6 +14,7 @@ use crate::error::exit;
 use crate::ring::RingError;
 use crate::stream::{RetinaError, StreamError};
 
+pub mod bench;
 pub mod doctor;
 #[cfg(feature = "gst")]
 pub mod extract;
@@ -56,6 +57,8 @@ enum Command {
     Snap(snap::Arguments),
     /// See what this machine has and lacks
     Doctor,
+    /// Measure what a frame costs, stage by stage, without a daemon
+    Bench(bench::Arguments),
     /// Turn every frame of a file into NumPy arrays, without a daemon
     #[cfg(feature = "gst")]
     Extract(extract::Arguments),
@@ -65,6 +68,23 @@ enum Command {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
+    /// Arguments that contradict each other.
+    #[error("{0}")]
+    Usage(String),
+
+    /// A file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// What was measured was not what was to be measured.
+    #[error("the device gave way to the CPU while it was measured: {0}")]
+    FellBack(String),
+
     /// The daemon cannot be asked, or refuses.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -141,12 +161,19 @@ impl ToolError {
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
             Self::Config(_) => exit::CONFIG,
-            Self::Stream(_) | Self::Backend(_) | Self::Unfit => exit::UNAVAILABLE,
+            Self::Usage(_) => exit::USAGE,
+            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                exit::UNAVAILABLE
+            }
+            Self::Stream(_) | Self::Backend(_) | Self::FellBack(_) | Self::Unfit => {
+                exit::UNAVAILABLE
+            }
             Self::Subscription(_)
             | Self::Clip(_)
             | Self::Interrupted
             | Self::Ring(_)
             | Self::File { .. }
+            | Self::Unreadable { .. }
             | Self::Output(_) => exit::FAILURE,
         }
     }
@@ -176,6 +203,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Look(arguments) => look::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
         Command::Doctor => doctor::run(&socket, out),
+        Command::Bench(arguments) => bench::run(&arguments, out),
         #[cfg(feature = "gst")]
         Command::Extract(arguments) => extract::run(&arguments, out),
     };

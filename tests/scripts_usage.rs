@@ -8,7 +8,12 @@ use std::process::{Command, Output};
 fn help_is_given_and_names_every_option() {
     let demo =
         ["seconds", "out", "clip", "camera", "uri", "test-pattern", "backend", "device", "yes"];
-    for (script, options) in [("demo.sh", &demo[..]), ("test.sh", &["long", "yes"])] {
+    for (script, options) in [
+        ("demo.sh", &demo[..]),
+        ("test.sh", &["long", "yes"]),
+        ("bench_peers.sh", &["quick", "clip", "device", "json", "refresh-docs", "yes"]),
+        ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
+    ] {
         let output = run(script, &["--help"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
@@ -38,6 +43,11 @@ fn wrong_usage_is_refused_with_the_reason() {
         refused("demo.sh", arguments, reason);
     }
     refused("test.sh", &["--short"], "unknown option --short");
+    refused("bench_peers.sh", &["--slow"], "unknown option --slow");
+    refused("bench_peers.sh", &["--device"], "--device needs a value");
+    refused("bench_peers.sh", &["--clip", "no/such/clip.avi"], "no such file");
+    refused("plot_scaling.sh", &["--backend", "cuda"], "cpu or vulkan");
+    refused("plot_scaling.sh", &["--out"], "--out needs a value");
 }
 
 #[track_caller]

@@ -81,7 +81,7 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
 
 /// The absolute path, so that a file of the name `test` is a file. A URI stays as it is: with one slash less, its
 /// credentials would not be known for what they are.
-fn clip_source(clip: &Path) -> String {
+pub(super) fn clip_source(clip: &Path) -> String {
     let text = clip.to_string_lossy();
     if text.contains("://") {
         return text.into_owned();

@@ -91,7 +91,7 @@ fn view_row(view: &ViewListing) -> [String; 5] {
 }
 
 /// Writes rows in columns as wide as their widest cell.
-fn write_columns<const COLUMNS: usize>(
+pub(super) fn write_columns<const COLUMNS: usize>(
     out: &mut dyn Write,
     rows: &[[String; COLUMNS]],
 ) -> io::Result<()> {

@@ -1,0 +1,347 @@
+"""Measures Foveate, OpenCV and PyTorch on the same frames in turns, and prints medians and ratios.
+
+Run by scripts/bench_peers.sh. On a machine with nothing but NumPy it measures what is there:
+python3 scripts/bench/peers.py --foveate target/release/foveate
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import foveate
+import recipes
+
+SIZES = ["1024x1024", "1920x1080", "3840x2160"]
+SHARES = [0, 0.01, 0.1, 0.3, 1]
+# There and back again is every step of a clip twice, so each round sees the same steps wherever it begins.
+CLIP_FRAMES = 30
+BASE = ("Foveate CPU", "incremental")
+
+
+@dataclass
+class Case:
+    """Frames to measure on."""
+
+    name: str
+    dump: list  # arguments of `foveate bench` that make them
+    count: int  # frames a round
+    cold: bool = False
+
+
+@dataclass
+class Contestant:
+    """Something that is measured, and what each round gave."""
+
+    name: str
+    kind: str
+    measure: object  # function: nothing -> (p50, p99) in microseconds
+    close: object = lambda: None
+    rounds: list = field(default_factory=list)
+
+    @property
+    def key(self):
+        return (self.name, self.kind)
+
+
+def cases(arguments):
+    sizes = ["1920x1080"] if arguments.quick else SIZES
+    shares = [0, 0.1, 1] if arguments.quick else SHARES
+    found = []
+    for size in sizes:
+        pixels = np.prod([int(side) for side in size.split("x")])
+        count = int(min(20, max(6, 40e6 // pixels)))
+        for share in shares:
+            made = ["--size", size, "--changed", share]
+            label = f"{size}, {share:.0%} changed"
+            found.append(Case(label, made, count))
+            if size == "1920x1080" and not arguments.quick:
+                found.append(Case(f"{label}, cold caches", made, count, cold=True))
+    for clip in arguments.clips:
+        made = ["--clip", clip, "--frames", CLIP_FRAMES]
+        found.append(Case(os.path.basename(clip), made, 2 * (CLIP_FRAMES - 1)))
+    return found
+
+
+def dump(program, case, folder):
+    """Has Foveate write the frames and the plan; returns the plan and the frames, one array each."""
+    command = [program, "bench", *map(str, case.dump), "--dump", folder]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise foveate.FoveateError(done.stderr.strip())
+    with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
+        plan = json.load(file)
+    if plan["format"] not in ("NV12", "I420") or plan["width"] % 2 or plan["height"] % 2:
+        raise foveate.FoveateError(f"{case.name}: the recipes take 4:2:0 of even sizes")
+    if max(level for level, _, _ in plan["views"][0]) > recipes.LEVELS:
+        raise foveate.FoveateError(f"{case.name}: the plan has more levels than the recipes")
+    samples = np.fromfile(os.path.join(folder, f"frames.{plan['format'].lower()}"), dtype=np.uint8)
+    rows = plan["height"] * 3 // 2
+    frames = [np.copy(frame) for frame in samples.reshape(plan["frame_count"], rows, plan["width"])]
+    return plan, frames
+
+
+def check_recipes(plan, frames, folder):
+    """Fails unless the recipes give the tokens that Foveate published, but for their rounding."""
+    path = os.path.join(folder, "tokens-0.bin")
+    shape = (-1, 3, plan["patch_side"], plan["patch_side"])
+    expected = np.fromfile(path, dtype=np.float16).reshape(shape).astype(np.float32)
+    for name, kind, function in recipes.recipes(plan, frames):
+        if name == "OpenCV pyramid":
+            continue
+        found = in_plan_order(plan, np.asarray(function(frames[plan["tokens_of_frame"]]), dtype=np.float32))
+        difference = float(np.abs(found - expected).mean())
+        if difference > 0.02:
+            raise foveate.FoveateError(f"{name}, {kind}: other tokens than Foveate's ({difference:.3f} off)")
+
+
+def in_plan_order(plan, patches):
+    """The recipes gather level by level."""
+    levels = [level for level, _, _ in plan["views"][0]]
+    ordered = np.empty_like(patches)
+    ordered[np.argsort(levels, kind="stable")] = patches
+    return ordered
+
+
+def foveate_contestants(arguments, case, plan, folder, device):
+    path = os.path.join(folder, f"frames.{plan['format'].lower()}")
+    played = ["--clip", path, "--size", f"{plan['width']}x{plan['height']}"]
+    played += ["--cold"] if case.cold else []
+    backends = [("Foveate CPU", ["--backend", "cpu"], case.count)]
+    if device is not None:
+        backends.append((arguments.vulkan_name, ["--backend", "vulkan", *device], vulkan_count(arguments, case)))
+    for name, backend, count in backends:
+        for kind, refresh in [("incremental", []), ("full", ["--refresh", 1])]:
+            yield foveate_contestant(arguments.foveate, name, kind, [*played, *backend, *refresh, "--frames", count])
+
+
+def vulkan_count(arguments, case):
+    """A software device is there for completeness."""
+    made = "--clip" not in case.dump
+    return 4 if made and arguments.software else case.count
+
+
+def foveate_contestant(program, name, kind, arguments):
+    command = [program, "bench", "--json", "--each-line", *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def measure():
+        process.stdin.write("\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise foveate.FoveateError(f"{name}, {kind}: ended with {process.wait()}")
+        total = json.loads(line)["stages"]["total"]
+        return total["p50_us"], total["p99_us"]
+
+    def close():
+        process.stdin.close()
+        process.stdout.close()
+        process.wait()
+
+    return Contestant(name, kind, measure, close)
+
+
+def recipe_contestants(case, plan, frames, evict):
+    for name, kind, function in recipes.recipes(plan, frames):
+        yield Contestant(name, kind, recipe_measure(function, frames, case.count, evict))
+
+
+def recipe_measure(function, frames, count, evict):
+    """Plays the frames forward and backward as `foveate bench` does."""
+    position = 0
+
+    def step():
+        nonlocal position
+        last = len(frames) - 1
+        at = position % (2 * last)
+        position += 1
+        frame = frames[min(at, 2 * last - at)]
+        evict()
+        started = time.perf_counter_ns()
+        function(frame)
+        return (time.perf_counter_ns() - started) / 1e3
+
+    def measure():
+        for _ in range(4):
+            step()
+        times = sorted(step() for _ in range(count))
+        return times[(count - 1) // 2], times[-(-count * 99 // 100) - 1]
+
+    return measure
+
+
+def evictor(case):
+    """What empties the caches as `foveate bench --cold` does, or nothing."""
+    if not case.cold:
+        return lambda: None
+    buffer = np.ones(2 * cache_bytes() // 8, dtype=np.uint64)
+
+    def evict():
+        np.add(buffer[::8], 1, out=buffer[::8])
+
+    return evict
+
+
+def cache_bytes():
+    sizes = [64 << 20]
+    folder = "/sys/devices/system/cpu/cpu0/cache"
+    if os.path.isdir(folder):
+        units = {"K": 1 << 10, "M": 1 << 20}
+        texts = [read(os.path.join(folder, name, "size")) for name in os.listdir(folder)]
+        sizes = [int(text[:-1]) * units[text[-1]] for text in texts if text] or sizes
+    return max(sizes)
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def measure(arguments, case, device):
+    """One case: everyone in turn, round after round, each round beginning with another one."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan, frames = dump(arguments.foveate, case, folder)
+        check_recipes(plan, frames, folder)
+        contestants = list(foveate_contestants(arguments, case, plan, folder, device))
+        try:
+            contestants += recipe_contestants(case, plan, frames, evictor(case))
+            for number in range(arguments.rounds):
+                first = number % len(contestants)
+                for contestant in contestants[first:] + contestants[:first]:
+                    contestant.rounds.append(contestant.measure())
+        finally:
+            for contestant in contestants:
+                contestant.close()
+    return figures(case, contestants)
+
+
+def figures(case, contestants):
+    """Medians over rounds, and the median of each round's ratio to Foveate's incremental update on the CPU."""
+    base = next(contestant for contestant in contestants if contestant.key == BASE)
+    results = []
+    for contestant in contestants:
+        ratios = [mine[0] / theirs[0] for mine, theirs in zip(contestant.rounds, base.rounds)]
+        results.append({
+            "name": contestant.name,
+            "kind": contestant.kind,
+            "p50_us": statistics.median(p50 for p50, _ in contestant.rounds),
+            "p99_us": statistics.median(p99 for _, p99 in contestant.rounds),
+            "ratio": statistics.median(ratios),
+            "rounds": [{"p50_us": p50, "p99_us": p99} for p50, p99 in contestant.rounds],
+        })
+    return {"case": case.name, "cold": case.cold, "frames_a_round": case.count, "results": results}
+
+
+def markdown(document):
+    return "\n\n".join([caption(document), table(document), tiers(document)])
+
+
+def caption(document):
+    libraries = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
+    return (
+        f"{document['date']}, {document['processor']}; Vulkan: {document['vulkan'] or 'none'}; {libraries}. "
+        f"Median of {document['rounds']} rounds in milliseconds a frame, and in brackets the median over the rounds of "
+        "its ratio to Foveate's incremental update on the CPU: how many times as long it takes."
+    )
+
+
+def table(document):
+    results = document["cases"][0]["results"]
+    heads = [f"{result['name']}, {result['kind']}" for result in results]
+    lines = [row(["frames", *heads]), row(["---", *["---:" for _ in heads]])]
+    for case in document["cases"]:
+        lines.append(row([case["case"], *[cell(result) for result in case["results"]]]))
+    return "\n".join(lines)
+
+
+def tiers(document):
+    """From the plain recipe to what Foveate is for."""
+    wanted = [
+        ("plain library recipe", "OpenCV + NumPy", "full"),
+        ("plain library recipe", "PyTorch", "full"),
+        ("own kernels on buffers", "Foveate CPU", "full"),
+        ("own kernels, only what changed", "Foveate CPU", "incremental"),
+        ("textures", "Foveate Vulkan", "full"),
+        ("textures, only what changed", "Foveate Vulkan", "incremental"),
+    ]
+    shown = [case for case in document["cases"] if not case["cold"]]
+    shown = [case for case in shown if "changed" not in case["case"] or "10% changed" in case["case"]]
+    lines = [row(["tier", "what", *[case["case"] for case in shown]])]
+    lines.append(row(["---", "---", *["---:" for _ in shown]]))
+    for tier, name, kind in wanted:
+        found = [[r for r in case["results"] if r["name"].startswith(name) and r["kind"] == kind] for case in shown]
+        if all(found):
+            lines.append(row([tier, f"{found[0][0]['name']}, {kind}", *[cell(results[0]) for results in found]]))
+    return "\n".join(lines)
+
+
+def row(cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def cell(result):
+    ms, ratio = result["p50_us"] / 1e3, result["ratio"]
+    return f"{ms:.3g} ({ratio:.1f}x)" if ratio < 10 else f"{ms:.3g} ({ratio:.0f}x)"
+
+
+def parsed_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--foveate", required=True, help="the program, a release build")
+    parser.add_argument("--device", help="part of the name of the Vulkan device")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
+    parser.add_argument("--refresh", metavar="FILE", help="a Markdown file whose tables are replaced")
+    parser.add_argument("clips", nargs="*", help="clips to measure on as well")
+    arguments = parser.parse_args()
+    arguments.rounds = 3 if arguments.quick else 5
+    return arguments
+
+
+def document_of(arguments):
+    device = foveate.vulkan_device(arguments.foveate, arguments.device)
+    name = None
+    if device is not None:
+        tried = ["--backend", "vulkan", "--size", "64x64", "--frames", 1, *device]
+        name = foveate.report(arguments.foveate, *tried)["device"]
+    arguments.software = name is not None and foveate.is_software(name)
+    software = " (software)" if arguments.software else ""
+    arguments.vulkan_name = f"Foveate Vulkan{software}"
+    measured = []
+    everything = cases(arguments)
+    for number, case in enumerate(everything, 1):
+        print(f"{number} of {len(everything)}: {case.name}", file=sys.stderr)
+        measured.append(measure(arguments, case, device))
+    return {
+        "date": foveate.today(),
+        "processor": foveate.processor(),
+        "vulkan": f"{name}{software}" if name else None,
+        "versions": recipes.versions(),
+        "rounds": arguments.rounds,
+        "cases": measured,
+    }
+
+
+def main():
+    arguments = parsed_arguments()
+    try:
+        document = document_of(arguments)
+        if arguments.refresh:
+            foveate.write_fragment(arguments.refresh, "peers", markdown(document))
+    except foveate.FoveateError as error:
+        sys.exit(f"peers.py: {error}")
+    print(json.dumps(document, indent=1) if arguments.json else markdown(document))
+
+
+if __name__ == "__main__":
+    main()

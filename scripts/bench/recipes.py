@@ -1,0 +1,147 @@
+"""What people do today for the same result: OpenCV with NumPy, and PyTorch.
+
+Each recipe takes a frame of 4:2:0 samples to normalised half-precision patches, the same patches that Foveate's token
+plan has. A library that is not installed has no recipes here.
+"""
+
+import numpy as np
+
+try:
+    import cv2
+except ImportError:
+    cv2 = None
+try:
+    import torch
+    from torch.nn import functional
+except ImportError:
+    torch = None
+
+THREADS = 2
+LEVELS = 5  # above the frame itself
+
+
+def recipes(plan, frames):
+    """(name, kind, function of a frame) for all that can run here."""
+    found = []
+    if cv2:
+        cv2.setNumThreads(THREADS)
+        opencv = OpenCv(plan)
+        found += [
+            ("OpenCV pyramid", "full", opencv.pyramid),
+            ("OpenCV + NumPy", "full", opencv.tokens),
+            ("OpenCV + NumPy", "incremental", unless_equal(opencv.equal, opencv.tokens, frames[-1])),
+        ]
+    if torch:
+        torch.set_num_threads(THREADS)
+        on_torch = Torch(plan)
+        name = f"PyTorch ({on_torch.device})"
+        found += [
+            (name, "full", on_torch.tokens),
+            (name, "incremental", unless_equal(on_torch.equal, on_torch.tokens, frames[-1])),
+        ]
+    return found
+
+
+def versions():
+    """Name and version of each library."""
+    libraries = {"OpenCV": cv2, "NumPy": np, "PyTorch": torch}
+    return {name: library.__version__ for name, library in libraries.items() if library}
+
+
+def unless_equal(equal, function, first):
+    """The recipe that keeps its result while the frame is, sample by sample, the one before it."""
+    state = {"frame": first, "result": function(first)}
+
+    def step(frame):
+        if not equal(frame, state["frame"]):
+            state["result"] = function(frame)
+        state["frame"] = frame
+        return state["result"]
+
+    return step
+
+
+def patch_indices(plan, level):
+    """Where the pixels of each patch of a level lie in its rows, one behind the other; [patches, side, side]."""
+    width, height = plan["levels"][level]
+    side = np.arange(plan["patch_side"])
+    places = np.array([(x, y) for at, x, y in plan["views"][0] if at == level], dtype=np.int64).reshape(-1, 2)
+    # Patches hang over the right and the lower edge, and repeat its pixels there.
+    columns = np.minimum(places[:, 0, None] + side, width - 1)
+    rows = np.minimum(places[:, 1, None] + side, height - 1)
+    return rows[:, :, None] * width + columns[:, None, :]
+
+
+def scale_and_shift(plan):
+    """What makes normalised numbers of 0..=255, for R, G and B."""
+    mean, std = (np.array(plan[name], dtype=np.float32)[:, None, None] for name in ("mean", "std"))
+    return 1 / (255 * std), -mean / std
+
+
+class OpenCv:
+    """cvtColor, resize with INTER_AREA, and a gather by NumPy."""
+
+    def __init__(self, plan):
+        self.code = {"NV12": cv2.COLOR_YUV2RGB_NV12, "I420": cv2.COLOR_YUV2RGB_I420}[plan["format"]]
+        self.sizes = [tuple(size) for size in plan["levels"][: LEVELS + 1]]
+        self.indices = [patch_indices(plan, level) for level in range(LEVELS + 1)]
+        self.scale, self.shift = scale_and_shift(plan)
+
+    @staticmethod
+    def equal(one, other):
+        return np.array_equal(one, other)
+
+    def pyramid(self, frame):
+        levels = [cv2.cvtColor(frame, self.code)]
+        for size in self.sizes[1:]:
+            levels.append(cv2.resize(levels[-1], size, interpolation=cv2.INTER_AREA))
+        return levels
+
+    def tokens(self, frame):
+        levels = self.pyramid(frame)
+        picked = [level.reshape(-1, 3)[index] for level, index in zip(levels, self.indices)]
+        patches = np.concatenate(picked).transpose(0, 3, 1, 2)
+        return (patches * self.scale + self.shift).astype(np.float16)
+
+
+class Torch:
+    """Everything in tensors: conversion, avg_pool2d, a gather; on a GPU with the upload and the way back."""
+
+    def __init__(self, plan):
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.is_nv12 = plan["format"] == "NV12"
+        self.width, self.height = plan["levels"][0]
+        indices = [patch_indices(plan, level) for level in range(LEVELS + 1)]
+        self.indices = [torch.from_numpy(index).to(self.device) for index in indices]
+        factors = [torch.from_numpy(factor).to(self.device) for factor in scale_and_shift(plan)]
+        self.scale, self.shift = factors
+        # BT.601, limited range, as cvtColor has it; rows are R, G, B, columns Y, Cb, Cr.
+        self.matrix = torch.tensor(
+            [[1.164384, 0, 1.596027], [1.164384, -0.391762, -0.812968], [1.164384, 2.017232, 0]]
+        ).to(self.device)
+        self.offset = torch.tensor([16.0, 128.0, 128.0], device=self.device)[:, None]
+
+    @staticmethod
+    def equal(one, other):
+        return torch.equal(torch.from_numpy(one), torch.from_numpy(other))
+
+    def chroma(self, samples):
+        half = (self.height // 2, self.width // 2)
+        planes = samples.reshape(*half, 2).permute(2, 0, 1) if self.is_nv12 else samples.reshape(2, *half)
+        return functional.interpolate(planes[None].float(), scale_factor=2, mode="nearest")[0]
+
+    @torch.no_grad() if torch else (lambda function: function)
+    def tokens(self, frame):
+        samples = torch.from_numpy(frame).to(self.device)
+        luma = samples[: self.height].float()[None]
+        ycbcr = torch.cat([luma, self.chroma(samples[self.height :])]).flatten(1)
+        rgb = (self.matrix @ (ycbcr - self.offset)).clamp_(0, 255)
+        level = rgb.view(1, 3, self.height, self.width)
+        picked = []
+        for index in self.indices:
+            picked.append(level[0].flatten(1)[:, index])
+            if len(picked) <= LEVELS:
+                level = functional.avg_pool2d(level, 2, ceil_mode=True, count_include_pad=False)
+        patches = torch.cat(picked, dim=1).transpose(0, 1)
+        # On a GPU the copy back waits for everything before it.
+        return (patches * self.scale + self.shift).half().cpu()

@@ -1,0 +1,135 @@
+"""Measures how the cost of a frame grows with its size, its change, its tokens and its views, and draws it.
+
+Run by scripts/plot_scaling.sh.
+"""
+
+import argparse
+import json
+import os
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402: the backend comes first
+from matplotlib.ticker import FuncFormatter  # noqa: E402
+
+import foveate  # noqa: E402
+
+SIZES = [(640, 480), (1024, 1024), (1920, 1080), (2560, 1440), (3840, 2160), (5120, 2880), (7680, 4320)]
+# Of each chart: name, label of the axis, whether it is logarithmic, and for each point its place and its arguments.
+CHARTS = [
+    (
+        "size",
+        "megapixels (10% changed)",
+        True,
+        [(width * height / 1e6, ["--size", f"{width}x{height}"]) for width, height in SIZES],
+    ),
+    (
+        "change",
+        "tiles that change, %",
+        False,
+        [(100 * share, ["--changed", share]) for share in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)],
+    ),
+    (
+        "tokens",
+        "tokens of one view",
+        True,
+        [(count, ["--budget", count]) for count in (64, 128, 273, 512, 1024, 2048, 4096)],
+    ),
+    ("views", "views of 273 tokens", True, [(count, ["--views", count]) for count in (1, 2, 4, 8, 16)]),
+]
+# Okabe and Ito's colours, which most colour-blind people tell apart.
+COLORS = {
+    "change": "#0072B2",
+    "upload": "#56B4E9",
+    "ingest": "#E69F00",
+    "reduce": "#009E73",
+    "sample": "#CC79A7",
+    "publish": "#D55E00",
+    "total": "#000000",
+}
+
+
+def measure(arguments):
+    """The report of each point of each chart."""
+    chosen = ["--backend", arguments.backend, *(["--device", arguments.device] if arguments.device else [])]
+    charts = []
+    for name, label, is_log, points in CHARTS:
+        step = 2 if arguments.quick else 1
+        measured = []
+        for place, varied in points[::step]:
+            print(f"{name} {place:g}", file=sys.stderr)
+            frames = ["--frames", 40 if arguments.quick else 300]
+            measured.append({"at": place, "report": foveate.report(arguments.foveate, *chosen, *frames, *varied)})
+        charts.append({"name": name, "label": label, "is_log": is_log, "points": measured})
+    return {"date": foveate.today(), "processor": foveate.processor(), "charts": charts}
+
+
+def draw(document, path):
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 8.4))
+    for axis, chart in zip(axes.flat, document["charts"]):
+        draw_chart(axis, chart)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", ncol=len(labels), frameon=False, bbox_to_anchor=(0.5, 0.95))
+    report = document["charts"][0]["points"][0]["report"]
+    figure.suptitle(f"What a frame costs: {report['backend']} on {report['device']}", y=0.985, fontsize=13)
+    note = (
+        f"Lines: median; shades: up to the 99th percentile. Unless an axis says otherwise: 1920x1080 NV12, 10% of the\n"
+        f"tiles change, 273 foveal f16 tokens of 16x16. {document['processor']}; {document['date']}."
+    )
+    figure.text(0.5, 0.012, note, ha="center", fontsize=8.5, color="#444444")
+    figure.tight_layout(rect=(0, 0.05, 1, 0.93))
+    figure.savefig(path, dpi=130)
+
+
+def draw_chart(axis, chart):
+    places = [point["at"] for point in chart["points"]]
+    for stage, color in COLORS.items():
+        quantiles = [point["report"]["stages"].get(stage) for point in chart["points"]]
+        if None in quantiles:
+            continue
+        middle, high = ([quantile[name] for quantile in quantiles] for name in ("p50_us", "p99_us"))
+        width = 2.4 if stage == "total" else 1.4
+        axis.plot(places, middle, color=color, label=stage, linewidth=width, marker="o", markersize=3.5)
+        axis.fill_between(places, middle, high, color=color, alpha=0.12, linewidth=0)
+    axis.set_yscale("log")
+    axis.set_ylim(bottom=1)
+    if chart["is_log"]:
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(places)
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}" if value < 10 else f"{value:.0f}"))
+    axis.yaxis.set_major_formatter(FuncFormatter(time_label))
+    axis.set_xlabel(chart["label"])
+    axis.minorticks_off()
+    axis.grid(True, which="major", color="#DDDDDD", linewidth=0.7)
+    axis.set_axisbelow(True)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+
+
+def time_label(us, _):
+    return f"{us / 1e3:g} ms" if 1e3 <= us else f"{us:g} us"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--foveate", required=True, help="the program, a release build")
+    parser.add_argument("--backend", default="cpu", help="cpu or vulkan")
+    parser.add_argument("--device", help="part of the name of the Vulkan device")
+    parser.add_argument("--quick", action="store_true", help="fewer points and frames")
+    parser.add_argument("--out", required=True, help="folder for scaling.json and scaling.png")
+    arguments = parser.parse_args()
+    try:
+        document = measure(arguments)
+    except foveate.FoveateError as error:
+        sys.exit(f"scaling.py: {error}")
+    path = os.path.join(arguments.out, "scaling.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+    draw(document, os.path.join(arguments.out, "scaling.png"))
+    print(f"{path}\n{os.path.join(arguments.out, 'scaling.png')}")
+
+
+if __name__ == "__main__":
+    main()

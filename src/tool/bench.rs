@@ -1,0 +1,346 @@
+//! `foveate bench`: what a frame costs, stage by stage, from memory to published token frames.
+//!
+//! Frames lie in memory before anything is timed, go through the same [`Stream`](crate::stream::Stream) as in the
+//! daemon, and end in real rings. Needs no daemon, no camera and no GStreamer.
+
+use std::io::{self, BufRead, Write};
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use self::frames::{Frames, frame_bytes, kind_of};
+use self::report::{
+    Bandwidth, ByteFacts, FrameFacts, Report, Stages, TileFacts, TokenFacts, ViewFacts,
+};
+use self::session::{Samples, Session, Setup};
+use super::ToolError;
+use crate::config::{BackendChoice, ChangeConfig, LayoutChoice, ViewConfig};
+use crate::error::chain;
+use crate::frame::PixelFormat;
+use crate::geometry::extent::Extent;
+use crate::geometry::tile::TILE_SIDE;
+use crate::stream::{Backends, StreamBackend};
+use crate::token::{DType, Normalisation, TokenFormat};
+
+mod clip;
+#[cfg(feature = "gst")]
+mod decode;
+mod dump;
+mod eviction;
+mod frames;
+mod report;
+mod scene;
+mod session;
+
+/// Arguments of `foveate bench`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Size of the frames [default: 1920x1080]
+    #[arg(long, value_name = "WxH", value_parser = extent)]
+    size: Option<Extent>,
+    /// Format of the frames [default: NV12]
+    #[arg(long, value_parser = pixel_format, conflicts_with = "clip")]
+    format: Option<PixelFormat>,
+    /// Share of the tiles that changes from frame to frame, 0 to 1 [default: 0.1]
+    #[arg(long, value_name = "F", value_parser = share, conflicts_with = "clip")]
+    changed: Option<f64>,
+    /// Play a file instead: .y4m, raw samples such as .nv12 with --size, and with GStreamer whatever it plays
+    #[arg(long, value_name = "FILE")]
+    clip: Option<PathBuf>,
+    /// What to measure; `all` leaves out what is not there, and says so
+    #[arg(long, value_enum, default_value = "all")]
+    backend: Backend,
+    /// Part of the name of the Vulkan device, such as llvmpipe
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// How the tokens lie over the image
+    #[arg(long, value_enum, default_value = "foveal")]
+    layout: Layout,
+    /// Most tokens of a view, 1 to 5000
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), default_value_t = 273)]
+    budget: u32,
+    /// Views, 1 to 64: the first looks at the middle, the others elsewhere
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64), default_value_t = 1)]
+    views: u8,
+    /// Number format of the tokens: u8, f16, bf16 or f32
+    #[arg(long, value_parser = dtype, default_value = "f16")]
+    dtype: DType,
+    /// Side of a token in texels, 14 or 16
+    #[arg(long, value_name = "P", value_parser = patch_side, default_value = "16")]
+    patch: u32,
+    /// Differences of samples above this count as a change, 0 to 255
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threshold: u8,
+    /// Take every tile over again within so many frames; 1 rebuilds everything in each frame
+    #[arg(long, value_name = "N")]
+    refresh: Option<NonZeroU32>,
+    /// Frames to measure, 1 to 100000, after some to warm up; of a clip also how many are read
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), default_value_t = 300)]
+    frames: u32,
+    /// Empty the caches before each frame
+    #[arg(long)]
+    cold: bool,
+    /// Print one JSON object for each backend, one a line
+    #[arg(long)]
+    json: bool,
+    /// Measure once for each line of standard input, to alternate with another program
+    #[arg(long)]
+    each_line: bool,
+    /// Measure nothing: write the frames, the token plan and the tokens of one frame into this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "each_line")]
+    dump: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    Cpu,
+    Vulkan,
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Layout {
+    Foveal,
+    Uniform,
+}
+
+/// Measures, and writes what was found to `out`.
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+    check(arguments)?;
+    let frames = frames(arguments)?;
+    if let Some(folder) = &arguments.dump {
+        let mut session = cpu_session(arguments, &frames)?;
+        return dump::write(folder, &frames, &mut session, setup(arguments).view.format, out);
+    }
+    let mut benches = benches(arguments, &frames)?;
+    if !arguments.each_line {
+        return measure(arguments, &mut benches, out);
+    }
+    for line in io::stdin().lock().lines() {
+        line.map_err(|source| ToolError::Unreadable { path: "standard input".into(), source })?;
+        measure(arguments, &mut benches, out)?;
+    }
+    Ok(())
+}
+
+/// Refuses what clap cannot see.
+fn check(arguments: &Arguments) -> Result<(), ToolError> {
+    let refused = |text: &str| Err(ToolError::Usage(text.to_owned()));
+    if arguments.device.is_some() && arguments.backend == Backend::Cpu {
+        return refused("--device names a Vulkan device; it does not go with --backend cpu");
+    }
+    Ok(())
+}
+
+/// What is played.
+fn frames(arguments: &Arguments) -> Result<Frames, ToolError> {
+    if let Some(path) = &arguments.clip {
+        return clip::load(path, arguments.size, arguments.frames as usize);
+    }
+    let kind = kind_of(
+        arguments.format.unwrap_or(PixelFormat::Nv12),
+        arguments.size.unwrap_or(DEFAULT_EXTENT),
+    );
+    let tile_count = kind.extent.in_cells(TILE_SIDE).area();
+    Ok(scene::alternating(kind, scene::tiles_of_share(tile_count, changed_share(arguments))))
+}
+
+const DEFAULT_EXTENT: Extent = Extent::new(1920, 1080);
+
+fn changed_share(arguments: &Arguments) -> f64 {
+    arguments.changed.unwrap_or(0.1)
+}
+
+/// One backend, ready to be measured.
+struct Bench<'a> {
+    session: Session<'a>,
+    driver: Option<String>,
+}
+
+/// The backends that were asked for.
+fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a>>, ToolError> {
+    let mut benches = Vec::new();
+    if arguments.backend != Backend::Vulkan {
+        benches.push(Bench { session: cpu_session(arguments, frames)?, driver: None });
+    }
+    if arguments.backend != Backend::Cpu {
+        match vulkan_bench(arguments, frames) {
+            Ok(bench) => benches.push(bench),
+            Err(error @ (ToolError::Backend(_) | ToolError::Stream(_)))
+                if arguments.backend == Backend::All =>
+            {
+                // Standard error may be closed, and then there is nobody to tell.
+                let _ = writeln!(io::stderr(), "vulkan is left out: {}", chain(&error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(benches)
+}
+
+fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<'a>, ToolError> {
+    Session::open(frames, &setup(arguments), StreamBackend::cpu("it is measured".to_owned()))
+}
+
+fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'a>, ToolError> {
+    let device = arguments.device.as_deref();
+    let backend = Backends::default().choose(BackendChoice::Vulkan, device)?;
+    let driver = driver_of(device);
+    Ok(Bench { session: Session::open(frames, &setup(arguments), backend)?, driver })
+}
+
+/// Name and version of the driver of the device that was chosen.
+#[cfg(feature = "vulkan")]
+fn driver_of(device: Option<&str>) -> Option<String> {
+    use crate::gpu::{DeviceChoice, chosen_device};
+    let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
+    let chosen = chosen_device(&choice).ok()?;
+    Some(format!("{} {} ({})", chosen.driver_name, chosen.driver_version, chosen.kind))
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn driver_of(_device: Option<&str>) -> Option<String> {
+    None
+}
+
+fn setup(arguments: &Arguments) -> Setup {
+    let layout = match arguments.layout {
+        Layout::Foveal => LayoutChoice::Foveal,
+        Layout::Uniform => LayoutChoice::Uniform,
+    };
+    let view = ViewConfig::default();
+    let normalisation = match arguments.dtype {
+        DType::U8 => Normalisation::NONE,
+        _ => view.format.normalisation,
+    };
+    let format = TokenFormat { patch_side: arguments.patch, dtype: arguments.dtype, normalisation };
+    Setup {
+        view: ViewConfig { layout, budget: arguments.budget, format, ..view },
+        view_count: arguments.views.into(),
+        change: ChangeConfig { threshold: arguments.threshold, refresh_frames: arguments.refresh },
+        cold: arguments.cold,
+    }
+}
+
+/// Measures each backend once.
+fn measure(
+    arguments: &Arguments,
+    benches: &mut [Bench<'_>],
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    for bench in benches {
+        let samples = bench.session.measure(arguments.frames as usize)?;
+        let report = report(arguments, bench, &samples);
+        let written = if arguments.json { report.write_json(out) } else { report.write_text(out) };
+        written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
+    }
+    Ok(())
+}
+
+fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report {
+    let Bench { session, driver } = bench;
+    let backend = session.backend();
+    let stages = Stages::of(backend.kind, samples);
+    let frames = frame_facts(arguments, session, samples);
+    let mean = |sum: f64| sum / samples.times.len() as f64;
+    let uploaded: u64 = samples.times.iter().map(|times| times.update.uploaded_bytes).sum();
+    let token_bytes = setup(arguments).view.format.token_bytes();
+    let compared = frame_bytes(session.frames().kind()) as u64;
+    Report {
+        backend: backend.kind,
+        device: backend.device.clone(),
+        driver: driver.clone(),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        frames,
+        views: view_facts(arguments),
+        threshold: arguments.threshold,
+        refresh_frames: arguments.refresh.map(NonZeroU32::get),
+        tiles: TileFacts {
+            dirty_mean: mean(samples.dirty_tiles as f64),
+            count: session.tile_count(),
+        },
+        tokens: TokenFacts {
+            sampled_mean: mean(samples.sampled_tokens as f64),
+            count: session.token_count(),
+        },
+        bytes: ByteFacts {
+            compared,
+            uploaded_mean: mean(uploaded as f64),
+            sampled_mean: mean((samples.sampled_tokens * token_bytes) as f64),
+        },
+        bandwidth: Bandwidth::of(compared, &stages, samples),
+        stages,
+    }
+}
+
+fn frame_facts(arguments: &Arguments, session: &Session<'_>, samples: &Samples) -> FrameFacts {
+    let kind = session.frames().kind();
+    let name = |path: &PathBuf| {
+        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+    };
+    let clip = arguments.clip.as_ref().map(name);
+    FrameFacts {
+        format: kind.format.name(),
+        width: kind.extent.width,
+        height: kind.extent.height,
+        changed: clip.is_none().then(|| changed_share(arguments)),
+        clip,
+        buffers: session.frames().buffers().len(),
+        measured: samples.times.len(),
+        warm_up: samples.warm_up,
+        cold: arguments.cold,
+    }
+}
+
+fn view_facts(arguments: &Arguments) -> ViewFacts {
+    ViewFacts {
+        count: arguments.views.into(),
+        layout: match arguments.layout {
+            Layout::Foveal => "foveal",
+            Layout::Uniform => "uniform",
+        },
+        budget: arguments.budget,
+        patch_side: arguments.patch,
+        dtype: arguments.dtype,
+    }
+}
+
+fn extent(text: &str) -> Result<Extent, String> {
+    let sides = text
+        .split_once('x')
+        .and_then(|(width, height)| Some(Extent::new(width.parse().ok()?, height.parse().ok()?)));
+    sides.filter(|extent| extent.is_supported()).ok_or_else(|| {
+        format!("it takes a width and a height from 1 to {}, such as 1920x1080", Extent::MAX_SIDE)
+    })
+}
+
+fn pixel_format(text: &str) -> Result<PixelFormat, String> {
+    let named = |format: &PixelFormat| format.name().eq_ignore_ascii_case(text);
+    PixelFormat::ALL.into_iter().find(named).ok_or_else(|| {
+        format!("it takes one of {}", PixelFormat::ALL.map(PixelFormat::name).join(", "))
+    })
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("it takes a share from 0 to 1, such as 0.1".to_owned()),
+    }
+}
+
+fn dtype(text: &str) -> Result<DType, String> {
+    match text {
+        "u8" => Ok(DType::U8),
+        "f16" => Ok(DType::F16),
+        "bf16" => Ok(DType::Bf16),
+        "f32" => Ok(DType::F32),
+        _ => Err("it takes one of u8, f16, bf16, f32".to_owned()),
+    }
+}
+
+fn patch_side(text: &str) -> Result<u32, String> {
+    match text {
+        "14" => Ok(14),
+        "16" => Ok(16),
+        _ => Err("it takes 14 or 16".to_owned()),
+    }
+}

@@ -1,0 +1,171 @@
+//! Frames of a file, read into memory: `.y4m` and raw samples by this program itself, so that machines without
+//! GStreamer can play clips, and whatever else GStreamer plays where the build has it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use super::frames::{Frames, frame_bytes, kind_of};
+use crate::frame::{FrameKind, PixelFormat};
+use crate::geometry::extent::Extent;
+use crate::tool::ToolError;
+
+/// Frames are not taken beyond so many bytes of memory.
+const CLIP_BYTES_MAX: usize = 1 << 30;
+
+/// The longest line of a `.y4m` file that is read.
+const LINE_BYTES_MAX: u64 = 4096;
+
+/// How many frames of a kind are taken at most.
+pub(super) fn most_frames(kind: FrameKind, asked: usize) -> usize {
+    asked.min((CLIP_BYTES_MAX / frame_bytes(kind)).max(2))
+}
+
+/// The first frames of the file at `path`, at most `count`. `extent` is what the user says, which raw samples need and
+/// nothing else may have.
+pub(super) fn load(path: &Path, extent: Option<Extent>, count: usize) -> Result<Frames, ToolError> {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let raw =
+        PixelFormat::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(extension));
+    match (raw, extent) {
+        (Some(format), Some(extent)) => raw_frames(path, kind_of(format, extent), count),
+        (Some(_), None) => Err(ToolError::Usage(format!(
+            "{} holds samples and no size: give --size WIDTHxHEIGHT",
+            path.display()
+        ))),
+        (None, Some(_)) => Err(ToolError::Usage(format!(
+            "{} has a size of its own: leave --size away",
+            path.display()
+        ))),
+        (None, None) if extension.eq_ignore_ascii_case("y4m") => y4m_frames(path, count),
+        (None, None) => decoded(path, count),
+    }
+}
+
+#[cfg(feature = "gst")]
+fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
+    super::decode::decoded(path, count)
+}
+
+#[cfg(not(feature = "gst"))]
+fn decoded(path: &Path, _count: usize) -> Result<Frames, ToolError> {
+    Err(ToolError::Usage(format!(
+        "this build has no GStreamer and plays only .y4m files and raw ones such as .nv12 with --size: \
+         `ffmpeg -i {} -pix_fmt yuv420p clip.y4m` makes one, or build with the feature `gst`",
+        path.display()
+    )))
+}
+
+fn raw_frames(path: &Path, kind: FrameKind, count: usize) -> Result<Frames, ToolError> {
+    let mut file = opened(path)?;
+    let mut buffers = Vec::new();
+    while buffers.len() < most_frames(kind, count) {
+        match read_frame(path, &mut file, kind, buffers.len() + 1)? {
+            Some(buffer) => buffers.push(buffer),
+            None => break,
+        }
+    }
+    played(path, kind, buffers)
+}
+
+fn y4m_frames(path: &Path, count: usize) -> Result<Frames, ToolError> {
+    let mut file = opened(path)?;
+    let header = line(path, &mut file)?;
+    let extent = y4m_extent(&header).map_err(|problem| broken(path, &problem))?;
+    let kind = kind_of(PixelFormat::I420, extent);
+    let mut buffers = Vec::new();
+    while buffers.len() < most_frames(kind, count) {
+        let number = buffers.len() + 1;
+        match line(path, &mut file)?.as_str() {
+            "" => break,
+            line if line.starts_with("FRAME") => {}
+            _ => return Err(broken(path, &format!("no FRAME where frame {number} should begin"))),
+        }
+        let buffer = read_frame(path, &mut file, kind, number)?;
+        buffers.push(buffer.ok_or_else(|| cut(path, number))?);
+    }
+    played(path, kind, buffers)
+}
+
+/// Width and height that the first line of a `.y4m` file gives.
+fn y4m_extent(header: &str) -> Result<Extent, String> {
+    let mut words = header.split_ascii_whitespace();
+    if words.next() != Some("YUV4MPEG2") {
+        return Err("it does not begin with YUV4MPEG2".to_owned());
+    }
+    let (mut width, mut height) = (0, 0);
+    for word in words {
+        match (word.get(..1).unwrap_or_default(), word.get(1..).unwrap_or_default()) {
+            ("W", value) => width = value.parse().unwrap_or(0),
+            ("H", value) => height = value.parse().unwrap_or(0),
+            ("C", "420" | "420jpeg" | "420mpeg2" | "420paldv") => {}
+            ("C", other) => {
+                return Err(format!(
+                    "its samples are C{other} and not 4:2:0 of 8 bits: `ffmpeg -i FILE -pix_fmt yuv420p clip.y4m` \
+                     converts them"
+                ));
+            }
+            _ => {}
+        }
+    }
+    let extent = Extent::new(width, height);
+    if extent.is_supported() {
+        Ok(extent)
+    } else {
+        Err(format!("its frames are {extent}; sides from 1 to {} are read", Extent::MAX_SIDE))
+    }
+}
+
+/// The next line without its end; empty at the end of the file.
+fn line(path: &Path, file: &mut BufReader<File>) -> Result<String, ToolError> {
+    let mut bytes = Vec::new();
+    let read = file.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
+    read.map_err(|source| unreadable(path, source))?;
+    Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
+/// Frame `number`, or `None` where the file ends before it.
+fn read_frame(
+    path: &Path,
+    file: &mut BufReader<File>,
+    kind: FrameKind,
+    number: usize,
+) -> Result<Option<Vec<u8>>, ToolError> {
+    let bytes = frame_bytes(kind);
+    let mut buffer = Vec::with_capacity(bytes);
+    let read = file.take(bytes as u64).read_to_end(&mut buffer);
+    match read.map_err(|source| unreadable(path, source))? {
+        0 => Ok(None),
+        whole if whole == bytes => Ok(Some(buffer)),
+        _ => Err(cut(path, number)),
+    }
+}
+
+fn opened(path: &Path) -> Result<BufReader<File>, ToolError> {
+    File::open(path).map(BufReader::new).map_err(|source| unreadable(path, source))
+}
+
+/// The frames that were read, of which there must be one.
+pub(super) fn played(
+    path: &Path,
+    kind: FrameKind,
+    buffers: Vec<Vec<u8>>,
+) -> Result<Frames, ToolError> {
+    if buffers.is_empty() {
+        return Err(broken(path, "it has no frame"));
+    }
+    Ok(Frames::new(kind, buffers))
+}
+
+fn cut(path: &Path, number: usize) -> ToolError {
+    broken(path, &format!("it ends within frame {number}; is --size right, and the file whole?"))
+}
+
+/// Says what is wrong with the contents of a file.
+pub(super) fn broken(path: &Path, problem: &str) -> ToolError {
+    ToolError::Clip(format!("{}: {problem}", path.display()))
+}
+
+fn unreadable(path: &Path, source: io::Error) -> ToolError {
+    ToolError::Unreadable { path: path.to_owned(), source }
+}

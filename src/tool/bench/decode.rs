@@ -1,0 +1,72 @@
+//! Frames of any file that GStreamer plays, decoded into memory before anything is measured.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clip::{broken, most_frames, played};
+use super::frames::{Frames, frame_bytes};
+use crate::capture::mailbox::Taken;
+use crate::capture::{CapturedFrame, End, Source, SourceSpec};
+use crate::config::{Pace, SourceChoice, StreamConfig};
+use crate::frame::FrameView;
+use crate::stats::StreamCounters;
+use crate::tool::ToolError;
+use crate::tool::extract::clip_source;
+
+/// A decoder that is silent for so long hangs.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// The first frames of the file at `path`, at most `count`.
+pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
+    let spec = SourceSpec::from(&StreamConfig {
+        name: "bench".to_owned(),
+        source: SourceChoice::Shorthand(clip_source(path)),
+        pace: Pace::EveryFrame,
+        ..StreamConfig::default()
+    });
+    let mut source = Source::open(&spec, &Arc::new(StreamCounters::default()))?;
+    let Some(first) = next_frame(path, &mut source)? else {
+        return Err(broken(path, "it has no frame"));
+    };
+    let kind = view_of(path, &first)?.kind();
+    let mut buffers = vec![packed(&view_of(path, &first)?)];
+    while buffers.len() < most_frames(kind, count) {
+        let Some(frame) = next_frame(path, &mut source)? else { break };
+        let view = view_of(path, &frame)?;
+        if view.kind() != kind {
+            let number = buffers.len() + 1;
+            return Err(broken(path, &format!("frame {number} is of another size or format")));
+        }
+        buffers.push(packed(&view));
+    }
+    played(path, kind, buffers)
+}
+
+/// The next frame, or `None` at the end of the file.
+fn next_frame(path: &Path, source: &mut Source) -> Result<Option<CapturedFrame>, ToolError> {
+    match source.take(SILENCE_MAX) {
+        Taken::Frame(frame) => Ok(Some(frame)),
+        Taken::Ended(End::Eos) => Ok(None),
+        Taken::Ended(End::Failed(error)) => Err(error.into()),
+        Taken::TimedOut => {
+            Err(broken(path, &format!("the decoder has been silent for {SILENCE_MAX:?}")))
+        }
+    }
+}
+
+/// A source gives only frames that it has looked at.
+fn view_of<'a>(path: &Path, frame: &'a CapturedFrame) -> Result<FrameView<'a>, ToolError> {
+    frame.view().map_err(|error| broken(path, &error.to_string()))
+}
+
+/// All samples, rows without gaps.
+fn packed(view: &FrameView<'_>) -> Vec<u8> {
+    let mut samples = Vec::with_capacity(frame_bytes(view.kind()));
+    for plane in 0..view.format().plane_count() {
+        for y in 0..view.format().plane_shape(plane, view.extent()).rows as usize {
+            samples.extend_from_slice(view.row(plane, y));
+        }
+    }
+    samples
+}

@@ -1,0 +1,83 @@
+//! The frames and the token plan as files, for programs that measure something else on the same frames and patches.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::frames::Frames;
+use super::session::Session;
+use crate::geometry::pyramid::PyramidShape;
+use crate::ring::TokenFrameBuf;
+use crate::token::TokenFormat;
+use crate::tool::ToolError;
+
+/// `plan.json`.
+#[derive(Debug, Serialize)]
+struct Plan {
+    format: &'static str,
+    width: u32,
+    height: u32,
+    frame_count: usize,
+    /// The frame that the tokens are of.
+    tokens_of_frame: usize,
+    patch_side: u32,
+    /// Of R, G, B: what a number is taken from, once it lies in 0..=1, and divided by.
+    mean: [f64; 3],
+    std: [f64; 3],
+    /// Width and height of each level of the pyramid.
+    levels: Vec<[u32; 2]>,
+    /// Level, and leftmost column and topmost row in texels of the level, of each token of each view.
+    views: Vec<Vec<[u32; 3]>>,
+}
+
+/// Writes the frames one behind the other to `frames.FORMAT`, the plan of each view to `plan.json`, and the tokens of the
+/// newest frame that `session` published to `tokens-VIEW.bin`; names the files on `out`.
+pub(super) fn write(
+    folder: &Path,
+    frames: &Frames,
+    session: &mut Session<'_>,
+    tokens: TokenFormat,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    crate::tool::snap::make_directory(folder)?;
+    let format = frames.kind().format.name();
+    let extent = frames.kind().extent;
+    let shape = PyramidShape::new(extent);
+    let newest = session.newest()?;
+    let plan = Plan {
+        format,
+        width: extent.width,
+        height: extent.height,
+        frame_count: frames.buffers().len(),
+        tokens_of_frame: session.newest_index(),
+        patch_side: tokens.patch_side,
+        mean: tokens.normalisation.mean,
+        std: tokens.normalisation.std,
+        levels: (0..shape.level_count())
+            .map(|level| shape.level_extent(level))
+            .map(|extent| [extent.width, extent.height])
+            .collect(),
+        views: newest.iter().map(places).collect(),
+    };
+    let plan = serde_json::to_vec(&plan).map_err(|error| ToolError::Output(error.into()))?;
+    save(folder.join("plan.json"), &[plan], out)?;
+    for (index, frame) in newest.iter().enumerate() {
+        save(folder.join(format!("tokens-{index}.bin")), &[&frame.pixels], out)?;
+    }
+    save(folder.join(format!("frames.{}", format.to_lowercase())), frames.buffers(), out)
+}
+
+fn places(frame: &TokenFrameBuf) -> Vec<[u32; 3]> {
+    frame.records.iter().map(|record| [record.level.into(), record.x, record.y]).collect()
+}
+
+fn save(path: PathBuf, parts: &[impl AsRef<[u8]>], out: &mut dyn Write) -> Result<(), ToolError> {
+    let written = File::create(&path)
+        .and_then(|mut file| parts.iter().try_for_each(|part| file.write_all(part.as_ref())));
+    match written {
+        Ok(()) => writeln!(out, "{}", path.display()).map_err(ToolError::Output),
+        Err(source) => Err(ToolError::File { path, source }),
+    }
+}

@@ -1,0 +1,81 @@
+//! The frames that a measurement plays: all in memory before it begins, each in a buffer of its own.
+
+use crate::color::{ColorMatrix, ColorRange, ColorTransform};
+use crate::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
+use crate::geometry::extent::Extent;
+
+/// At least two frames of one kind.
+#[derive(Clone, Debug)]
+pub(super) struct Frames {
+    kind: FrameKind,
+    /// Planes one behind the other, rows without gaps.
+    buffers: Vec<Vec<u8>>,
+}
+
+impl Frames {
+    /// Frames of [`frame_bytes`] each, of which there must be one. A single one gets a twin, so that a frame never lies
+    /// where the one before it lay.
+    pub(super) fn new(kind: FrameKind, mut buffers: Vec<Vec<u8>>) -> Self {
+        assert!(buffers.iter().all(|buffer| buffer.len() == frame_bytes(kind)), "whole frames");
+        if let [only] = buffers.as_slice() {
+            buffers.push(only.clone());
+        }
+        assert!(2 <= buffers.len(), "nothing to play");
+        Self { kind, buffers }
+    }
+
+    /// What the frames have in common.
+    pub(super) fn kind(&self) -> FrameKind {
+        self.kind
+    }
+
+    /// All samples of each frame.
+    pub(super) fn buffers(&self) -> &[Vec<u8>] {
+        &self.buffers
+    }
+
+    /// Which frame comes at `position`: forward to the last one, backward to the first one, and so on, so that each
+    /// differs from the one before it by what changes from one frame of the clip to the next.
+    pub(super) fn index_at(&self, position: usize) -> usize {
+        let last = self.buffers.len() - 1;
+        let step = position % (2 * last);
+        step.min(2 * last - step)
+    }
+
+    /// Frame `index`.
+    pub(super) fn view(&self, index: usize) -> FrameView<'_> {
+        let FrameKind { format, extent, color } = self.kind;
+        let mut rest = self.buffers[index].as_slice();
+        let planes: Vec<Plane<'_>> = (0..format.plane_count())
+            .map(|plane| {
+                let PlaneShape { row_bytes, rows } = format.plane_shape(plane, extent);
+                let (bytes, behind) = rest.split_at(row_bytes as usize * rows as usize);
+                rest = behind;
+                Plane { bytes, stride: row_bytes as usize }
+            })
+            .collect();
+        FrameView::new(format, extent, color, &planes).expect("buffers hold whole frames")
+    }
+}
+
+/// Bytes of all samples of a frame.
+pub(super) fn frame_bytes(FrameKind { format, extent, .. }: FrameKind) -> usize {
+    let plane_bytes = |plane| {
+        let PlaneShape { row_bytes, rows } = format.plane_shape(plane, extent);
+        row_bytes as usize * rows as usize
+    };
+    (0..format.plane_count()).map(plane_bytes).sum()
+}
+
+/// Frames of which nothing says how their samples become RGB: BT.601, limited range, as OpenCV's `cvtColor` reads
+/// them; RGB as it is, gray of full range. What is measured does not depend on it.
+pub(super) fn kind_of(format: PixelFormat, extent: Extent) -> FrameKind {
+    let color = if format.is_rgb() {
+        ColorTransform::IDENTITY
+    } else if format == PixelFormat::Gray8 {
+        ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Full)
+    } else {
+        ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Limited)
+    };
+    FrameKind { format, extent, color }
+}

@@ -1,0 +1,159 @@
+//! Two frames that differ in an exact share of their tiles: smooth surfaces with edges, texture and grain, so that
+//! no kernel meets the constant memory that a real picture never is.
+
+use super::frames::{Frames, frame_bytes};
+use crate::frame::{FrameKind, PixelFormat, PlaneShape};
+use crate::geometry::tile::{TILE_SIDE, TileSet};
+
+/// Two frames; every sample of `changed_count` tiles differs between them, and no sample of the others. The tiles lie
+/// scattered, always the same ones for an extent and a count.
+pub(super) fn alternating(kind: FrameKind, changed_count: usize) -> Frames {
+    let changed = scattered(kind, changed_count);
+    let mut before = vec![0; frame_bytes(kind)];
+    let mut after = before.clone();
+    let mut offset = 0;
+    for plane in 0..kind.format.plane_count() {
+        let PlaneShape { row_bytes, rows } = kind.format.plane_shape(plane, kind.extent);
+        for row in 0..rows {
+            for byte in 0..row_bytes {
+                let site = Site::of(kind.format, plane, byte, row);
+                let value = site.value(FIRST);
+                before[offset] = value;
+                after[offset] = if site.is_in(&changed) { site.changed(value) } else { value };
+                offset += 1;
+            }
+        }
+    }
+    Frames::new(kind, vec![before, after])
+}
+
+/// How many of `tile_count` tiles are a share of them.
+#[expect(clippy::cast_possible_truncation, reason = "no more than there are tiles")]
+#[expect(clippy::cast_sign_loss, reason = "a share is not negative")]
+pub(super) fn tiles_of_share(tile_count: usize, share: f64) -> usize {
+    (tile_count as f64 * share).round() as usize
+}
+
+/// `count` tiles of a frame, drawn without replacement.
+fn scattered(kind: FrameKind, count: usize) -> TileSet {
+    let mut tiles = TileSet::none(kind.extent);
+    let (width, area) = (tiles.grid().width, tiles.grid().area());
+    let mut indices: Vec<u32> = (0..).take(area).collect();
+    let mut random = FIRST;
+    for drawn in 0..count {
+        random = hash(random, 0, 0);
+        indices.swap(drawn, drawn + random as usize % (area - drawn));
+        tiles.insert(indices[drawn] % width, indices[drawn] / width);
+    }
+    tiles
+}
+
+/// What a sample stands for.
+#[derive(Clone, Copy, PartialEq)]
+enum Component {
+    Luma,
+    /// Blue difference is 0, red difference 1.
+    Chroma(u32),
+    /// R, G, B are 0, 1, 2.
+    Primary(u32),
+    /// A byte that means nothing.
+    Spare,
+}
+
+/// One sample, and the pixel that it belongs to; the top left one of those that share it.
+struct Site {
+    component: Component,
+    x: u32,
+    y: u32,
+}
+
+impl Site {
+    /// The sample at `byte` of `row` of a plane.
+    fn of(format: PixelFormat, plane: usize, byte: u32, row: u32) -> Self {
+        use Component::{Chroma, Luma, Primary, Spare};
+        let (component, x, y) = match (format, plane) {
+            (PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8, 0) => (Luma, byte, row),
+            (PixelFormat::Nv12, _) => (Chroma(byte % 2), byte / 2 * 2, row * 2),
+            (PixelFormat::I420, 1) => (Chroma(0), byte * 2, row * 2),
+            (PixelFormat::I420, _) => (Chroma(1), byte * 2, row * 2),
+            (PixelFormat::Yuy2, _) if byte.is_multiple_of(2) => (Luma, byte / 2, row),
+            (PixelFormat::Yuy2, _) => (Chroma(byte / 2 % 2), byte / 4 * 2, row),
+            _ if byte % 4 == 3 => (Spare, byte / 4, row),
+            (PixelFormat::Bgrx | PixelFormat::Bgra, _) => (Primary(2 - byte % 4), byte / 4, row),
+            _ => (Primary(byte % 4), byte / 4, row),
+        };
+        Self { component, x, y }
+    }
+
+    fn is_in(&self, tiles: &TileSet) -> bool {
+        tiles.contains(self.x / TILE_SIDE, self.y / TILE_SIDE)
+    }
+
+    /// The sample in the scene that `seed` makes.
+    fn value(&self, seed: u32) -> u8 {
+        let Self { component, x, y } = *self;
+        match component {
+            Component::Luma => clamped(luma(seed, x, y)),
+            Component::Chroma(which) => clamped(chroma(seed + which, x, y)),
+            Component::Primary(which) => {
+                clamped(luma(seed, x, y) + chroma(seed + which, x, y) - 128)
+            }
+            Component::Spare => u8::MAX,
+        }
+    }
+
+    /// Another sample than `value`, as if something else had come to its place.
+    fn changed(&self, value: u8) -> u8 {
+        let other = self.value(SECOND);
+        if other == value && self.component != Component::Spare { value ^ 1 } else { other }
+    }
+}
+
+/// Makes the scene of the first frame.
+const FIRST: u32 = 1;
+
+/// Makes the scene that the changed tiles of the second frame show.
+const SECOND: u32 = 101;
+
+/// Surfaces and texture of three sizes, brighter disks, and grain.
+fn luma(seed: u32, x: u32, y: u32) -> u32 {
+    let texture =
+        noise(seed, x, y, 7) * 110 + noise(seed, x, y, 5) * 50 + noise(seed, x, y, 3) * 24;
+    let shade = 40 + (texture >> 8) + hash(seed, x, y) % 4;
+    if is_in_disk(seed, x, y) { 270 - shade } else { shade }
+}
+
+/// Large areas of one tint each, without edges.
+fn chroma(seed: u32, x: u32, y: u32) -> u32 {
+    96 + ((noise(seed, x, y, 6) * 64) >> 8) + hash(seed, x, y) % 2
+}
+
+/// Whether a pixel lies in the disk that each square of 256 x 256 pixels has.
+fn is_in_disk(seed: u32, x: u32, y: u32) -> bool {
+    let random = hash(seed, x >> 8, y >> 8);
+    let radius = 24 + random % 72;
+    let from_centre = |at: u32, shift: u32| (at & 255).abs_diff(64 + (random >> shift) % 128);
+    from_centre(x, 8).pow(2) + from_centre(y, 16).pow(2) < radius.pow(2)
+}
+
+/// 0..=255, random at the corners of squares of 2^`log_side` pixels and linear between them.
+fn noise(seed: u32, x: u32, y: u32, log_side: u32) -> u32 {
+    let side = 1 << log_side;
+    let corner = |dx, dy| hash(seed + log_side, (x >> log_side) + dx, (y >> log_side) + dy) & 255;
+    let (right, down) = (x & (side - 1), y & (side - 1));
+    let along = |left: u32, other: u32| left * (side - right) + other * right;
+    let (top, bottom) = (along(corner(0, 0), corner(1, 0)), along(corner(0, 1), corner(1, 1)));
+    (top * (side - down) + bottom * down) >> (2 * log_side)
+}
+
+/// The finalizer of MurmurHash3 over three numbers.
+fn hash(seed: u32, x: u32, y: u32) -> u32 {
+    let mut bits = seed ^ x.wrapping_mul(0x9E37_79B1) ^ y.wrapping_mul(0x85EB_CA77).rotate_left(16);
+    bits = (bits ^ bits >> 16).wrapping_mul(0x85EB_CA6B);
+    bits = (bits ^ bits >> 13).wrapping_mul(0xC2B2_AE35);
+    bits ^ bits >> 16
+}
+
+fn clamped(value: u32) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
+}

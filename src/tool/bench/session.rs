@@ -1,0 +1,212 @@
+//! One stream on one backend, through which frames go exactly as in the daemon, into rings in shared memory.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use super::eviction::Evictor;
+use super::frames::{Frames, frame_bytes};
+use crate::backend::{Backend, BackendKind};
+use crate::clock::{Span, monotonic_ns, unix_ns};
+use crate::config::{ChangeConfig, GazeChoice, ViewConfig};
+use crate::frame::{CaptureClock, FrameStamp};
+use crate::geometry::plan::PixelBox;
+use crate::geometry::tile::TILE_SIDE;
+use crate::ring::{Reader, TokenFrameBuf};
+use crate::stream::{StageTimes, Stream, StreamBackend, ViewPlan};
+use crate::tool::ToolError;
+
+/// Frames that a new stream takes before anything counts: every slot of a ring is written, every kernel has run.
+const FIRST_FRAMES: usize = 20;
+
+/// What is measured, but for the frames.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    /// What all views have in common.
+    pub(super) view: ViewConfig,
+    pub(super) view_count: usize,
+    pub(super) change: ChangeConfig,
+    /// Whether caches are emptied before each frame.
+    pub(super) cold: bool,
+}
+
+/// A stream that has seen its first frames.
+pub(super) struct Session<'a> {
+    frames: &'a Frames,
+    stream: Stream,
+    /// One for each view.
+    readers: Vec<Reader>,
+    /// What the tokens of all views cover. They stay, because the fixations rest.
+    boxes: Vec<PixelBox>,
+    evictor: Option<Evictor>,
+    /// What it is to run on.
+    kind: BackendKind,
+    /// Frames so far.
+    position: usize,
+}
+
+/// What one run of frames gave.
+#[derive(Debug, Default)]
+pub(super) struct Samples {
+    /// One for each frame.
+    pub(super) times: Vec<StageTimes>,
+    /// How long it took to copy the samples of a frame, in nanoseconds; one for each frame.
+    pub(super) copies_ns: Vec<u64>,
+    /// Tiles that were dirty or refreshed, over all frames.
+    pub(super) dirty_tiles: usize,
+    /// Tokens that were sampled, over all frames.
+    pub(super) sampled_tokens: usize,
+    /// Frames before the first that counts.
+    pub(super) warm_up: usize,
+}
+
+impl<'a> Session<'a> {
+    /// Builds everything and plays the first frames.
+    pub(super) fn open(
+        frames: &'a Frames,
+        setup: &Setup,
+        backend: StreamBackend,
+    ) -> Result<Self, ToolError> {
+        let views = (0..setup.view_count).map(|index| {
+            let gaze = gaze_of(index);
+            let name = format!("view-{index}");
+            let view = ViewConfig { name, gaze, ..setup.view.clone() };
+            (ViewPlan::from(&view), crossbeam_channel::never())
+        });
+        let kind = backend.describe().kind;
+        let stream = Stream::new("bench", backend, setup.change, views, Arc::default());
+        let (readers, boxes) = (Vec::new(), Vec::new());
+        let evictor = setup.cold.then(Evictor::new);
+        let mut session = Self { frames, stream, readers, boxes, evictor, kind, position: 0 };
+        session.step()?;
+        for index in 0..setup.view_count {
+            let (segment, _) = session.stream.segment(index)?.expect("a frame was published");
+            session.readers.push(Reader::from_fd(segment)?);
+        }
+        session.boxes = session.token_boxes()?;
+        for _ in 1..FIRST_FRAMES {
+            session.step()?;
+        }
+        session.check_backend()?;
+        Ok(session)
+    }
+
+    /// Which frame was played last.
+    pub(super) fn newest_index(&self) -> usize {
+        self.frames.index_at(self.position - 1)
+    }
+
+    /// What it runs on.
+    pub(super) fn backend(&self) -> &Backend {
+        self.stream.backend()
+    }
+
+    /// Tokens of all views.
+    pub(super) fn token_count(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// Tiles of a frame.
+    pub(super) fn tile_count(&self) -> usize {
+        self.frames.kind().extent.in_cells(TILE_SIDE).area()
+    }
+
+    /// What it plays.
+    pub(super) fn frames(&self) -> &Frames {
+        self.frames
+    }
+
+    /// The newest token frame of each view.
+    pub(super) fn newest(&mut self) -> Result<Vec<TokenFrameBuf>, ToolError> {
+        let newest = |reader: &mut Reader| {
+            let mut frame = TokenFrameBuf::default();
+            reader.rewind();
+            reader.read_newest(&mut frame).map(|_| frame)
+        };
+        Ok(self.readers.iter_mut().map(newest).collect::<Result<_, _>>()?)
+    }
+
+    /// Plays a few frames to warm up, and then `count` that count.
+    pub(super) fn measure(&mut self, count: usize) -> Result<Samples, ToolError> {
+        let warm_up = (count / 10).clamp(4, 50);
+        let mut samples = Samples { warm_up, ..Samples::default() };
+        // Memory for the results is had before anything is timed.
+        samples.times.reserve(count);
+        for _ in 0..warm_up {
+            self.step()?;
+        }
+        for _ in 0..count {
+            if let Some(evictor) = &mut self.evictor {
+                evictor.evict();
+            }
+            self.step()?;
+            samples.times.push(self.stream.times());
+            let dirty = self.stream.ingested().expect("a frame was published");
+            samples.dirty_tiles += dirty.count();
+            samples.sampled_tokens += self.boxes.iter().filter(|at| dirty.reaches(**at)).count();
+        }
+        samples.copies_ns = self.copies_ns(count);
+        self.check_backend()?;
+        Ok(samples)
+    }
+
+    /// Fails if the device gave way to the CPU meanwhile.
+    fn check_backend(&self) -> Result<(), ToolError> {
+        let backend = self.stream.backend();
+        if backend.kind == self.kind {
+            return Ok(());
+        }
+        Err(ToolError::FellBack(backend.reason.clone()))
+    }
+
+    /// Takes the next frame through the stages.
+    fn step(&mut self) -> Result<(), ToolError> {
+        let view = self.frames.view(self.frames.index_at(self.position));
+        self.position += 1;
+        let (now_ns, now_unix_ns) = (monotonic_ns(), unix_ns());
+        let stamp = FrameStamp {
+            frame_seq: self.position as u64,
+            pts_ns: None,
+            capture_ns: now_ns,
+            capture_unix_ns: now_unix_ns,
+            capture_clock: CaptureClock::Unknown,
+            arrival_ns: now_ns,
+        };
+        self.stream.step(&view, &stamp)?;
+        Ok(())
+    }
+
+    /// How long it takes to copy the samples of each of `count` frames, to one place as change detection compares them
+    /// with one place.
+    fn copies_ns(&mut self, count: usize) -> Vec<u64> {
+        let mut target = vec![0; frame_bytes(self.frames.kind())];
+        let mut copy = |position: usize, evictor: &mut Option<Evictor>| {
+            if let Some(evictor) = evictor {
+                evictor.evict();
+            }
+            let source = &self.frames.buffers()[self.frames.index_at(position)];
+            let start_ns = monotonic_ns();
+            target.copy_from_slice(black_box(source));
+            black_box(&mut target);
+            Span::since(start_ns).ns()
+        };
+        // The first copy pays for the pages of the target.
+        copy(0, &mut None);
+        (0..count).map(|position| copy(position, &mut self.evictor)).collect()
+    }
+
+    fn token_boxes(&mut self) -> Result<Vec<PixelBox>, ToolError> {
+        let frames = self.newest()?;
+        let records = frames.iter().flat_map(|frame| &frame.records);
+        Ok(records
+            .map(|record| PixelBox { x0: record.x0, y0: record.y0, x1: record.x1, y1: record.y1 })
+            .collect())
+    }
+}
+
+/// Where view `index` looks: the first at the middle, the others spread evenly and always alike, by the plastic number
+/// as in Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018.
+fn gaze_of(index: usize) -> GazeChoice {
+    const STEPS: [f64; 2] = [0.754_877_666_246_693, 0.569_840_290_998_053];
+    let [x, y] = STEPS.map(|step| (0.5 + step * index as f64).fract());
+    GazeChoice::Fixed { x, y }
+}
