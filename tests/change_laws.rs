@@ -9,15 +9,18 @@
 mod naive;
 
 use std::num::NonZeroU32;
+use std::sync::OnceLock;
 
 use foveate::change::detect::ChangeDetector;
 use foveate::config::{ChangeConfig, Threshold};
+use foveate::crew::Crew;
 use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::PixelBox;
 use foveate::geometry::tile::TileSet;
 use foveate::retina::Retina;
 use foveate::retina::cpu::CpuRetina;
+use foveate::simd::Instructions;
 use naive::{OwnedFrame, Picture, Random};
 use proptest::prelude::*;
 
@@ -237,8 +240,8 @@ fn setups() -> impl Strategy<Value = Setup> {
     let rounds = prop::option::of(1..10_u32);
     (
         any::<u64>(),
-        1..150_u32,
-        1..120_u32,
+        prop_oneof![9 => 1..150_u32, 1 => 640..700_u32],
+        prop_oneof![9 => 1..120_u32, 1 => 480..500_u32],
         prop::sample::select(&PixelFormat::ALL[..]),
         thresholds,
         rounds,
@@ -296,7 +299,10 @@ impl Setup {
         let color = colors[random.below(colors.len() as u32) as usize];
         let mut frame = OwnedFrame::random(self.format, self.extent(), color, &mut random);
         let config = change(self.threshold, self.refresh_frames);
-        let mut detector = ChangeDetector::new(&frame.view(), config);
+        let sets = Instructions::available();
+        let instructions = sets[random.below(sets.len() as u32) as usize];
+        let mut detector =
+            ChangeDetector::new(&frame.view(), config).with_means(crew(), instructions);
         let mut before = frame.clone();
         let habit = random.below(6);
         for frame_seq in 1..=self.frame_count() {
@@ -358,6 +364,12 @@ impl Step<'_> {
         }
         (0..grid.area()).filter(|tile| beyond[*tile]).collect()
     }
+}
+
+/// More threads than most machines that run the tests have processors.
+fn crew() -> &'static Crew {
+    static CREW: OnceLock<Crew> = OnceLock::new();
+    CREW.get_or_init(|| Crew::new(2))
 }
 
 fn change(threshold: Threshold, refresh_frames: Option<u32>) -> ChangeConfig {

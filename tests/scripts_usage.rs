@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 fn help_is_given_and_names_every_option() {
     let demo =
         ["seconds", "out", "clip", "camera", "uri", "test-pattern", "backend", "device", "yes"];
-    for (script, options) in [("demo.sh", &demo[..]), ("test.sh", &["long", "yes"])] {
+    for (script, options) in [("demo.sh", &demo[..]), ("test.sh", &["long", "no-clips", "yes"])] {
         let output = run(script, &["--help"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();

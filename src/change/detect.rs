@@ -18,6 +18,9 @@ use crate::simd::Instructions;
 /// Most bands that the image is cut into, to be shared out among threads.
 const MOST_BANDS: usize = 16;
 
+/// Tiles below which a thread is quicker alone than it finds another: about 10 us of work.
+const WORTH_SHARING: usize = 300;
+
 /// Follows the changes of one stream of frames of one kind.
 ///
 /// A tile is *dirty* when one of its samples differs from the resident copy by more than the threshold. The resident
@@ -117,13 +120,15 @@ impl ChangeDetector {
     fn take_over(&mut self, frame: &FrameView<'_>, rule: &Rule) {
         let Self { resident, differences, ingested, crew, instructions, .. } = self;
         let width = ingested.grid().width as usize;
-        let tile_rows = (ingested.grid().height as usize).div_ceil(MOST_BANDS);
+        let worth_sharing = WORTH_SHARING <= ingested.grid().area();
+        let band_count = if worth_sharing { MOST_BANDS } else { 1 };
+        let tile_rows = (ingested.grid().height as usize).div_ceil(band_count);
         let TileDifferences { mask, columns, largest } = differences;
         let columns = columns.chunks_mut(mask.longest_row());
         let largest = largest.chunks_mut(tile_rows * width);
         let mut bands = resident.bands(tile_rows).zip(columns.zip(largest));
         let bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
-        crew.share_out(MOST_BANDS, &|index| {
+        crew.share_out(band_count, &|index| {
             let Some(band) = &bands[index] else { return };
             let (band, (columns, largest)) = &mut *band.lock();
             let rows = band.tile_rows();

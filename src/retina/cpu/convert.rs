@@ -5,7 +5,7 @@
 //! have no branches, so that the compiler turns them into vector instructions. Nothing in them is a closure, because those
 //! of `array::map` are compiled apart, for other instructions.
 
-use crate::color::{ColorTransform, FRACTION_BITS, ROUNDING};
+use crate::color::{ColorTransform, FRACTION_BITS};
 use crate::frame::{FrameView, PixelFormat};
 use crate::geometry::tile::TILE_SIDE;
 
@@ -245,8 +245,8 @@ impl<const N: usize> Products<N> {
         let (upper, lower) = ((coefficient >> FINE_BITS) as i16, coefficient as i16 & FINE_MASK);
         let offset = offset as i16;
         let mut products = Self { coarse: [0; N], fine: [0; N] };
-        for i in 0..N {
-            let sample = i16::from(samples[i]).wrapping_sub(offset);
+        for (i, sample) in samples.iter().enumerate() {
+            let sample = i16::from(*sample).wrapping_sub(offset);
             let fine = sample.wrapping_mul(lower);
             products.coarse[i] = sample.wrapping_mul(upper).wrapping_add(fine >> FINE_BITS);
             products.fine[i] = fine & FINE_MASK;
@@ -257,9 +257,8 @@ impl<const N: usize> Products<N> {
     /// With the half that rounds when the fraction is dropped.
     #[inline(always)]
     fn rounded(mut self) -> Self {
-        const HALF: i16 = (ROUNDING >> FINE_BITS) as i16;
         for coarse in &mut self.coarse {
-            *coarse = coarse.wrapping_add(HALF);
+            *coarse = coarse.wrapping_add(1 << (COARSE_BITS - 1));
         }
         self
     }
@@ -279,9 +278,9 @@ impl<const N: usize> Products<N> {
     #[expect(clippy::cast_sign_loss, reason = "clamped")]
     fn clamped(&self) -> [u16; N] {
         let mut values = [0; N];
-        for i in 0..N {
-            let value = self.coarse[i].saturating_add(self.fine[i] >> FINE_BITS) >> COARSE_BITS;
-            values[i] = value.clamp(0, 255) as u16;
+        for (i, value) in values.iter_mut().enumerate() {
+            let sum = self.coarse[i].saturating_add(self.fine[i] >> FINE_BITS);
+            *value = (sum >> COARSE_BITS).clamp(0, 255) as u16;
         }
         values
     }

@@ -11,7 +11,6 @@ use std::ops::Range;
 use super::convert::{RgbRow, RowPair, SIDE, Sampling, rgb_row, with_sampling};
 use super::level::{LevelRows, TileRow};
 use crate::frame::{FrameView, PixelFormat};
-use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::{TILE_LEVEL_COUNT, rounded_mean};
 use crate::simd::Kernel;
 
@@ -73,35 +72,41 @@ fn ingest<S: Sampling>(
     columns: Range<usize>,
     scratch: &mut Scratch,
 ) {
-    let extent = frame.extent();
+    let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
     let first_row = target.index * SIDE;
-    // Tiles and quads up to here are whole; the others hang over the image's edges.
-    let whole_columns = columns.start..columns.end.min(extent.width as usize / SIDE);
-    let cut_columns = whole_columns.end.max(columns.start)..columns.end;
+    let real = |column: usize, y: usize, rows: usize| Real {
+        columns: (width - column * SIDE).min(SIDE),
+        rows: height.saturating_sub(y).min(rows),
+    };
+    // Only the last column of tiles may be cut.
+    let whole_end = columns.end.min(width / SIDE).max(columns.start);
     for quad in 0..QUADS {
         let y = first_row + 4 * quad;
-        let rows = (extent.height as usize).saturating_sub(y).min(4);
-        if rows == 4 {
-            ingest_whole_quads::<S>(frame, target, quad, whole_columns.clone(), scratch);
-        } else {
-            for (column, sums) in whole_columns.clone().zip(&mut scratch.0) {
-                sums[quad] =
-                    ingest_cut_quad(frame, target, quad, column, Extent::new(32, rows as u32));
-            }
-        }
-        for column in cut_columns.clone() {
-            let width = extent.width as usize - column * SIDE;
-            let real = Extent::new(width as u32, rows as u32);
-            scratch.0[column - columns.start][quad] =
-                ingest_cut_quad(frame, target, quad, column, real);
+        let whole_quads = if y + 4 <= height { columns.start..whole_end } else { 0..0 };
+        ingest_whole_quads::<S>(frame, target, quad, whole_quads.clone(), scratch);
+        for column in columns.clone().skip(whole_quads.len()) {
+            let sums = ingest_cut_quad(frame, target, quad, column, real(column, y, 4));
+            scratch.0[column - columns.start][quad] = sums;
         }
     }
     for (column, sums) in columns.zip(&scratch.0) {
-        let real = Extent::new(
-            (extent.width - (column * SIDE) as u32).min(SIDE as u32),
-            (extent.height - first_row as u32).min(SIDE as u32),
-        );
-        climb(target, column, sums, real);
+        climb(target, column, sums, real(column, first_row, SIDE));
+    }
+}
+
+/// Columns and rows of pixels that are there, of a tile or of four rows of one.
+#[derive(Clone, Copy)]
+struct Real {
+    columns: usize,
+    rows: usize,
+}
+
+impl Real {
+    /// How many of the pixels under texel (`x`, `y`) of `level` are there.
+    fn pixels(self, level: u32, x: usize, y: usize) -> usize {
+        let side = 1 << level;
+        let along = |index: usize, end: usize| end.saturating_sub(index * side).min(side);
+        along(x, self.columns) * along(y, self.rows)
     }
 }
 
@@ -114,6 +119,9 @@ fn ingest_whole_quads<S: Sampling>(
     columns: Range<usize>,
     scratch: &mut Scratch,
 ) {
+    if columns.is_empty() {
+        return;
+    }
     let color = frame.color();
     let y = target.index * SIDE + 4 * quad;
     let pairs = [RowPair::new(frame, y), RowPair::new(frame, y + 2)];
@@ -145,24 +153,23 @@ fn ingest_cut_quad(
     target: &mut TileRow<'_>,
     quad: usize,
     column: usize,
-    real: Extent,
+    real: Real,
 ) -> Lanes<32> {
     let (x, y) = (column * SIDE, target.index * SIDE + 4 * quad);
-    let (width, height) = (real.width as usize, real.height as usize);
     let row = |row: usize| -> RgbRow {
-        if height <= row {
+        if real.rows <= row {
             return [[0; SIDE]; 3];
         }
-        let mut rgb = rgb_row(frame, x, y + row, width);
+        let mut rgb = rgb_row(frame, x, y + row, real.columns);
         for channel in &mut rgb {
-            channel[width..].fill(0);
+            channel[real.columns..].fill(0);
         }
         rgb
     };
     let [first, second, ..] = &mut target.levels;
     let pair_sums = [0, 1].map(|pair| {
         let sums = pair_sums(&row(2 * pair), &row(2 * pair + 1));
-        let real = Extent::new(real.width, real.height.saturating_sub(2 * pair as u32).min(2));
+        let real = Real { rows: real.rows.saturating_sub(2 * pair), ..real };
         for (channel, sums) in sums.iter().enumerate() {
             let means = std::array::from_fn(|x| mean_of_cut(sums[x], 1, x, 0, real));
             *chunk_mut::<16>(first.row_mut_of(channel, 2 * quad + pair), column) = means;
@@ -179,7 +186,7 @@ fn ingest_cut_quad(
 
 /// Writes levels 3 to 5 of a tile, and its sums.
 #[inline(always)]
-fn climb(target: &mut TileRow<'_>, column: usize, sums: &QuadSums, real: Extent) {
+fn climb(target: &mut TileRow<'_>, column: usize, sums: &QuadSums, real: Real) {
     let mut third = [[0; 16]; QUADS / 2];
     for (sums, [upper, lower]) in third.iter_mut().zip(sums.as_chunks().0) {
         *sums = halved(upper, lower);
@@ -198,9 +205,8 @@ fn climb(target: &mut TileRow<'_>, column: usize, sums: &QuadSums, real: Extent)
     let [.., third_level, fourth_level, fifth_level] = &mut target.levels;
     store_level::<16, 4>(third_level, 3, column, &third, real);
     store_level::<8, 2>(fourth_level, 4, column, &fourth, real);
-    let count = real.width * real.height;
     for (channel, total) in total.iter().enumerate() {
-        fifth_level.row_mut_of(channel, 0)[column] = rounded_mean(*total, count);
+        fifth_level.row_mut_of(channel, 0)[column] = mean(*total, real.columns * real.rows);
     }
     target.sums[column] = total;
 }
@@ -212,9 +218,9 @@ fn store_level<const LANES: usize, const WIDTH: usize>(
     number: u32,
     column: usize,
     sums: &[Lanes<LANES>],
-    real: Extent,
+    real: Real,
 ) {
-    let is_whole = real.width as usize == SIDE && real.height as usize == SIDE;
+    let is_whole = real.columns == SIDE && real.rows == SIDE;
     for (y, sums) in sums.iter().enumerate() {
         let mut means = means_of_whole(sums, number);
         if !is_whole {
@@ -292,12 +298,13 @@ fn means_of_whole<const N: usize>(sums: &Lanes<N>, level: u32) -> [u8; N] {
     means
 }
 
-/// The mean of a sum over the box of texel (`x`, `y`) of which pixels only `real` are there. 0 where none is: such a
-/// texel is past its level's edges.
-#[expect(clippy::cast_possible_truncation, reason = "an index within a tile")]
-fn mean_of_cut(sum: u16, level: u32, x: usize, y: usize, real: Extent) -> u8 {
-    let pixels =
-        |index: usize, end: u32| end.saturating_sub((index as u32) << level).min(1 << level);
-    let count = pixels(x, real.width) * pixels(y, real.height);
-    if count == 0 { 0 } else { rounded_mean(sum.into(), count) }
+/// The mean of a sum over the box of texel (`x`, `y`), of which only the pixels `real` are there.
+fn mean_of_cut(sum: u16, level: u32, x: usize, y: usize, real: Real) -> u8 {
+    mean(sum.into(), real.pixels(level, x, y))
+}
+
+/// 0 where there is no real pixel: such a texel is past its level's edges.
+#[expect(clippy::cast_possible_truncation, reason = "at most the pixels of a tile")]
+fn mean(sum: u32, count: usize) -> u8 {
+    if count == 0 { 0 } else { rounded_mean(sum, count as u32) }
 }
