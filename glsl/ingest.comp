@@ -3,6 +3,7 @@
 #include "shared/color.glsl"
 #include "shared/linear.glsl"
 #include "shared/mean.glsl"
+#include "shared/tiles.glsl"
 
 // Turns the camera's samples of the dirty tiles into their texels of levels 0 to 5, and into one sum per tile.
 //
@@ -25,17 +26,12 @@ const uint SAMPLING_RGB = 3;
 const uint SAMPLING_BGR = 4;
 const uint SAMPLING_GRAY = 5;
 
-// Where a tile lies in the tile grid.
-struct TileRecord {
-    uint column;
-    uint row;
-};
-
 // Tile after tile: the planes of a source of TILE_SIDE x TILE_SIDE pixels, without padding.
 layout(set = 0, binding = 0, std430) readonly restrict buffer Staging {
     uint words[];
 } staging;
 layout(set = 0, binding = 1, std430) readonly restrict buffer TileList {
+    uint tile_count;
     TileRecord tiles[];
 } dirty;
 layout(set = 0, binding = 2, rgba8ui) uniform writeonly restrict uimage2D level_0;
@@ -52,7 +48,6 @@ layout(set = 0, binding = 8, std430) writeonly restrict buffer TileSums {
 layout(push_constant) uniform IngestPush {
     uvec2 extent; // Of the source, in pixels.
     ColorTransform color;
-    uint tile_count;
 } push;
 
 // Sums of the blocks, then of the texels of levels 3 and 4.
@@ -167,7 +162,7 @@ uvec3 climb_sum(uint first, uint side, uvec2 cell) {
 
 void main() {
     uint tile_index = linear_workgroup();
-    if (tile_index >= push.tile_count) {
+    if (tile_index >= dirty.tile_count) {
         return;
     }
     TileRecord tile = dirty.tiles[tile_index];

@@ -1,11 +1,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "shared/mean.glsl"
+#include "shared/tiles.glsl"
 
-// Builds the tail of the pyramid, level 6 and up, from the sums of the tiles.
+// Brings the tail of the pyramid, level 6 and up, up to date above the dirty tiles.
 //
-// One workgroup climbs level by level: the whole tail of 1920x1080 is 685 texels, too few to share out. Every texel
-// is rounded once, from the exact sums and counts of the level below, never from rounded texels.
+// One workgroup climbs level by level: the whole tail of 1920x1080 is 685 texels, too few to share out. A bit of shared
+// memory for each of them says whether a dirty tile lies below, so that nothing else is read or written. Every texel is
+// rounded once, from the exact sums and counts of the level below, never from rounded texels.
 //
 // Host side: src/retina/vulkan/reduce.rs    Twin: src/retina/cpu/reduce.rs
 
@@ -19,11 +21,28 @@ layout(set = 0, binding = 0, std430) coherent restrict buffer TileSums {
 layout(set = 0, binding = 1, std430) writeonly restrict buffer TailTexels {
     uint texels[];
 } tail;
+layout(set = 0, binding = 2, std430) readonly restrict buffer TileList {
+    uint tile_count;
+    TileRecord tiles[];
+} dirty;
 
 layout(push_constant) uniform ReducePush {
     uvec2 grid; // Extent of the tile grid.
     uint tail_level_count;
 } push;
+
+// One bit for each texel of the largest tail there is, level after level: 256^2 + 128^2 + ... + 8^2, over 512^2 tiles.
+const uint REACHED_WORDS = (65536 + 16384 + 4096 + 1024 + 256 + 64) / 32;
+shared uint reached[REACHED_WORDS];
+
+void mark(uint texel) {
+    atomicOr(reached[texel / 32u], 1u << (texel % 32u));
+}
+
+// Reads as an atomic: the last word of a level also has marks of the level above, which others set meanwhile.
+bool is_reached(uint texel) {
+    return (atomicOr(reached[texel / 32u], 0u) >> (texel % 32u) & 1u) != 0u;
+}
 
 // The sum of the up to 2x2 entries of the finer level below entry `at`.
 uvec4 sum_below(uint finer_offset, uvec2 finer, uvec2 at) {
@@ -36,17 +55,42 @@ uvec4 sum_below(uint finer_offset, uvec2 finer, uvec2 at) {
     return sum;
 }
 
+// Marks the texels of level 6 above the dirty tiles.
+void mark_above_tiles() {
+    for (uint i = gl_LocalInvocationIndex; i < REACHED_WORDS; i += gl_WorkGroupSize.x) {
+        reached[i] = 0;
+    }
+    barrier();
+    uint width = (push.grid.x + 1u) / 2u;
+    for (uint i = gl_LocalInvocationIndex; i < dirty.tile_count; i += gl_WorkGroupSize.x) {
+        TileRecord tile = dirty.tiles[i];
+        mark(tile.row / 2u * width + tile.column / 2u);
+    }
+    barrier();
+}
+
 void main() {
+    mark_above_tiles();
+    uint tail_offset = push.grid.x * push.grid.y;
     uvec2 finer = push.grid;
     uint finer_offset = 0;
     for (uint level = 0; level < push.tail_level_count; level++) {
         uvec2 extent = (finer + 1u) / 2u;
         uint offset = finer_offset + finer.x * finer.y;
+        uint offset_above = offset + extent.x * extent.y;
         for (uint i = gl_LocalInvocationIndex; i < extent.x * extent.y; i += gl_WorkGroupSize.x) {
-            uvec4 sum = sum_below(finer_offset, finer, uvec2(i % extent.x, i / extent.x));
+            if (!is_reached(offset - tail_offset + i)) {
+                continue;
+            }
+            uvec2 at = uvec2(i % extent.x, i / extent.x);
+            uvec4 sum = sum_below(finer_offset, finer, at);
             uvec3 mean = rounded_mean(sum.rgb, sum.w);
             tile_sums.sums[offset + i] = sum;
             tail.texels[offset + i] = mean.r | mean.g << 8 | mean.b << 16 | 0xFFu << 24;
+            if (level + 1u < push.tail_level_count) {
+                uvec2 above = at / 2u;
+                mark(offset_above - tail_offset + above.y * ((extent.x + 1u) / 2u) + above.x);
+            }
         }
         memoryBarrierBuffer();
         barrier();

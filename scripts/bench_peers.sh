@@ -79,8 +79,8 @@ main() {
     {
         ensure_rust "$root"
         ensure_packages build_packages run_packages peer_packages
-        if ensure_clip; then
-            clips=("$(clip_cache)/$CLIP_NAME" "${clips[@]}")
+        if ensure_clips vtest.avi box.mp4; then
+            clips=("$(clip_cache)/vtest.avi" "$(clip_cache)/box.mp4" "${clips[@]}")
         fi
         cargo build --release --locked --manifest-path "$root/Cargo.toml" --bin foveate \
             || fail 'the build failed; see above'

@@ -13,6 +13,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/summary.sh"
 
 readonly VIEW=demo/main
+readonly CLIP_NAME=vtest.avi
 # A cold software GPU compiles its shaders at the start, and a camera may need seconds for its first frame.
 readonly START_LIMIT_SECONDS=60
 readonly STOP_LIMIT_SECONDS=5
@@ -116,7 +117,7 @@ ensure_source() {
     if [ "$source_kind" != default ]; then
         return
     fi
-    if ensure_clip; then
+    if ensure_clips "$CLIP_NAME"; then
         source_kind='file'
         source_text=$(clip_cache)/$CLIP_NAME
     else

@@ -7,16 +7,21 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/say.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/setup.sh
 . "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
+. "$root/scripts/lib/clip.sh"
+
+with_clips=true
 
 usage() {
     cat <<'END'
-Usage: scripts/test.sh [--long] [--yes]
+Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 
 Installs what is missing, then runs every check and every test.
 
-  --long    also the long tests: more cases, more iterations
-  --yes     install missing packages without asking
-  --help    this
+  --long      also the long tests: more cases, more iterations
+  --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
+  --yes       install missing packages without asking
+  --help      this
 END
 }
 
@@ -24,6 +29,7 @@ read_arguments() {
     while [ $# -gt 0 ]; do
         case "$1" in
         --long) export FOVEATE_LONG=1 ;;
+        --no-clips) with_clips=false ;;
         --yes) assume_yes=true ;;
         --help | -h)
             usage
@@ -48,6 +54,20 @@ check_scripts() {
     shellcheck --external-sources --check-sourced .ci/run scripts/*.sh
 }
 
+# Tells the tests where the clips are. Without them the proof is not whole, so that must be asked for.
+provide_clips() {
+    local names
+    if [ "$with_clips" = false ]; then
+        warn 'THE TESTS OF REAL CLIPS DO NOT RUN (--no-clips).'
+        return
+    fi
+    names=$(clips | cut -d '|' -f 1)
+    # shellcheck disable=SC2086 # One word a clip.
+    ensure_clips $names || fail 'the tests of real clips have no clips; --no-clips leaves them out'
+    FOVEATE_CLIPS=$(clip_cache)
+    export FOVEATE_CLIPS FOVEATE_REQUIRE_CLIPS=1
+}
+
 # Advisories change from day to day, and the same code must pass or fail the same tests tomorrow.
 check_dependencies() {
     if ! command -v cargo-deny >/dev/null; then
@@ -64,6 +84,7 @@ main() {
     ensure_packages build_packages run_packages test_packages
     # Mesa's software device is installed, so a Vulkan test that finds none has found a fault.
     export FOVEATE_REQUIRE_VULKAN=1
+    provide_clips
 
     step 'scripts' check_scripts
     step 'format' cargo fmt --check

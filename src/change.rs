@@ -2,5 +2,7 @@
 
 pub mod detect;
 pub mod difference;
+pub mod noise;
 pub mod refresh;
 pub mod resident;
+pub mod threshold;

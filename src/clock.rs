@@ -35,6 +35,14 @@ impl Span {
         Self::since(self.end_ns)
     }
 
+    /// From where this one begins to where a later one ends; the other one where one of them is none.
+    pub fn through(self, later: Self) -> Self {
+        match (self, later) {
+            (Self::NONE, span) | (span, Self::NONE) => span,
+            _ => Self { start_ns: self.start_ns, end_ns: later.end_ns },
+        }
+    }
+
     /// Its length in nanoseconds.
     pub fn ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)

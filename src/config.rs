@@ -78,9 +78,34 @@ pub struct StreamConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangeConfig {
     /// The most by which a camera sample may differ from the one that the pyramid was built from.
-    pub threshold: u8,
+    pub threshold: Threshold,
     /// Every tile is read again at least once in so many frames, at most 1000000.
     pub refresh_frames: Option<NonZeroU32>,
+}
+
+/// `threshold`, and with `"auto"` `threshold_limit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threshold {
+    /// So many steps of 8 bits.
+    Fixed(u8),
+    /// As many as the noise of the camera needs.
+    Auto {
+        /// The most steps.
+        limit: u8,
+    },
+}
+
+impl Threshold {
+    /// The limit where the file gives none. It bridges noise of two and a half steps (40 dB), as of a camera in poor
+    /// light; where there is more, a picture that changes by a sixteenth of its range is worth more than rest.
+    pub const LIMIT_DEFAULT: u8 = 16;
+}
+
+impl Default for Threshold {
+    /// Every change counts.
+    fn default() -> Self {
+        Self::Fixed(0)
+    }
 }
 
 /// `[[stream.view]]`: what one kind of consumer wants of a stream.

@@ -18,6 +18,7 @@ mod instance;
 mod lane;
 mod pass;
 mod recorder;
+mod timing;
 
 pub use buffer::{Buffer, BufferKind};
 pub use choice::{DeviceChoice, DeviceKind, DeviceSummary};
@@ -28,3 +29,4 @@ pub use instance::ValidationLog;
 pub use lane::Lane;
 pub use pass::{BindingKind, ComputePass, ComputePassDesc};
 pub use recorder::{Binding, Recorder};
+pub use timing::TickClock;

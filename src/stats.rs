@@ -1,4 +1,4 @@
-//! Counters that a stream's threads write and anybody may read.
+//! Numbers that a stream's threads write and anybody may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +18,47 @@ impl Counter {
     }
 }
 
+/// A number that goes up and down, below 2^64 - 1, or is not known.
+#[derive(Debug)]
+pub struct Gauge(AtomicU64);
+
+/// Stands for a number that is not known.
+const UNKNOWN: u64 = u64::MAX;
+
+impl Gauge {
+    /// Changes the value.
+    pub fn set(&self, value: Option<u64>) {
+        self.0.store(value.unwrap_or(UNKNOWN), Ordering::Relaxed);
+    }
+
+    /// The value now.
+    pub fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|value| *value != UNKNOWN)
+    }
+}
+
+impl Default for Gauge {
+    fn default() -> Self {
+        Self(AtomicU64::new(UNKNOWN))
+    }
+}
+
+/// What counts as a change of a stream now. Nothing is known before the first frame.
+#[derive(Debug, Default)]
+pub struct ChangeGauges {
+    /// Threshold of the newest frame, in steps of 8 bits.
+    pub threshold: Gauge,
+    /// What the threshold never exceeds; known only where it follows the noise.
+    pub threshold_limit: Gauge,
+    /// Noise of a sample, a standard deviation, in thousandths of a step of 8 bits; known only where the threshold
+    /// follows it, and once enough has been seen.
+    pub noise_thousandths: Gauge,
+    /// Tiles that were ingested for the newest frame.
+    pub tiles_dirty: Gauge,
+    /// Tiles of a frame.
+    pub tile_count: Gauge,
+}
+
 /// What one stream has done since it started.
 #[derive(Debug, Default)]
 pub struct StreamCounters {
@@ -33,4 +74,6 @@ pub struct StreamCounters {
     pub tiles_dirty: Counter,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: Counter,
+    /// What counts as a change now.
+    pub change: ChangeGauges,
 }

@@ -23,7 +23,7 @@ pub use crate::retina::{RetinaError, UpdateTimes};
 use crate::ring::{
     RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer, check_memory,
 };
-use crate::stats::StreamCounters;
+use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::TokenFormat;
 
 /// What one view wants from the stream.
@@ -198,7 +198,6 @@ impl Stream {
         if rebuilt {
             self.rebuild(frame, stamp)?;
         }
-        let threshold = self.change.threshold;
         let Self { backend, views, samples, source: Some(source), counters, times, .. } = self
         else {
             unreachable!("built for the first frame");
@@ -223,11 +222,12 @@ impl Stream {
         let updated_ns = monotonic_ns();
         let dirty_count = source.change.ingested().count();
         for (view, sample) in views.iter_mut().zip(&*samples) {
-            view.publish(source, threshold, dirty_count, stamp, sample);
+            view.publish(source, dirty_count, stamp, sample);
         }
         let publish = Span::since(updated_ns);
         *times = StageTimes { plan, change, update, publish };
         counters.tiles_dirty.add(dirty_count as u64);
+        source.gauge_change(&counters.change);
         counters.frames_published.add(1);
         Ok(if rebuilt { Stepped::PublishedInNewSegments } else { Stepped::Published })
     }
@@ -318,6 +318,16 @@ impl Stream {
 }
 
 impl Source {
+    /// Tells what counts as a change now.
+    fn gauge_change(&self, gauges: &ChangeGauges) {
+        let (threshold, ingested) = (self.change.threshold(), self.change.ingested());
+        gauges.threshold.set(Some(threshold.current().into()));
+        gauges.threshold_limit.set(threshold.limit().map(u64::from));
+        gauges.noise_thousandths.set(threshold.sigma().map(thousandths));
+        gauges.tiles_dirty.set(Some(ingested.count() as u64));
+        gauges.tile_count.set(Some(ingested.grid().area() as u64));
+    }
+
     /// The retina failed in this frame: builds the pyramid anew on the CPU, from the resident copy, which holds the
     /// frame already.
     fn rebuild_on_cpu(
@@ -389,13 +399,12 @@ impl View {
     fn publish(
         &mut self,
         source: &Source,
-        sample_bound: u8,
         dirty_count: usize,
         stamp: &FrameStamp,
         sample: &ViewSample,
     ) {
         let Some(live) = &mut self.live else { return };
-        let shape = source.retina.shape();
+        let (shape, sample_bound) = (source.retina.shape(), source.change.sample_bound());
         let TokenPlan { patch_side, tokens } = sample.plan();
         // What is not stale is as it was, and so is its record.
         live.records.resize(tokens.len(), TokenRecord::zeroed());
@@ -425,6 +434,12 @@ const RELEVANCE: f32 = 1.0;
 
 /// What readers of a segment are told when the stream goes on in another.
 pub const REPLACED: &str = "the stream goes on in a new segment";
+
+/// A noise, at most 255, in thousandths.
+#[expect(clippy::cast_possible_truncation, reason = "at most 255000")]
+fn thousandths(sigma: f64) -> u64 {
+    (1000.0 * sigma).round() as u64
+}
 
 /// A number of tiles.
 #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use foveate::change::detect::ChangeDetector;
-use foveate::config::ChangeConfig;
+use foveate::config::{ChangeConfig, Threshold};
 use foveate::crew::Crew;
 use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::geometry::extent::Extent;
@@ -27,6 +27,9 @@ use proptest::prelude::*;
 /// Long enough for a few rounds of refreshing, and for a drift of one step a frame to leave small thresholds behind.
 const FRAMES: u64 = 14;
 
+/// Long enough for a threshold that follows the noise to rise, and to fall.
+const FRAMES_OF_AUTO: u64 = 50;
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -34,7 +37,7 @@ proptest! {
     fn ingested_tiles_are_those_beyond_the_threshold_and_those_refreshed(setup in setups()) {
         let tiles = TileSet::none(setup.extent()).grid().area();
         setup.for_each_frame(|step| {
-            let dirty = step.tiles_beyond(setup.threshold);
+            let dirty = step.tiles_beyond(step.bound);
             let refreshed = step.ingested.indices().filter(|tile| !dirty.contains(tile)).count();
             let turn = setup.refresh_frames.map_or(0, |frames| tiles.div_ceil(frames as usize));
             assert!(dirty.iter().all(|tile| step.ingested.indices().any(|other| other == *tile)));
@@ -58,9 +61,9 @@ proptest! {
         setup.for_each_frame(|step| {
             for (x, y) in pixels(setup.extent()) {
                 let difference = largest_difference(step.resident.samples(x, y), step.frame.samples(x, y));
-                assert!(difference <= setup.threshold, "({x}, {y}) is off by {difference}");
+                assert!(difference <= step.bound, "({x}, {y}) is off by {difference}");
             }
-            let bound = step.frame.color.rgb_bound(setup.threshold);
+            let bound = step.frame.color.rgb_bound(step.bound);
             let (shown, true_levels) = (levels(step.resident), levels(step.frame));
             for (level, (shown, exact)) in shown.iter().zip(&true_levels).enumerate() {
                 for (&shown, &exact) in shown.texels.iter().zip(&exact.texels) {
@@ -127,7 +130,7 @@ proptest! {
         let (extent, format) = (Extent::new(width, height), PixelFormat::ALL[format]);
         let color = naive::transforms(format)[0];
         let frame = OwnedFrame::uniform(format, extent, color, 90);
-        let mut detector = ChangeDetector::new(&frame.view(), change(3, Some(round)));
+        let mut detector = ChangeDetector::new(&frame.view(), change(Threshold::Fixed(3), Some(round)));
         detector.detect(&frame.view(), 1);
         let tiles = TileSet::none(extent).grid().area();
         let mut turns = vec![0; tiles];
@@ -151,8 +154,9 @@ fn a_drift_of_one_step_a_frame_cannot_hide() {
         let mut detector = None;
         for value in 0..=255_u8 {
             let frame = OwnedFrame::uniform(format, extent, color, value);
-            let detector =
-                detector.get_or_insert_with(|| ChangeDetector::new(&frame.view(), change(4, None)));
+            let detector = detector.get_or_insert_with(|| {
+                ChangeDetector::new(&frame.view(), change(Threshold::Fixed(4), None))
+            });
             detector.detect(&frame.view(), u64::from(value) + 1);
             let ingested = detector.ingested().clone();
             let expected =
@@ -179,7 +183,8 @@ fn bytes_that_are_no_samples_do_not_count() {
             let plane = Plane { bytes: &bytes, stride: bytes.len() };
             let frame = FrameView::new(format, extent, color, &[plane]).unwrap();
             let [exact, refreshed] = detectors.get_or_insert_with(|| {
-                [None, Some(1)].map(|round| ChangeDetector::new(&frame, change(0, round)))
+                [None, Some(1)]
+                    .map(|round| ChangeDetector::new(&frame, change(Threshold::Fixed(0), round)))
             });
             exact.detect(&frame, frame_seq);
             let ingested = exact.ingested();
@@ -222,12 +227,16 @@ struct Setup {
     width: u32,
     height: u32,
     format: PixelFormat,
-    threshold: u8,
+    threshold: Threshold,
     refresh_frames: Option<u32>,
 }
 
 fn setups() -> impl Strategy<Value = Setup> {
-    let thresholds = prop_oneof![2 => Just(0), 6 => 1..=12_u8, 2 => 13..=254_u8, 1 => Just(255)];
+    let fixed = prop_oneof![2 => Just(0), 6 => 1..=12_u8, 2 => 13..=254_u8, 1 => Just(255)];
+    let thresholds = prop_oneof![
+        2 => fixed.prop_map(Threshold::Fixed),
+        1 => (1..=40_u8).prop_map(|limit| Threshold::Auto { limit }),
+    ];
     let rounds = prop::option::of(1..10_u32);
     (
         any::<u64>(),
@@ -257,11 +266,30 @@ struct Step<'a> {
     resident: &'a OwnedFrame,
     ingested: &'a TileSet,
     detector: &'a ChangeDetector,
+    /// What is published as the bound of the samples.
+    bound: u8,
 }
 
 impl Setup {
     fn extent(&self) -> Extent {
         Extent::new(self.width, self.height)
+    }
+
+    fn frame_count(&self) -> u64 {
+        match self.threshold {
+            Threshold::Fixed(_) => FRAMES,
+            Threshold::Auto { .. } => FRAMES_OF_AUTO,
+        }
+    }
+
+    /// The published bound, which is what the configuration promises.
+    fn checked_bound(&self, detector: &ChangeDetector) -> u8 {
+        let bound = detector.sample_bound();
+        match self.threshold {
+            Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
+            Threshold::Auto { limit } => assert!(bound <= limit, "{bound} above {limit}"),
+        }
+        bound
     }
 
     /// Plays a history and calls `law` after each frame.
@@ -277,7 +305,7 @@ impl Setup {
             ChangeDetector::new(&frame.view(), config).with_means(crew(), instructions);
         let mut before = frame.clone();
         let habit = random.below(6);
-        for frame_seq in 1..=FRAMES {
+        for frame_seq in 1..=self.frame_count() {
             if 1 < frame_seq {
                 let kind = if random.below(3) == 0 { random.below(6) } else { habit };
                 move_on(&mut frame, kind, frame_seq, &mut random);
@@ -292,6 +320,7 @@ impl Setup {
                 resident: &resident,
                 ingested: &ingested,
                 detector: &detector,
+                bound: self.checked_bound(&detector),
             });
             before = resident;
         }
@@ -343,7 +372,7 @@ fn crew() -> &'static Crew {
     CREW.get_or_init(|| Crew::new(2))
 }
 
-fn change(threshold: u8, refresh_frames: Option<u32>) -> ChangeConfig {
+fn change(threshold: Threshold, refresh_frames: Option<u32>) -> ChangeConfig {
     ChangeConfig { threshold, refresh_frames: refresh_frames.and_then(NonZeroU32::new) }
 }
 

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use foveate::config::{
-    ChangeConfig, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, ViewConfig,
+    ChangeConfig, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, Threshold, ViewConfig,
 };
 use foveate::token::{DType, Normalisation};
 use proptest::prelude::*;
@@ -21,7 +21,10 @@ fn the_default_file_equals_the_built_in_defaults() {
 fn the_optional_keys_of_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
     // The other two sources, and what belongs to them, exclude the source that stands there.
-    let optional = ["socket", "device", "refresh_frames", "e0"];
+    let optional = ["socket", "device", "threshold_limit", "refresh_frames", "e0"];
+    // The limit belongs to another threshold than stands there.
+    assert!(text.contains("\nthreshold = 0\n"));
+    let text = text.replace("\nthreshold = 0\n", "\nthreshold = \"auto\"\n");
     let uncommented = optional.iter().fold(text, |text, key| {
         let commented = format!("# {key} = ");
         assert!(text.contains(&commented), "{key} is not in the default file");
@@ -30,7 +33,11 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     let config = parse(&uncommented, "configs/default.toml");
     assert_eq!(config.daemon.socket.as_deref(), Some(Path::new("/run/foveate/foveate.sock")));
     assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
-    assert_eq!(config.streams[0].change.refresh_frames, NonZeroU32::new(300));
+    let change = ChangeConfig {
+        threshold: Threshold::Auto { limit: Threshold::LIMIT_DEFAULT },
+        refresh_frames: NonZeroU32::new(300),
+    };
+    assert_eq!(config.streams[0].change, change);
     assert_eq!(config.streams[0].views[0].e0, Some(48.0));
 }
 
@@ -92,13 +99,27 @@ fn every_key_reaches_its_place() {
     assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
     assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
     let refresh_frames = NonZeroU32::new(1_000_000);
-    assert_eq!(stream.change, ChangeConfig { threshold: 255, refresh_frames });
+    assert_eq!(stream.change, ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames });
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
     assert_eq!((*layout, *budget, *slots), (LayoutChoice::Uniform, 5000, 64));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
     let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
     assert_eq!(format.normalisation, expected);
     assert_eq!(*gaze, GazeChoice::Fixed { x: 0.0, y: 0.25 });
+}
+
+#[test]
+fn a_threshold_that_follows_the_noise_has_a_limit() {
+    for (change, limit) in [
+        ("threshold = \"auto\"", Threshold::LIMIT_DEFAULT),
+        ("threshold = \"auto\", threshold_limit = 1", 1),
+        ("threshold_limit = 255, threshold = \"auto\"", 255),
+    ] {
+        let text =
+            format!("[[stream]]\nname = \"a\"\nsource = \"test\"\nchange = {{ {change} }}\n");
+        let threshold = parse(&text, "c.toml").streams[0].change.threshold;
+        assert_eq!(threshold, Threshold::Auto { limit }, "{change}");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn unknown_keys_are_refused_with_the_known_ones() {
         &format!("{STREAM}change = {{ treshold = 1 }}\n"),
         4,
         "stream.change.treshold",
-        &["`threshold` or `refresh_frames`"],
+        &["`threshold`, `threshold_limit`, `refresh_frames`"],
     );
     refused("[deamon]\n", 1, "deamon", &["`daemon`"]);
     refused("[daemon]\nport = 1\n", 2, "daemon.port", &["`socket`"]);
@@ -97,7 +97,9 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("device = \" \"", "not empty"),
         ("change.threshold = 256", "from 0 to 255"),
         ("change.threshold = -1", "from 0 to 255"),
-        ("change.threshold = \"auto\"", "from 0 to 255"),
+        ("change.threshold = \"noise\"", "from 0 to 255, or \"auto\""),
+        ("change.threshold_limit = 0", "from 1 to 255"),
+        ("change.threshold_limit = 256", "from 1 to 255"),
         ("change.refresh_frames = 0", "from 1 to 1000000"),
         ("change.refresh_frames = 1000001", "from 1 to 1000000"),
     ] {
@@ -165,6 +167,11 @@ fn what_excludes_each_other_is_refused() {
     let overflow = "normalisation = { mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 1e-6] }";
     refused(&format!("{VIEW}{overflow}\n"), 6, "stream.view.normalisation", &["6.5504e4"]);
     accepted(&format!("{VIEW}dtype = \"f32\"\n{overflow}\n"));
+    for threshold in ["", "threshold = 4, "] {
+        let limit = format!("{STREAM}change = {{ {threshold}threshold_limit = 4 }}\n");
+        refused(&limit, 4, "stream.change.threshold_limit", &["threshold \"auto\""]);
+    }
+    accepted(&format!("{STREAM}change = {{ threshold_limit = 255, threshold = \"auto\" }}\n"));
     let flat = format!("{VIEW}layout = \"uniform\"\ne0 = 4.0\n");
     refused(&flat, 7, "stream.view.e0", &["\"foveal\""]);
     refused(

@@ -10,7 +10,7 @@ fn help_is_given_and_names_every_option() {
         ["seconds", "out", "clip", "camera", "uri", "test-pattern", "backend", "device", "yes"];
     for (script, options) in [
         ("demo.sh", &demo[..]),
-        ("test.sh", &["long", "yes"]),
+        ("test.sh", &["long", "no-clips", "yes"]),
         ("bench_peers.sh", &["quick", "clip", "device", "json", "refresh-docs", "yes"]),
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
     ] {

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 
 use foveate::color::ColorTransform;
-use foveate::retina::vulkan::ingest::{IngestPush, TileRecord};
+use foveate::retina::vulkan::ingest::IngestPush;
 use foveate::retina::vulkan::reduce::ReducePush;
 use foveate::retina::vulkan::sample::{SamplePush, TokenRecord};
+use foveate::retina::vulkan::tiles::{TileListHead, TileRecord};
 
 const INGEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingest.spv"));
 const REDUCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reduce.spv"));
@@ -30,7 +31,7 @@ macro_rules! fields {
 #[test]
 fn push_constants_agree() {
     let ingest = Module::parse(INGEST);
-    assert_eq!(ingest.fields("IngestPush"), fields!(IngestPush { extent, color, tile_count }));
+    assert_eq!(ingest.fields("IngestPush"), fields!(IngestPush { extent, color }));
     let reduce = Module::parse(REDUCE);
     assert_eq!(reduce.fields("ReducePush"), fields!(ReducePush { grid, tail_level_count }));
     let sample = Module::parse(SAMPLE);
@@ -48,6 +49,14 @@ fn records_in_buffers_agree_in_layout_and_stride() {
     let ingest = Module::parse(INGEST);
     assert_eq!(ingest.fields("TileRecord"), fields!(TileRecord { column, row }));
     assert_eq!(ingest.array_stride("TileRecord"), size_of::<TileRecord>());
+    let tile_list = [
+        fields!(TileListHead { tile_count }),
+        vec![("tiles".to_owned(), size_of::<TileListHead>())],
+    ]
+    .concat();
+    for module in [&ingest, &Module::parse(REDUCE)] {
+        assert_eq!(module.fields("TileList"), tile_list);
+    }
     let sample = Module::parse(SAMPLE);
     assert_eq!(sample.fields("TokenRecord"), fields!(TokenRecord { level, x, y, tail_offset }));
     assert_eq!(sample.array_stride("TokenRecord"), size_of::<TokenRecord>());

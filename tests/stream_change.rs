@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::config::{BackendChoice, ChangeConfig};
+use foveate::config::{BackendChoice, ChangeConfig, Threshold};
 use foveate::frame::{CaptureClock, FrameStamp, FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
@@ -33,7 +33,7 @@ fn without_a_threshold_every_change_is_taken_over_and_nothing_is_off() {
 
 #[test]
 fn within_the_threshold_tokens_stay_and_the_bounds_say_so() {
-    let config = ChangeConfig { threshold: 4, refresh_frames: None };
+    let config = ChangeConfig { threshold: Threshold::Fixed(4), refresh_frames: None };
     let frames = played(config, &[100, 104, 105, 101, 100]);
     for (frame, (value, dirty_tiles, changed_frame)) in frames.iter().zip([
         (100, TILES, 1),
@@ -49,7 +49,8 @@ fn within_the_threshold_tokens_stay_and_the_bounds_say_so() {
 
 #[test]
 fn a_refresh_counts_as_ingested_and_as_changed_only_with_a_change() {
-    let config = ChangeConfig { threshold: 4, refresh_frames: NonZeroU32::new(1) };
+    let config =
+        ChangeConfig { threshold: Threshold::Fixed(4), refresh_frames: NonZeroU32::new(1) };
     let frames = played(config, &[100, 100, 103]);
     for (frame, (value, changed_frame)) in frames.iter().zip([(100, 1), (100, 1), (103, 3)]) {
         assert_shows(frame, value, TILES, changed_frame);

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::difference::SampleMask;
 use super::refresh::Refresh;
 use super::resident::ResidentFrame;
+use super::threshold::ThresholdSource;
 use crate::config::ChangeConfig;
 use crate::crew::Crew;
 use crate::frame::{FrameKind, FrameView};
@@ -27,7 +28,7 @@ const WORTH_SHARING: usize = 300;
 /// no sample of the copy is ever further from the newest frame than the threshold.
 #[derive(Debug)]
 pub struct ChangeDetector {
-    threshold: u8,
+    threshold: ThresholdSource,
     /// `None` where a tile may rest for as long as it is not dirty.
     refresh: Option<Refresh>,
     kind: FrameKind,
@@ -49,7 +50,7 @@ impl ChangeDetector {
         let mask = SampleMask::new(frame.kind());
         let columns = vec![0; MOST_BANDS * mask.longest_row()];
         Self {
-            threshold: config.threshold,
+            threshold: ThresholdSource::new(frame.kind(), config.threshold),
             refresh: config.refresh_frames.map(|frames| Refresh::new(tile_count, frames)),
             kind: frame.kind(),
             resident: ResidentFrame::like(frame),
@@ -78,7 +79,7 @@ impl ChangeDetector {
         assert_eq!(frame.kind(), self.kind, "a frame unlike those before");
         let rule = Rule {
             is_first: !std::mem::replace(&mut self.started, true),
-            threshold: self.threshold,
+            threshold: self.threshold.advance(frame),
             refreshed: self.refresh.as_mut().map_or(0..0, Refresh::advance),
         };
         self.take_over(frame, &rule);
@@ -88,6 +89,17 @@ impl ChangeDetector {
     /// The tiles that the newest frame changed or refreshed.
     pub fn ingested(&self) -> &TileSet {
         &self.ingested
+    }
+
+    /// Where the threshold comes from: what it was for the newest frame, which is the most by which a sample of the
+    /// resident copy differs from that frame, and the noise that it follows.
+    pub fn threshold(&self) -> &ThresholdSource {
+        &self.threshold
+    }
+
+    /// The most by which a sample of the resident copy differs from the newest frame.
+    pub fn sample_bound(&self) -> u8 {
+        self.threshold.current()
     }
 
     /// What the pyramid is built from.

@@ -13,11 +13,11 @@ use super::environment::{self, Environment};
 use super::error::Refusal;
 use super::values::{
     Checked, Fraction, GazePolicy, Length, Name, NormalisationKind, OneOf, Parameter, PatchSide,
-    SampleDifference, Switch, Text, Whole,
+    SampleDifference, SampleThreshold, Switch, Text, Whole,
 };
 use super::{
     BackendChoice, ChangeConfig, DaemonConfig, GazeChoice, LayoutChoice, Pace, ShorthandKind,
-    SourceChoice, StreamConfig, ViewConfig,
+    SourceChoice, StreamConfig, Threshold, ViewConfig,
 };
 use crate::token::{DType, Normalisation, TokenFormat};
 
@@ -64,7 +64,8 @@ struct StreamTable {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeTable {
-    threshold: Maybe<SampleDifference>,
+    threshold: Maybe<SampleThreshold>,
+    threshold_limit: Maybe<SampleDifference>,
     refresh_frames: Maybe<Whole<1, 1_000_000>>,
 }
 
@@ -165,7 +166,7 @@ impl StreamTable {
             caps_timeout_ms: value(self.caps_timeout_ms, default.caps_timeout_ms),
             backend: value(self.backend, default.backend),
             device: self.device.map(|device| device.into_inner().0),
-            change: self.change.checked(),
+            change: self.change.checked()?,
             views: if self.view.is_empty() { default.views } else { checked_views(self.view)? },
         })
     }
@@ -231,12 +232,19 @@ impl StreamTable {
 }
 
 impl ChangeTable {
-    fn checked(self) -> ChangeConfig {
+    fn checked(self) -> Result<ChangeConfig, Refusal> {
+        let threshold = match (value(self.threshold, Threshold::default()), self.threshold_limit) {
+            (Threshold::Auto { .. }, Some(limit)) => {
+                Threshold::Auto { limit: limit.into_inner().0 }
+            }
+            (Threshold::Fixed(_), Some(limit)) => {
+                let message = "expected this key only with the threshold \"auto\"";
+                return Err(Refusal::new(limit.span(), message));
+            }
+            (threshold, None) => threshold,
+        };
         let refresh_frames = self.refresh_frames.map(|frames| frames.into_inner().0);
-        ChangeConfig {
-            threshold: value(self.threshold, ChangeConfig::default().threshold),
-            refresh_frames: refresh_frames.and_then(NonZeroU32::new),
-        }
+        Ok(ChangeConfig { threshold, refresh_frames: refresh_frames.and_then(NonZeroU32::new) })
     }
 }
 

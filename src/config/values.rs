@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
-use super::{BackendChoice, LayoutChoice, Pace, is_name};
+use super::{BackendChoice, LayoutChoice, Pace, Threshold, is_name};
 use crate::token::{DType, Normalisation};
 
 /// A kind of value. Every conversion that is not given refuses.
@@ -97,18 +97,37 @@ impl<const MIN: u32, const MAX: u32> Kind for Whole<MIN, MAX> {
     }
 }
 
-/// A difference between two samples of 8 bits.
+/// A difference between two samples of 8 bits, not 0.
 pub(super) struct SampleDifference;
 
 impl Kind for SampleDifference {
     type Value = u8;
 
     fn allowed(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0 to 255")
+        f.write_str("a whole number from 1 to 255")
     }
 
     fn from_whole(value: i64) -> Option<u8> {
-        u8::try_from(value).ok()
+        u8::try_from(value).ok().filter(|value| 0 < *value)
+    }
+}
+
+/// A difference between two samples of 8 bits, or `"auto"`.
+pub(super) struct SampleThreshold;
+
+impl Kind for SampleThreshold {
+    type Value = Threshold;
+
+    fn allowed(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0 to 255, or \"auto\"")
+    }
+
+    fn from_whole(value: i64) -> Option<Threshold> {
+        u8::try_from(value).ok().map(Threshold::Fixed)
+    }
+
+    fn from_text(value: &str) -> Option<Threshold> {
+        (value == "auto").then_some(Threshold::Auto { limit: Threshold::LIMIT_DEFAULT })
     }
 }
 

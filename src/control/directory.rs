@@ -25,14 +25,14 @@ use ringbuf::{HeapCons, HeapProd};
 use rustix::event::EventfdFlags;
 
 use super::messages::{
-    Epoch, Refusal, RefusalReason, StreamListing, StreamState, ViewListing, ViewName, clipped,
-    is_name,
+    ChangeListing, Epoch, Refusal, RefusalReason, StreamListing, StreamState, ViewListing,
+    ViewName, clipped, is_name,
 };
 use crate::backend::Backend;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{Fixation, snapped};
-use crate::stats::StreamCounters;
+use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::DType;
 
 /// Looks that a frame loop may leave untaken before more are refused.
@@ -220,6 +220,7 @@ impl StreamEntry {
             frames_refused: counters.frames_refused.get(),
             tiles_dirty: counters.tiles_dirty.get(),
             backend_fallbacks: counters.backend_fallbacks.get(),
+            change: change_listing(&counters.change),
             views: Vec::new(),
         }
     }
@@ -433,6 +434,17 @@ impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// `None` before the first frame.
+fn change_listing(gauges: &ChangeGauges) -> Option<ChangeListing> {
+    Some(ChangeListing {
+        threshold: gauges.threshold.get()?,
+        threshold_limit: gauges.threshold_limit.get(),
+        noise: gauges.noise_thousandths.get().map(|noise| noise as f64 / 1000.0),
+        tiles_dirty: gauges.tiles_dirty.get()?,
+        tile_count: gauges.tile_count.get()?,
+    })
 }
 
 /// The two ends of one view.

@@ -289,12 +289,30 @@ pub struct StreamListing {
     pub frames_published: u64,
     /// Frames that could not be read.
     pub frames_refused: u64,
-    /// Tiles that differed from the frame before.
+    /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
     pub tiles_dirty: u64,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: u64,
+    /// What counts as a change; absent before the first frame.
+    pub change: Option<ChangeListing>,
     /// Its views, in the order of the configuration.
     pub views: Vec<ViewListing>,
+}
+
+/// What counts as a change of a stream now.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChangeListing {
+    /// The most by which a camera sample may differ from the one that the pyramid was built from, in steps of 8 bits.
+    pub threshold: u64,
+    /// What the threshold never exceeds; absent where it is fixed.
+    pub threshold_limit: Option<u64>,
+    /// Noise of a sample, a standard deviation, in steps of 8 bits; absent where the threshold is fixed, and until
+    /// enough has been seen.
+    pub noise: Option<f64>,
+    /// Tiles that were ingested for the newest frame.
+    pub tiles_dirty: u64,
+    /// Tiles of a frame.
+    pub tile_count: u64,
 }
 
 /// One view of a [`StreamListing`].

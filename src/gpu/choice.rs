@@ -7,6 +7,7 @@ use ash::vk;
 
 use super::error::{GpuError, VkResultExt};
 use super::instance::{API_VERSION, Instance};
+use super::timing::{TickClock, can_calibrate};
 
 /// Storage images that one pass may bind at once; the ingest pass writes six levels.
 const STORAGE_IMAGES: u32 = 6;
@@ -103,6 +104,10 @@ pub(super) struct Candidate {
     pub(super) raw: vk::PhysicalDevice,
     pub(super) summary: DeviceSummary,
     pub(super) limits: Limits,
+    /// How the queue's timestamps count; `None` where it has none.
+    pub(super) ticks: Option<TickClock>,
+    /// Whether it can read its clock together with the CPU's.
+    pub(super) calibrates: bool,
     /// The first family of queues that compute; `None` makes the device unusable.
     queue_family: Option<u32>,
 }
@@ -167,7 +172,7 @@ fn remark(candidate: &Candidate, choice: &DeviceChoice) -> String {
 fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
     // SAFETY: the device was enumerated from this instance.
     let properties = unsafe { instance.raw.get_physical_device_properties(device) };
-    let queue_family = compute_family(instance, device);
+    let (queue_family, valid_bits) = compute_family(instance, device).unzip();
     let missing = if properties.api_version < API_VERSION {
         Some("Vulkan 1.3".to_owned())
     } else if queue_family.is_none() {
@@ -177,8 +182,12 @@ fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
     };
     let (driver_name, driver_version) = driver(instance, device, properties.api_version);
     let version = properties.api_version;
+    let calibrates = has_extension(instance, device, ash::ext::calibrated_timestamps::NAME)
+        && can_calibrate(instance, device).unwrap_or(false);
     Candidate {
         raw: device,
+        ticks: valid_bits.and_then(|bits| TickClock::new(bits, properties.limits.timestamp_period)),
+        calibrates,
         limits: Limits {
             buffer_bytes: u64::from(properties.limits.max_storage_buffer_range),
             image_side: properties.limits.max_image_dimension2_d,
@@ -229,12 +238,23 @@ fn missing_capability(
     .find_map(|(is_there, what)| (!is_there).then_some(what))
 }
 
-fn compute_family(instance: &Instance, device: vk::PhysicalDevice) -> Option<u32> {
+/// The first family of queues that compute, and the valid bits of their timestamps.
+fn compute_family(instance: &Instance, device: vk::PhysicalDevice) -> Option<(u32, u32)> {
     // SAFETY: the device was enumerated from this instance.
     let families = unsafe { instance.raw.get_physical_device_queue_family_properties(device) };
     let computes =
         |family: &vk::QueueFamilyProperties| family.queue_flags.contains(vk::QueueFlags::COMPUTE);
-    families.iter().position(computes).and_then(|index| u32::try_from(index).ok())
+    let (index, family) = (0..).zip(&families).find(|(_, family)| computes(family))?;
+    Some((index, family.timestamp_valid_bits))
+}
+
+/// Whether the device has an extension. A driver that does not answer has none.
+fn has_extension(instance: &Instance, device: vk::PhysicalDevice, name: &CStr) -> bool {
+    // SAFETY: the device was enumerated from this instance.
+    let extensions = unsafe { instance.raw.enumerate_device_extension_properties(device) };
+    let is_named =
+        |extension: &vk::ExtensionProperties| extension.extension_name_as_c_str() == Ok(name);
+    extensions.is_ok_and(|extensions| extensions.iter().any(is_named))
 }
 
 /// Name and version of the driver, in its own words.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
 use super::error::{GpuError, VkResultExt};
 use super::instance::{Instance, ValidationLog};
+use super::timing::DeviceClock;
 
 /// Loses the device after this many submissions: a test hook for whole programs.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
@@ -73,6 +74,10 @@ pub struct Gpu {
     limits: Limits,
     summary: DeviceSummary,
     names: Option<ash::ext::debug_utils::Device>,
+    /// `None` where the queue has no timestamps.
+    clock: Option<DeviceClock>,
+    /// What passes compile to: with drivers that keep it, the next stream with equal passes compiles nothing.
+    pipelines: vk::PipelineCache,
     is_lost: AtomicBool,
     /// Submissions until an injected loss.
     submits_left: AtomicU64,
@@ -99,14 +104,18 @@ impl Gpu {
         let instance = Instance::new(validation == Validation::On)?;
         let candidate = choose(candidates(&instance)?, choice)?;
         let device = create_device(&instance, &candidate)?;
-        let allocator = create_allocator(&instance, &device, &candidate)
-            // SAFETY: nothing else has been created from the device, and nobody else has it.
+        let (allocator, pipelines) = create_allocator(&instance, &device, &candidate)
+            .and_then(|allocator| Ok((allocator, create_pipeline_cache(&device)?)))
+            // SAFETY: nothing that was created from the device is left, and nobody else has it.
             .inspect_err(|_| unsafe { device.destroy_device(None) })?;
         // SAFETY: the device was created with one queue of this family.
         let queue = unsafe { device.get_device_queue(candidate.queue_family(), 0) };
         let names = instance
             .has_debug_utils
             .then(|| ash::ext::debug_utils::Device::new(&instance.raw, &device));
+        let clock = candidate
+            .ticks
+            .map(|ticks| DeviceClock::new(&instance, &device, ticks, candidate.calibrates));
         Ok(Arc::new(Self {
             device,
             queue: Mutex::new(queue),
@@ -115,6 +124,8 @@ impl Gpu {
             limits: candidate.limits,
             summary: candidate.summary,
             names,
+            clock,
+            pipelines,
             is_lost: AtomicBool::new(false),
             submits_left: AtomicU64::new(submits_until_injected_loss()),
             submission_count: AtomicU64::new(0),
@@ -141,8 +152,26 @@ impl Gpu {
         self.submits_left.store(0, Ordering::Relaxed);
     }
 
+    /// A test hook: from now on the times of passes are tied to the CPU's waits, as on a device that cannot read both
+    /// clocks at once.
+    pub fn forget_calibration(&self) {
+        if let Some(clock) = &self.clock {
+            clock.forget_calibration();
+        }
+    }
+
+    /// How the device tells time; `None` where its queue does not.
+    pub(super) fn clock(&self) -> Option<&DeviceClock> {
+        self.clock.as_ref()
+    }
+
     pub(super) fn raw(&self) -> &ash::Device {
         &self.device
+    }
+
+    /// The cache that passes are compiled through. The driver locks it.
+    pub(super) fn pipelines(&self) -> vk::PipelineCache {
+        self.pipelines
     }
 
     pub(super) fn queue_family(&self) -> u32 {
@@ -249,6 +278,8 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // The allocator frees its blocks, so it must go before the device.
         drop(self.allocator.get_mut().take());
+        // SAFETY: passes hold the device in an `Arc`, so none is being compiled.
+        unsafe { self.device.destroy_pipeline_cache(self.pipelines, None) };
         // SAFETY: whatever was created from the device holds it in an `Arc`, so nothing is left.
         unsafe { self.device.destroy_device(None) };
     }
@@ -261,12 +292,23 @@ fn create_device(instance: &Instance, candidate: &Candidate) -> Result<ash::Devi
     let mut features_12 = vk::PhysicalDeviceVulkan12Features::default().timeline_semaphore(true);
     let mut features_13 =
         vk::PhysicalDeviceVulkan13Features::default().synchronization2(true).maintenance4(true);
+    let mut extensions = Vec::new();
+    if candidate.calibrates {
+        extensions.push(ash::ext::calibrated_timestamps::NAME.as_ptr());
+    }
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
+        .enabled_extension_names(&extensions)
         .push_next(&mut features_12)
         .push_next(&mut features_13);
-    // SAFETY: `info` is valid: a usable candidate has the queue family and the features.
+    // SAFETY: `info` is valid: a usable candidate has the queue family, the features and the extensions.
     unsafe { instance.raw.create_device(candidate.raw, &info, None) }.during("vkCreateDevice")
+}
+
+fn create_pipeline_cache(device: &ash::Device) -> Result<vk::PipelineCache, GpuError> {
+    let info = vk::PipelineCacheCreateInfo::default();
+    // SAFETY: `info` is valid.
+    unsafe { device.create_pipeline_cache(&info, None) }.during("vkCreatePipelineCache")
 }
 
 fn create_allocator(

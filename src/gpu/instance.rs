@@ -21,7 +21,7 @@ pub(super) struct Instance {
     pub(super) has_debug_utils: bool,
     messenger: Option<Messenger>,
     /// Keeps the library loaded for as long as its functions may be called.
-    _entry: ash::Entry,
+    entry: ash::Entry,
 }
 
 impl Instance {
@@ -38,11 +38,15 @@ impl Instance {
                 && has_extension(&entry, Some(VALIDATION_LAYER), ash::ext::debug_utils::NAME)?;
         let raw = create(&entry, validation, has_debug_utils)?;
         // From here on `instance` owns `raw`, so every early return cleans up.
-        let mut instance = Self { raw, has_debug_utils, messenger: None, _entry: entry };
+        let mut instance = Self { raw, has_debug_utils, messenger: None, entry };
         if validation {
-            instance.messenger = Some(Messenger::new(&instance._entry, &instance.raw)?);
+            instance.messenger = Some(Messenger::new(&instance.entry, &instance.raw)?);
         }
         Ok(instance)
+    }
+
+    pub(super) fn entry(&self) -> &ash::Entry {
+        &self.entry
     }
 
     /// What the validation layer reports; `None` without it.

@@ -7,7 +7,10 @@ use ash::vk;
 
 use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
+use super::pass::ComputePass;
 use super::recorder::Recorder;
+use super::timing::Timestamps;
+use crate::clock::{Span, monotonic_ns};
 
 /// Where one thread records its submissions, and the timeline semaphore that it waits on. Lanes share the device's queue
 /// and wait for nobody else's work.
@@ -17,27 +20,34 @@ pub struct Lane {
     timeline: vk::Semaphore,
     /// What the timeline reaches when the last submission is done.
     value: u64,
+    /// The last submission, by the number that its passes know it by.
+    submission: u64,
+    /// `None` where the device tells no time.
+    timestamps: Option<Timestamps>,
     gpu: Arc<Gpu>,
 }
 
 impl Lane {
-    /// Creates a lane; `name` shows up in captures.
+    /// Creates a lane that tells when the first `timed_passes` passes of a submission ran; `name` shows up in captures.
     ///
     /// # Errors
     ///
     /// If the driver refuses.
-    pub fn new(gpu: &Arc<Gpu>, name: &str) -> Result<Self, GpuError> {
+    pub fn new(gpu: &Arc<Gpu>, name: &str, timed_passes: usize) -> Result<Self, GpuError> {
         // Everything starts out null, which Vulkan lets one destroy, so every early return cleans up.
         let mut lane = Self {
             pool: vk::CommandPool::null(),
             commands: vk::CommandBuffer::null(),
             timeline: vk::Semaphore::null(),
             value: 0,
+            submission: 0,
+            timestamps: None,
             gpu: Arc::clone(gpu),
         };
         lane.pool = make_pool(gpu)?;
         lane.commands = make_commands(gpu, lane.pool)?;
         lane.timeline = make_timeline(gpu)?;
+        lane.timestamps = Timestamps::new(gpu, timed_passes)?;
         gpu.set_name(lane.commands, name);
         gpu.set_name(lane.timeline, name);
         Ok(lane)
@@ -50,13 +60,33 @@ impl Lane {
     /// If the device is lost or refuses. Nothing is left running then either.
     pub fn run<'a>(&mut self, record: impl FnOnce(&mut Recorder<'a>)) -> Result<(), GpuError> {
         self.begin()?;
-        let mut recorder = Recorder::new(&self.gpu, self.commands);
+        let queries = self.timestamps.as_mut().map(|timestamps| {
+            timestamps.clear();
+            timestamps.queries()
+        });
+        let mut recorder = Recorder::new(&self.gpu, self.commands, queries);
         record(&mut recorder);
-        recorder.finish();
+        let (submission, pass_count) = recorder.finish();
+        self.submission = submission;
         // SAFETY: the command buffer is being recorded, outside any render pass.
         unsafe { self.gpu.raw().end_command_buffer(self.commands) }.during("vkEndCommandBuffer")?;
+        let start_ns = monotonic_ns();
         self.submit()?;
-        self.wait()
+        self.wait()?;
+        if let Some(timestamps) = &mut self.timestamps {
+            timestamps.read(pass_count, Span::since(start_ns));
+        }
+        Ok(())
+    }
+
+    /// When `pass` ran in the newest submission, between its handing over and the end of the wait for it, in nanoseconds
+    /// of CLOCK_MONOTONIC. [`Span::NONE`] if it was not recorded in it, beyond the passes that the lane was made for, or
+    /// on a device without a clock.
+    ///
+    /// Passes that overlap on the device count from where the one before ended.
+    pub fn span(&self, pass: &ComputePass) -> Span {
+        let times = self.timestamps.as_ref().zip(pass.place_in(self.submission));
+        times.map_or(Span::NONE, |(timestamps, place)| timestamps.span(place))
     }
 
     fn begin(&self) -> Result<(), GpuError> {

@@ -63,11 +63,13 @@ pub struct ComputePass {
     push_bytes: usize,
     /// The last submission that it was recorded in.
     recorded_in: Cell<u64>,
+    /// Its place among the passes of that submission.
+    place: Cell<usize>,
     gpu: Arc<Gpu>,
 }
 
 impl ComputePass {
-    /// Compiles the pass. Some drivers compile only when it first runs.
+    /// Compiles the pass, or takes what an equal one compiled to. Some drivers compile only when it first runs.
     ///
     /// # Errors
     ///
@@ -85,11 +87,12 @@ impl ComputePass {
             bindings: desc.bindings.to_vec(),
             push_bytes: desc.push_bytes,
             recorded_in: Cell::new(0),
+            place: Cell::new(0),
             gpu: Arc::clone(gpu),
         };
         pass.set_layout = make_set_layout(gpu.raw(), desc.bindings)?;
         pass.layout = make_layout(gpu.raw(), pass.set_layout, desc.push_bytes)?;
-        pass.pipeline = make_pipeline(gpu.raw(), pass.layout, desc)?;
+        pass.pipeline = make_pipeline(gpu, pass.layout, desc)?;
         pass.pool = make_pool(gpu.raw(), desc.bindings)?;
         pass.set = make_set(gpu.raw(), pass.pool, pass.set_layout)?;
         gpu.set_name(pass.pipeline, desc.name);
@@ -116,8 +119,14 @@ impl ComputePass {
         self.push_bytes
     }
 
-    /// Claims the descriptor set for a submission.
-    pub(super) fn record_in(&self, submission: u64) {
+    /// Its place among the passes of a submission, if it was recorded in it.
+    pub(super) fn place_in(&self, submission: u64) -> Option<usize> {
+        (self.recorded_in.get() == submission).then(|| self.place.get())
+    }
+
+    /// Claims the descriptor set for a submission, in which it is pass number `place`.
+    pub(super) fn record_in(&self, submission: u64, place: usize) {
+        self.place.set(place);
         assert_ne!(
             self.recorded_in.replace(submission),
             submission,
@@ -183,10 +192,11 @@ fn make_layout(
 }
 
 fn make_pipeline(
-    device: &ash::Device,
+    gpu: &Gpu,
     layout: vk::PipelineLayout,
     desc: &ComputePassDesc<'_>,
 ) -> Result<vk::Pipeline, GpuError> {
+    let device = gpu.raw();
     let code = ash::util::read_spv(&mut Cursor::new(desc.spirv))
         .expect("the build script writes whole SPIR-V words");
     let info = vk::ShaderModuleCreateInfo::default().code(&code);
@@ -212,9 +222,8 @@ fn make_pipeline(
         .name(c"main")
         .specialization_info(&constants);
     let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
-    let cache = vk::PipelineCache::null();
     // SAFETY: `info` is valid, and the layout has what the shader binds.
-    let result = unsafe { device.create_compute_pipelines(cache, &[info], None) };
+    let result = unsafe { device.create_compute_pipelines(gpu.pipelines(), &[info], None) };
     // SAFETY: only the call above used the module.
     unsafe { device.destroy_shader_module(module, None) };
     let pipelines = result.map_err(|(_, result)| result).during("vkCreateComputePipelines")?;

@@ -12,6 +12,7 @@ use super::buffer::{Buffer, BufferKind};
 use super::device::Gpu;
 use super::image::{Image, color_range};
 use super::pass::{BindingKind, ComputePass, MAX_BINDINGS};
+use super::timing::Queries;
 use crate::geometry::extent::Extent;
 
 /// Workgroups in a row of a dispatch; a line of more is wrapped, as `glsl/shared/linear.glsl` expects.
@@ -73,11 +74,17 @@ enum Resource<'a> {
 }
 
 /// Records commands that use resources that live for `'a`; [`Lane::run`](super::Lane::run) hands one out.
+///
+/// It also notes when each pass begins and ends, for [`Lane::span`](super::Lane::span).
 #[derive(Debug)]
 pub struct Recorder<'a> {
     gpu: Arc<Gpu>,
     commands: vk::CommandBuffer,
     submission: u64,
+    /// Where times are noted.
+    queries: Option<Queries>,
+    /// Passes so far.
+    pass_count: usize,
     /// Writes to readback buffers, which the CPU must see in the end.
     written_for_host: Scope,
     resources: PhantomData<&'a Buffer>,
@@ -85,11 +92,20 @@ pub struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     /// Records into a command buffer that has just begun.
-    pub(super) fn new(gpu: &Arc<Gpu>, commands: vk::CommandBuffer) -> Self {
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        commands: vk::CommandBuffer,
+        queries: Option<Queries>,
+    ) -> Self {
+        if let Some(queries) = queries {
+            queries.reset(gpu, commands);
+        }
         Self {
             gpu: Arc::clone(gpu),
             commands,
             submission: gpu.next_submission(),
+            queries,
+            pass_count: 0,
             written_for_host: Scope::default(),
             resources: PhantomData,
         }
@@ -111,14 +127,26 @@ impl<'a> Recorder<'a> {
         let push = bytemuck::bytes_of(push);
         assert!(bindings.iter().map(|binding| binding.kind()).eq(pass.bindings().iter().copied()));
         assert_eq!(push.len(), pass.push_bytes());
-        pass.record_in(self.submission);
+        pass.record_in(self.submission, self.pass_count);
         self.write_set(pass.set(), bindings);
         self.wait_for(bindings.iter().map(|binding| (binding.resource(), binding.access())));
         self.bind(pass, push);
         let columns = group_count.min(GROUPS_PER_ROW);
         let rows = group_count.div_ceil(GROUPS_PER_ROW);
-        // SAFETY: a pipeline and its set are bound, and the counts lie below every device's limit.
-        unsafe { self.gpu.raw().cmd_dispatch(self.commands, columns, rows, 1) };
+        self.timed(|recorder| {
+            // SAFETY: a pipeline and its set are bound, and the counts lie below every device's limit.
+            unsafe { recorder.gpu.raw().cmd_dispatch(recorder.commands, columns, rows, 1) };
+        });
+    }
+
+    /// Records the one command of a pass between its two timestamps.
+    fn timed(&mut self, record: impl FnOnce(&Self)) {
+        let place = self.pass_count;
+        self.pass_count += 1;
+        let Some(queries) = self.queries else { return record(self) };
+        queries.begin(&self.gpu, self.commands, place);
+        record(self);
+        queries.end(&self.gpu, self.commands, place);
     }
 
     /// Copies the upper left `extent` texels of a level to the start of `target`, row by row.
@@ -179,11 +207,12 @@ impl<'a> Recorder<'a> {
         };
     }
 
-    /// Shows the CPU what was written for it. The last thing recorded.
-    pub(super) fn finish(self) {
+    /// Shows the CPU what was written for it. The last thing recorded; returns the submission and its number of passes.
+    pub(super) fn finish(self) -> (u64, usize) {
         let host =
             Scope { stages: vk::PipelineStageFlags2::HOST, access: vk::AccessFlags2::HOST_READ };
         self.barrier(self.written_for_host, host);
+        (self.submission, self.pass_count)
     }
 
     fn bind(&self, pass: &ComputePass, push: &[u8]) {

@@ -1,8 +1,8 @@
 //! The retina in compute shaders.
 //!
 //! A frame is one submission: `ingest` turns the camera's samples of the dirty tiles into levels 0 to 5, `reduce`
-//! builds the levels above from the sums of the tiles, `sample` gathers the tokens of each view. All arithmetic is in
-//! integers, so every device gives the same bytes.
+//! brings the levels above those tiles up to date from the sums of the tiles, `sample` gathers the tokens of each view.
+//! All arithmetic is in integers, so every device gives the same bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use self::ingest::IngestPass;
 use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sample::SamplePass;
+use self::staging::TileStaging;
 use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
 use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
@@ -22,6 +23,8 @@ pub mod ingest;
 pub mod pyramid;
 pub mod reduce;
 pub mod sample;
+mod staging;
+pub mod tiles;
 
 /// The SPIR-V that the build script made of `glsl/NAME.comp`.
 macro_rules! shader {
@@ -31,10 +34,14 @@ macro_rules! shader {
 }
 use shader;
 
+/// Ingest and reduce. Beside them there is a pass for each view.
+const TILE_PASSES: usize = 2;
+
 /// One stream's pyramid on a GPU.
 pub struct VulkanRetina {
     shape: PyramidShape,
     kind: FrameKind,
+    staging: TileStaging,
     ingest: IngestPass,
     reduce: ReducePass,
     /// One per view, in the views' order.
@@ -60,11 +67,12 @@ impl VulkanRetina {
         let mut retina = Self {
             shape,
             kind,
+            staging: TileStaging::new(gpu, kind)?,
             ingest: IngestPass::new(gpu, kind)?,
             reduce: ReducePass::new(gpu, shape)?,
             samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
             pyramid: Pyramid::new(gpu, shape)?,
-            lane: Lane::new(gpu, "retina")?,
+            lane: Lane::new(gpu, "retina", TILE_PASSES + views.len())?,
             gpu: Arc::clone(gpu),
         };
         retina.warm()?;
@@ -73,25 +81,44 @@ impl VulkanRetina {
 
     /// Runs every pass on whatever the memory holds. The pyramid means nothing until the first frame anyway.
     fn warm(&mut self) -> Result<(), RetinaError> {
-        self.ingest.prepare_warm();
+        self.staging.prepare_warm();
         for sample in &mut self.samples {
             sample.prepare_warm();
         }
         self.run()
     }
 
-    /// Submits what has been uploaded, and waits for it.
+    /// When the passes of the newest submission ran, and what was uploaded for them.
+    fn device_times(&self) -> UpdateTimes {
+        if self.is_idle() {
+            return UpdateTimes::default();
+        }
+        let spans = self.samples.iter().map(|sample| sample.span(&self.lane));
+        UpdateTimes {
+            ingest: self.ingest.span(&self.lane),
+            reduce: self.reduce.span(&self.lane),
+            sample: spans.fold(Span::NONE, Span::through),
+            uploaded_bytes: self.staging.uploaded_bytes(),
+            ..UpdateTimes::default()
+        }
+    }
+
+    /// Whether nothing has been uploaded.
+    fn is_idle(&self) -> bool {
+        self.staging.tiles().tile_count() == 0
+            && self.samples.iter().all(|sample| sample.token_count() == 0)
+    }
+
+    /// Submits what has been uploaded, if anything, and waits for it.
     fn run(&mut self) -> Result<(), RetinaError> {
-        let Self { ingest, reduce, samples, pyramid, lane, .. } = self;
-        let is_dirty = ingest.tile_count() != 0;
-        let is_sampled = samples.iter().any(|sample| sample.token_count() != 0);
-        if !is_dirty && !is_sampled {
+        if self.is_idle() {
             return Ok(());
         }
+        let Self { staging, ingest, reduce, samples, pyramid, lane, .. } = self;
         lane.run(|recorder| {
-            if is_dirty {
-                ingest.record(recorder, pyramid);
-                reduce.record(recorder, pyramid);
+            if staging.tiles().tile_count() != 0 {
+                ingest.record(recorder, staging, pyramid);
+                reduce.record(recorder, staging.tiles(), pyramid);
             }
             for sample in &*samples {
                 sample.record(recorder, pyramid);
@@ -110,18 +137,18 @@ impl Retina for VulkanRetina {
     ) -> Result<UpdateTimes, RetinaError> {
         check_update(self.kind, self.samples.iter().map(SamplePass::format), frame, samples);
         let start_ns = monotonic_ns();
-        self.ingest.upload(frame, dirty);
+        self.staging.upload(frame, dirty);
         for (pass, sample) in self.samples.iter_mut().zip(&mut *samples) {
             sample.find_stale(dirty, self.shape);
             pass.upload(sample);
         }
         let upload = Span::since(start_ns);
         self.run()?;
-        let run = upload.next();
+        let ran_ns = monotonic_ns();
         for (pass, sample) in self.samples.iter_mut().zip(samples) {
             pass.collect(sample);
         }
-        Ok(UpdateTimes { upload, ingest: run, collect: run.next(), ..UpdateTimes::default() })
+        Ok(UpdateTimes { upload, collect: Span::since(ran_ns), ..self.device_times() })
     }
 
     fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {

@@ -13,7 +13,7 @@ use self::report::{
 };
 use self::session::{Samples, Session, Setup};
 use super::ToolError;
-use crate::config::{BackendChoice, ChangeConfig, LayoutChoice, ViewConfig};
+use crate::config::{BackendChoice, ChangeConfig, LayoutChoice, Threshold, ViewConfig};
 use crate::error::chain;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
@@ -216,7 +216,10 @@ fn setup(arguments: &Arguments) -> Setup {
     Setup {
         view: ViewConfig { layout, budget: arguments.budget, format, ..view },
         view_count: arguments.views.into(),
-        change: ChangeConfig { threshold: arguments.threshold, refresh_frames: arguments.refresh },
+        change: ChangeConfig {
+            threshold: Threshold::Fixed(arguments.threshold),
+            refresh_frames: arguments.refresh,
+        },
         cold: arguments.cold,
     }
 }

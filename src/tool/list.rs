@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{ToolError, on_one_line};
 use crate::control::client::Client;
-use crate::control::messages::{Listing, StreamListing, ViewListing};
+use crate::control::messages::{ChangeListing, Listing, StreamListing, ViewListing};
 
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
@@ -43,10 +43,23 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
         let (device, reason) = (on_one_line(&backend.device), on_one_line(&backend.reason));
         writeln!(out, "  backend  {} on {device}: {reason}", backend.kind)?;
     }
+    if let Some(change) = &stream.change {
+        write_change(out, change)?;
+    }
     write_counters(out, stream)?;
     let views = stream.views.iter().map(view_row);
     let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "LOOKS AT"].map(str::to_owned);
     write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())
+}
+
+fn write_change(out: &mut dyn Write, change: &ChangeListing) -> io::Result<()> {
+    let ChangeListing { threshold, threshold_limit, noise, tiles_dirty, tile_count } = change;
+    write!(out, "  change   threshold {threshold}")?;
+    if let Some(limit) = threshold_limit {
+        let noise = noise.map_or_else(|| "not known yet".to_owned(), |noise| format!("{noise:.2}"));
+        write!(out, " (auto, noise {noise}, limit {limit})")?;
+    }
+    writeln!(out, ", {tiles_dirty} of {tile_count} tiles in the newest frame")
 }
 
 fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {

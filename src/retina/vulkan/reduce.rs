@@ -8,9 +8,13 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::Pyramid;
 use super::shader;
+use super::tiles::TileList;
+use crate::clock::Span;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use crate::geometry::tile::TILE_SIDE;
-use crate::gpu::{Binding, BindingKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder};
+use crate::gpu::{
+    Binding, BindingKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane, Recorder,
+};
 
 /// Push constants of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -22,7 +26,7 @@ pub struct ReducePush {
     pub tail_level_count: u32,
 }
 
-/// Builds the whole tail at once.
+/// Brings the tail up to date above the dirty tiles.
 #[derive(Debug)]
 pub struct ReducePass {
     pass: ComputePass,
@@ -39,7 +43,7 @@ impl ReducePass {
         let desc = ComputePassDesc {
             name: "reduce",
             spirv: shader!("reduce"),
-            bindings: &[BindingKind::Buffer, BindingKind::Buffer],
+            bindings: &[BindingKind::Buffer, BindingKind::Buffer, BindingKind::Buffer],
             constants: &[],
             push_bytes: size_of::<ReducePush>(),
         };
@@ -51,10 +55,24 @@ impl ReducePass {
         Ok(Self { pass: ComputePass::new(gpu, &desc)?, push })
     }
 
-    /// Brings the tail up to date, if the pyramid has one.
-    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+    /// When the pass ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.pass)
+    }
+
+    /// Brings the tail, if the pyramid has one, up to date above `tiles`.
+    pub(super) fn record<'a>(
+        &'a self,
+        recorder: &mut Recorder<'a>,
+        tiles: &'a TileList,
+        pyramid: &'a Pyramid,
+    ) {
         if self.push.tail_level_count != 0 {
-            let bindings = [Binding::Update(&pyramid.sums), Binding::Write(&pyramid.tail)];
+            let bindings = [
+                Binding::Update(&pyramid.sums),
+                Binding::Write(&pyramid.tail),
+                Binding::Read(tiles.buffer()),
+            ];
             recorder.dispatch(&self.pass, &bindings, &self.push, 1);
         }
     }

@@ -8,9 +8,11 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::{Pyramid, tail_offset};
 use super::shader;
+use crate::clock::Span;
 use crate::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
 use crate::gpu::{
-    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Recorder,
+    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane,
+    Recorder,
 };
 use crate::retina::{ViewSample, ViewSpec};
 use crate::token::TokenFormat;
@@ -131,6 +133,11 @@ impl SamplePass {
     /// Tokens that were uploaded.
     pub(super) fn token_count(&self) -> u32 {
         self.token_count
+    }
+
+    /// When the pass ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.pass)
     }
 
     /// Samples the tokens that were uploaded.

@@ -1,0 +1,247 @@
+//! When passes ran, on the CPU's clock.
+//!
+//! A device counts ticks of a clock of its own. Where it can read that clock together with CLOCK_MONOTONIC
+//! (`VK_EXT_calibrated_timestamps`), it does so after each submission, because the two drift apart: by up to 50 us in
+//! a second. Elsewhere the end of the last pass is taken for the moment when the CPU's wait for it returned, so that
+//! lengths and distances are right and everything is late by what the CPU takes to wake up.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ash::vk;
+
+use super::device::Gpu;
+use super::error::{GpuError, VkResultExt};
+use super::instance::Instance;
+use crate::clock::Span;
+
+/// How a device counts time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TickClock {
+    /// The bits of a timestamp that count.
+    mask: u64,
+    /// Nanoseconds of a tick.
+    period_ns: f64,
+}
+
+impl TickClock {
+    /// A clock of `valid_bits` bits; `None` for one of no bits, which is how a queue says that it has none.
+    pub fn new(valid_bits: u32, period_ns: f32) -> Option<Self> {
+        let mask = u64::MAX.checked_shr(u64::BITS - valid_bits)?;
+        Some(Self { mask, period_ns: f64::from(period_ns) })
+    }
+
+    /// Nanoseconds from one reading to a later one. The clock may have wrapped between them, once.
+    #[expect(clippy::cast_possible_truncation, reason = "the float is positive and saturates")]
+    pub fn ns_between(self, earlier_ticks: u64, later_ticks: u64) -> u64 {
+        let ticks = later_ticks.wrapping_sub(earlier_ticks) & self.mask;
+        (ticks as f64 * self.period_ns).round() as u64
+    }
+}
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Anchor {
+    ticks: u64,
+    monotonic_ns: u64,
+}
+
+/// The clock of an open device, and what ties it to the CPU's.
+pub(super) struct DeviceClock {
+    ticks: TickClock,
+    /// `None` where the device cannot read both clocks at once.
+    calibrated: Option<ash::ext::calibrated_timestamps::Device>,
+    /// Set by a test that wants to see what a device without it does.
+    uncalibrated: AtomicBool,
+}
+
+impl DeviceClock {
+    /// The clock of a device that was opened with the extension if `is_calibrated`.
+    pub(super) fn new(
+        instance: &Instance,
+        device: &ash::Device,
+        ticks: TickClock,
+        is_calibrated: bool,
+    ) -> Self {
+        let functions = || ash::ext::calibrated_timestamps::Device::new(&instance.raw, device);
+        let calibrated = is_calibrated.then(functions);
+        Self { ticks, calibrated, uncalibrated: AtomicBool::new(false) }
+    }
+
+    /// Goes on as on a device that cannot read both clocks at once.
+    pub(super) fn forget_calibration(&self) {
+        self.uncalibrated.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads both clocks.
+    fn calibrate(&self) -> Option<Anchor> {
+        let functions = self.calibrated.as_ref()?;
+        let domains = [vk::TimeDomainKHR::DEVICE, vk::TimeDomainKHR::CLOCK_MONOTONIC];
+        let infos =
+            domains.map(|domain| vk::CalibratedTimestampInfoKHR::default().time_domain(domain));
+        let (mut times, mut deviation_ns) = ([0; 2], 0);
+        let call = functions.fp().get_calibrated_timestamps_ext;
+        // Not through ash's own function, which allocates.
+        // SAFETY: the device has the extension and both domains, and there is room for two times and the deviation.
+        let result = unsafe {
+            call(functions.device(), 2, infos.as_ptr(), times.as_mut_ptr(), &raw mut deviation_ns)
+        };
+        let is_wanted = !self.uncalibrated.load(Ordering::Relaxed);
+        let [ticks, monotonic_ns] = times;
+        (result == vk::Result::SUCCESS && is_wanted).then_some(Anchor { ticks, monotonic_ns })
+    }
+}
+
+impl fmt::Debug for DeviceClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceClock").field("ticks", &self.ticks).finish_non_exhaustive()
+    }
+}
+
+/// Whether a device can read its clock together with CLOCK_MONOTONIC. It must have the extension.
+pub(super) fn can_calibrate(
+    instance: &Instance,
+    device: vk::PhysicalDevice,
+) -> Result<bool, GpuError> {
+    let functions = ash::ext::calibrated_timestamps::Instance::new(instance.entry(), &instance.raw);
+    // SAFETY: the device was enumerated from this instance, and has the extension.
+    let domains = unsafe { functions.get_physical_device_calibrateable_time_domains(device) }
+        .during("vkGetPhysicalDeviceCalibrateableTimeDomainsEXT")?;
+    let wanted = [vk::TimeDomainKHR::DEVICE, vk::TimeDomainKHR::CLOCK_MONOTONIC];
+    Ok(wanted.iter().all(|domain| domains.contains(domain)))
+}
+
+/// Two timestamps for each pass of a submission that there is room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queries {
+    raw: vk::QueryPool,
+    capacity: usize,
+}
+
+impl Queries {
+    /// Forgets the times of the submission before; the first thing recorded.
+    pub(super) fn reset(self, gpu: &Gpu, commands: vk::CommandBuffer) {
+        let count = first_query(self.capacity);
+        // SAFETY: the command buffer is being recorded for a queue that computes, and nothing else uses the queries.
+        unsafe { gpu.raw().cmd_reset_query_pool(commands, self.raw, 0, count) };
+    }
+
+    /// Notes when pass `place` of the submission begins: when all that was recorded before has been computed.
+    pub(super) fn begin(self, gpu: &Gpu, commands: vk::CommandBuffer, place: usize) {
+        self.write(gpu, commands, place, 0);
+    }
+
+    /// Notes when pass `place` of the submission has ended.
+    pub(super) fn end(self, gpu: &Gpu, commands: vk::CommandBuffer, place: usize) {
+        self.write(gpu, commands, place, 1);
+    }
+
+    fn write(self, gpu: &Gpu, commands: vk::CommandBuffer, place: usize, which: u32) {
+        if self.capacity <= place {
+            return;
+        }
+        let stage = vk::PipelineStageFlags2::COMPUTE_SHADER;
+        let query = first_query(place) + which;
+        // SAFETY: the command buffer is being recorded, and has reset the query, which no other command writes.
+        unsafe { gpu.raw().cmd_write_timestamp2(commands, stage, self.raw, query) };
+    }
+}
+
+/// When the passes of the newest submission of one lane began and ended.
+pub(super) struct Timestamps {
+    queries: vk::QueryPool,
+    /// Passes of a submission that there is room for; the others have no spans.
+    capacity: usize,
+    /// Beginning and end of each pass, in ticks.
+    ticks: Vec<[u64; 2]>,
+    spans: Vec<Span>,
+    gpu: Arc<Gpu>,
+}
+
+impl Timestamps {
+    /// Room for the times of `capacity` passes; `None` where the device tells no time.
+    pub(super) fn new(gpu: &Arc<Gpu>, capacity: usize) -> Result<Option<Self>, GpuError> {
+        if gpu.clock().is_none() || capacity == 0 {
+            return Ok(None);
+        }
+        let info = vk::QueryPoolCreateInfo::default()
+            .query_type(vk::QueryType::TIMESTAMP)
+            .query_count(first_query(capacity));
+        // SAFETY: `info` is valid, and the device lives as long as `gpu`.
+        let queries =
+            unsafe { gpu.raw().create_query_pool(&info, None) }.during("vkCreateQueryPool")?;
+        let (ticks, spans) = (Vec::with_capacity(capacity), Vec::with_capacity(capacity));
+        Ok(Some(Self { queries, capacity, ticks, spans, gpu: Arc::clone(gpu) }))
+    }
+
+    /// Where the recorder notes times.
+    pub(super) fn queries(&self) -> Queries {
+        Queries { raw: self.queries, capacity: self.capacity }
+    }
+
+    /// Takes the times of the `pass_count` passes of a submission that the CPU handed over and waited for during `run`.
+    pub(super) fn read(&mut self, pass_count: usize, run: Span) {
+        self.spans.clear();
+        self.ticks.clear();
+        self.ticks.resize(pass_count.min(self.capacity), [0; 2]);
+        if self.ticks.is_empty() {
+            return;
+        }
+        let flags = vk::QueryResultFlags::TYPE_64;
+        let ticks = self.ticks.as_flattened_mut();
+        // SAFETY: the queries are those of a submission that has ended, and two 64-bit times fit each entry.
+        let result =
+            unsafe { self.gpu.raw().get_query_pool_results(self.queries, 0, ticks, flags) };
+        if let (Ok(()), Some(clock)) = (result, self.gpu.clock()) {
+            let anchor = clock.calibrate().unwrap_or(Anchor {
+                ticks: self.ticks.last().map_or(0, |[_, end]| *end),
+                monotonic_ns: run.end_ns,
+            });
+            let span = |&ticks: &[u64; 2]| placed(ticks, clock.ticks, anchor, run);
+            self.spans.extend(self.ticks.iter().map(span));
+        }
+    }
+
+    /// Forgets all times: the newest submission failed.
+    pub(super) fn clear(&mut self) {
+        self.spans.clear();
+    }
+
+    /// When pass `place` of the newest submission ran.
+    pub(super) fn span(&self, place: usize) -> Span {
+        self.spans.get(place).copied().unwrap_or(Span::NONE)
+    }
+}
+
+impl fmt::Debug for Timestamps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timestamps").field("spans", &self.spans).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Timestamps {
+    fn drop(&mut self) {
+        // SAFETY: no submission that uses the queries is pending, as `Lane::run` waits for its own.
+        unsafe { self.gpu.raw().destroy_query_pool(self.queries, None) };
+    }
+}
+
+/// Puts the ticks of a pass on the CPU's clock. No pass can have run before it was handed over or after the wait for it:
+/// what a calibration is off by is cut away.
+fn placed(ticks: [u64; 2], clock: TickClock, anchor: Anchor, run: Span) -> Span {
+    let [start_ns, end_ns] = ticks.map(|ticks| {
+        let age_ns = clock.ns_between(ticks, anchor.ticks);
+        anchor.monotonic_ns.saturating_sub(age_ns).clamp(run.start_ns, run.end_ns)
+    });
+    Span { start_ns, end_ns }
+}
+
+/// The first of the two queries of pass `place`.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a submission has a pass for each view, and few more"
+)]
+fn first_query(place: usize) -> u32 {
+    2 * place as u32
+}
