@@ -13,6 +13,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod plain;
+#[cfg(target_arch = "x86_64")]
+mod sse2;
 mod vectors;
 
 pub use vectors::Vectors;
@@ -20,8 +22,11 @@ pub use vectors::Vectors;
 /// Vector instructions that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
-    /// What every processor of this architecture has.
-    Baseline,
+    /// Whatever the compiler makes of plain Rust.
+    Plain,
+    /// SSE2, which every processor of this architecture has.
+    #[cfg(target_arch = "x86_64")]
+    Sse2,
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
@@ -48,9 +53,10 @@ pub trait Kernel {
 impl Instructions {
     /// Every set that this processor has, the plainest first.
     pub fn available() -> Vec<Self> {
-        let mut available = vec![Self::Baseline];
+        let mut available = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
         {
+            available.push(Self::Sse2);
             if is_x86_feature_detected!("avx2") {
                 available.push(Self::Avx2(Detected(())));
             }
@@ -66,14 +72,16 @@ impl Instructions {
 
     /// The widest set that this processor has.
     pub fn best() -> Self {
-        Self::available().pop().unwrap_or(Self::Baseline)
+        Self::available().pop().unwrap_or(Self::Plain)
     }
 
     /// Runs a kernel with these instructions.
     #[inline]
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
-            Self::Baseline => kernel.run(plain::Plain),
+            Self::Plain => kernel.run(plain::Plain),
+            #[cfg(target_arch = "x86_64")]
+            Self::Sse2 => kernel.run(sse2::Sse2),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Detected` is made only after the processor said that it has AVX2.
             Self::Avx2(detected) => unsafe { run_avx2(kernel, detected) },
