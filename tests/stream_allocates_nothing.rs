@@ -26,11 +26,14 @@ use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
 use support::stamp;
+use threads::is_asleep;
 
 #[path = "common/naive.rs"]
 mod naive;
 #[path = "support/stream.rs"]
 mod support;
+#[path = "support/threads.rs"]
+mod threads;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -160,13 +163,9 @@ fn settle() {
 
 fn others_sleep() -> bool {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let is_asleep = |task: &fs::DirEntry| {
-        // A thread that has ended meanwhile has no state.
-        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('S'))
-    };
-    let tasks = fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap);
-    tasks.filter(|task| *task.file_name() != *own).all(|task| is_asleep(&task))
+    let threads = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name());
+    let mut others = threads.map(|name| name.into_string().unwrap()).filter(|name| *name != own);
+    others.all(|name| is_asleep(&name))
 }
 
 /// What `work` returns, and how often memory was allocated in the process meanwhile.
