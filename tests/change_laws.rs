@@ -148,6 +148,38 @@ proptest! {
 }
 
 #[test]
+fn any_one_sample_makes_its_tile_dirty_with_any_instructions_and_however_many_threads() {
+    let mut random = Random(1);
+    for format in PixelFormat::ALL {
+        for instructions in Instructions::available() {
+            for extent in [Extent::new(67, 35), Extent::new(333, 1041)] {
+                let color = naive::transforms(format)[0];
+                let mut frame = OwnedFrame::random(format, extent, color, &mut random);
+                let detector =
+                    ChangeDetector::new(&frame.view(), change(Threshold::Fixed(4), None));
+                let mut detector = detector.with_means(crew(), instructions);
+                detector.detect(&frame.view(), 1);
+                for frame_seq in 2..40 {
+                    let (x, y) = (random.below(extent.width), random.below(extent.height));
+                    let component = random.below(3);
+                    let step = if frame_seq % 2 == 0 { 4 } else { 8 };
+                    flip(&mut frame, x, y, component, step);
+                    detector.detect(&frame.view(), frame_seq);
+                    let mut expected = TileSet::none(extent);
+                    if step == 8 {
+                        expected.insert(x / 32, y / 32);
+                    } else {
+                        flip(&mut frame, x, y, component, step);
+                    }
+                    let what = (format, instructions, extent, x, y, component);
+                    assert_eq!(detector.ingested(), &expected, "{what:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_drift_of_one_step_a_frame_cannot_hide() {
     for format in PixelFormat::ALL {
         let (extent, color) = (Extent::new(65, 33), naive::transforms(format)[0]);
@@ -327,6 +359,19 @@ impl Setup {
             before = resident;
         }
     }
+}
+
+/// Makes one sample of a pixel larger or smaller by `step`, a power of two; a second time undoes it.
+fn flip(frame: &mut OwnedFrame, x: u32, y: u32, component: u32, step: u8) {
+    let mut turn = 0..3;
+    frame.adjust(
+        x,
+        y,
+        1,
+        |sample| {
+            if turn.next() == Some(component) { sample ^ step } else { sample }
+        },
+    );
 }
 
 /// The picture a frame later.
