@@ -1,19 +1,36 @@
 //! The same code for each set of vector instructions, chosen once at run time.
+//!
+//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time. [`plain`] says in a few lines what each operation
+//! does, and is what other processors run; the others are a few instructions each. Results are the same with all.
 
 #![allow(
     unsafe_code,
     reason = "calling code compiled for instructions that the processor was asked about"
 )]
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod plain;
+#[cfg(target_arch = "x86_64")]
+mod sse2;
+mod vectors;
+
+pub use vectors::Vectors;
+
 /// Vector instructions that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
-    /// What every processor of this architecture has.
-    Baseline,
+    /// Whatever the compiler makes of plain Rust.
+    Plain,
+    /// SSE2, which every processor of this architecture has.
+    #[cfg(target_arch = "x86_64")]
+    Sse2,
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
-    /// AVX-512 with bytes, words and vectors of any length.
+    /// AVX-512 with bytes and words, vectors of any length, and multiplications that add.
     #[cfg(target_arch = "x86_64")]
     Avx512(Detected),
 }
@@ -23,27 +40,30 @@ pub enum Instructions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detected(());
 
-/// Plain Rust that gains from wide vectors: loops without branches over arrays. It is compiled once for each set of
-/// instructions, so its result is the same with all of them.
+/// Work that gains from wide vectors. It is compiled once for each set of instructions.
 pub trait Kernel {
     /// What it returns.
     type Output;
 
-    /// Runs it. Must be `#[inline(always)]`, as must be all that it calls in its inner loops: only then is it compiled
-    /// for the instructions of its caller.
-    fn run(self) -> Self::Output;
+    /// Does it. Must be `#[inline(always)]`, as must be all that it calls in its inner loops: only then is it compiled
+    /// for the instructions of its caller. That holds for closures too, and so they are kept out of such loops.
+    fn run<V: Vectors>(self, vectors: V) -> Self::Output;
 }
 
 impl Instructions {
     /// Every set that this processor has, the plainest first.
     pub fn available() -> Vec<Self> {
-        let mut available = vec![Self::Baseline];
+        let mut available = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
         {
+            available.push(Self::Sse2);
             if is_x86_feature_detected!("avx2") {
                 available.push(Self::Avx2(Detected(())));
             }
-            if is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl") {
+            if is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vnni")
+            {
                 available.push(Self::Avx512(Detected(())));
             }
         }
@@ -52,32 +72,34 @@ impl Instructions {
 
     /// The widest set that this processor has.
     pub fn best() -> Self {
-        Self::available().pop().unwrap_or(Self::Baseline)
+        Self::available().pop().unwrap_or(Self::Plain)
     }
 
     /// Runs a kernel with these instructions.
     #[inline]
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
-            Self::Baseline => kernel.run(),
+            Self::Plain => kernel.run(plain::Plain),
+            #[cfg(target_arch = "x86_64")]
+            Self::Sse2 => kernel.run(sse2::Sse2),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Detected` is made only after the processor said that it has AVX2.
-            Self::Avx2(Detected(())) => unsafe { run_avx2(kernel) },
+            Self::Avx2(detected) => unsafe { run_avx2(kernel, detected) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Detected` is made only after the processor said that it has AVX-512 BW and VL.
-            Self::Avx512(Detected(())) => unsafe { run_avx512(kernel) },
+            // SAFETY: `Detected` is made only after the processor said that it has AVX-512 BW, VL and VNNI.
+            Self::Avx512(detected) => unsafe { run_avx512(kernel, detected) },
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run()
+fn run_avx2<K: Kernel>(kernel: K, detected: Detected) -> K::Output {
+    kernel.run(avx2::Avx2::new(detected))
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512bw,avx512vl")]
-fn run_avx512<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run()
+#[target_feature(enable = "avx512bw,avx512vl,avx512vnni")]
+fn run_avx512<K: Kernel>(kernel: K, detected: Detected) -> K::Output {
+    kernel.run(avx512::Avx512::new(detected))
 }

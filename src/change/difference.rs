@@ -2,7 +2,7 @@
 
 use super::resident::TileSpan;
 use crate::frame::{FrameKind, FrameView, PixelFormat};
-use crate::simd::Kernel;
+use crate::simd::{Kernel, Vectors};
 
 /// What the rows of frames of one kind hold beside samples.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Kernel for PlaneDifferences<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<V: Vectors>(self, _vectors: V) {
         let Self { new, plane, first_row, old, row_bytes, mask, columns, largest } = self;
         let columns = &mut columns[..row_bytes];
         let mut differs = false;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parking_lot::Mutex;
 
-use self::convert::{SIDE, rgb_row};
+use self::convert::{Converter, SIDE, rgb_row};
 use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
@@ -15,7 +15,7 @@ use crate::crew::Crew;
 use crate::frame::{FrameKind, FrameView};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
-use crate::simd::Instructions;
+use crate::simd::{Instructions, Kernel, Vectors};
 
 pub mod convert;
 pub mod ingest;
@@ -145,7 +145,9 @@ impl Retina for CpuRetina {
     }
 
     fn read_level(&mut self, frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
-        let Some(index) = level.checked_sub(1) else { return Ok(level_0(frame)) };
+        let Some(index) = level.checked_sub(1) else {
+            return Ok(self.instructions.run(Level0(frame)));
+        };
         let level = &self.levels[index as usize];
         let [red, green, blue] = &level.channels;
         let row = |y: usize| y * level.stride..y * level.stride + level.extent.width as usize;
@@ -159,16 +161,24 @@ impl Retina for CpuRetina {
 }
 
 /// A frame in R, G, B.
-#[expect(clippy::cast_possible_truncation, reason = "values of 8 bits")]
-fn level_0(frame: &FrameView<'_>) -> Vec<u8> {
-    let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
-    let mut texels = Vec::with_capacity(3 * width * height);
-    for y in 0..height {
-        for x in (0..width).step_by(SIDE) {
-            let columns: Range<usize> = 0..(width - x).min(SIDE);
-            let rgb = rgb_row(frame, x, y, columns.len());
-            texels.extend(columns.flat_map(|column| rgb.map(|channel| channel[column] as u8)));
+struct Level0<'a>(&'a FrameView<'a>);
+
+impl Kernel for Level0<'_> {
+    type Output = Vec<u8>;
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) -> Vec<u8> {
+        let Self(frame) = self;
+        let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
+        let converter = Converter::new(vectors, frame.color());
+        let mut texels = Vec::with_capacity(3 * width * height);
+        for y in 0..height {
+            for x in (0..width).step_by(SIDE) {
+                let columns: Range<usize> = 0..(width - x).min(SIDE);
+                let rgb = rgb_row(&converter, frame, x, y, columns.len());
+                texels.extend(columns.flat_map(|column| rgb.map(|channel| channel[column])));
+            }
         }
+        texels
     }
-    texels
 }

@@ -1,21 +1,99 @@
-//! From the camera's samples to 8-bit RGB, a row of a tile at a time.
+//! From the camera's samples to 8-bit RGB, 32 pixels of a row at a time.
 //!
-//! Twin of `glsl/shared/color.glsl`. Sums of products are kept in two parts of 16 bits, which together are exact, so that
-//! registers hold twice as many as of 32 bits. Rows are arrays and loops
-//! have no branches, so that the compiler turns them into vector instructions. Nothing in them is a closure, because those
-//! of `array::map` are compiled apart, for other instructions.
+//! Twin of `glsl/shared/color.glsl`. Products and sums have 32 bits, of which those above the fraction are brought to the
+//! upper half, so that an instruction that multiplies pairs of 16 bits does most of the work: once for the chroma of two
+//! pixels, and once for the luma of each.
 
-use crate::color::{ColorTransform, FRACTION_BITS};
+use crate::color::{ColorTransform, FRACTION_BITS, ROUNDING};
 use crate::frame::{FrameView, PixelFormat};
 use crate::geometry::tile::TILE_SIDE;
+use crate::simd::Vectors;
 
 /// Pixels of a row of a tile.
 pub const SIDE: usize = TILE_SIDE as usize;
 
 const HALF: usize = SIDE / 2;
 
-/// R, G and B of a row of a tile, 0..=255 each.
-pub type RgbRow = [[u16; SIDE]; 3];
+/// What samples are shifted by, so that a sum's integer part is its upper 16 bits.
+const SCALE_BITS: u32 = 16 - FRACTION_BITS;
+
+/// R, G and B of 32 pixels of a row, before they are clamped to 0..=255.
+type Rgb<V> = [<V as Vectors>::Words; 3];
+
+/// The coefficients of a conversion, ready for multiplication.
+#[derive(Clone, Copy)]
+pub struct Converter<V: Vectors> {
+    vectors: V,
+    /// For the pixels at even places and for those at odd places.
+    luma: [V::Words; 2],
+    /// Of U and V, for R, G and B.
+    chroma: [V::Words; 3],
+    /// For R, G and B: what offsets and rounding add.
+    constant: [V::Sums; 3],
+    /// The same where there is no chroma.
+    gray_constant: V::Sums,
+}
+
+impl<V: Vectors> Converter<V> {
+    /// Of `color`.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "no coefficient reaches 2.2 * 2^13")]
+    pub fn new(vectors: V, color: ColorTransform) -> Self {
+        let ColorTransform { y, y_offset, rv, gu, gv, bu } = color;
+        let luma = y as i16;
+        let gray = ROUNDING - y * y_offset;
+        let constant = |chroma: i32| (gray - 128 * chroma) << SCALE_BITS;
+        Self {
+            vectors,
+            luma: [vectors.words([luma, 0]), vectors.words([0, luma])],
+            chroma: [
+                vectors.words([0, rv as i16]),
+                vectors.words([gu as i16, gv as i16]),
+                vectors.words([bu as i16, 0]),
+            ],
+            constant: [
+                vectors.sums(constant(rv)),
+                vectors.sums(constant(gu + gv)),
+                vectors.sums(constant(bu)),
+            ],
+            gray_constant: vectors.sums(constant(0)),
+        }
+    }
+
+    /// What 16 pairs of U and V add to R, G and B, and the constants.
+    #[inline(always)]
+    fn chroma_sums(&self, uv: V::Words) -> [V::Sums; 3] {
+        let uv = self.vectors.shifted_left::<SCALE_BITS>(uv);
+        let [red, green, blue] = self.chroma;
+        let [red_constant, green_constant, blue_constant] = self.constant;
+        [
+            self.vectors.multiplied_and_added(red_constant, uv, red),
+            self.vectors.multiplied_and_added(green_constant, uv, green),
+            self.vectors.multiplied_and_added(blue_constant, uv, blue),
+        ]
+    }
+
+    /// 32 pixels of one channel.
+    #[inline(always)]
+    fn channel(&self, luma: V::Words, constant: V::Sums) -> V::Words {
+        let luma = self.vectors.shifted_left::<SCALE_BITS>(luma);
+        let [even, odd] = self.luma;
+        let even = self.vectors.multiplied_and_added(constant, luma, even);
+        let odd = self.vectors.multiplied_and_added(constant, luma, odd);
+        self.vectors.upper_halves(even, odd)
+    }
+
+    #[inline(always)]
+    fn rgb(&self, luma: V::Words, [red, green, blue]: [V::Sums; 3]) -> Rgb<V> {
+        [self.channel(luma, red), self.channel(luma, green), self.channel(luma, blue)]
+    }
+
+    /// 32 samples of luma, each of which is R, G and B.
+    #[inline(always)]
+    fn gray(&self, luma: &[u8; SIDE]) -> Rgb<V> {
+        [self.channel(self.vectors.widened(luma), self.gray_constant); 3]
+    }
+}
 
 /// The samples under two rows of pixels, the upper one even.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +118,21 @@ impl<'a> RowPair<'a> {
 /// How a format keeps its samples.
 pub trait Sampling {
     /// R, G and B of the 32 pixels from column `x` of two rows; `x` is a multiple of 32, and all pixels are there.
-    fn rows_of_pair(color: ColorTransform, pair: &RowPair<'_>, x: usize) -> [RgbRow; 2];
+    fn rows_of_pair<V: Vectors>(
+        converter: &Converter<V>,
+        pair: &RowPair<'_>,
+        x: usize,
+    ) -> [Rgb<V>; 2];
 
     /// R, G and B of `count` pixels, at most 32, from column `x`, which is even, of row `y`. What comes after them means
     /// nothing.
-    fn row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow;
+    fn row<V: Vectors>(
+        converter: &Converter<V>,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+        count: usize,
+    ) -> Rgb<V>;
 }
 
 /// Calls a function that is generic over the [`Sampling`] of a format.
@@ -52,26 +140,40 @@ macro_rules! with_sampling {
     ($format:expr, $function:ident($($argument:expr),*)) => {{
         use $crate::retina::cpu::convert::{Gray, I420, Nv12, Packed, Yuy2};
         match $format {
-            PixelFormat::Nv12 => $function::<Nv12>($($argument),*),
-            PixelFormat::I420 => $function::<I420>($($argument),*),
-            PixelFormat::Yuy2 => $function::<Yuy2>($($argument),*),
-            PixelFormat::Rgbx | PixelFormat::Rgba => $function::<Packed<0, 2>>($($argument),*),
-            PixelFormat::Bgrx | PixelFormat::Bgra => $function::<Packed<2, 0>>($($argument),*),
-            PixelFormat::Gray8 => $function::<Gray>($($argument),*),
+            PixelFormat::Nv12 => $function::<_, Nv12>($($argument),*),
+            PixelFormat::I420 => $function::<_, I420>($($argument),*),
+            PixelFormat::Yuy2 => $function::<_, Yuy2>($($argument),*),
+            PixelFormat::Rgbx | PixelFormat::Rgba => $function::<_, Packed<0, 2>>($($argument),*),
+            PixelFormat::Bgrx | PixelFormat::Bgra => $function::<_, Packed<2, 0>>($($argument),*),
+            PixelFormat::Gray8 => $function::<_, Gray>($($argument),*),
         }
     }};
 }
 pub(super) use with_sampling;
 
-/// R, G and B of `count` pixels, at most 32, from column `x`, which is even, of row `y`. What comes after them means
-/// nothing.
+/// R, G and B, 0..=255 each, of `count` pixels, at most 32, from column `x`, which is even, of row `y`. What comes after
+/// them means nothing.
 #[inline(always)]
-pub fn rgb_row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow {
+pub fn rgb_row<V: Vectors>(
+    converter: &Converter<V>,
+    frame: &FrameView<'_>,
+    x: usize,
+    y: usize,
+    count: usize,
+) -> [[u8; SIDE]; 3] {
     #[inline(always)]
-    fn row<S: Sampling>(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow {
-        S::row(frame, x, y, count)
+    fn row<V: Vectors, S: Sampling>(
+        converter: &Converter<V>,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+        count: usize,
+    ) -> Rgb<V> {
+        S::row(converter, frame, x, y, count)
     }
-    with_sampling!(frame.format(), row(frame, x, y, count))
+    let vectors = converter.vectors;
+    let [red, green, blue] = with_sampling!(frame.format(), row(converter, frame, x, y, count));
+    [vectors.clamped(red), vectors.clamped(green), vectors.clamped(blue)]
 }
 
 /// Luma, and chroma for 2 x 2 pixels, interleaved.
@@ -80,23 +182,24 @@ pub struct Nv12;
 
 impl Sampling for Nv12 {
     #[inline(always)]
-    fn rows_of_pair(color: ColorTransform, pair: &RowPair<'_>, x: usize) -> [RgbRow; 2] {
-        let chroma: &[u8; SIDE] = chunk(pair.chroma[0], x);
-        let (u, v) = (every_nth::<2, HALF>(chroma, 0), every_nth::<2, HALF>(chroma, 1));
-        let terms = chroma_terms(color, &u, &v);
-        let [upper, lower] = pair.rows;
-        [
-            rgb_from_luma(color, chunk(upper, x), &terms),
-            rgb_from_luma(color, chunk(lower, x), &terms),
-        ]
+    fn rows_of_pair<V: Vectors>(
+        converter: &Converter<V>,
+        pair: &RowPair<'_>,
+        x: usize,
+    ) -> [Rgb<V>; 2] {
+        two_rows(converter, pair, x, chunk(pair.chroma[0], x))
     }
 
     #[inline(always)]
-    fn row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow {
-        let chroma: [u8; SIDE] = samples(&frame.row(1, y / 2)[x..], count.next_multiple_of(2));
-        let (u, v) = (every_nth::<2, HALF>(&chroma, 0), every_nth::<2, HALF>(&chroma, 1));
-        let terms = chroma_terms(frame.color(), &u, &v);
-        rgb_from_luma(frame.color(), &samples(&frame.row(0, y)[x..], count), &terms)
+    fn row<V: Vectors>(
+        converter: &Converter<V>,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+        count: usize,
+    ) -> Rgb<V> {
+        let uv: [u8; SIDE] = samples(&frame.row(1, y / 2)[x..], count.next_multiple_of(2));
+        one_row(converter, &samples(&frame.row(0, y)[x..], count), &uv)
     }
 }
 
@@ -106,23 +209,60 @@ pub struct I420;
 
 impl Sampling for I420 {
     #[inline(always)]
-    fn rows_of_pair(color: ColorTransform, pair: &RowPair<'_>, x: usize) -> [RgbRow; 2] {
+    fn rows_of_pair<V: Vectors>(
+        converter: &Converter<V>,
+        pair: &RowPair<'_>,
+        x: usize,
+    ) -> [Rgb<V>; 2] {
         let [u, v] = pair.chroma;
-        let terms = chroma_terms(color, chunk(u, x / 2), chunk(v, x / 2));
-        let [upper, lower] = pair.rows;
-        [
-            rgb_from_luma(color, chunk(upper, x), &terms),
-            rgb_from_luma(color, chunk(lower, x), &terms),
-        ]
+        two_rows(converter, pair, x, &interleaved(chunk(u, x / 2), chunk(v, x / 2)))
     }
 
     #[inline(always)]
-    fn row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow {
+    fn row<V: Vectors>(
+        converter: &Converter<V>,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+        count: usize,
+    ) -> Rgb<V> {
         let u = samples(&frame.row(1, y / 2)[x / 2..], count.div_ceil(2));
         let v = samples(&frame.row(2, y / 2)[x / 2..], count.div_ceil(2));
-        let terms = chroma_terms(frame.color(), &u, &v);
-        rgb_from_luma(frame.color(), &samples(&frame.row(0, y)[x..], count), &terms)
+        one_row(converter, &samples(&frame.row(0, y)[x..], count), &interleaved(&u, &v))
     }
+}
+
+/// Two rows of luma from column `x` that share 16 pairs of U and V.
+#[inline(always)]
+fn two_rows<V: Vectors>(
+    converter: &Converter<V>,
+    pair: &RowPair<'_>,
+    x: usize,
+    uv: &[u8; SIDE],
+) -> [Rgb<V>; 2] {
+    let sums = converter.chroma_sums(converter.vectors.widened(uv));
+    let [upper, lower] = pair.rows;
+    [
+        converter.rgb(converter.vectors.widened(chunk(upper, x)), sums),
+        converter.rgb(converter.vectors.widened(chunk(lower, x)), sums),
+    ]
+}
+
+#[inline(always)]
+fn one_row<V: Vectors>(converter: &Converter<V>, luma: &[u8; SIDE], uv: &[u8; SIDE]) -> Rgb<V> {
+    let sums = converter.chroma_sums(converter.vectors.widened(uv));
+    converter.rgb(converter.vectors.widened(luma), sums)
+}
+
+/// U and V by turns.
+#[inline(always)]
+fn interleaved(u: &[u8; HALF], v: &[u8; HALF]) -> [u8; SIDE] {
+    let mut uv = [0; SIDE];
+    for i in 0..HALF {
+        uv[2 * i] = u[i];
+        uv[2 * i + 1] = v[i];
+    }
+    uv
 }
 
 /// Y0 Cb Y1 Cr: chroma for 2 pixels of a row.
@@ -131,23 +271,33 @@ pub struct Yuy2;
 
 impl Yuy2 {
     #[inline(always)]
-    fn rgb(color: ColorTransform, packed: &[u8; 2 * SIDE]) -> RgbRow {
-        let (u, v) = (every_nth::<4, HALF>(packed, 1), every_nth::<4, HALF>(packed, 3));
-        rgb_from_luma(color, &every_nth::<2, SIDE>(packed, 0), &chroma_terms(color, &u, &v))
+    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8; 2 * SIDE]) -> Rgb<V> {
+        let [luma, uv] = converter.vectors.unzipped(packed);
+        converter.rgb(luma, converter.chroma_sums(uv))
     }
 }
 
 impl Sampling for Yuy2 {
     #[inline(always)]
-    fn rows_of_pair(color: ColorTransform, pair: &RowPair<'_>, x: usize) -> [RgbRow; 2] {
+    fn rows_of_pair<V: Vectors>(
+        converter: &Converter<V>,
+        pair: &RowPair<'_>,
+        x: usize,
+    ) -> [Rgb<V>; 2] {
         let [upper, lower] = pair.rows;
-        [Self::rgb(color, chunk(upper, 2 * x)), Self::rgb(color, chunk(lower, 2 * x))]
+        [Self::rgb(converter, chunk(upper, 2 * x)), Self::rgb(converter, chunk(lower, 2 * x))]
     }
 
     #[inline(always)]
-    fn row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow {
+    fn row<V: Vectors>(
+        converter: &Converter<V>,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+        count: usize,
+    ) -> Rgb<V> {
         let bytes = 2 * count.next_multiple_of(2);
-        Self::rgb(frame.color(), &samples(&frame.row(0, y)[2 * x..], bytes))
+        Self::rgb(converter, &samples(&frame.row(0, y)[2 * x..], bytes))
     }
 }
 
@@ -157,25 +307,34 @@ pub struct Packed<const RED: usize, const BLUE: usize>;
 
 impl<const RED: usize, const BLUE: usize> Packed<RED, BLUE> {
     #[inline(always)]
-    fn rgb(color: ColorTransform, packed: &[u8; 4 * SIDE]) -> RgbRow {
-        [
-            channel(color, &every_nth::<4, SIDE>(packed, RED)),
-            channel(color, &every_nth::<4, SIDE>(packed, 1)),
-            channel(color, &every_nth::<4, SIDE>(packed, BLUE)),
-        ]
+    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8; 4 * SIDE]) -> Rgb<V> {
+        let [red, ..] = converter.gray(&every_fourth(packed, RED));
+        let [green, ..] = converter.gray(&every_fourth(packed, 1));
+        let [blue, ..] = converter.gray(&every_fourth(packed, BLUE));
+        [red, green, blue]
     }
 }
 
 impl<const RED: usize, const BLUE: usize> Sampling for Packed<RED, BLUE> {
     #[inline(always)]
-    fn rows_of_pair(color: ColorTransform, pair: &RowPair<'_>, x: usize) -> [RgbRow; 2] {
+    fn rows_of_pair<V: Vectors>(
+        converter: &Converter<V>,
+        pair: &RowPair<'_>,
+        x: usize,
+    ) -> [Rgb<V>; 2] {
         let [upper, lower] = pair.rows;
-        [Self::rgb(color, chunk(upper, 4 * x)), Self::rgb(color, chunk(lower, 4 * x))]
+        [Self::rgb(converter, chunk(upper, 4 * x)), Self::rgb(converter, chunk(lower, 4 * x))]
     }
 
     #[inline(always)]
-    fn row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow {
-        Self::rgb(frame.color(), &samples(&frame.row(0, y)[4 * x..], 4 * count))
+    fn row<V: Vectors>(
+        converter: &Converter<V>,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+        count: usize,
+    ) -> Rgb<V> {
+        Self::rgb(converter, &samples(&frame.row(0, y)[4 * x..], 4 * count))
     }
 }
 
@@ -185,14 +344,24 @@ pub struct Gray;
 
 impl Sampling for Gray {
     #[inline(always)]
-    fn rows_of_pair(color: ColorTransform, pair: &RowPair<'_>, x: usize) -> [RgbRow; 2] {
+    fn rows_of_pair<V: Vectors>(
+        converter: &Converter<V>,
+        pair: &RowPair<'_>,
+        x: usize,
+    ) -> [Rgb<V>; 2] {
         let [upper, lower] = pair.rows;
-        [[channel(color, chunk(upper, x)); 3], [channel(color, chunk(lower, x)); 3]]
+        [converter.gray(chunk(upper, x)), converter.gray(chunk(lower, x))]
     }
 
     #[inline(always)]
-    fn row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> RgbRow {
-        [channel(frame.color(), &samples(&frame.row(0, y)[x..], count)); 3]
+    fn row<V: Vectors>(
+        converter: &Converter<V>,
+        frame: &FrameView<'_>,
+        x: usize,
+        y: usize,
+        count: usize,
+    ) -> Rgb<V> {
+        converter.gray(&samples(&frame.row(0, y)[x..], count))
     }
 }
 
@@ -202,123 +371,23 @@ fn chunk<const N: usize>(row: &[u8], start: usize) -> &[u8; N] {
     row[start..].first_chunk().expect("the row goes on to the end of the tile")
 }
 
-/// The first `count` bytes of a row; the others are 0.
+/// The first `count` bytes of a row; the others mean nothing.
 #[inline(always)]
 fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
+    if let Some(samples) = row.first_chunk() {
+        return *samples;
+    }
     let mut samples = [0; N];
     samples[..count].copy_from_slice(&row[..count]);
     samples
 }
 
-/// `COUNT` bytes of a row, each `STEP` after the one before.
+/// Byte `offset` of each four of a row.
 #[inline(always)]
-fn every_nth<const STEP: usize, const COUNT: usize>(row: &[u8], offset: usize) -> [u8; COUNT] {
-    let mut bytes = [0; COUNT];
-    for (byte, group) in bytes.iter_mut().zip(row.as_chunks::<STEP>().0) {
-        *byte = group[offset];
+fn every_fourth(row: &[u8; 4 * SIDE], offset: usize) -> [u8; SIDE] {
+    let mut bytes = [0; SIDE];
+    for (byte, pixel) in bytes.iter_mut().zip(row.as_chunks::<4>().0) {
+        *byte = pixel[offset];
     }
     bytes
-}
-
-/// Bits of a coefficient's finer part, and of the fraction that is kept beside the sum.
-const FINE_BITS: u32 = 7;
-
-/// Bits of a fraction within the coarser part of a sum.
-const COARSE_BITS: u32 = FRACTION_BITS - FINE_BITS;
-
-/// Products of samples and a coefficient, or sums of such: `coarse` / 2^6 + `fine` / 2^13, exactly.
-#[derive(Clone, Copy)]
-struct Products<const N: usize> {
-    coarse: [i16; N],
-    fine: [i16; N],
-}
-
-impl<const N: usize> Products<N> {
-    /// The products of `samples`, less `offset`, and a coefficient.
-    ///
-    /// Differences have 9 bits and no coefficient reaches 2.2 * 2^13, so that its upper and its lower 7 bits both give
-    /// products of 16 bits: those of chroma, the largest, are at most 128 * 138.
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "two parts of a number below 2^15")]
-    fn new(samples: &[u8; N], offset: i32, coefficient: i32) -> Self {
-        const FINE_MASK: i16 = (1 << FINE_BITS) - 1;
-        let (upper, lower) = ((coefficient >> FINE_BITS) as i16, coefficient as i16 & FINE_MASK);
-        let offset = offset as i16;
-        let mut products = Self { coarse: [0; N], fine: [0; N] };
-        for (i, sample) in samples.iter().enumerate() {
-            let sample = i16::from(*sample).wrapping_sub(offset);
-            let fine = sample.wrapping_mul(lower);
-            products.coarse[i] = sample.wrapping_mul(upper).wrapping_add(fine >> FINE_BITS);
-            products.fine[i] = fine & FINE_MASK;
-        }
-        products
-    }
-
-    /// With the half that rounds when the fraction is dropped.
-    #[inline(always)]
-    fn rounded(mut self) -> Self {
-        for coarse in &mut self.coarse {
-            *coarse = coarse.wrapping_add(1 << (COARSE_BITS - 1));
-        }
-        self
-    }
-
-    /// The sum, of at most three products. What is beyond 16 bits is beyond 255 too.
-    #[inline(always)]
-    fn plus(mut self, other: &Self) -> Self {
-        for i in 0..N {
-            self.coarse[i] = self.coarse[i].saturating_add(other.coarse[i]);
-            self.fine[i] = self.fine[i].wrapping_add(other.fine[i]);
-        }
-        self
-    }
-
-    /// The values without their fractions, as samples of 8 bits.
-    #[inline(always)]
-    #[expect(clippy::cast_sign_loss, reason = "clamped")]
-    fn clamped(&self) -> [u16; N] {
-        let mut values = [0; N];
-        for (i, value) in values.iter_mut().enumerate() {
-            let sum = self.coarse[i].saturating_add(self.fine[i] >> FINE_BITS);
-            *value = (sum >> COARSE_BITS).clamp(0, 255) as u16;
-        }
-        values
-    }
-}
-
-impl Products<HALF> {
-    /// Each of them twice: for the two pixels of a row that share it.
-    #[inline(always)]
-    fn doubled(&self) -> Products<SIDE> {
-        let mut doubled = Products { coarse: [0; SIDE], fine: [0; SIDE] };
-        for i in 0..HALF {
-            doubled.coarse[2 * i] = self.coarse[i];
-            doubled.coarse[2 * i + 1] = self.coarse[i];
-            doubled.fine[2 * i] = self.fine[i];
-            doubled.fine[2 * i + 1] = self.fine[i];
-        }
-        doubled
-    }
-}
-
-/// What the chroma of 16 pairs of pixels adds to R, G and B of each pixel, and what rounds.
-#[inline(always)]
-fn chroma_terms(color: ColorTransform, u: &[u8; HALF], v: &[u8; HALF]) -> [Products<SIDE>; 3] {
-    let red = Products::new(v, 128, color.rv);
-    let green = Products::new(u, 128, color.gu).plus(&Products::new(v, 128, color.gv));
-    let blue = Products::new(u, 128, color.bu);
-    [red.rounded().doubled(), green.rounded().doubled(), blue.rounded().doubled()]
-}
-
-#[inline(always)]
-fn rgb_from_luma(color: ColorTransform, luma: &[u8; SIDE], terms: &[Products<SIDE>; 3]) -> RgbRow {
-    let luma = Products::new(luma, color.y_offset, color.y);
-    let [red, green, blue] = terms;
-    [luma.plus(red).clamped(), luma.plus(green).clamped(), luma.plus(blue).clamped()]
-}
-
-/// One channel of RGB samples, or all three of gray ones.
-#[inline(always)]
-fn channel(color: ColorTransform, samples: &[u8; SIDE]) -> [u16; SIDE] {
-    Products::new(samples, color.y_offset, color.y).rounded().clamped()
 }

@@ -8,11 +8,11 @@
 
 use std::ops::Range;
 
-use super::convert::{RgbRow, RowPair, SIDE, Sampling, rgb_row, with_sampling};
-use super::level::{LevelRows, TileRow};
+use super::convert::{Converter, RowPair, SIDE, Sampling, rgb_row, with_sampling};
+use super::level::TileRow;
 use crate::frame::{FrameView, PixelFormat};
 use crate::geometry::pyramid::{TILE_LEVEL_COUNT, rounded_mean};
-use crate::simd::Kernel;
+use crate::simd::{Kernel, Vectors};
 
 /// Steps of four rows of pixels in a tile.
 const QUADS: usize = SIDE / 4;
@@ -23,19 +23,26 @@ const RUN_TILES: usize = 16;
 /// The levels that a tile writes in steps of four rows; the others come out of their sums.
 const _: () = assert!(TILE_LEVEL_COUNT == 6 && SIDE == 32);
 
-/// R, G, B and nothing, side by side: `LANES` sums of each, so that one operation serves all.
-type Lanes<const N: usize> = [u16; N];
+/// The sums over 4 x 4 pixels of four rows of a tile: four groups, each of two of R, two of G, two of B, and two that
+/// mean nothing.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct QuadSums([u16; 32]);
 
-/// The sums over 4 x 4 pixels of a tile: for each four rows of pixels, eight of R, of G, of B, and eight zeros.
-type QuadSums = [Lanes<32>; QUADS];
+impl QuadSums {
+    /// Where the sum of `channel` at `x`, 0..8, lies.
+    fn place(channel: usize, x: usize) -> usize {
+        x / 2 * 8 + 2 * channel + x % 2
+    }
+}
 
-/// Working memory of one thread.
+/// Working memory of one thread: the sums of every tile of a run.
 #[derive(Clone, Debug)]
-pub struct Scratch([QuadSums; RUN_TILES]);
+pub struct Scratch([[QuadSums; QUADS]; RUN_TILES]);
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self([[[0; 32]; QUADS]; RUN_TILES])
+        Self([[QuadSums([0; 32]); QUADS]; RUN_TILES])
     }
 }
 
@@ -56,17 +63,23 @@ impl Kernel for IngestRun<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, target, columns, scratch } = self;
+        let converter = Converter::new(vectors, frame.color());
         for start in columns.clone().step_by(RUN_TILES) {
             let columns = start..columns.end.min(start + RUN_TILES);
-            with_sampling!(frame.format(), ingest(frame, target, columns, scratch));
+            with_sampling!(
+                frame.format(),
+                ingest(vectors, &converter, frame, target, columns, scratch)
+            );
         }
     }
 }
 
 #[inline(always)]
-fn ingest<S: Sampling>(
+fn ingest<V: Vectors, S: Sampling>(
+    vectors: V,
+    converter: &Converter<V>,
     frame: &FrameView<'_>,
     target: &mut TileRow<'_>,
     columns: Range<usize>,
@@ -83,14 +96,21 @@ fn ingest<S: Sampling>(
     for quad in 0..QUADS {
         let y = first_row + 4 * quad;
         let whole_quads = if y + 4 <= height { columns.start..whole_end } else { 0..0 };
-        ingest_whole_quads::<S>(frame, target, quad, whole_quads.clone(), scratch);
-        for column in columns.clone().skip(whole_quads.len()) {
-            let sums = ingest_cut_quad(frame, target, quad, column, real(column, y, 4));
+        let whole_count = whole_quads.len();
+        ingest_whole_quads::<V, S>(vectors, converter, frame, target, quad, whole_quads, scratch);
+        for column in columns.start + whole_count..columns.end {
+            let real = real(column, y, 4);
+            let sums = ingest_cut_quad(converter, frame, target, quad, column, real);
             scratch.0[column - columns.start][quad] = sums;
         }
     }
     for (column, sums) in columns.zip(&scratch.0) {
-        climb(target, column, sums, real(column, first_row, SIDE));
+        let real = real(column, first_row, SIDE);
+        if real.columns == SIDE && real.rows == SIDE {
+            climb_whole(vectors, target, column, sums);
+        } else {
+            climb_cut(target, column, sums, real);
+        }
     }
 }
 
@@ -112,7 +132,9 @@ impl Real {
 
 /// Writes levels 1 and 2 of four rows of pixels of some tiles, and leaves their sums in `scratch`.
 #[inline(always)]
-fn ingest_whole_quads<S: Sampling>(
+fn ingest_whole_quads<V: Vectors, S: Sampling>(
+    vectors: V,
+    converter: &Converter<V>,
     frame: &FrameView<'_>,
     target: &mut TileRow<'_>,
     quad: usize,
@@ -122,116 +144,193 @@ fn ingest_whole_quads<S: Sampling>(
     if columns.is_empty() {
         return;
     }
-    let color = frame.color();
     let y = target.index * SIDE + 4 * quad;
     let pairs = [RowPair::new(frame, y), RowPair::new(frame, y + 2)];
     let [first, second, ..] = &mut target.levels;
-    let mut first = first.rows_mut(2 * quad);
-    let mut second = second.row_mut(quad);
-    for (column, quad_sums) in columns.zip(&mut scratch.0) {
-        let quad_sums = &mut quad_sums[quad];
-        let mut sums = [[[0; 16]; 3]; 2];
-        for ((sums, pair), rows) in sums.iter_mut().zip(&pairs).zip(&mut first) {
-            let [upper, lower] = S::rows_of_pair(color, pair, column * SIDE);
-            *sums = pair_sums(&upper, &lower);
-            for (row, sums) in rows.iter_mut().zip(sums) {
-                *chunk_mut::<16>(row, column) = means_of_whole::<16>(sums, 1);
-            }
-        }
-        *quad_sums = sums_of_pairs(&sums);
-        let means = means_of_whole::<32>(quad_sums, 2);
-        for (row, means) in second.iter_mut().zip(means.as_chunks::<8>().0) {
-            *chunk_mut::<8>(row, column) = *means;
-        }
+    let [upper, lower] = first.rows_mut(2 * quad);
+    let second = second.row_mut(quad);
+    for (column, sums) in columns.zip(&mut scratch.0) {
+        let [row_0, row_1] = S::rows_of_pair(converter, &pairs[0], column * SIDE);
+        let [row_2, row_3] = S::rows_of_pair(converter, &pairs[1], column * SIDE);
+        let boxes = [
+            box_sums(vectors, [row_0[0], row_1[0], row_2[0], row_3[0]]),
+            box_sums(vectors, [row_0[1], row_1[1], row_2[1], row_3[1]]),
+            box_sums(vectors, [row_0[2], row_1[2], row_2[2], row_3[2]]),
+        ];
+        let quad_sums = quad_sums(vectors, boxes);
+        sums[quad] = QuadSums(vectors.stored(quad_sums));
+
+        let [red, green, blue] = boxes;
+        let red = vectors.rounded_down::<2>(red);
+        let green = vectors.rounded_down::<2>(green);
+        let blue = vectors.rounded_down::<2>(blue);
+        let [upper_red, lower_red, upper_green, lower_green] =
+            vectors.transposed_4(vectors.narrowed(red, green));
+        let rest = vectors.narrowed(blue, vectors.rounded_down::<4>(quad_sums));
+        let [upper_blue, lower_blue, ..] = vectors.transposed_4(rest);
+        *chunk_mut(upper[0], column) = upper_red;
+        *chunk_mut(lower[0], column) = lower_red;
+        *chunk_mut(upper[1], column) = upper_green;
+        *chunk_mut(lower[1], column) = lower_green;
+        *chunk_mut(upper[2], column) = upper_blue;
+        *chunk_mut(lower[2], column) = lower_blue;
+        let [.., red, green, blue, _] = vectors.transposed_2(rest);
+        *chunk_mut(second[0], column) = red;
+        *chunk_mut(second[1], column) = green;
+        *chunk_mut(second[2], column) = blue;
     }
+}
+
+/// The sums over 2 x 2 pixels of four rows of one channel: four groups, each of four of the upper two rows and four of the
+/// lower two.
+#[inline(always)]
+fn box_sums<V: Vectors>(vectors: V, [row_0, row_1, row_2, row_3]: [V::Words; 4]) -> V::Words {
+    let even_rows = vectors.added_pairs(vectors.narrowed(row_0, row_2));
+    let odd_rows = vectors.added_pairs(vectors.narrowed(row_1, row_3));
+    vectors.added(even_rows, odd_rows)
+}
+
+/// The sums over 4 x 4 pixels, as [`QuadSums`] has them.
+#[inline(always)]
+fn quad_sums<V: Vectors>(vectors: V, [red, green, blue]: [V::Words; 3]) -> V::Words {
+    let (none, ones) = (vectors.sums(0), vectors.words([1; 2]));
+    let red = vectors.multiplied_and_added(none, red, ones);
+    let green = vectors.multiplied_and_added(none, green, ones);
+    let blue = vectors.multiplied_and_added(none, blue, ones);
+    let red_green = vectors.added_halves(red, green);
+    let blue = vectors.added_halves(blue, blue);
+    vectors.narrowed_sums(red_green, blue)
 }
 
 /// The same for one tile of which only `real` pixels are there.
 #[inline(never)]
-fn ingest_cut_quad(
+fn ingest_cut_quad<V: Vectors>(
+    converter: &Converter<V>,
     frame: &FrameView<'_>,
     target: &mut TileRow<'_>,
     quad: usize,
     column: usize,
     real: Real,
-) -> Lanes<32> {
+) -> QuadSums {
     let (x, y) = (column * SIDE, target.index * SIDE + 4 * quad);
-    let row = |row: usize| -> RgbRow {
-        if real.rows <= row {
-            return [[0; SIDE]; 3];
-        }
-        let mut rgb = rgb_row(frame, x, y + row, real.columns);
-        for channel in &mut rgb {
-            channel[real.columns..].fill(0);
-        }
-        rgb
-    };
+    let mut quad_sums = QuadSums([0; 32]);
     let [first, second, ..] = &mut target.levels;
-    let pair_sums = [0, 1].map(|pair| {
-        let sums = pair_sums(&row(2 * pair), &row(2 * pair + 1));
-        let real = Real { rows: real.rows.saturating_sub(2 * pair), ..real };
-        for (channel, sums) in sums.iter().enumerate() {
-            let means = std::array::from_fn(|x| mean_of_cut(sums[x], 1, x, 0, real));
-            *chunk_mut::<16>(first.row_mut_of(channel, 2 * quad + pair), column) = means;
-        }
-        sums
-    });
-    let sums = sums_of_pairs(&pair_sums);
-    for (channel, sums) in sums.as_chunks::<8>().0.iter().enumerate().take(3) {
-        let means = std::array::from_fn(|x| mean_of_cut(sums[x], 2, x, 0, real));
-        *chunk_mut::<8>(second.row_mut_of(channel, quad), column) = means;
-    }
-    sums
-}
-
-/// Writes levels 3 to 5 of a tile, and its sums.
-#[inline(always)]
-fn climb(target: &mut TileRow<'_>, column: usize, sums: &QuadSums, real: Real) {
-    let mut third = [[0; 16]; QUADS / 2];
-    for (sums, [upper, lower]) in third.iter_mut().zip(sums.as_chunks().0) {
-        *sums = halved(upper, lower);
-    }
-    let mut fourth = [[0; 8]; QUADS / 4];
-    for (sums, [upper, lower]) in fourth.iter_mut().zip(third.as_chunks().0) {
-        // 256 samples of 255 are 65,280, and half of their count still fits.
-        *sums = halved(upper, lower);
-    }
-    let mut total = [0; 3];
-    for (channel, total) in total.iter_mut().enumerate() {
-        for row in &fourth {
-            *total += u32::from(row[2 * channel]) + u32::from(row[2 * channel + 1]);
-        }
-    }
-    let [.., third_level, fourth_level, fifth_level] = &mut target.levels;
-    store_level::<16, 4>(third_level, 3, column, &third, real);
-    store_level::<8, 2>(fourth_level, 4, column, &fourth, real);
-    for (channel, total) in total.iter().enumerate() {
-        fifth_level.row_mut_of(channel, 0)[column] = mean(*total, real.columns * real.rows);
-    }
-    target.sums[column] = total;
-}
-
-/// Rounds the sums of one level of a tile, `WIDTH` to a row of each channel, and stores them.
-#[inline(always)]
-fn store_level<const LANES: usize, const WIDTH: usize>(
-    level: &mut LevelRows<'_>,
-    number: u32,
-    column: usize,
-    sums: &[Lanes<LANES>],
-    real: Real,
-) {
-    let is_whole = real.columns == SIDE && real.rows == SIDE;
-    for (y, sums) in sums.iter().enumerate() {
-        let mut means = means_of_whole(sums, number);
-        if !is_whole {
-            for (lane, mean) in means.iter_mut().enumerate() {
-                *mean = mean_of_cut(sums[lane], number, lane % WIDTH, y, real);
+    for pair in 0..2 {
+        let real = Real { rows: real.rows.saturating_sub(2 * pair).min(2), ..real };
+        let mut sums = [[0; SIDE / 2]; 3];
+        for row in 0..real.rows {
+            let rgb = rgb_row(converter, frame, x, y + 2 * pair + row, real.columns);
+            for (sums, values) in sums.iter_mut().zip(&rgb) {
+                for (x, value) in values[..real.columns].iter().enumerate() {
+                    sums[x / 2] += u16::from(*value);
+                }
             }
         }
-        for (channel, means) in means.as_chunks::<WIDTH>().0.iter().enumerate().take(3) {
-            *chunk_mut::<WIDTH>(level.row_mut_of(channel, y), column) = *means;
+        for (channel, sums) in sums.iter().enumerate() {
+            let row = first.row_mut_of(channel, 2 * quad + pair);
+            let texels: &mut [u8; SIDE / 2] = chunk_mut(row, column);
+            for (x, (texel, sum)) in texels.iter_mut().zip(sums).enumerate() {
+                *texel = mean((*sum).into(), real.pixels(1, x, 0));
+                quad_sums.0[QuadSums::place(channel, x / 2)] += sum;
+            }
         }
     }
+    for channel in 0..3 {
+        let texels: &mut [u8; SIDE / 4] = chunk_mut(second.row_mut_of(channel, quad), column);
+        for (x, texel) in texels.iter_mut().enumerate() {
+            let sum = quad_sums.0[QuadSums::place(channel, x)];
+            *texel = mean(sum.into(), real.pixels(2, x, 0));
+        }
+    }
+    quad_sums
+}
+
+/// Writes levels 3 to 5 of a tile of which all pixels are there, and its sums.
+#[inline(always)]
+fn climb_whole<V: Vectors>(
+    vectors: V,
+    target: &mut TileRow<'_>,
+    column: usize,
+    sums: &[QuadSums; QUADS],
+) {
+    let [_, _, third_level, fourth_level, fifth_level] = &mut target.levels;
+    let (none, ones) = (vectors.sums(0), vectors.words([1; 2]));
+    // For each row: four groups, each of one sum of R, of G, of B, and one that means nothing.
+    let mut third = [none; QUADS / 2];
+    for (sums, [upper, lower]) in third.iter_mut().zip(sums.as_chunks().0) {
+        let rows = vectors.added(vectors.loaded(&upper.0), vectors.loaded(&lower.0));
+        *sums = vectors.multiplied_and_added(none, rows, ones);
+    }
+    let mut fourth = [[0; 16]; QUADS / 4];
+    for (fourth, [upper, lower]) in fourth.iter_mut().zip(third.as_chunks().0) {
+        let (upper, lower) = (vectors.stored_sums(*upper), vectors.stored_sums(*lower));
+        for (sum, (upper, lower)) in fourth.iter_mut().zip(upper.iter().zip(&lower)) {
+            *sum = upper + lower;
+        }
+    }
+    let [row_0, row_1, row_2, row_3] = third;
+    let upper = vectors.narrowed_sums(
+        vectors.rounded_sums_down::<6>(row_0),
+        vectors.rounded_sums_down::<6>(row_1),
+    );
+    let lower = vectors.narrowed_sums(
+        vectors.rounded_sums_down::<6>(row_2),
+        vectors.rounded_sums_down::<6>(row_3),
+    );
+    let means = vectors.transposed_1(vectors.narrowed(upper, lower));
+    for (y, [red, green, blue, _]) in means.as_chunks().0.iter().enumerate() {
+        *chunk_mut(third_level.row_mut_of(0, y), column) = *red;
+        *chunk_mut(third_level.row_mut_of(1, y), column) = *green;
+        *chunk_mut(third_level.row_mut_of(2, y), column) = *blue;
+    }
+    for channel in 0..3 {
+        let mut total = 0;
+        for (y, sums) in fourth.iter().enumerate() {
+            let [left, right] =
+                [sums[channel] + sums[4 + channel], sums[8 + channel] + sums[12 + channel]];
+            let row = fourth_level.row_mut_of(channel, y);
+            *chunk_mut(row, column) = [mean_of_whole(left, 4), mean_of_whole(right, 4)];
+            total += left + right;
+        }
+        fifth_level.row_mut_of(channel, 0)[column] = mean_of_whole(total, 5);
+        target.sums[column][channel] = total;
+    }
+}
+
+/// Writes levels 3 to 5 of a tile of which only `real` pixels are there, and its sums.
+#[inline(never)]
+fn climb_cut(target: &mut TileRow<'_>, column: usize, sums: &[QuadSums; QUADS], real: Real) {
+    let [_, _, levels @ ..] = &mut target.levels;
+    for channel in 0..3 {
+        let mut below = [[0; QUADS]; QUADS];
+        for (row, sums) in below.iter_mut().zip(sums) {
+            for (x, sum) in row.iter_mut().enumerate() {
+                *sum = u32::from(sums.0[QuadSums::place(channel, x)]);
+            }
+        }
+        for (level, rows) in (3..).zip(&mut *levels) {
+            let side = SIDE >> level;
+            below = halved(&below);
+            for (y, sums) in below[..side].iter().enumerate() {
+                let row = &mut rows.row_mut_of(channel, y)[column * side..][..side];
+                for (x, (texel, sum)) in row.iter_mut().zip(sums).enumerate() {
+                    *texel = mean(*sum, real.pixels(level, x, y));
+                }
+            }
+        }
+        target.sums[column][channel] = below[0][0];
+    }
+}
+
+/// Adds up boxes of 2 x 2; what is beyond is 0.
+fn halved(sums: &[[u32; QUADS]; QUADS]) -> [[u32; QUADS]; QUADS] {
+    let mut halved = [[0; QUADS]; QUADS];
+    for (y, row) in sums.iter().enumerate() {
+        for (x, sum) in row.iter().enumerate() {
+            halved[y / 2][x / 2] += sum;
+        }
+    }
+    halved
 }
 
 /// The place of tile `column` in a row of a level that has `N` texels for each.
@@ -240,67 +339,11 @@ fn chunk_mut<const N: usize>(row: &mut [u8], column: usize) -> &mut [u8; N] {
     row[column * N..].first_chunk_mut().expect("rows are padded to whole tiles")
 }
 
-/// The sums over 2 x 2 pixels.
-#[inline(always)]
-fn pair_sums(upper: &RgbRow, lower: &RgbRow) -> [Lanes<16>; 3] {
-    let mut sums = [[0; 16]; 3];
-    for channel in 0..3 {
-        let mut rows = [0; SIDE];
-        for x in 0..SIDE {
-            rows[x] = upper[channel][x] + lower[channel][x];
-        }
-        add_pairs(&rows, &mut sums[channel]);
-    }
-    sums
-}
-
-/// The sums over 4 x 4 pixels.
-#[inline(always)]
-fn sums_of_pairs([upper, lower]: &[[Lanes<16>; 3]; 2]) -> Lanes<32> {
-    let mut sums = [0; 32];
-    let (channels, _) = sums.as_chunks_mut::<8>();
-    for (channel, sums) in channels.iter_mut().enumerate().take(3) {
-        *sums = halved(&upper[channel], &lower[channel]);
-    }
-    sums
-}
-
-/// Adds up boxes of 2 x 2.
-#[inline(always)]
-fn halved<const FROM: usize, const TO: usize>(
-    upper: &Lanes<FROM>,
-    lower: &Lanes<FROM>,
-) -> Lanes<TO> {
-    let mut rows = [0; FROM];
-    for x in 0..FROM {
-        rows[x] = upper[x] + lower[x];
-    }
-    let mut sums = [0; TO];
-    add_pairs(&rows, &mut sums);
-    sums
-}
-
-#[inline(always)]
-fn add_pairs<const FROM: usize, const TO: usize>(row: &[u16; FROM], sums: &mut [u16; TO]) {
-    for (sum, [left, right]) in sums.iter_mut().zip(row.as_chunks().0) {
-        *sum = left + right;
-    }
-}
-
-/// The means of sums over whole boxes of a level.
+/// The mean of a sum over a whole box of a level.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
-fn means_of_whole<const N: usize>(sums: &Lanes<N>, level: u32) -> [u8; N] {
-    let mut means = [0; N];
-    for (mean, sum) in means.iter_mut().zip(sums) {
-        *mean = ((sum + (1 << (2 * level - 1))) >> (2 * level)) as u8;
-    }
-    means
-}
-
-/// The mean of a sum over the box of texel (`x`, `y`), of which only the pixels `real` are there.
-fn mean_of_cut(sum: u16, level: u32, x: usize, y: usize, real: Real) -> u8 {
-    mean(sum.into(), real.pixels(level, x, y))
+fn mean_of_whole(sum: u32, level: u32) -> u8 {
+    ((sum + (1 << (2 * level - 1))) >> (2 * level)) as u8
 }
 
 /// 0 where there is no real pixel: such a texel is past its level's edges.

@@ -2,12 +2,12 @@
 //!
 //! Twin of `glsl/sample.comp`. Texels of level 0 are converted from the camera's samples here.
 
-use super::convert::{SIDE, rgb_row};
+use super::convert::{Converter, SIDE, rgb_row};
 use super::level::Level;
 use crate::frame::FrameView;
 use crate::geometry::extent::Extent;
 use crate::geometry::plan::Token;
-use crate::simd::Kernel;
+use crate::simd::{Kernel, Vectors};
 use crate::token::{DType, TokenFormat};
 
 /// Turns texels into the bytes of one view's tokens.
@@ -77,84 +77,87 @@ impl Kernel for SampleToken<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<V: Vectors>(self, vectors: V) {
         let Self { texels, encoder, token, pixels } = self;
         let side = encoder.format.patch_side as usize;
-        match &encoder.table {
-            Table::One(table) => sample(texels, token, side, table, pixels),
-            Table::Two(table) => sample(texels, token, side, table, pixels),
-            Table::Four(table) => sample(texels, token, side, table, pixels),
+        let mut values = [[0; MOST_TEXELS]; 3];
+        gather(vectors, texels, token, side, &mut values);
+        let channel_bytes = pixels.len() / 3;
+        for (channel, pixels) in pixels.chunks_exact_mut(channel_bytes).enumerate() {
+            let values = &values[channel][..side * side];
+            match &encoder.table {
+                Table::One(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
+                Table::Two(table) => {
+                    vectors.looked_up(&table[channel], values, pixels.as_chunks_mut().0);
+                }
+                Table::Four(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
+            }
         }
     }
 }
 
-/// Columns and rows past the level's edges repeat the last one inside.
+/// Most columns of a token, and most rows.
+const MOST_SIDE: usize = 16;
+
+const MOST_TEXELS: usize = MOST_SIDE * MOST_SIDE;
+
+/// A row of level 0 is converted in one piece, with the pixel before it that shares its chroma.
+const _: () = assert!(MOST_SIDE < SIDE);
+
+/// R, G and B of the texels of a token. Columns and rows past the level's edges repeat the last one inside.
 #[inline(always)]
-fn sample<const BYTES: usize>(
+fn gather<V: Vectors>(
+    vectors: V,
     texels: Texels<'_>,
     token: Token,
     side: usize,
-    table: &[[[u8; BYTES]; 256]; 3],
-    pixels: &mut [u8],
+    values: &mut [[u8; MOST_TEXELS]; 3],
 ) {
     let extent = texels.extent(token.level);
     let (x, y) = (token.x as usize, token.y as usize);
     let columns = side.min(extent.width as usize - x);
     let last_row = extent.height as usize - 1;
-    let (pixels, _) = pixels.as_chunks_mut::<BYTES>();
+    let converter = Converter::new(vectors, texels.frame.color());
     for row in 0..side {
         let y = (y + row).min(last_row);
-        let rows = (0..3).map(|channel| (channel * side + row) * side..);
+        let place = row * side..(row + 1) * side;
         if let Some(level) = texels.above_0(token.level) {
-            for (channel, from) in rows.enumerate() {
-                let row = &mut pixels[from][..side];
-                encode(&table[channel], &level.row(channel, y)[x..][..columns], row);
+            for (channel, values) in values.iter_mut().enumerate() {
+                spread(&level.row(channel, y)[x..][..columns], &mut values[place.clone()]);
             }
         } else {
-            let values = level_0_row(texels.frame, x, y, columns);
-            for (channel, from) in rows.enumerate() {
-                let row = &mut pixels[from][..side];
-                encode(&table[channel], &values[channel][..columns], row);
+            // Pairs of pixels share their chroma.
+            let skipped = x % 2;
+            let rgb = rgb_row(&converter, texels.frame, x - skipped, y, skipped + columns);
+            for (values, rgb) in values.iter_mut().zip(&rgb) {
+                spread(&rgb[skipped..][..columns], &mut values[place.clone()]);
             }
         }
     }
 }
 
-/// Most columns of a token.
-const MOST_COLUMNS: usize = 64;
-
-/// R, G and B of `count` pixels from column `x` of row `y`.
+/// Fills a row, and repeats the last texel where there are no more.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "values of 8 bits")]
-fn level_0_row(frame: &FrameView<'_>, x: usize, y: usize, count: usize) -> [[u8; MOST_COLUMNS]; 3] {
-    let mut values = [[0; MOST_COLUMNS]; 3];
-    let mut done = 0;
-    while done < count {
-        // Pairs of pixels share their chroma.
-        let skipped = (x + done) % 2;
-        let taken = (count - done).min(SIDE - skipped);
-        let rgb = rgb_row(frame, x + done - skipped, y, skipped + taken);
-        for (values, rgb) in values.iter_mut().zip(&rgb) {
-            for (value, rgb) in values[done..done + taken].iter_mut().zip(&rgb[skipped..]) {
-                *value = *rgb as u8;
-            }
+fn spread(texels: &[u8], row: &mut [u8]) {
+    match (texels.first_chunk::<MOST_SIDE>(), row.first_chunk_mut::<MOST_SIDE>()) {
+        (Some(texels), Some(row)) => *row = *texels,
+        _ => {
+            let (inside, outside) = row.split_at_mut(texels.len());
+            inside.copy_from_slice(texels);
+            outside.fill(texels[texels.len() - 1]);
         }
-        done += taken;
     }
-    values
 }
 
 #[inline(always)]
 fn encode<const BYTES: usize>(
     table: &[[u8; BYTES]; 256],
-    texels: &[u8],
+    values: &[u8],
     pixels: &mut [[u8; BYTES]],
 ) {
-    for (pixel, texel) in pixels.iter_mut().zip(texels) {
-        *pixel = table[usize::from(*texel)];
+    for (pixel, value) in pixels.iter_mut().zip(values) {
+        *pixel = table[usize::from(*value)];
     }
-    let (inside, outside) = pixels.split_at_mut(texels.len());
-    outside.fill(inside[texels.len() - 1]);
 }
 
 impl<'a> Texels<'a> {

@@ -1,0 +1,198 @@
+//! AVX2: 64 bytes are two registers.
+
+use std::arch::x86_64::*;
+
+use super::Detected;
+use super::plain::Plain;
+use super::vectors::Vectors;
+
+/// Proof of AVX2.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Avx2(Detected);
+
+impl Avx2 {
+    /// For a processor that was asked for AVX2.
+    #[inline(always)]
+    pub(super) fn new(detected: Detected) -> Self {
+        Self(detected)
+    }
+}
+
+/// Calls an intrinsic in a method of [`Avx2`]: there is no such value where the processor lacks it.
+macro_rules! call {
+    ($call:expr) => {
+        // SAFETY: `self` is proof that the processor has AVX2.
+        unsafe { $call }
+    };
+}
+
+/// Calls an intrinsic for each of two registers.
+macro_rules! call_both {
+    ($intrinsic:ident $(::<$constant:ident>)? ($($argument:ident),*)) => {
+        [
+            call!($intrinsic $(::<$constant>)? ($($argument[0]),*)),
+            call!($intrinsic $(::<$constant>)? ($($argument[1]),*)),
+        ]
+    };
+}
+
+type Pair = [__m256i; 2];
+
+impl Vectors for Avx2 {
+    type Bytes = Pair;
+    type Words = Pair;
+    type Sums = Pair;
+
+    #[inline(always)]
+    fn widened(self, bytes: &[u8; 32]) -> Pair {
+        let halves: [__m128i; 2] = bytemuck::cast(*bytes);
+        call_both!(_mm256_cvtepu8_epi16(halves))
+    }
+
+    #[inline(always)]
+    fn unzipped(self, bytes: &[u8; 64]) -> [Pair; 2] {
+        const BYTE: i32 = 8;
+        let both: Pair = bytemuck::cast(*bytes);
+        let even_bytes = self.words([0xFF; 2]);
+        let odd = call_both!(_mm256_srli_epi16::<BYTE>(both));
+        [call_both!(_mm256_and_si256(both, even_bytes)), odd]
+    }
+
+    #[inline(always)]
+    fn words(self, [even, odd]: [i16; 2]) -> Pair {
+        self.sums(i32::from(odd) << 16 | i32::from(even.cast_unsigned()))
+    }
+
+    #[inline(always)]
+    fn sums(self, sum: i32) -> Pair {
+        [call!(_mm256_set1_epi32(sum)); 2]
+    }
+
+    #[inline(always)]
+    fn loaded(self, words: &[u16; 32]) -> Pair {
+        bytemuck::cast(*words)
+    }
+
+    #[inline(always)]
+    fn stored(self, words: Pair) -> [u16; 32] {
+        bytemuck::cast(words)
+    }
+
+    #[inline(always)]
+    fn stored_sums(self, sums: Pair) -> [u32; 16] {
+        bytemuck::cast(sums)
+    }
+
+    #[inline(always)]
+    fn shifted_left<const BITS: u32>(self, words: Pair) -> Pair {
+        let count = self.count(BITS);
+        call_both!(_mm256_sll_epi16(words, count))
+    }
+
+    #[inline(always)]
+    fn rounded_down<const BITS: u32>(self, words: Pair) -> Pair {
+        let raised = self.added(words, self.words([1 << (BITS - 1); 2]));
+        let count = self.count(BITS);
+        call_both!(_mm256_srl_epi16(raised, count))
+    }
+
+    #[inline(always)]
+    fn rounded_sums_down<const BITS: u32>(self, sums: Pair) -> Pair {
+        let half = self.sums(1 << (BITS - 1));
+        let raised = call_both!(_mm256_add_epi32(sums, half));
+        let count = self.count(BITS);
+        call_both!(_mm256_srl_epi32(raised, count))
+    }
+
+    #[inline(always)]
+    fn added(self, a: Pair, b: Pair) -> Pair {
+        call_both!(_mm256_add_epi16(a, b))
+    }
+
+    #[inline(always)]
+    fn multiplied_and_added(self, sums: Pair, a: Pair, b: Pair) -> Pair {
+        let products = call_both!(_mm256_madd_epi16(a, b));
+        call_both!(_mm256_add_epi32(sums, products))
+    }
+
+    #[inline(always)]
+    fn upper_halves(self, even: Pair, odd: Pair) -> Pair {
+        const HALF: i32 = 16;
+        const ODD_PLACES: i32 = 0xAA;
+        let even = call_both!(_mm256_srli_epi32::<HALF>(even));
+        call_both!(_mm256_blend_epi16::<ODD_PLACES>(even, odd))
+    }
+
+    #[inline(always)]
+    fn narrowed(self, a: Pair, b: Pair) -> Pair {
+        call_both!(_mm256_packus_epi16(a, b))
+    }
+
+    #[inline(always)]
+    fn narrowed_sums(self, a: Pair, b: Pair) -> Pair {
+        call_both!(_mm256_packs_epi32(a, b))
+    }
+
+    #[inline(always)]
+    fn clamped(self, words: Pair) -> [u8; 32] {
+        const FIRST_HALVES_FIRST: i32 = 0b11_01_10_00;
+        let bytes = call!(_mm256_packus_epi16(words[0], words[1]));
+        bytemuck::cast(call!(_mm256_permute4x64_epi64::<FIRST_HALVES_FIRST>(bytes)))
+    }
+
+    #[inline(always)]
+    fn added_pairs(self, bytes: Pair) -> Pair {
+        let ones = self.words([0x0101; 2]);
+        call_both!(_mm256_maddubs_epi16(bytes, ones))
+    }
+
+    #[inline(always)]
+    fn added_halves(self, a: Pair, b: Pair) -> Pair {
+        let first = call_both!(_mm256_unpacklo_epi64(a, b));
+        let last = call_both!(_mm256_unpackhi_epi64(a, b));
+        call_both!(_mm256_add_epi32(first, last))
+    }
+
+    #[inline(always)]
+    fn transposed_4(self, bytes: Pair) -> [[u8; 16]; 4] {
+        let places = bytemuck::cast([0, 4, 1, 5, 2, 6, 3, 7]);
+        let places = [places; 2];
+        // In each: the 4 bytes of both groups for the first place, for the second and so on.
+        let [first, last] = call_both!(_mm256_permutevar8x32_epi32(bytes, places));
+        let even = call!(_mm256_unpacklo_epi64(first, last));
+        let odd = call!(_mm256_unpackhi_epi64(first, last));
+        let ([a, c], [b, d]): ([[u8; 16]; 2], [[u8; 16]; 2]) =
+            (bytemuck::cast(even), bytemuck::cast(odd));
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    fn transposed_2(self, bytes: Pair) -> [[u8; 8]; 8] {
+        const PLACES: [u8; 16] = [0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15];
+        let places: Pair = bytemuck::cast([PLACES; 4]);
+        let quarters: Pair = bytemuck::cast(self.transposed_4(bytes));
+        bytemuck::cast(call_both!(_mm256_shuffle_epi8(quarters, places)))
+    }
+
+    #[inline(always)]
+    fn transposed_1(self, bytes: Pair) -> [[u8; 4]; 16] {
+        const PLACES: [u8; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+        let places: Pair = bytemuck::cast([PLACES; 4]);
+        let quarters: Pair = bytemuck::cast(self.transposed_4(bytes));
+        bytemuck::cast(call_both!(_mm256_shuffle_epi8(quarters, places)))
+    }
+
+    #[inline(always)]
+    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]) {
+        // Gathering is no faster.
+        Plain.looked_up(table, values, found);
+    }
+}
+
+impl Avx2 {
+    /// How far to shift, for both registers. The compiler makes an immediate of it.
+    #[inline(always)]
+    fn count(self, bits: u32) -> [__m128i; 2] {
+        [call!(_mm_cvtsi32_si128(bits.cast_signed())); 2]
+    }
+}

@@ -1,0 +1,212 @@
+//! What every operation does, in plain Rust: the twin of the instructions, and what other processors run.
+
+use super::vectors::Vectors;
+
+/// Arrays and loops, which the compiler turns into whatever the processor surely has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain;
+
+/// Bytes of a group.
+const GROUP: usize = 16;
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "numbers are taken as signed or not, and modulo their width, as the operations say"
+)]
+impl Vectors for Plain {
+    type Bytes = [u8; 64];
+    type Words = [i16; 32];
+    type Sums = [i32; 16];
+
+    #[inline(always)]
+    fn widened(self, bytes: &[u8; 32]) -> [i16; 32] {
+        let mut words = [0; 32];
+        for (word, byte) in words.iter_mut().zip(bytes) {
+            *word = i16::from(*byte);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn unzipped(self, bytes: &[u8; 64]) -> [[i16; 32]; 2] {
+        let [mut even, mut odd] = [[0; 32]; 2];
+        for (i, [first, second]) in bytes.as_chunks().0.iter().enumerate() {
+            even[i] = i16::from(*first);
+            odd[i] = i16::from(*second);
+        }
+        [even, odd]
+    }
+
+    #[inline(always)]
+    fn words(self, pair: [i16; 2]) -> [i16; 32] {
+        let mut words = [pair[0]; 32];
+        for i in 0..16 {
+            words[2 * i + 1] = pair[1];
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn sums(self, sum: i32) -> [i32; 16] {
+        [sum; 16]
+    }
+
+    #[inline(always)]
+    fn loaded(self, words: &[u16; 32]) -> [i16; 32] {
+        bytemuck::cast(*words)
+    }
+
+    #[inline(always)]
+    fn stored(self, words: [i16; 32]) -> [u16; 32] {
+        bytemuck::cast(words)
+    }
+
+    #[inline(always)]
+    fn stored_sums(self, sums: [i32; 16]) -> [u32; 16] {
+        bytemuck::cast(sums)
+    }
+
+    #[inline(always)]
+    fn shifted_left<const BITS: u32>(self, mut words: [i16; 32]) -> [i16; 32] {
+        for word in &mut words {
+            *word <<= BITS;
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn rounded_down<const BITS: u32>(self, mut words: [i16; 32]) -> [i16; 32] {
+        for word in &mut words {
+            *word = ((*word as u16).wrapping_add(1 << (BITS - 1)) >> BITS) as i16;
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn rounded_sums_down<const BITS: u32>(self, mut sums: [i32; 16]) -> [i32; 16] {
+        for sum in &mut sums {
+            *sum = ((*sum as u32).wrapping_add(1 << (BITS - 1)) >> BITS) as i32;
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn added(self, mut a: [i16; 32], b: [i16; 32]) -> [i16; 32] {
+        for (a, b) in a.iter_mut().zip(&b) {
+            *a = a.wrapping_add(*b);
+        }
+        a
+    }
+
+    #[inline(always)]
+    fn multiplied_and_added(self, mut sums: [i32; 16], a: [i16; 32], b: [i16; 32]) -> [i32; 16] {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let first = i32::from(a[2 * i]) * i32::from(b[2 * i]);
+            let second = i32::from(a[2 * i + 1]) * i32::from(b[2 * i + 1]);
+            *sum = sum.wrapping_add(first.wrapping_add(second));
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn upper_halves(self, even: [i32; 16], odd: [i32; 16]) -> [i16; 32] {
+        let mut words = [0; 32];
+        for i in 0..16 {
+            words[2 * i] = (even[i] >> 16) as i16;
+            words[2 * i + 1] = (odd[i] >> 16) as i16;
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn narrowed(self, a: [i16; 32], b: [i16; 32]) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        for (i, group) in bytes.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
+            for j in 0..8 {
+                group[j] = a[8 * i + j].clamp(0, 255) as u8;
+                group[8 + j] = b[8 * i + j].clamp(0, 255) as u8;
+            }
+        }
+        bytes
+    }
+
+    #[inline(always)]
+    fn narrowed_sums(self, a: [i32; 16], b: [i32; 16]) -> [i16; 32] {
+        let (least, most) = (i32::from(i16::MIN), i32::from(i16::MAX));
+        let mut words = [0; 32];
+        for (i, group) in words.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            for j in 0..4 {
+                group[j] = a[4 * i + j].clamp(least, most) as i16;
+                group[4 + j] = b[4 * i + j].clamp(least, most) as i16;
+            }
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn clamped(self, words: [i16; 32]) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (byte, word) in bytes.iter_mut().zip(&words) {
+            *byte = (*word).clamp(0, 255) as u8;
+        }
+        bytes
+    }
+
+    #[inline(always)]
+    fn added_pairs(self, bytes: [u8; 64]) -> [i16; 32] {
+        let mut words = [0; 32];
+        for (word, [left, right]) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = i16::from(*left) + i16::from(*right);
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn added_halves(self, a: [i32; 16], b: [i32; 16]) -> [i32; 16] {
+        let mut sums = [0; 16];
+        for (i, group) in sums.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            for j in 0..2 {
+                group[j] = a[4 * i + j].wrapping_add(a[4 * i + 2 + j]);
+                group[2 + j] = b[4 * i + j].wrapping_add(b[4 * i + 2 + j]);
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn transposed_4(self, bytes: [u8; 64]) -> [[u8; 16]; 4] {
+        bytemuck::cast(transposed::<[u8; 4], 16>(bytemuck::cast(bytes)))
+    }
+
+    #[inline(always)]
+    fn transposed_2(self, bytes: [u8; 64]) -> [[u8; 8]; 8] {
+        bytemuck::cast(transposed::<[u8; 2], 32>(bytemuck::cast(bytes)))
+    }
+
+    #[inline(always)]
+    fn transposed_1(self, bytes: [u8; 64]) -> [[u8; 4]; 16] {
+        bytemuck::cast(transposed::<u8, 64>(bytes))
+    }
+
+    #[inline(always)]
+    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]) {
+        assert_eq!(values.len(), found.len(), "a place for each value");
+        for (found, value) in found.iter_mut().zip(values) {
+            *found = table[usize::from(*value)];
+        }
+    }
+}
+
+/// From group by group to place by place.
+#[inline(always)]
+fn transposed<T: Copy, const N: usize>(groups: [T; N]) -> [T; N] {
+    let mut places = groups;
+    for group in 0..4 {
+        for place in 0..N / 4 {
+            places[4 * place + group] = groups[N / 4 * group + place];
+        }
+    }
+    places
+}

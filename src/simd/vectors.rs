@@ -1,0 +1,84 @@
+//! What kernels are written in.
+
+/// Operations on 64 bytes at a time. A value of an implementing type is proof that the processor has its instructions.
+///
+/// The 64 bytes are four *groups* of 16; operations that move numbers about do so within each group, as the instructions
+/// do. Numbers are added and multiplied modulo their width.
+pub trait Vectors: Copy {
+    /// 64 numbers of 8 bits, unsigned.
+    type Bytes: Copy;
+    /// 32 numbers of 16 bits, signed where that matters.
+    type Words: Copy;
+    /// 16 numbers of 32 bits, signed where that matters.
+    type Sums: Copy;
+
+    /// Each byte as a word.
+    fn widened(self, bytes: &[u8; 32]) -> Self::Words;
+
+    /// The bytes at even places and those at odd places, each as a word.
+    fn unzipped(self, bytes: &[u8; 64]) -> [Self::Words; 2];
+
+    /// `pair` over and over.
+    fn words(self, pair: [i16; 2]) -> Self::Words;
+
+    /// `sum` over and over.
+    fn sums(self, sum: i32) -> Self::Sums;
+
+    /// Words that were in memory.
+    fn loaded(self, words: &[u16; 32]) -> Self::Words;
+
+    /// Words for memory.
+    fn stored(self, words: Self::Words) -> [u16; 32];
+
+    /// Sums for memory.
+    fn stored_sums(self, sums: Self::Sums) -> [u32; 16];
+
+    /// `words << BITS`.
+    fn shifted_left<const BITS: u32>(self, words: Self::Words) -> Self::Words;
+
+    /// `(words + 2^(BITS - 1)) >> BITS`, unsigned: the rounded quotients by 2^`BITS`.
+    fn rounded_down<const BITS: u32>(self, words: Self::Words) -> Self::Words;
+
+    /// The same of sums.
+    fn rounded_sums_down<const BITS: u32>(self, sums: Self::Sums) -> Self::Sums;
+
+    /// `a + b`.
+    fn added(self, a: Self::Words, b: Self::Words) -> Self::Words;
+
+    /// `sums[i] + a[2i] * b[2i] + a[2i + 1] * b[2i + 1]`.
+    fn multiplied_and_added(self, sums: Self::Sums, a: Self::Words, b: Self::Words) -> Self::Sums;
+
+    /// The upper halves: those of `even` at even places, those of `odd` at odd places.
+    fn upper_halves(self, even: Self::Sums, odd: Self::Sums) -> Self::Words;
+
+    /// Each group: the eight words of that of `a`, then of `b`, clamped to 0..=255.
+    fn narrowed(self, a: Self::Words, b: Self::Words) -> Self::Bytes;
+
+    /// Each group: the four sums of that of `a`, then of `b`, clamped to 16 bits.
+    fn narrowed_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Words;
+
+    /// The words in their order, clamped to 0..=255.
+    fn clamped(self, words: Self::Words) -> [u8; 32];
+
+    /// `bytes[2i] + bytes[2i + 1]`.
+    fn added_pairs(self, bytes: Self::Bytes) -> Self::Words;
+
+    /// Each group: its first two sums of `a` plus its last two, then the same of `b`.
+    fn added_halves(self, a: Self::Sums, b: Self::Sums) -> Self::Sums;
+
+    /// For each of the four 4 bytes of a group, those of all groups.
+    fn transposed_4(self, bytes: Self::Bytes) -> [[u8; 16]; 4];
+
+    /// For each of the eight 2 bytes of a group, those of all groups.
+    fn transposed_2(self, bytes: Self::Bytes) -> [[u8; 8]; 8];
+
+    /// For each byte of a group, those of all groups.
+    fn transposed_1(self, bytes: Self::Bytes) -> [[u8; 4]; 16];
+
+    /// Sets each of `found` to the entry of `table` that the value in its place names.
+    ///
+    /// # Panics
+    ///
+    /// If `values` and `found` are not as many.
+    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]);
+}
