@@ -31,7 +31,7 @@ const FRAMES: u64 = 14;
 const FRAMES_OF_AUTO: u64 = 50;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn ingested_tiles_are_those_beyond_the_threshold_and_those_refreshed(setup in setups()) {
@@ -411,6 +411,11 @@ impl Step<'_> {
         }
         (0..grid.area()).filter(|tile| beyond[*tile]).collect()
     }
+}
+
+/// Histories that each law is held to: more with `FOVEATE_LONG=1`.
+fn cases() -> u32 {
+    if std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1") { 1_000 } else { 64 }
 }
 
 /// More threads than most machines that run the tests have processors.
