@@ -90,7 +90,7 @@ fn the_noisiest_component_makes_the_estimate() {
 /// As of a codec that skips blocks, or a camera that is slower than its stream.
 #[test]
 fn frames_that_are_repeated_do_not_hide_the_noise() {
-    for repeats in 2..LAG as u64 {
+    for repeats in [2, 3, 5] {
         let mut scene = Scene::new(PixelFormat::I420, 2.0);
         scene.repeats = repeats;
         let what = format!("each frame {repeats} times");
