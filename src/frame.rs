@@ -104,6 +104,7 @@ pub struct Plane<'a> {
 
 impl<'a> Plane<'a> {
     /// Row `y`, from its first byte to `row_bytes`.
+    #[inline]
     pub fn row(self, y: usize, row_bytes: usize) -> &'a [u8] {
         &self.bytes[y * self.stride..][..row_bytes]
     }
@@ -166,6 +167,8 @@ pub struct FrameView<'a> {
     extent: Extent,
     color: ColorTransform,
     planes: [Plane<'a>; 3],
+    /// Bytes of a row of each plane that hold samples.
+    row_bytes: [usize; 3],
 }
 
 impl<'a> FrameView<'a> {
@@ -184,8 +187,10 @@ impl<'a> FrameView<'a> {
         if !extent.is_supported() {
             return Err(FrameError::Extent { extent });
         }
+        let mut all_row_bytes = [0; 3];
         for (index, plane) in planes.iter().enumerate() {
             let PlaneShape { row_bytes, rows } = format.plane_shape(index, extent);
+            all_row_bytes[index] = row_bytes as usize;
             let needed = (rows as usize - 1) * plane.stride + row_bytes as usize;
             if plane.stride < row_bytes as usize || plane.bytes.len() < needed {
                 let (stride, len) = (plane.stride, plane.bytes.len());
@@ -201,7 +206,7 @@ impl<'a> FrameView<'a> {
         }
         let mut all = [Plane { bytes: &[], stride: 0 }; 3];
         all[..planes.len()].copy_from_slice(planes);
-        Ok(Self { format, extent, color, planes: all })
+        Ok(Self { format, extent, color, planes: all, row_bytes: all_row_bytes })
     }
 
     /// What it has in common with the frames around it.
@@ -231,8 +236,9 @@ impl<'a> FrameView<'a> {
     }
 
     /// The bytes of row `y` of plane `index` that hold samples.
+    #[inline]
     pub fn row(&self, index: usize, y: usize) -> &'a [u8] {
-        self.planes[index].row(y, self.format.plane_shape(index, self.extent).row_bytes as usize)
+        self.planes[index].row(y, self.row_bytes[index])
     }
 }
 

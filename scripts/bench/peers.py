@@ -170,8 +170,11 @@ def recipe_measure(function, frames, count, evict):
         return (time.perf_counter_ns() - started) / 1e3
 
     def measure():
-        for _ in range(4):
+        # As long as `foveate bench` does.
+        started, warm_up = time.perf_counter_ns(), 0
+        while warm_up < 4 or time.perf_counter_ns() - started < 20e6:
             step()
+            warm_up += 1
         times = sorted(step() for _ in range(count))
         return times[(count - 1) // 2], times[-(-count * 99 // 100) - 1]
 

@@ -110,10 +110,13 @@ impl ResidentBand<'_> {
             let span = TileSpan::new(self.kind.format, plane);
             let bytes =
                 columns.start * span.row_bytes..(columns.end * span.row_bytes).min(row_bytes);
-            let first_row = self.first_row(plane);
-            for y in self.rows(plane, tile_row) {
-                let target = &mut self.planes[plane][(y - first_row) * row_bytes..][bytes.clone()];
-                target.copy_from_slice(&frame.row(plane, y)[bytes.clone()]);
+            let rows = self.rows(plane, tile_row);
+            let skipped_rows = rows.start - self.first_row(plane);
+            let Plane { bytes: source, stride } = frame.plane(plane);
+            let sources = source[rows.start * stride..].chunks(stride);
+            let targets = self.planes[plane].chunks_exact_mut(row_bytes).skip(skipped_rows);
+            for (target, source) in targets.zip(sources).take(rows.len()) {
+                copy_row(&mut target[bytes.clone()], &source[bytes.clone()]);
             }
         }
     }
@@ -146,5 +149,15 @@ impl TileSpan {
         let PlaneShape { row_bytes, rows } =
             format.plane_shape(index, Extent::new(TILE_SIDE, TILE_SIDE));
         Self { row_bytes: row_bytes as usize, rows: rows as usize }
+    }
+}
+
+/// Copies one row; those of a single tile without a call, as their lengths are known here.
+#[inline(always)]
+fn copy_row(target: &mut [u8], source: &[u8]) {
+    match (target.as_chunks_mut::<16>(), source.as_chunks::<16>()) {
+        (([target], []), ([source], [])) => *target = *source,
+        (([a, b], []), ([c, d], [])) => [*a, *b] = [*c, *d],
+        _ => target.copy_from_slice(source),
     }
 }

@@ -108,10 +108,11 @@ impl<'a> RowPair<'a> {
     /// Rows `y` and `y + 1` of `frame`.
     #[inline(always)]
     pub fn new(frame: &FrameView<'a>, y: usize) -> Self {
-        let chroma = |plane: usize| -> &'a [u8] {
-            if plane < frame.format().plane_count() { frame.row(plane, y / 2) } else { &[] }
-        };
-        Self { rows: [frame.row(0, y), frame.row(0, y + 1)], chroma: [chroma(1), chroma(2)] }
+        let mut chroma: [&[u8]; 2] = [&[]; 2];
+        for (index, row) in chroma.iter_mut().enumerate().take(frame.format().plane_count() - 1) {
+            *row = frame.row(index + 1, y / 2);
+        }
+        Self { rows: [frame.row(0, y), frame.row(0, y + 1)], chroma }
     }
 }
 

@@ -147,8 +147,8 @@ fn ingest_whole_quads<V: Vectors, S: Sampling>(
     let y = target.index * SIDE + 4 * quad;
     let pairs = [RowPair::new(frame, y), RowPair::new(frame, y + 2)];
     let [first, second, ..] = &mut target.levels;
-    let [upper, lower] = first.rows_mut(2 * quad);
-    let second = second.row_mut(quad);
+    let [first_red, first_green, first_blue] = first.two_rows_mut(2 * quad);
+    let [second_red, second_green, second_blue] = second.row_mut(quad);
     for (column, sums) in columns.zip(&mut scratch.0) {
         let [row_0, row_1] = S::rows_of_pair(converter, &pairs[0], column * SIDE);
         let [row_2, row_3] = S::rows_of_pair(converter, &pairs[1], column * SIDE);
@@ -168,16 +168,16 @@ fn ingest_whole_quads<V: Vectors, S: Sampling>(
             vectors.transposed_4(vectors.narrowed(red, green));
         let rest = vectors.narrowed(blue, vectors.rounded_down::<4>(quad_sums));
         let [upper_blue, lower_blue, ..] = vectors.transposed_4(rest);
-        *chunk_mut(upper[0], column) = upper_red;
-        *chunk_mut(lower[0], column) = lower_red;
-        *chunk_mut(upper[1], column) = upper_green;
-        *chunk_mut(lower[1], column) = lower_green;
-        *chunk_mut(upper[2], column) = upper_blue;
-        *chunk_mut(lower[2], column) = lower_blue;
+        *chunk_mut(first_red.0, column) = upper_red;
+        *chunk_mut(first_red.1, column) = lower_red;
+        *chunk_mut(first_green.0, column) = upper_green;
+        *chunk_mut(first_green.1, column) = lower_green;
+        *chunk_mut(first_blue.0, column) = upper_blue;
+        *chunk_mut(first_blue.1, column) = lower_blue;
         let [.., red, green, blue, _] = vectors.transposed_2(rest);
-        *chunk_mut(second[0], column) = red;
-        *chunk_mut(second[1], column) = green;
-        *chunk_mut(second[2], column) = blue;
+        *chunk_mut(second_red, column) = red;
+        *chunk_mut(second_green, column) = green;
+        *chunk_mut(second_blue, column) = blue;
     }
 }
 

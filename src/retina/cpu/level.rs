@@ -71,22 +71,26 @@ impl LevelRows<'_> {
         &mut self.channels[channel][y * self.stride..][..self.stride]
     }
 
+    // No closures here, as these are called for every few rows of every run.
+
     /// Row `y` of every channel.
     #[inline(always)]
     pub fn row_mut(&mut self, y: usize) -> [&mut [u8]; 3] {
-        let stride = self.stride;
-        self.channels.each_mut().map(|channel| &mut channel[y * stride..][..stride])
+        let (stride, start) = (self.stride, y * self.stride);
+        let [red, green, blue] = &mut self.channels;
+        [&mut red[start..][..stride], &mut green[start..][..stride], &mut blue[start..][..stride]]
     }
 
     /// Rows `y` and `y + 1` of every channel.
     #[inline(always)]
-    pub fn rows_mut(&mut self, y: usize) -> [[&mut [u8]; 3]; 2] {
-        let stride = self.stride;
-        let [r, g, b] = self
-            .channels
-            .each_mut()
-            .map(|channel| channel[y * stride..][..2 * stride].split_at_mut(stride));
-        [[r.0, g.0, b.0], [r.1, g.1, b.1]]
+    pub fn two_rows_mut(&mut self, y: usize) -> [(&mut [u8], &mut [u8]); 3] {
+        let (stride, rows) = (self.stride, y * self.stride..(y + 2) * self.stride);
+        let [red, green, blue] = &mut self.channels;
+        [
+            red[rows.clone()].split_at_mut(stride),
+            green[rows.clone()].split_at_mut(stride),
+            blue[rows].split_at_mut(stride),
+        ]
     }
 }
 

@@ -18,6 +18,10 @@ use crate::tool::ToolError;
 /// Frames that a new stream takes before anything counts: every slot of a ring is written, every kernel has run.
 const FIRST_FRAMES: usize = 20;
 
+/// What comes before the frames that count: others had the processor meanwhile, and its caches.
+const WARM_UP_FRAMES: usize = 4;
+const WARM_UP_NS: u64 = 20_000_000;
+
 /// What is measured, but for the frames.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
@@ -125,14 +129,15 @@ impl<'a> Session<'a> {
         Ok(self.readers.iter_mut().map(newest).collect::<Result<_, _>>()?)
     }
 
-    /// Plays a few frames to warm up, and then `count` that count.
+    /// Plays frames for a while to warm up, and then `count` that count.
     pub(super) fn measure(&mut self, count: usize) -> Result<Samples, ToolError> {
-        let warm_up = (count / 10).clamp(4, 50);
-        let mut samples = Samples { warm_up, ..Samples::default() };
+        let mut samples = Samples::default();
         // Memory for the results is had before anything is timed.
         samples.times.reserve(count);
-        for _ in 0..warm_up {
+        let start_ns = monotonic_ns();
+        while samples.warm_up < WARM_UP_FRAMES || Span::since(start_ns).ns() < WARM_UP_NS {
             self.step()?;
+            samples.warm_up += 1;
         }
         for _ in 0..count {
             if let Some(evictor) = &mut self.evictor {
