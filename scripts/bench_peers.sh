@@ -5,6 +5,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/say.sh
 . "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/setup.sh
 . "$root/scripts/lib/setup.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
@@ -34,25 +36,11 @@ made ones of three sizes and five shares of change, and real clips. Prints Markd
 END
 }
 
-read_arguments() {
-    while [ $# -gt 0 ]; do
-        case "$1" in
-        --help | -h)
-            usage
-            exit
-            ;;
-        --yes) assume_yes=true ;;
-        --quick | --json) arguments+=("$1") ;;
-        --refresh-docs) arguments+=(--refresh "$root/docs/benchmarks.md") ;;
-        --clip | --device)
-            [ -n "${2:-}" ] || usage_error "$1 needs a value"
-            read_option "$1" "$2"
-            shift
-            ;;
-        *) usage_error "unknown option $1" ;;
-        esac
-        shift
-    done
+read_flag() {
+    case "$1" in
+    --refresh-docs) arguments+=(--refresh "$root/docs/benchmarks.md") ;;
+    *) arguments+=("$1") ;;
+    esac
 }
 
 read_option() {
@@ -74,7 +62,7 @@ END
 }
 
 main() {
-    read_arguments "$@"
+    read_arguments '--quick --json --refresh-docs' '--clip --device' "$@"
     # Standard output is for the figures alone.
     {
         ensure_rust "$root"

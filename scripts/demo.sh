@@ -5,6 +5,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/say.sh
 . "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/setup.sh
 . "$root/scripts/lib/setup.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
@@ -54,27 +56,8 @@ and leaves pictures of what it saw.
 END
 }
 
-read_arguments() {
-    while [ $# -gt 0 ]; do
-        case "$1" in
-        --help | -h)
-            usage
-            exit
-            ;;
-        --yes) assume_yes=true ;;
-        --test-pattern) choose_source test test ;;
-        --seconds | --out | --clip | --camera | --uri | --backend | --device)
-            [ -n "${2:-}" ] || usage_error "$1 needs a value"
-            read_option "$1" "$2"
-            shift
-            ;;
-        *) usage_error "unknown option $1" ;;
-        esac
-        shift
-    done
-    if [ -n "$device" ] && [ "$backend" = cpu ]; then
-        usage_error '--device names a Vulkan device; it does not go with --backend cpu'
-    fi
+read_flag() {
+    choose_source test test
 }
 
 read_option() {
@@ -102,6 +85,13 @@ read_option() {
         ;;
     --device) device=$2 ;;
     esac
+}
+
+# Refuses what no single option shows.
+check_arguments() {
+    if [ -n "$device" ] && [ "$backend" = cpu ]; then
+        usage_error '--device names a Vulkan device; it does not go with --backend cpu'
+    fi
 }
 
 choose_source() {
@@ -262,7 +252,8 @@ clean_up() {
 }
 
 main() {
-    read_arguments "$@"
+    read_arguments --test-pattern '--seconds --out --clip --camera --uri --backend --device' "$@"
+    check_arguments
     ensure_rust "$root"
     ensure_packages build_packages run_packages
     ensure_source

@@ -5,6 +5,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/say.sh
 . "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/setup.sh
 . "$root/scripts/lib/setup.sh"
 
@@ -30,24 +32,8 @@ it that changes, with the tokens and with the views. Leaves scaling.json and sca
 END
 }
 
-read_arguments() {
-    while [ $# -gt 0 ]; do
-        case "$1" in
-        --help | -h)
-            usage
-            exit
-            ;;
-        --yes) assume_yes=true ;;
-        --quick) arguments+=("$1") ;;
-        --out | --backend | --device)
-            [ -n "${2:-}" ] || usage_error "$1 needs a value"
-            read_option "$1" "$2"
-            shift
-            ;;
-        *) usage_error "unknown option $1" ;;
-        esac
-        shift
-    done
+read_flag() {
+    arguments+=("$1")
 }
 
 read_option() {
@@ -68,7 +54,7 @@ END
 }
 
 main() {
-    read_arguments "$@"
+    read_arguments --quick '--out --backend --device' "$@"
     ensure_rust "$root"
     ensure_packages build_packages run_packages plot_packages
     cargo build --release --locked --manifest-path "$root/Cargo.toml" --bin foveate \

@@ -5,6 +5,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/say.sh
 . "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/setup.sh
 . "$root/scripts/lib/setup.sh"
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
@@ -25,20 +27,11 @@ Installs what is missing, then runs every check and every test.
 END
 }
 
-read_arguments() {
-    while [ $# -gt 0 ]; do
-        case "$1" in
-        --long) export FOVEATE_LONG=1 ;;
-        --no-clips) with_clips=false ;;
-        --yes) assume_yes=true ;;
-        --help | -h)
-            usage
-            exit
-            ;;
-        *) usage_error "unknown option $1" ;;
-        esac
-        shift
-    done
+read_flag() {
+    case "$1" in
+    --long) export FOVEATE_LONG=1 ;;
+    --no-clips) with_clips=false ;;
+    esac
 }
 
 # Runs one check, and ends the script with its name if it fails: step NAME COMMAND...
@@ -78,7 +71,7 @@ check_dependencies() {
 }
 
 main() {
-    read_arguments "$@"
+    read_arguments '--long --no-clips' '' "$@"
     cd "$root"
     ensure_rust "$root"
     ensure_packages build_packages run_packages test_packages

@@ -31,7 +31,7 @@ const FRAMES: u64 = 14;
 const FRAMES_OF_AUTO: u64 = 50;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn ingested_tiles_are_those_beyond_the_threshold_and_those_refreshed(setup in setups()) {
@@ -148,6 +148,38 @@ proptest! {
 }
 
 #[test]
+fn any_one_sample_makes_its_tile_dirty_with_any_instructions_and_however_many_threads() {
+    let mut random = Random(1);
+    for format in PixelFormat::ALL {
+        for instructions in Instructions::available() {
+            for extent in [Extent::new(67, 35), Extent::new(333, 1041)] {
+                let color = naive::transforms(format)[0];
+                let mut frame = OwnedFrame::random(format, extent, color, &mut random);
+                let detector =
+                    ChangeDetector::new(&frame.view(), change(Threshold::Fixed(4), None));
+                let mut detector = detector.with_means(crew(), instructions);
+                detector.detect(&frame.view(), 1);
+                for frame_seq in 2..40 {
+                    let (x, y) = (random.below(extent.width), random.below(extent.height));
+                    let component = random.below(3);
+                    let step = if frame_seq % 2 == 0 { 4 } else { 8 };
+                    flip(&mut frame, x, y, component, step);
+                    detector.detect(&frame.view(), frame_seq);
+                    let mut expected = TileSet::none(extent);
+                    if step == 8 {
+                        expected.insert(x / 32, y / 32);
+                    } else {
+                        flip(&mut frame, x, y, component, step);
+                    }
+                    let what = (format, instructions, extent, x, y, component);
+                    assert_eq!(detector.ingested(), &expected, "{what:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_drift_of_one_step_a_frame_cannot_hide() {
     for format in PixelFormat::ALL {
         let (extent, color) = (Extent::new(65, 33), naive::transforms(format)[0]);
@@ -238,15 +270,8 @@ fn setups() -> impl Strategy<Value = Setup> {
         1 => (1..=40_u8).prop_map(|limit| Threshold::Auto { limit }),
     ];
     let rounds = prop::option::of(1..10_u32);
-    (
-        any::<u64>(),
-        prop_oneof![9 => 1..150_u32, 1 => 640..700_u32],
-        prop_oneof![9 => 1..120_u32, 1 => 480..500_u32],
-        prop::sample::select(&PixelFormat::ALL[..]),
-        thresholds,
-        rounds,
-    )
-        .prop_map(|(seed, width, height, format, threshold, refresh_frames)| Setup {
+    (any::<u64>(), sizes(), prop::sample::select(&PixelFormat::ALL[..]), thresholds, rounds)
+        .prop_map(|(seed, (width, height), format, threshold, refresh_frames)| Setup {
             seed,
             width,
             height,
@@ -254,6 +279,15 @@ fn setups() -> impl Strategy<Value = Setup> {
             threshold,
             refresh_frames,
         })
+}
+
+/// Small ones; some that are shared out among threads, a row of tiles to each part, or more.
+fn sizes() -> impl Strategy<Value = (u32, u32)> {
+    prop_oneof![
+        12 => (1..150_u32, 1..120_u32),
+        1 => (640..700_u32, 480..512_u32),
+        1 => (300..330_u32, 1_000..1_100_u32),
+    ]
 }
 
 /// What one frame did.
@@ -327,6 +361,19 @@ impl Setup {
     }
 }
 
+/// Makes one sample of a pixel larger or smaller by `step`, a power of two; a second time undoes it.
+fn flip(frame: &mut OwnedFrame, x: u32, y: u32, component: u32, step: u8) {
+    let mut turn = 0..3;
+    frame.adjust(
+        x,
+        y,
+        1,
+        |sample| {
+            if turn.next() == Some(component) { sample ^ step } else { sample }
+        },
+    );
+}
+
 /// The picture a frame later.
 fn move_on(frame: &mut OwnedFrame, kind: u32, frame_seq: u64, random: &mut Random) {
     let Extent { width, height } = frame.extent;
@@ -364,6 +411,11 @@ impl Step<'_> {
         }
         (0..grid.area()).filter(|tile| beyond[*tile]).collect()
     }
+}
+
+/// Histories that each law is held to: more with `FOVEATE_LONG=1`.
+fn cases() -> u32 {
+    if std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1") { 1_000 } else { 64 }
 }
 
 /// More threads than most machines that run the tests have processors.

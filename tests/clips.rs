@@ -45,10 +45,6 @@ const FORMAT: TokenFormat =
 /// The levels that all tokens of are sampled.
 const TOKEN_LEVELS: [u32; 2] = [1, 3];
 
-/// Frames of each clip that are checked: enough for two rounds of refreshing, and for a threshold that follows the
-/// noise to rise. When `FOVEATE_LONG=1`, all are.
-const FRAMES: u64 = 60;
-
 /// Frames of a round of refreshing.
 const ROUND: u32 = 30;
 
@@ -105,16 +101,16 @@ fn play(change: ChangeConfig, make: Make<'_>) {
             frame_seq += 1;
             let course = course.get_or_insert_with(|| Course::new(frame, change, make));
             course.check(frame, frame_seq);
-            is_long() || frame_seq < FRAMES
         });
-        assert_eq!(frame_seq, if is_long() { frames } else { FRAMES }, "frames of {name}");
+        assert_eq!(frame_seq, frames, "frames of {name}");
+        course.unwrap().check_coverage(name);
     }
 }
 
 /// One clip on its way through the stages.
 struct Course {
     detector: ChangeDetector,
-    threshold: Threshold,
+    change: ChangeConfig,
     /// The resident copy after the frame before.
     before: OwnedFrame,
     /// Of each tile, the frame that last changed a sample of it.
@@ -124,6 +120,9 @@ struct Course {
     rebuilt: Followed,
     /// Of each token, what said when it changed, in the frame before, and what it was.
     tokens: Vec<(u64, Vec<u8>)>,
+    /// Tiles that were ingested and did not change, in all frames.
+    refreshed_in_vain: usize,
+    highest_bound: u8,
 }
 
 /// A retina and what it samples.
@@ -161,12 +160,14 @@ impl Course {
         let tiles = TileSet::none(frame.extent()).grid().area();
         Self {
             detector: ChangeDetector::new(frame, change),
-            threshold: change.threshold,
+            change,
             before: OwnedFrame::copied(frame),
             changed_frame: vec![1; tiles],
             updated: Followed::new(kind, make),
             rebuilt: Followed::new(kind, &|kind, views| Box::new(CpuRetina::new(kind, views))),
             tokens: Vec::new(),
+            refreshed_in_vain: 0,
+            highest_bound: 0,
         }
     }
 
@@ -180,9 +181,18 @@ impl Course {
         self.check_tokens(frame_seq);
     }
 
-    fn check_bound(&self, frame: &FrameView<'_>, frame_seq: u64) {
+    /// A refresh without change, and a threshold above 0 where it follows the noise, did occur in the clip.
+    fn check_coverage(&self, name: &str) {
+        let refreshes = self.change.refresh_frames.is_some();
+        assert_eq!(0 < self.refreshed_in_vain, refreshes, "refreshes of {name}");
+        let threshold_is_0 = self.change.threshold == Threshold::Fixed(0);
+        assert_eq!(self.highest_bound == 0, threshold_is_0, "bounds of {name}");
+    }
+
+    fn check_bound(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
         let bound = self.detector.sample_bound();
-        match self.threshold {
+        self.highest_bound = self.highest_bound.max(bound);
+        match self.change.threshold {
             Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
             Threshold::Auto { limit } => assert!(bound <= limit, "{bound} above {limit}"),
         }
@@ -220,6 +230,9 @@ impl Course {
                 }
             }
         }
+        let ingested = self.detector.ingested();
+        let rested = ingested.indices().filter(|tile| self.changed_frame[*tile] != frame_seq);
+        self.refreshed_in_vain += rested.count();
         self.before = OwnedFrame::copied(&resident);
     }
 
@@ -260,10 +273,6 @@ fn plan(shape: PyramidShape) -> TokenPlan {
     TokenPlan { patch_side: side, tokens: TOKEN_LEVELS.into_iter().flat_map(patches).collect() }
 }
 
-fn is_long() -> bool {
-    env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
-}
-
 /// Every row of every plane.
 fn rows(frame: &FrameView<'_>) -> impl Iterator<Item = (usize, usize)> {
     let (format, extent) = (frame.format(), frame.extent());
@@ -271,15 +280,15 @@ fn rows(frame: &FrameView<'_>) -> impl Iterator<Item = (usize, usize)> {
     (0..format.plane_count()).flat_map(move |index| (0..rows(index)).map(move |y| (index, y)))
 }
 
-/// Decodes a clip in this process, for as long as `take` wants more.
-fn for_each_frame(path: &Path, mut take: impl FnMut(&FrameView<'_>) -> bool) {
+/// Decodes a clip in this process.
+fn for_each_frame(path: &Path, mut take: impl FnMut(&FrameView<'_>)) {
     let choice = SourceChoice::Shorthand(path.display().to_string());
     let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", choice) };
     let mut source = Source::open(&spec, &Arc::default()).unwrap();
     loop {
         match source.take(HANG) {
-            Taken::Frame(frame) if take(&frame.view().unwrap()) => {}
-            Taken::Frame(_) | Taken::Ended(_) => return,
+            Taken::Frame(frame) => take(&frame.view().unwrap()),
+            Taken::Ended(_) => return,
             Taken::TimedOut => panic!("the decoder hangs"),
         }
     }

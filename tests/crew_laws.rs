@@ -2,69 +2,153 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Barrier, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use foveate::crew::Crew;
+use rustix::thread::{Pid, gettid};
+use threads::is_asleep;
+
+#[path = "support/threads.rs"]
+mod threads;
+
+/// Far above what any of this takes: a test that waits this long has failed.
+const HANG: Duration = Duration::from_secs(60);
 
 #[test]
 fn every_part_is_done_once_by_the_time_it_returns() {
-    for helpers in [0, 1, 3] {
-        let crew = Crew::new(helpers);
-        for round in 0..500 {
-            let done: Vec<AtomicUsize> = (0..round % 40).map(|_| AtomicUsize::new(0)).collect();
-            crew.share_out(done.len(), &|part| {
-                done[part].fetch_add(1, Ordering::Relaxed);
-            });
-            assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1), "round {round}");
+    ends(|| {
+        for helpers in [0, 1, 3] {
+            let crew = Crew::new(helpers);
+            for round in 0..500 {
+                let done: Vec<AtomicUsize> = (0..round % 40).map(|_| AtomicUsize::new(0)).collect();
+                crew.share_out(done.len(), &|part| {
+                    done[part].fetch_add(1, Ordering::Relaxed);
+                });
+                let is_done_once = |count: &AtomicUsize| count.load(Ordering::Relaxed) == 1;
+                assert!(done.iter().all(is_done_once), "round {round}");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn many_threads_are_helped_at_the_same_time_each_with_its_own_parts() {
-    let crew = Arc::new(Crew::new(2));
-    let streams: Vec<_> = (0..6)
-        .map(|stream| {
-            let crew = Arc::clone(&crew);
-            thread::spawn(move || {
-                for round in 0..300 {
-                    let sum = AtomicUsize::new(0);
-                    crew.share_out(16, &|part| {
-                        sum.fetch_add(stream * 1000 + round + part, Ordering::Relaxed);
-                    });
-                    assert_eq!(sum.into_inner(), 16 * (stream * 1000 + round) + 120);
-                }
-            })
-        })
-        .collect();
-    streams.into_iter().for_each(|stream| stream.join().unwrap());
+    ends(|| {
+        let crew = Crew::new(2);
+        thread::scope(|scope| {
+            for stream in 0..6 {
+                let crew = &crew;
+                scope.spawn(move || {
+                    for round in 0..300 {
+                        let sum = AtomicUsize::new(0);
+                        crew.share_out(16, &|part| {
+                            sum.fetch_add(stream * 1000 + round + part, Ordering::Relaxed);
+                        });
+                        assert_eq!(sum.into_inner(), 16 * (stream * 1000 + round) + 120);
+                    }
+                });
+            }
+        });
+    });
 }
 
 #[test]
-fn helpers_do_help() {
-    let crew = Crew::new(1);
-    // Each part waits for the other, so one thread alone would never come back.
-    let both = Barrier::new(2);
-    crew.share_out(2, &|_| {
-        both.wait();
+fn helpers_do_help_and_are_woken_to_do_so() {
+    ends(|| {
+        for helpers in [1, 3] {
+            let crew = Crew::new(helpers);
+            for _ in 0..20 {
+                for helper in all_at_once(&crew) {
+                    while !is_asleep(&helper.as_raw_nonzero().to_string()) {
+                        thread::yield_now();
+                    }
+                }
+            }
+        }
     });
 }
 
 #[test]
 fn a_panic_reaches_who_asked_and_the_crew_goes_on() {
-    let crew = Crew::new(2);
-    for bad in [0, 7, 15] {
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            crew.share_out(16, &|part| assert_ne!(part, bad, "on purpose"));
-        }));
-        assert!(result.is_err());
-        let done = AtomicUsize::new(0);
-        crew.share_out(16, &|_| {
-            done.fetch_add(1, Ordering::Relaxed);
-        });
-        assert_eq!(done.into_inner(), 16);
+    ends(|| {
+        let crew = Crew::new(2);
+        for bad in [0, 7, 15] {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                crew.share_out(16, &|part| assert_ne!(part, bad, "on purpose"));
+            }));
+            assert!(result.is_err());
+            all_at_once(&crew);
+        }
+    });
+}
+
+#[test]
+fn a_panic_of_a_helper_reaches_who_asked_and_the_helper_goes_on() {
+    ends(|| {
+        let crew = Crew::new(1);
+        let asked = gettid();
+        for _ in 0..10 {
+            let both = Barrier::new(2);
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                crew.share_out(2, &|_| {
+                    both.wait();
+                    assert_eq!(gettid(), asked, "on purpose");
+                });
+            }));
+            assert!(result.is_err());
+            all_at_once(&crew);
+        }
+    });
+}
+
+#[test]
+fn a_panic_of_who_asked_waits_for_the_helpers() {
+    ends(|| {
+        let crew = Crew::new(1);
+        let asked = gettid();
+        for _ in 0..10 {
+            let (both, is_done) = (Barrier::new(2), AtomicBool::new(false));
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                crew.share_out(2, &|_| {
+                    both.wait();
+                    assert_ne!(gettid(), asked, "on purpose");
+                    // Long enough for the other thread to be gone if it did not wait.
+                    (0..10_000).for_each(|_| thread::yield_now());
+                    is_done.store(true, Ordering::Relaxed);
+                });
+            }));
+            assert!(result.is_err() && is_done.into_inner());
+        }
+    });
+}
+
+/// Has every thread of a crew do a part at the same time, and returns the helpers.
+fn all_at_once(crew: &Crew) -> Vec<Pid> {
+    let (everybody, helpers) = (Barrier::new(crew.thread_count()), Mutex::new(Vec::new()));
+    let asked = gettid();
+    crew.share_out(crew.thread_count(), &|_| {
+        everybody.wait();
+        if gettid() != asked {
+            helpers.lock().unwrap().push(gettid());
+        }
+    });
+    helpers.into_inner().unwrap()
+}
+
+/// Runs a test on another thread, so that one that hangs fails.
+fn ends(test: impl FnOnce() + Send + 'static) {
+    let (ended, end) = channel();
+    thread::spawn(move || {
+        let result = catch_unwind(AssertUnwindSafe(test));
+        // Nobody listens any more if the test was given up.
+        let _ = ended.send(result);
+    });
+    if let Err(panic) = end.recv_timeout(HANG).expect("it hangs") {
+        resume_unwind(panic);
     }
 }

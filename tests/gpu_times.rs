@@ -8,22 +8,20 @@ use std::sync::Arc;
 
 use device::{with_gpu, with_own_gpu};
 use foveate::clock::{Span, monotonic_ns};
-use foveate::frame::PixelFormat;
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TileSet;
 use foveate::gpu::{Gpu, TickClock};
 use foveate::retina::vulkan::VulkanRetina;
 use foveate::retina::{Retina, UpdateTimes, ViewSample, ViewSpec};
-use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
+use support::{FORMAT, frame};
 
 #[path = "common/device.rs"]
 mod device;
 #[path = "common/naive.rs"]
 mod naive;
-
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 16, dtype: DType::F16, normalisation: Normalisation::UNIT };
+#[path = "support/vulkan.rs"]
+mod support;
 
 /// With a tail of two levels.
 const EXTENT: Extent = Extent::new(640, 480);
@@ -73,10 +71,7 @@ fn parts_that_do_not_run_have_no_span() {
 #[test]
 fn sources_without_a_tail_reduce_nothing() {
     with_gpu(|gpu| {
-        let mut random = Random(2);
-        let color = naive::transforms(PixelFormat::Nv12)[0];
-        let frame =
-            OwnedFrame::random(PixelFormat::Nv12, Extent::new(200, 200), color, &mut random);
+        let frame = frame(Extent::new(200, 200), 2);
         let mut retina = VulkanRetina::new(gpu, frame.kind(), &[]).unwrap();
         let times = retina.update(&frame.view(), &TileSet::all(frame.extent), &mut []).unwrap();
         assert_eq!(times.reduce, Span::NONE);
@@ -129,8 +124,7 @@ struct Played {
 
 impl Played {
     fn new(gpu: &Arc<Gpu>, views: usize) -> Self {
-        let color = naive::transforms(PixelFormat::Nv12)[0];
-        let frame = OwnedFrame::random(PixelFormat::Nv12, EXTENT, color, &mut Random(1));
+        let frame = frame(EXTENT, 1);
         let specs = vec![ViewSpec { format: FORMAT, capacity: 30 }; views];
         let retina = VulkanRetina::new(gpu, frame.kind(), &specs).unwrap();
         let mut played = Self { frame, retina, samples: vec![ViewSample::new(FORMAT, 30); views] };

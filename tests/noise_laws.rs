@@ -70,6 +70,34 @@ fn noise_that_depends_on_brightness_is_estimated_between_its_extremes() {
     assert!(0.98 <= scene.share_of_clean_tiles(100));
 }
 
+/// Whichever it is: each is looked at, and nothing else is.
+#[test]
+fn the_noisiest_component_makes_the_estimate() {
+    for format in PixelFormat::ALL {
+        let components = if format == PixelFormat::Gray8 { 1 } else { 3 };
+        for component in 0..components {
+            let mut scene = Scene::new(format, 2.0);
+            scene.noisy_component = Some(component);
+            let what = format!("component {component} of {format:?}");
+            assert_estimates(&scene.watched(SETTLED), 2.0, &what);
+        }
+    }
+    let mut scene = Scene::new(PixelFormat::Rgba, 2.0);
+    scene.noisy_component = Some(3);
+    assert_eq!(scene.watched(SETTLED).sigma(), Some(0.0), "alpha");
+}
+
+/// As of a codec that skips blocks, or a camera that is slower than its stream.
+#[test]
+fn frames_that_are_repeated_do_not_hide_the_noise() {
+    for repeats in [2, 3, 5] {
+        let mut scene = Scene::new(PixelFormat::I420, 2.0);
+        scene.repeats = repeats;
+        let what = format!("each frame {repeats} times");
+        assert_estimates(&scene.watched(2 * SETTLED), 2.0, &what);
+    }
+}
+
 /// What moves hides the blocks below the rank, so the estimate is that of a higher rank of those at rest.
 #[test]
 fn things_that_move_over_half_of_the_picture_raise_the_estimate_by_less_than_a_quarter() {
@@ -206,11 +234,13 @@ fn a_source_smaller_than_a_block_has_the_threshold_0() {
         scene.extent = Extent::new(width, height);
         assert_eq!(scene.watched(3 * SETTLED).sigma(), None, "{width}x{height}");
     }
-    for (width, height) in [(8, 8), (17, 9), (33, 20), (8, 400)] {
-        let mut scene = Scene::new(PixelFormat::Gray8, 3.0);
-        scene.extent = Extent::new(width, height);
-        let estimate = scene.watched(3 * SETTLED).sigma().unwrap();
-        assert!((1.8..4.2).contains(&estimate), "{width}x{height}: {estimate}");
+    for format in PixelFormat::ALL {
+        for (width, height) in [(8, 8), (15, 15), (17, 9), (33, 20), (8, 400)] {
+            let mut scene = Scene::new(format, 3.0);
+            scene.extent = Extent::new(width, height);
+            let estimate = scene.watched(3 * SETTLED).sigma().unwrap();
+            assert!((1.8..4.2).contains(&estimate), "{format:?} {width}x{height}: {estimate}");
+        }
     }
 }
 
@@ -323,7 +353,11 @@ struct Scene {
     extent: Extent,
     color: ColorTransform,
     noise: Noise,
+    /// The only component that has noise; `None` for all.
+    noisy_component: Option<usize>,
     motion: Motion,
+    /// Times that each frame comes.
+    repeats: u64,
     /// The picture at rest, 0 to 255.
     picture: fn(f64, f64) -> f64,
     /// What part of the height, from the bottom, is of one value instead.
@@ -350,7 +384,9 @@ impl Scene {
             extent: EXTENT,
             color: naive::transforms(format)[usize::from(!format.is_rgb())],
             noise: Noise::Gaussian(sigma),
+            noisy_component: None,
             motion: Motion::Rests,
+            repeats: 1,
             picture: wavy,
             patch: None,
             clip: (0.0, 255.0),
@@ -400,7 +436,9 @@ impl Scene {
         if self.rest.is_empty() {
             self.rest = (0..self.format.plane_count()).map(|plane| self.at_rest(plane)).collect();
         }
-        self.planes = (0..self.format.plane_count()).map(|plane| self.shot(plane)).collect();
+        if self.planes.is_empty() || self.frame.is_multiple_of(self.repeats) {
+            self.planes = (0..self.format.plane_count()).map(|plane| self.shot(plane)).collect();
+        }
         let strides = (0..).map(|plane| self.size(plane).0 + self.padding);
         let planes = self.planes.iter().zip(strides);
         let planes: Vec<_> = planes.map(|(bytes, stride)| Plane { bytes, stride }).collect();
@@ -431,7 +469,10 @@ impl Scene {
             for x in 0..width {
                 let mean = self.mean(self.rest[plane][y * width + x], x, y, &boxes);
                 let normal = self.normal[(self.random.next() >> 48) as usize];
-                let sample = mean + self.noise.sigma(mean) * normal;
+                let own = component(self.format, plane, x);
+                let is_noisy = self.noisy_component.is_none_or(|noisy| noisy == own);
+                let sigma = if is_noisy { self.noise.sigma(mean) } else { 0.0 };
+                let sample = mean + sigma * normal;
                 bytes[y * stride + x] = sample.round().clamp(self.clip.0, self.clip.1) as u8;
             }
         }
@@ -481,6 +522,16 @@ impl Scene {
             }
             _ => Vec::new(),
         }
+    }
+}
+
+/// Which component byte `x` of a row of a plane is of.
+fn component(format: PixelFormat, plane: usize, x: usize) -> usize {
+    match format {
+        PixelFormat::Nv12 => plane * (1 + x % 2),
+        PixelFormat::I420 | PixelFormat::Gray8 => plane,
+        PixelFormat::Yuy2 => [0, 1, 0, 2][x % 4],
+        PixelFormat::Rgbx | PixelFormat::Bgrx | PixelFormat::Rgba | PixelFormat::Bgra => x % 4,
     }
 }
 

@@ -225,7 +225,7 @@ fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
 }
 
 fn is_long() -> bool {
-    std::env::var_os("FOVEATE_LONG").is_some()
+    std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
 }
 
 /// Builds a pyramid from one frame and compares all of it.

@@ -82,6 +82,33 @@ proptest! {
     }
 }
 
+/// Only a writer that breaks its word, and gives a version to other pixels, can show it.
+#[test]
+fn pixels_of_a_version_that_a_slot_holds_are_not_stored_again() {
+    let format =
+        TokenFormat { patch_side: 16, dtype: DType::U8, normalisation: Normalisation::NONE };
+    let mut writer = Writer::create(&SegmentSpec { format, slot_count: 2, ..spec(2) }).unwrap();
+    let mut reader = reader_of(&writer);
+    let mut read = TokenFrameBuf::default();
+    for (number, value, versions, shown) in [
+        (1, 1, [5, 6], [1, 1]),
+        (2, 2, [5, 6], [2, 2]),
+        (3, 3, [5, 7], [1, 3]),
+        (4, 4, [0, 6], [4, 2]),
+        (5, 5, [0, 7], [5, 3]),
+        (6, 6, [0, 0], [6, 6]),
+    ] {
+        let mut expected = frame(number, 2, format);
+        expected.pixels.fill(value);
+        writer.publish(&TokenFrame { versions: &versions, ..as_token_frame(&expected) });
+        assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+        let tokens = read.pixels.chunks_exact(format.token_bytes());
+        for (pixels, shown) in tokens.zip(shown) {
+            assert!(pixels.iter().all(|pixel| *pixel == shown), "frame {number}");
+        }
+    }
+}
+
 #[test]
 fn the_segment_says_what_it_was_made_for() {
     let normalisation = Normalisation::IMAGENET;

@@ -42,8 +42,11 @@ fn wrong_usage_is_refused_with_the_reason() {
     ] {
         refused("demo.sh", arguments, reason);
     }
-    refused("test.sh", &["--short"], "unknown option --short");
-    refused("bench_peers.sh", &["--slow"], "unknown option --slow");
+    for script in ["demo.sh", "test.sh", "bench_peers.sh", "plot_scaling.sh"] {
+        refused(script, &["--short"], "unknown option --short");
+        refused(script, &["--yes", ""], "unknown option ''");
+        refused(script, &["--yes --help"], "unknown option '--yes --help'");
+    }
     refused("bench_peers.sh", &["--device"], "--device needs a value");
     refused("bench_peers.sh", &["--clip", "no/such/clip.avi"], "no such file");
     refused("plot_scaling.sh", &["--backend", "cuda"], "cpu or vulkan");

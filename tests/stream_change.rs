@@ -8,13 +8,17 @@ use std::sync::Arc;
 
 use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate::config::{BackendChoice, ChangeConfig, Threshold};
-use foveate::frame::{CaptureClock, FrameStamp, FrameView, PixelFormat, Plane};
+use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
 use foveate::layout::Layout;
 use foveate::ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate::stream::{Backends, Stream, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
+use support::stamp;
+
+#[path = "support/stream.rs"]
+mod support;
 
 /// Six tiles of 32 x 32 pixels, two of them cut.
 const EXTENT: Extent = Extent::new(96, 40);
@@ -104,15 +108,7 @@ fn step(stream: &mut Stream, value: u8, frame_seq: u64) {
     let stride = EXTENT.width as usize;
     let planes = [Plane { bytes: &luma, stride }, Plane { bytes: &chroma, stride }];
     let frame = FrameView::new(PixelFormat::Nv12, EXTENT, color(), &planes).unwrap();
-    let stamp = FrameStamp {
-        frame_seq,
-        pts_ns: None,
-        capture_ns: 0,
-        capture_unix_ns: 0,
-        capture_clock: CaptureClock::Unknown,
-        arrival_ns: 0,
-    };
-    stream.step(&frame, &stamp).unwrap();
+    stream.step(&frame, &stamp(frame_seq)).unwrap();
 }
 
 fn color() -> ColorTransform {

@@ -6,13 +6,17 @@ use std::sync::Arc;
 
 use foveate::color::{ColorRange, ColorTransform};
 use foveate::config::{BackendChoice, ChangeConfig};
-use foveate::frame::{CaptureClock, FrameStamp, FrameView, PixelFormat, Plane};
+use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
 use foveate::layout::Layout;
 use foveate::ring::{RingError, SegmentSpec, check_memory};
 use foveate::stream::{Backends, Stream, StreamError, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
+use support::stamp;
+
+#[path = "support/stream.rs"]
+mod support;
 
 const FORMAT: TokenFormat =
     TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
@@ -33,7 +37,7 @@ fn rings_that_fit_one_by_one_and_not_together_are_refused_before_any_is_reserved
     let plane = Plane { bytes: &samples, stride: 8 };
     let color = ColorTransform::from_rgb(ColorRange::Full);
     let frame = FrameView::new(PixelFormat::Gray8, Extent::new(8, 8), color, &[plane]).unwrap();
-    let error = stream.step(&frame, &stamp()).unwrap_err();
+    let error = stream.step(&frame, &stamp(1)).unwrap_err();
     let StreamError::Rings(source) = &error else { panic!("{error}") };
     assert!(source.to_string().contains(&bytes.to_string()), "{source}");
     assert!((0..VIEWS).all(|index| stream.segment(index).unwrap().is_none()));
@@ -72,16 +76,5 @@ fn plan(index: usize, budget: usize) -> ViewPlan {
         format: FORMAT,
         policy: Policy::Fixed { x: 0.5, y: 0.5 },
         slot_count: SLOTS,
-    }
-}
-
-fn stamp() -> FrameStamp {
-    FrameStamp {
-        frame_seq: 1,
-        pts_ns: None,
-        capture_ns: 0,
-        capture_unix_ns: 0,
-        capture_clock: CaptureClock::Unknown,
-        arrival_ns: 0,
     }
 }

@@ -85,6 +85,52 @@ fn ls_shows_every_stream_and_view() {
 }
 
 #[test]
+fn ls_says_what_counts_as_a_change_once_a_frame_has_come() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
+    assert!(!listed().contains("  change   "), "nothing is known before the first frame");
+
+    let change = &port.counters().change;
+    change.tile_count.set(Some(2040));
+    for (threshold, limit, noise_thousandths, tiles_dirty, line) in [
+        (0, None, None, 2040, "threshold 0, 2040 of 2040 tiles in the newest frame"),
+        (4, None, None, 0, "threshold 4, 0 of 2040 tiles in the newest frame"),
+        (
+            0,
+            Some(16),
+            None,
+            7,
+            "threshold 0 (auto, noise not known yet, limit 16), 7 of 2040 tiles in the newest frame",
+        ),
+        (
+            9,
+            Some(16),
+            Some(1346),
+            31,
+            "threshold 9 (auto, noise 1.35, limit 16), 31 of 2040 tiles in the newest frame",
+        ),
+    ] {
+        change.threshold.set(Some(threshold));
+        change.threshold_limit.set(limit);
+        change.noise_thousandths.set(noise_thousandths);
+        change.tiles_dirty.set(Some(tiles_dirty));
+        let table = listed();
+        assert!(
+            table.contains(&format!("\n  change   {line}\n")),
+            "{line:?} is missing in\n{table}"
+        );
+    }
+
+    let output = foveate(&stage.path, &["ls", "--json"]);
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let change = serde_json::json!({
+        "threshold": 9, "threshold_limit": 16, "noise": 1.346, "tiles_dirty": 31, "tile_count": 2040,
+    });
+    assert_eq!(listing["streams"][0]["change"], change);
+}
+
+#[test]
 fn snap_takes_any_time_to_wait() {
     let stage = Stage::open();
     let (_port, writer) = stage.live_stream("camera", &["main"]);

@@ -19,16 +19,15 @@ use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices}
 use foveate::retina::backend::{Backends, StreamBackend};
 use foveate::retina::vulkan::VulkanRetina;
 use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
-use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
+use support::{FORMAT, frame};
 
 #[path = "common/device.rs"]
 mod device;
 #[path = "common/naive.rs"]
 mod naive;
-
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 16, dtype: DType::F16, normalisation: Normalisation::UNIT };
+#[path = "support/vulkan.rs"]
+mod support;
 
 #[test]
 fn streams_on_their_own_threads_do_not_disturb_each_other() {
@@ -237,11 +236,6 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
         let expected = naive::tokens(&levels, samples[0].plan(), FORMAT);
         assert!(samples[0].pixels() == expected, "{}", format.name());
     }
-}
-
-fn frame(extent: Extent, seed: u64) -> OwnedFrame {
-    let color = naive::transforms(PixelFormat::Nv12)[0];
-    OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut Random(seed))
 }
 
 fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaError> {

@@ -10,8 +10,8 @@
 //! - *Of the blocks of a frame* it takes the lower quartile: things that move raise the variance of what they cover and
 //!   of what they uncover, and never lower it. (The least varied blocks: Meer, Jolion and Rosenfeld, A Fast Parallel
 //!   Algorithm for Blind Estimation of Noise Variance, IEEE PAMI 12, 1990; Olsen, Estimation of Noise in Images: An
-//!   Evaluation, CVGIP 55, 1993.) What covers half of the picture at either moment leaves a quarter at rest, and
-//!   raises the estimate by less than a quarter.
+//!   Evaluation, CVGIP: Graphical Models and Image Processing 55, 1993.) What covers half of the picture at either
+//!   moment leaves a quarter at rest, and raises the estimate by less than a quarter.
 //! - *Of the last [`WINDOW`] frames* it takes the lower quartile again, so that cuts do not count.
 //!
 //! Samples are whole numbers, and a difference of whole numbers hides or adds some noise, depending on what the means

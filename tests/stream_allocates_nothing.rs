@@ -1,0 +1,218 @@
+//! Once a stream on the CPU is warm, no thread of the process allocates memory for a frame, whatever changes in it.
+//!
+//! All of it is one test: another one that runs meanwhile would allocate, and be counted.
+
+#![allow(unsafe_code, reason = "an allocator that counts")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::alloc::{GlobalAlloc, Layout as MemoryLayout, System};
+use std::collections::BTreeSet;
+use std::fs;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use foveate::config::{BackendChoice, ChangeConfig, Threshold};
+use foveate::frame::PixelFormat;
+use foveate::gaze::controller::Policy;
+use foveate::geometry::extent::Extent;
+use foveate::geometry::tile::TILE_SIDE;
+use foveate::layout::Layout;
+use foveate::stream::{Backends, Stream, ViewPlan};
+use foveate::token::{DType, Normalisation, TokenFormat};
+use naive::{OwnedFrame, Random};
+use parking_lot::{Condvar, Mutex};
+use support::stamp;
+use threads::is_asleep;
+
+#[path = "common/naive.rs"]
+mod naive;
+#[path = "support/stream.rs"]
+mod support;
+#[path = "support/threads.rs"]
+mod threads;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Enough tiles for every stage to be shared out among threads; the last column and row of them are cut.
+const EXTENT: Extent = Extent::new(950, 530);
+
+/// Frames of a round of refreshing.
+const ROUND: u32 = 10;
+
+/// Far above what the start of a thread takes.
+const HANG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_warm_stream_allocates_nothing_on_any_thread() {
+    for format in PixelFormat::ALL {
+        let film = Film::new(format);
+        for threshold in [Threshold::Fixed(0), Threshold::Fixed(8), Threshold::Auto { limit: 16 }] {
+            for refresh_frames in [None, NonZeroU32::new(ROUND)] {
+                film.play(ChangeConfig { threshold, refresh_frames });
+            }
+        }
+    }
+}
+
+/// Frames, and the order in which they come.
+struct Film {
+    frames: Vec<OwnedFrame>,
+    order: Vec<usize>,
+}
+
+impl Film {
+    /// A picture; with another corner; another picture; and the first one with noise.
+    fn new(format: PixelFormat) -> Self {
+        let mut random = Random(1);
+        let color = naive::transforms(format)[0];
+        let picture = OwnedFrame::random(format, EXTENT, color, &mut random);
+        let mut corner = picture.clone();
+        corner.scramble(0, 0, 100, &mut random);
+        let other = OwnedFrame::random(format, EXTENT, color, &mut random);
+        let mut frames = vec![picture, corner, other];
+        for _ in 0..NOISY {
+            let mut noisy = frames[0].clone();
+            noisy.adjust(0, 0, EXTENT.longer_side(), |sample| {
+                sample ^ u8::try_from(random.below(4)).unwrap()
+            });
+            frames.push(noisy);
+        }
+        let noise = (0..40).map(|step| 3 + step % NOISY);
+        let order = [0, 0, 1, 1, 0, 2, 2, 0].into_iter().chain(noise).chain([0, 0, 2, 1]);
+        Self { frames, order: order.collect() }
+    }
+
+    /// Plays it once to warm up, and once more while allocations are counted.
+    fn play(&self, change: ChangeConfig) {
+        let mut stream = stream(change);
+        let mut frame_seq = 0;
+        let mut ingested = BTreeSet::new();
+        for is_warm in [false, true] {
+            for &index in &self.order {
+                frame_seq += 1;
+                let (frame, stamp) = (self.frames[index].view(), stamp(frame_seq));
+                let (stepped, allocated) = counted(|| stream.step(&frame, &stamp));
+                stepped.unwrap();
+                if is_warm {
+                    let what = (frame.format(), change, frame_seq);
+                    assert_eq!(allocated, 0, "allocations for {what:?}");
+                    ingested.insert(stream.ingested().unwrap().count());
+                }
+            }
+            settle();
+        }
+        check_coverage(&ingested, change);
+    }
+}
+
+/// Frames of noise, which is not in step with the ones that an estimate compares.
+const NOISY: usize = 9;
+
+/// There were frames of which nothing, something and everything was ingested, but for the tiles whose turn it was.
+fn check_coverage(ingested: &BTreeSet<usize>, change: ChangeConfig) {
+    let tiles = EXTENT.in_cells(TILE_SIDE).area();
+    let turn = change.refresh_frames.map_or(0, |round| tiles.div_ceil(round.get() as usize));
+    let (fewest, most) = (ingested.first().unwrap(), ingested.last().unwrap());
+    assert!(*fewest <= turn && *most == tiles, "{ingested:?} of {tiles}");
+    assert!(ingested.range(turn + 1..tiles).next().is_some(), "{ingested:?} of {tiles}");
+}
+
+/// A stream of two views, each with a subscriber.
+fn stream(change: ChangeConfig) -> Stream {
+    let normalisation = Normalisation::CLIP;
+    let format = TokenFormat { patch_side: 16, dtype: DType::F16, normalisation };
+    let foveal = ViewPlan {
+        name: "foveal".to_owned(),
+        layout: Layout::Foveal { e0_px: None },
+        budget: 273,
+        format,
+        policy: Policy::Fixed { x: 0.5, y: 0.5 },
+        slot_count: 3,
+    };
+    let format =
+        TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
+    let uniform =
+        ViewPlan { name: "uniform".to_owned(), layout: Layout::Uniform, format, ..foveal.clone() };
+    let views = [foveal, uniform].map(|plan| {
+        let (sender, subscribers) = crossbeam_channel::unbounded();
+        let (notices, own) = UnixDatagram::pair().unwrap();
+        sender.send(OwnedFd::from(notices)).unwrap();
+        // Open for as long as the process: it hears of every frame, until it is full.
+        std::mem::forget(own);
+        (plan, subscribers)
+    });
+    let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+    Stream::new("camera", backend, change, views, Arc::default())
+}
+
+/// Returns when every other thread has got as far as to sleep, and this one has slept once: that takes memory once in
+/// the life of a thread.
+fn settle() {
+    Condvar::new().wait_for(&mut Mutex::new(()).lock(), Duration::from_nanos(1));
+    let started = Instant::now();
+    while !others_sleep() {
+        assert!(started.elapsed() < HANG, "a thread never sleeps");
+        std::thread::yield_now();
+    }
+}
+
+fn others_sleep() -> bool {
+    let own = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let threads = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().file_name());
+    let mut others = threads.map(|name| name.into_string().unwrap()).filter(|name| *name != own);
+    others.all(|name| is_asleep(&name))
+}
+
+/// What `work` returns, and how often memory was allocated in the process meanwhile.
+fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    ALLOCATIONS.store(0, Ordering::SeqCst);
+    COUNTS.store(true, Ordering::SeqCst);
+    let result = work();
+    COUNTS.store(false, Ordering::SeqCst);
+    (result, ALLOCATIONS.load(Ordering::SeqCst))
+}
+
+static COUNTS: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// The allocator of the system, which counts where it is told to.
+struct Counting;
+
+impl Counting {
+    fn count() {
+        if COUNTS.load(Ordering::Relaxed) {
+            ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+// SAFETY: everything is left to the allocator of the system.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: MemoryLayout) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller keeps to the same contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: MemoryLayout) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller keeps to the same contract.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: MemoryLayout, bytes: usize) -> *mut u8 {
+        Self::count();
+        // SAFETY: the caller keeps to the same contract.
+        unsafe { System.realloc(at, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: MemoryLayout) {
+        // SAFETY: the caller keeps to the same contract.
+        unsafe { System.dealloc(at, layout) }
+    }
+}

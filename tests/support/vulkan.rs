@@ -1,0 +1,19 @@
+//! Random frames for Vulkan retinas, and what their views sample.
+
+#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+
+use foveate::frame::PixelFormat;
+use foveate::geometry::extent::Extent;
+use foveate::token::{DType, Normalisation, TokenFormat};
+
+use crate::naive::{self, OwnedFrame, Random};
+
+/// What all tokens are.
+pub const FORMAT: TokenFormat =
+    TokenFormat { patch_side: 16, dtype: DType::F16, normalisation: Normalisation::UNIT };
+
+/// A frame of NV12.
+pub fn frame(extent: Extent, seed: u64) -> OwnedFrame {
+    let color = naive::transforms(PixelFormat::Nv12)[0];
+    OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut Random(seed))
+}
