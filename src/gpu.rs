@@ -28,5 +28,5 @@ pub use image::Image;
 pub use instance::ValidationLog;
 pub use lane::Lane;
 pub use pass::{BindingKind, ComputePass, ComputePassDesc};
-pub use recorder::{Binding, Recorder};
+pub use recorder::{Binding, GROUPS_PER_ROW, Groups, Recorder};
 pub use timing::TickClock;

@@ -17,7 +17,8 @@ use super::error::{GpuError, VkResultExt};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
     /// Mapped, written by the CPU in order and read by the device once; in device memory that the CPU can reach,
-    /// where there is some.
+    /// where there is some. The device may write it too, before the CPU does so again. May hold the
+    /// [numbers of workgroups](super::Groups::From) of a pass.
     HostWritten,
     /// Out of the CPU's reach.
     DeviceOnly,
@@ -29,7 +30,7 @@ impl BufferKind {
     fn usage(self) -> vk::BufferUsageFlags {
         let storage = vk::BufferUsageFlags::STORAGE_BUFFER;
         match self {
-            Self::HostWritten => storage,
+            Self::HostWritten => storage | vk::BufferUsageFlags::INDIRECT_BUFFER,
             Self::DeviceOnly => storage | vk::BufferUsageFlags::TRANSFER_SRC,
             Self::Readback => storage | vk::BufferUsageFlags::TRANSFER_DST,
         }
