@@ -1,14 +1,12 @@
 //! What is known of a stream's changes, wherever its frames are compared.
 
-use std::ops::Range;
-
 use super::refresh::Refresh;
 use super::threshold::ThresholdSource;
 use crate::config::ChangeConfig;
 use crate::frame::{FrameKind, FrameView};
 use crate::geometry::plan::PixelBox;
 use crate::geometry::rule::IngestRule;
-use crate::geometry::tile::{TILE_SIDE, TileSet};
+use crate::geometry::tile::{TileSet, tiles_under};
 
 /// Says which tiles of each frame are to be ingested, and remembers when each last changed.
 ///
@@ -87,14 +85,10 @@ impl ChangeBooks {
 
     /// The newest `frame_seq` that changed a resident sample of a tile under `region`.
     pub fn changed_frame(&self, region: PixelBox) -> u64 {
-        let columns = tiles(region.x0, region.x1);
+        let columns = tiles_under(region.x0, region.x1);
+        let columns = columns.start as usize..columns.end as usize;
         let width = self.ingested.grid().width as usize;
-        let row = |row: usize| &self.changed_frame[row * width..][columns.clone()];
-        tiles(region.y0, region.y1).flat_map(row).copied().max().unwrap_or(0)
+        let row = |row: u32| &self.changed_frame[row as usize * width..][columns.clone()];
+        tiles_under(region.y0, region.y1).flat_map(row).copied().max().unwrap_or(0)
     }
-}
-
-/// The tiles under the pixels `start..end` along one axis.
-fn tiles(start: u32, end: u32) -> Range<usize> {
-    (start / TILE_SIDE) as usize..end.div_ceil(TILE_SIDE) as usize
 }
