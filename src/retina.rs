@@ -254,6 +254,16 @@ pub enum RetinaError {
     #[cfg(feature = "vulkan")]
     #[error(transparent)]
     Gpu(#[from] crate::gpu::GpuError),
+    /// Changes were to be found on a device to which every frame would first have to cross.
+    #[error(
+        "changes cannot be found on {device}, a {kind} that is not known to share the memory of the CPU: every frame would have to cross to it first; set `on` in [stream.change] to \"auto\" or \"cpu\""
+    )]
+    ChangeOnOwnMemory {
+        /// Name of the device.
+        device: String,
+        /// What it is made of.
+        kind: String,
+    },
     /// Vulkan was asked for, and this build has none.
     #[error(
         "this build has no Vulkan backend: build with the feature `vulkan`, or set backend = \"cpu\""

@@ -16,7 +16,7 @@ use foveate::frame::{FrameKind, PixelFormat};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TileSet;
 use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
-use foveate::retina::backend::{Backends, StreamBackend};
+use foveate::retina::backend::{Backends, BuiltRetina, StreamBackend};
 use foveate::retina::vulkan::VulkanRetina;
 use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
 use foveate::token::{DType, Normalisation, TokenFormat};
@@ -248,7 +248,7 @@ fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaErro
     VulkanRetina::new(gpu, frame.kind(), &[])
 }
 
-fn build(backend: &mut StreamBackend) -> Result<Box<dyn Retina>, RetinaError> {
+fn build(backend: &mut StreamBackend) -> Result<BuiltRetina, RetinaError> {
     backend.build(frame(Extent::new(40, 40), 6).kind(), &[])
 }
 

@@ -51,6 +51,11 @@ impl DeviceKind {
         }
     }
 
+    /// Whether all of its memory is the CPU's, so that what the CPU has written need not cross anywhere.
+    pub fn shares_memory(self) -> bool {
+        matches!(self, Self::Integrated | Self::Software)
+    }
+
     /// Its place in the order of [`DeviceChoice::Auto`], or `None` if that never takes it.
     fn rank(self) -> Option<u32> {
         match self {
