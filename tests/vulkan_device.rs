@@ -4,11 +4,10 @@
 #![cfg(feature = "vulkan")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::env;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
+use child::in_child;
 use device::{with_gpu, with_own_gpu};
 use foveate::backend::BackendKind;
 use foveate::config::BackendChoice;
@@ -22,6 +21,8 @@ use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
 
+#[path = "common/child.rs"]
+mod child;
 #[path = "common/device.rs"]
 mod device;
 #[path = "common/naive.rs"]
@@ -202,21 +203,6 @@ fn auto_never_takes_software() {
         Ok(gpu) => assert_ne!(gpu.summary().kind, DeviceKind::Software),
         Err(error) => assert!(matches!(error, GpuError::NoDevice { .. }), "{error}"),
     });
-}
-
-/// Runs the body of the test `name` in a process of its own with more in its environment.
-fn in_child(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
-    const MARK: &str = "FOVEATE_TEST_CHILD";
-    if env::var(MARK).is_ok_and(|value| value == name) {
-        return body();
-    }
-    let child = Command::new(env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture"])
-        .envs(variables.iter().copied())
-        .env(MARK, name)
-        .output()
-        .unwrap();
-    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
 }
 
 /// Random frames, all compared.

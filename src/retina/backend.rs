@@ -17,7 +17,7 @@ use crate::config::{BackendChoice, ChangeOn};
 use crate::error::chain;
 use crate::frame::FrameKind;
 #[cfg(feature = "vulkan")]
-use crate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, chosen_device};
+use crate::gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError, chosen_device};
 
 /// The GPUs that this process has opened: each once, whatever the number of streams on it and the words that they choose
 /// it by.
@@ -142,18 +142,10 @@ impl StreamBackend {
 
     #[cfg(feature = "vulkan")]
     fn change_site(&self, on: ChangeOn) -> Result<ChangeSite, RetinaError> {
-        let device = self.gpu.as_ref().map(|gpu| gpu.summary());
-        match (on, device) {
-            (ChangeOn::Auto, Some(device)) if device.kind == DeviceKind::Integrated => {
-                Ok(ChangeSite::Gpu)
-            }
-            (ChangeOn::Gpu, Some(device)) if device.kind.shares_memory() => Ok(ChangeSite::Gpu),
-            (ChangeOn::Gpu, Some(device)) => Err(RetinaError::ChangeOnOwnMemory {
-                device: device.name.clone(),
-                kind: device.kind.to_string(),
-            }),
-            (ChangeOn::Gpu, None) => Ok(self.change_on_cpu_instead()),
-            (ChangeOn::Auto | ChangeOn::Cpu, _) => Ok(ChangeSite::Cpu),
+        match (&self.gpu, on) {
+            (Some(gpu), _) => change_site(on, gpu.summary()),
+            (None, ChangeOn::Gpu) => Ok(self.change_on_cpu_instead()),
+            (None, ChangeOn::Auto | ChangeOn::Cpu) => Ok(ChangeSite::Cpu),
         }
     }
 
@@ -219,6 +211,24 @@ impl StreamBackend {
         let reason = format!("{} failed: {}", self.backend.device, chain(error));
         tracing::warn!(reason, "going on on the CPU");
         *self = Self::cpu(reason);
+    }
+}
+
+/// Where changes are found when the pyramid is kept on `device`.
+///
+/// # Errors
+///
+/// If that is asked for and is not known to share the CPU's memory.
+#[cfg(feature = "vulkan")]
+pub fn change_site(on: ChangeOn, device: &DeviceSummary) -> Result<ChangeSite, RetinaError> {
+    match on {
+        ChangeOn::Auto if device.kind == DeviceKind::Integrated => Ok(ChangeSite::Gpu),
+        ChangeOn::Gpu if device.kind.shares_memory() => Ok(ChangeSite::Gpu),
+        ChangeOn::Gpu => Err(RetinaError::ChangeOnOwnMemory {
+            device: device.name.clone(),
+            kind: device.kind.to_string(),
+        }),
+        ChangeOn::Auto | ChangeOn::Cpu => Ok(ChangeSite::Cpu),
     }
 }
 
