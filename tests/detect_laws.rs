@@ -130,6 +130,36 @@ fn bytes_that_are_no_samples_do_not_count() {
     });
 }
 
+/// At every length of the rest of a row, also where the padded rows are as long as those on the device.
+#[test]
+fn the_padding_of_rows_does_not_count() {
+    with_gpu(|gpu| {
+        for (format, width) in [
+            (PixelFormat::Gray8, 33),
+            (PixelFormat::Gray8, 34),
+            (PixelFormat::Gray8, 35),
+            (PixelFormat::Nv12, 33),
+            (PixelFormat::I420, 37),
+        ] {
+            let extent = Extent::new(width, 5);
+            let color = naive::transforms(format)[0];
+            for padding in [1, 2, 3, 4, 7] {
+                let mut eye = None;
+                for (frame_seq, value) in [(1, 0), (2, 200), (3, 90)] {
+                    let frame = Padded::new(format, extent, padding, value);
+                    let planes = frame.planes();
+                    let frame = FrameView::new(format, extent, color, &planes).unwrap();
+                    let eye = eye
+                        .get_or_insert_with(|| Eye::new(gpu, &frame, ChangeConfig::default(), &[]));
+                    eye.step(&frame, frame_seq, &mut []);
+                    let found = eye.books.ingested();
+                    assert_eq!(found.is_empty(), 1 < frame_seq, "{format:?} {width} + {padding}");
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn a_difference_as_large_as_the_threshold_is_within_it() {
     with_gpu(|gpu| {
@@ -206,6 +236,24 @@ fn play(
             pair.replan(&frame, random);
         }
         pair.step(&frame, frame_seq);
+    }
+}
+
+/// Planes whose samples are 7 everywhere, in rows with padding of another value.
+struct Padded(Vec<(Vec<u8>, usize)>);
+
+impl Padded {
+    fn new(format: PixelFormat, extent: Extent, padding: usize, value: u8) -> Self {
+        let plane = |index| {
+            let shape = format.plane_shape(index, extent);
+            let row = [vec![7; shape.row_bytes as usize], vec![value; padding]].concat();
+            (row.repeat(shape.rows as usize), row.len())
+        };
+        Self((0..format.plane_count()).map(plane).collect())
+    }
+
+    fn planes(&self) -> Vec<Plane<'_>> {
+        self.0.iter().map(|(bytes, stride)| Plane { bytes, stride: *stride }).collect()
     }
 }
 
