@@ -320,6 +320,7 @@ impl<'a> Recorder<'a> {
         // Only now, as a pass may bind several levels of one image.
         for (resource, access) in uses {
             resource.history().update(|history| history.then(access));
+            assert!(!access.writes() || !resource.is_imported(), "imported memory is read alone");
             if access.writes() && resource.is_for_host() {
                 self.written_for_host = self.written_for_host.union(access.scope);
             }
@@ -378,6 +379,10 @@ impl<'a> Resource<'a> {
             Self::Buffer(buffer) => buffer.gpu(),
             Self::Image(image) => image.gpu(),
         }
+    }
+
+    fn is_imported(self) -> bool {
+        matches!(self, Self::Buffer(buffer) if buffer.kind() == BufferKind::Imported)
     }
 
     fn is_for_host(self) -> bool {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::frame::FrameStaging;
 use super::sample::count;
 use super::shader;
 use super::staging::{TILE_EXTENT, record_bytes};
@@ -96,12 +95,12 @@ impl DetectPass {
         })
     }
 
-    /// Makes ready for the frame in `frame`, whose tiles are ingested by `rule`.
-    pub(super) fn prepare(&mut self, frame: &FrameStaging, rule: &IngestRule) {
+    /// Makes ready for a frame with these planes, whose tiles are ingested by `rule`.
+    pub(super) fn prepare(&mut self, planes: [PlanePlace; 3], rule: &IngestRule) {
         let all = 0..self.differences.len();
         let refreshed = if rule.is_first { &all } else { &rule.refreshed };
         self.push = DetectPush {
-            planes: frame.planes(),
+            planes,
             refreshed: [refreshed.start, refreshed.end].map(count),
             threshold: rule.threshold.into(),
             ..self.push
@@ -111,9 +110,9 @@ impl DetectPass {
     }
 
     /// Compares `frame`, takes over the tiles that are ingested, and lists them.
-    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, frame: &'a FrameStaging) {
+    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, frame: &'a Buffer) {
         let bindings = [
-            Binding::Read(frame.samples()),
+            Binding::Read(frame),
             Binding::Update(&self.resident),
             Binding::Write(&self.largest),
             Binding::Update(self.ingested.buffer()),

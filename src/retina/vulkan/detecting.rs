@@ -1,14 +1,14 @@
 //! The retina in compute shaders that also finds the dirty tiles, for devices that share the CPU's memory.
 //!
-//! The frame is copied to the device as it is, and the CPU looks at none of its samples. `detect` compares it with the
-//! resident copy, which lives on the device, and lists the tiles to ingest; `stale` lists the tokens over them. Either
+//! The frame's pages are lent to the device, or its samples copied as they are, and the CPU looks at none of them. `detect`
+//! compares it with the resident copy, which lives on the device, and lists the tiles to ingest; `stale` lists the tokens over them. Either
 //! list says in how many workgroups the pass over it runs, so that a frame is still one submission.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::detect::DetectPass;
-use super::frame::FrameStaging;
+use super::frame::{FrameStaging, ReadableFrame};
 use super::ingest::Records;
 use super::passes::PyramidPasses;
 use super::stale::StalePass;
@@ -28,8 +28,10 @@ pub struct VulkanDetectingRetina {
     stale: Vec<StalePass>,
     passes: PyramidPasses,
     lane: Lane,
-    /// When the newest frame was uploaded.
+    /// When the newest frame was brought before the device.
     upload: Span,
+    /// Bytes that were copied for it.
+    copied_bytes: u64,
 }
 
 impl VulkanDetectingRetina {
@@ -53,26 +55,34 @@ impl VulkanDetectingRetina {
             passes,
             lane: Lane::new(gpu, "detecting retina", pass_count)?,
             upload: Span::NONE,
+            copied_bytes: 0,
         };
         retina.warm()?;
         Ok(retina)
     }
 
+    /// Copies every frame, also where its pages could be lent; what comes of it is the same.
+    #[must_use]
+    pub fn copying_frames(mut self) -> Self {
+        self.frame.copy_all();
+        self
+    }
+
     /// Runs every pass on whatever the memory holds. Nothing means anything until the first frame anyway.
     fn warm(&mut self) -> Result<(), RetinaError> {
         let rule = IngestRule { is_first: false, threshold: u8::MAX, refreshed: 0..1 };
-        self.detect.prepare(&self.frame, &rule);
+        self.detect.prepare(Default::default(), &rule);
         for (stale, sample) in self.stale.iter_mut().zip(&mut self.passes.samples) {
             stale.prepare_warm(sample);
         }
-        self.run()
+        self.run(&ReadableFrame::Copied)
     }
 
-    /// Submits what has been prepared, and waits for it.
-    fn run(&mut self) -> Result<(), RetinaError> {
+    /// Submits what has been prepared for `shown`, and waits for it.
+    fn run(&mut self, shown: &ReadableFrame<'_>) -> Result<(), RetinaError> {
         let Self { frame, detect, stale, passes, lane, .. } = self;
         lane.run(|recorder| {
-            detect.record(recorder, frame);
+            detect.record(recorder, frame.memory(shown));
             passes.record_tiles(recorder, detect.resident(), detect.ingested());
             for (stale, sample) in stale.iter().zip(&passes.samples) {
                 stale.record(recorder, detect.bits(), sample);
@@ -92,14 +102,15 @@ impl DetectingRetina for VulkanDetectingRetina {
     ) -> Result<&[u8], RetinaError> {
         self.passes.check(frame, samples);
         let start_ns = monotonic_ns();
-        self.frame.upload(frame);
-        self.detect.prepare(&self.frame, rule);
+        let (shown, planes) = self.frame.show(frame);
+        self.copied_bytes = self.frame.copied_bytes(&shown);
+        self.detect.prepare(planes, rule);
         let views = self.stale.iter_mut().zip(&mut self.passes.samples);
         for ((stale, pass), sample) in views.zip(samples) {
             stale.prepare(sample, pass);
         }
         self.upload = Span::since(start_ns);
-        self.run()?;
+        self.run(&shown)?;
         Ok(self.detect.collect())
     }
 
@@ -117,7 +128,7 @@ impl DetectingRetina for VulkanDetectingRetina {
             detect: self.detect.span(&self.lane),
             sample: stale.fold(Span::NONE, Span::through).through(times.sample),
             collect,
-            uploaded_bytes: self.frame.frame_bytes(),
+            uploaded_bytes: self.copied_bytes,
             ..times
         }
     }

@@ -1,21 +1,35 @@
-//! A whole frame where the device can read it.
+//! A whole frame where the device can read it: where it lies, or in a copy.
 
 use std::sync::Arc;
 
 use super::detect::PlanePlace;
 use super::sample::count;
-use crate::frame::{FrameKind, FrameView};
-use crate::gpu::{Buffer, BufferKind, Gpu, GpuError};
+use crate::frame::{FrameKind, FrameView, Plane};
+use crate::gpu::{Buffer, BufferKind, Gpu, GpuError, HostBuffer};
 
 /// Rows begin at multiples of so many bytes, the shader's words.
 const ROW_ALIGNMENT: usize = 4;
 
-/// Mapped memory for the samples of one frame.
+/// Brings frames before the device. Their pages are lent to it for as long as a submission takes; where they cannot be, the
+/// samples are copied to mapped memory.
 #[derive(Debug)]
 pub(super) struct FrameStaging {
     samples: Buffer,
     kind: FrameKind,
+    /// Where the planes lie in `samples`.
     planes: [PlanePlace; 3],
+    /// Whether pages were lent whenever that was tried. One refusal is enough, as the frames of a source are alike.
+    lends: bool,
+    gpu: Arc<Gpu>,
+}
+
+/// A frame that the device can read.
+#[derive(Debug)]
+pub(super) enum ReadableFrame<'a> {
+    /// Where it lies.
+    Lent(HostBuffer<'a>),
+    /// In the mapped memory.
+    Copied,
 }
 
 impl FrameStaging {
@@ -35,11 +49,52 @@ impl FrameStaging {
             PlanePlace { first_byte, stride, row_bytes, rows }
         });
         let samples = Buffer::new(gpu, "frame", BufferKind::HostWritten, size)?;
-        Ok(Self { samples, kind, planes })
+        Ok(Self { samples, kind, planes, lends: true, gpu: Arc::clone(gpu) })
+    }
+
+    /// Copies every frame.
+    pub(super) fn copy_all(&mut self) {
+        self.lends = false;
+    }
+
+    /// Brings `frame` before the device, and says where its planes lie.
+    pub(super) fn show<'a>(
+        &mut self,
+        frame: &FrameView<'a>,
+    ) -> (ReadableFrame<'a>, [PlanePlace; 3]) {
+        let planes = std::array::from_fn(|index| self.plane_bytes(frame, index));
+        let lent = self.lends.then(|| self.lend(planes)).flatten();
+        self.lends = lent.is_some();
+        let Some(lent) = lent else {
+            self.copy(frame);
+            return (ReadableFrame::Copied, self.planes);
+        };
+        let places = std::array::from_fn(|index| {
+            if self.kind.format.plane_count() <= index {
+                return PlanePlace::default();
+            }
+            let first_byte = count(lent.offset_of(planes[index]));
+            let stride = count(frame.plane(index).stride);
+            PlanePlace { first_byte, stride, ..self.planes[index] }
+        });
+        (ReadableFrame::Lent(lent), places)
+    }
+
+    /// The bytes of a plane from its first sample to its last; none where the format has no such plane.
+    fn plane_bytes<'a>(&self, frame: &FrameView<'a>, index: usize) -> &'a [u8] {
+        if self.kind.format.plane_count() <= index {
+            return &[];
+        }
+        let Plane { bytes, stride } = frame.plane(index);
+        &bytes[..stride * (self.kind.rows(index) - 1) + self.kind.row_bytes(index)]
+    }
+
+    fn lend<'a>(&self, planes: [&'a [u8]; 3]) -> Option<HostBuffer<'a>> {
+        HostBuffer::import(&self.gpu, "camera frame", &planes[..self.kind.format.plane_count()])
     }
 
     /// Copies the samples of `frame`; without its padding, if it has any.
-    pub(super) fn upload(&mut self, frame: &FrameView<'_>) {
+    fn copy(&mut self, frame: &FrameView<'_>) {
         let memory = self.samples.mapped::<u8>();
         for (index, place) in self.planes.iter().enumerate().take(self.kind.format.plane_count()) {
             let (row_bytes, rows) = (self.kind.row_bytes(index), self.kind.rows(index));
@@ -57,18 +112,19 @@ impl FrameStaging {
         }
     }
 
-    /// The samples that were uploaded.
-    pub(super) fn samples(&self) -> &Buffer {
-        &self.samples
+    /// The memory that the device reads `frame` from.
+    pub(super) fn memory<'a>(&'a self, frame: &'a ReadableFrame<'_>) -> &'a Buffer {
+        match frame {
+            ReadableFrame::Lent(pages) => pages.buffer(),
+            ReadableFrame::Copied => &self.samples,
+        }
     }
 
-    /// Where they lie.
-    pub(super) fn planes(&self) -> [PlanePlace; 3] {
-        self.planes
-    }
-
-    /// Bytes of the samples of a frame.
-    pub(super) fn frame_bytes(&self) -> u64 {
+    /// Bytes of samples that were copied for `frame`.
+    pub(super) fn copied_bytes(&self, frame: &ReadableFrame<'_>) -> u64 {
+        if let ReadableFrame::Lent(_) = frame {
+            return 0;
+        }
         let plane_bytes = |index| (self.kind.row_bytes(index) * self.kind.rows(index)) as u64;
         (0..self.kind.format.plane_count()).map(plane_bytes).sum()
     }
