@@ -188,14 +188,14 @@ fn vulkan_reports_its_device_and_the_same_work_as_the_cpu() {
     assert_eq!((&vulkan["tiles"], &vulkan["tokens"]), (&cpu["tiles"], &cpu["tokens"]));
     assert_eq!((&cpu["change_on"], &vulkan["change_on"]), (&"cpu".into(), &"cpu".into()));
 
-    // A frame crosses whole where the device finds what changed.
+    // Where the device finds what changed, it reads the frame where it lies, or in a copy of all of it.
     let output = run(&[&arguments[..], &[&device, "--change-on", "gpu"]].concat());
     let [_, on_gpu] = parsed(&output).try_into().unwrap();
     assert_eq!(on_gpu["change_on"], "gpu");
     assert_eq!((&on_gpu["tiles"], &on_gpu["tokens"]), (&cpu["tiles"], &cpu["tokens"]));
-    for bytes in ["compared", "uploaded_mean"] {
-        assert_eq!(number(&on_gpu["bytes"][bytes]), 345_600.0, "{bytes}");
-    }
+    assert_eq!(on_gpu["bytes"]["compared"], 345_600);
+    let uploaded = number(&on_gpu["bytes"]["uploaded_mean"]);
+    assert!([0.0, 345_600.0].contains(&uploaded), "{uploaded}");
     let mean = |name: &str| number(&on_gpu["stages"][name]["mean_us"]);
     assert!(0.0 < mean("change") && mean("change") < mean("gpu"), "{}", on_gpu["stages"]);
     let parts: f64 = ["upload", "gpu", "collect", "publish", "rest"].map(mean).iter().sum();
