@@ -162,18 +162,20 @@ pub fn rgb_row<V: Vectors>(
     y: usize,
     count: usize,
 ) -> [[u8; SIDE]; 3] {
-    #[inline(always)]
-    fn row<V: Vectors, S: Sampling>(
-        converter: &Converter<V>,
-        frame: &FrameView<'_>,
-        x: usize,
-        y: usize,
-        count: usize,
-    ) -> Rgb<V> {
-        S::row(converter, frame, x, y, count)
-    }
+    with_sampling!(frame.format(), rgb_row_of(converter, frame, x, y, count))
+}
+
+/// The same where the format is known.
+#[inline(always)]
+pub fn rgb_row_of<V: Vectors, S: Sampling>(
+    converter: &Converter<V>,
+    frame: &FrameView<'_>,
+    x: usize,
+    y: usize,
+    count: usize,
+) -> [[u8; SIDE]; 3] {
     let vectors = converter.vectors;
-    let [red, green, blue] = with_sampling!(frame.format(), row(converter, frame, x, y, count));
+    let [red, green, blue] = S::row(converter, frame, x, y, count);
     [vectors.clamped(red), vectors.clamped(green), vectors.clamped(blue)]
 }
 

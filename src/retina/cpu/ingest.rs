@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::convert::{Converter, RowPair, SIDE, Sampling, rgb_row, with_sampling};
+use super::convert::{Converter, RowPair, SIDE, Sampling, rgb_row_of, with_sampling};
 use super::level::TileRow;
 use crate::frame::{FrameView, PixelFormat};
 use crate::geometry::pyramid::{TILE_LEVEL_COUNT, rounded_mean};
@@ -100,7 +100,7 @@ fn ingest<V: Vectors, S: Sampling>(
         ingest_whole_quads::<V, S>(vectors, converter, frame, target, quad, whole_quads, scratch);
         for column in columns.start + whole_count..columns.end {
             let real = real(column, y, 4);
-            let sums = ingest_cut_quad(converter, frame, target, quad, column, real);
+            let sums = ingest_cut_quad::<V, S>(converter, frame, target, quad, column, real);
             scratch.0[column - columns.start][quad] = sums;
         }
     }
@@ -204,7 +204,7 @@ fn quad_sums<V: Vectors>(vectors: V, [red, green, blue]: [V::Words; 3]) -> V::Wo
 
 /// The same for one tile of which only `real` pixels are there.
 #[inline(always)]
-fn ingest_cut_quad<V: Vectors>(
+fn ingest_cut_quad<V: Vectors, S: Sampling>(
     converter: &Converter<V>,
     frame: &FrameView<'_>,
     target: &mut TileRow<'_>,
@@ -219,7 +219,7 @@ fn ingest_cut_quad<V: Vectors>(
         let real = Real { rows: real.rows.saturating_sub(2 * pair).min(2), ..real };
         let mut sums = [[0; SIDE / 2]; 3];
         for row in 0..real.rows {
-            let rgb = rgb_row(converter, frame, x, y + 2 * pair + row, real.columns);
+            let rgb = rgb_row_of::<V, S>(converter, frame, x, y + 2 * pair + row, real.columns);
             for (sums, values) in sums.iter_mut().zip(&rgb) {
                 for (x, value) in values[..real.columns].iter().enumerate() {
                     sums[x / 2] += u16::from(*value);
