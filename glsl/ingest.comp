@@ -1,5 +1,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#include "shared/bytes.glsl"
 #include "shared/color.glsl"
 #include "shared/linear.glsl"
 #include "shared/mean.glsl"
@@ -18,6 +19,7 @@ layout(local_size_x = 64) in; // (TILE_SIDE / 4)^2
 layout(constant_id = 0) const uint TILE_SIDE = 1;
 layout(constant_id = 1) const uint SAMPLING = 0; // One of the following, as `sampling` in ingest.rs says.
 layout(constant_id = 2) const uint FRACTION_BITS = 1;
+layout(constant_id = 3) const bool IS_RESIDENT = false; // Whether there is a record for each tile of the grid.
 
 const uint SAMPLING_NV12 = 0;
 const uint SAMPLING_I420 = 1;
@@ -26,12 +28,13 @@ const uint SAMPLING_RGB = 3;
 const uint SAMPLING_BGR = 4;
 const uint SAMPLING_GRAY = 5;
 
-// Tile after tile: the planes of a source of TILE_SIDE x TILE_SIDE pixels, without padding.
-layout(set = 0, binding = 0, std430) readonly restrict buffer Staging {
+// Tile after tile, of the list or of the grid: the planes of a source of TILE_SIDE x TILE_SIDE pixels, without padding.
+layout(set = 0, binding = 0, std430) readonly restrict buffer Records {
     uint words[];
-} staging;
+} records;
 layout(set = 0, binding = 1, std430) readonly restrict buffer TileList {
-    uint tile_count;
+    uvec3 groups;
+    uint count;
     TileRecord tiles[];
 } dirty;
 layout(set = 0, binding = 2, rgba8ui) uniform writeonly restrict uimage2D level_0;
@@ -59,13 +62,9 @@ uint pixel_count(uvec2 origin, uint side) {
     return real.x * real.y;
 }
 
-uvec4 bytes_of(uint word) {
-    return (uvec4(word) >> uvec4(0, 8, 16, 24)) & 0xFFu;
-}
-
-// Four bytes of a plane that starts `first_word` words into the staging, whose rows have `row_bytes`.
+// Four bytes of a plane that starts `first_word` words into the records, whose rows have `row_bytes`.
 uint word_at(uint first_word, uint row_bytes, uvec2 byte_at) {
-    return staging.words[first_word + (byte_at.y * row_bytes + byte_at.x) / 4u];
+    return records.words[first_word + (byte_at.y * row_bytes + byte_at.x) / 4u];
 }
 
 // The two chroma samples of a plane of I420 for four pixels, each twice.
@@ -74,7 +73,7 @@ uvec4 i420_chroma(uint first_word, uvec2 at) {
     return bytes_of(word >> (at.x / 2u % 4u * 8u)).xxyy;
 }
 
-// The pixels at..at + (3, 0) of the tile that starts `first_word` words into the staging; at.x is a multiple of 4.
+// The pixels at..at + (3, 0) of the tile that starts `first_word` words into the records; at.x is a multiple of 4.
 Row load_row(uint first_word, uvec2 at) {
     const uint PLANE_WORDS = TILE_SIDE * TILE_SIDE / 4u;
     if (SAMPLING == SAMPLING_NV12) {
@@ -100,8 +99,8 @@ Row load_row(uint first_word, uvec2 at) {
         return Row(gray, gray, gray);
     }
     uint first_pixel = first_word + at.y * TILE_SIDE + at.x;
-    uvec4 pixels = uvec4(staging.words[first_pixel], staging.words[first_pixel + 1u],
-                         staging.words[first_pixel + 2u], staging.words[first_pixel + 3u]);
+    uvec4 pixels = uvec4(records.words[first_pixel], records.words[first_pixel + 1u],
+                         records.words[first_pixel + 2u], records.words[first_pixel + 3u]);
     uvec4 first = channel_from_samples(push.color, FRACTION_BITS, pixels & 0xFFu);
     uvec4 second = channel_from_samples(push.color, FRACTION_BITS, pixels >> 8u & 0xFFu);
     uvec4 third = channel_from_samples(push.color, FRACTION_BITS, pixels >> 16u & 0xFFu);
@@ -162,7 +161,7 @@ uvec3 climb_sum(uint first, uint side, uvec2 cell) {
 
 void main() {
     uint tile_index = linear_workgroup();
-    if (tile_index >= dirty.tile_count) {
+    if (tile_index >= dirty.count) {
         return;
     }
     TileRecord tile = dirty.tiles[tile_index];
@@ -174,8 +173,11 @@ void main() {
                             : SAMPLING == SAMPLING_YUY2 ? TILE_BYTES / 2u
                             : SAMPLING == SAMPLING_NV12 || SAMPLING == SAMPLING_I420 ? TILE_BYTES * 3u / 8u
                             : TILE_BYTES;
+    uint grid_width = (push.extent.x + TILE_SIDE - 1u) / TILE_SIDE;
+    uint grid_index = tile.row * grid_width + tile.column;
+    uint first_word = (IS_RESIDENT ? grid_index : tile_index) * RECORD_WORDS;
     uvec2 block_at = uvec2(index % (TILE_SIDE / 4u), index / (TILE_SIDE / 4u)) * 4u;
-    climb[index] = ingest_block(tile_index * RECORD_WORDS, block_at, tile_origin + block_at);
+    climb[index] = ingest_block(first_word, block_at, tile_origin + block_at);
     barrier();
 
     if (index < 16u) {
@@ -200,7 +202,6 @@ void main() {
         uvec3 sum = climb_sum(80u, 2u, uvec2(0));
         uint count = pixel_count(tile_origin, TILE_SIDE);
         imageStore(level_5, ivec2(tile_origin / TILE_SIDE), uvec4(rounded_mean(sum, count), 255));
-        uint grid_width = (push.extent.x + TILE_SIDE - 1u) / TILE_SIDE;
-        tile_sums.sums[tile.row * grid_width + tile.column] = uvec4(sum, count);
+        tile_sums.sums[grid_index] = uvec4(sum, count);
     }
 }

@@ -22,7 +22,8 @@ layout(set = 0, binding = 1, std430) writeonly restrict buffer TailTexels {
     uint texels[];
 } tail;
 layout(set = 0, binding = 2, std430) readonly restrict buffer TileList {
-    uint tile_count;
+    uvec3 groups;
+    uint count;
     TileRecord tiles[];
 } dirty;
 
@@ -62,7 +63,7 @@ void mark_above_tiles() {
     }
     barrier();
     uint width = (push.grid.x + 1u) / 2u;
-    for (uint i = gl_LocalInvocationIndex; i < dirty.tile_count; i += gl_WorkGroupSize.x) {
+    for (uint i = gl_LocalInvocationIndex; i < dirty.count; i += gl_WorkGroupSize.x) {
         TileRecord tile = dirty.tiles[i];
         mark(tile.row / 2u * width + tile.column / 2u);
     }

@@ -2,6 +2,7 @@
 #extension GL_EXT_samplerless_texture_functions : require
 #extension GL_GOOGLE_include_directive : require
 #include "shared/linear.glsl"
+#include "shared/tokens.glsl"
 
 // Gathers the tokens of one view from the pyramid and turns their texels into the view's number format.
 //
@@ -18,21 +19,15 @@ layout(constant_id = 2) const uint TILE_LEVEL_COUNT = 1;
 
 const uint CHANNEL_WORDS = PATCH_SIDE * PATCH_SIDE / TEXELS_PER_WORD;
 
-// Where a token lies, in texels of its level, and where the level starts in the tail.
-struct TokenRecord {
-    uint level;
-    uint x;
-    uint y;
-    uint tail_offset;
-};
-
 layout(set = 0, binding = 0) uniform utexture2D levels;
 layout(set = 0, binding = 1, std430) readonly restrict buffer TailTexels {
     uint texels[];
 } tail;
-layout(set = 0, binding = 2, std430) readonly restrict buffer Plan {
+layout(set = 0, binding = 2, std430) readonly restrict buffer TokenList {
+    uvec3 groups;
+    uint count;
     TokenRecord tokens[];
-} plan;
+} stale;
 // What each of 0..255 becomes, for R, then G, then B.
 layout(set = 0, binding = 3, std430) readonly restrict buffer Table {
     uint numbers[];
@@ -44,7 +39,6 @@ layout(set = 0, binding = 4, std430) writeonly restrict buffer Tokens {
 
 layout(push_constant) uniform SamplePush {
     uvec2 extent; // Of the source, in pixels.
-    uint token_count;
 } push;
 
 uvec3 fetch(TokenRecord token, uvec2 offset) {
@@ -59,12 +53,12 @@ uvec3 fetch(TokenRecord token, uvec2 offset) {
 
 void main() {
     uint index = linear_workgroup() * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
-    if (index >= push.token_count * CHANNEL_WORDS) {
+    if (index >= stale.count * CHANNEL_WORDS) {
         return;
     }
     uint token_index = index / CHANNEL_WORDS;
     uint word = index % CHANNEL_WORDS;
-    TokenRecord token = plan.tokens[token_index];
+    TokenRecord token = stale.tokens[token_index];
 
     uvec3 words = uvec3(0);
     for (uint i = 0; i < TEXELS_PER_WORD; i++) {

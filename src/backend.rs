@@ -23,6 +23,25 @@ impl fmt::Display for BackendKind {
     }
 }
 
+/// Where frames are compared with the resident copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeSite {
+    /// In threads of this process.
+    Cpu,
+    /// In a compute shader.
+    Gpu,
+}
+
+impl fmt::Display for ChangeSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+        })
+    }
+}
+
 /// The backend in use, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backend {
@@ -32,6 +51,8 @@ pub struct Backend {
     pub device: String,
     /// Why this one, in words.
     pub reason: String,
+    /// Where changes are found.
+    pub change_on: ChangeSite,
 }
 
 impl BackendKind {

@@ -1,5 +1,6 @@
 //! Which tiles changed since the pyramid was built from them, and which are read again anyway.
 
+pub mod books;
 pub mod detect;
 pub mod difference;
 pub mod noise;

@@ -69,6 +69,8 @@ pub struct StreamConfig {
     pub device: Option<String>,
     /// What counts as a change of the picture.
     pub change: ChangeConfig,
+    /// Where changes are found; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
+    pub change_on: ChangeOn,
     /// At least one view; no two of one name.
     pub views: Vec<ViewConfig>,
 }
@@ -81,6 +83,19 @@ pub struct ChangeConfig {
     pub threshold: Threshold,
     /// Every tile is read again at least once in so many frames, at most 1000000.
     pub refresh_frames: Option<NonZeroU32>,
+}
+
+/// `[stream.change] on`: where frames are compared with the samples that the pyramid was built from. What is found is the
+/// same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChangeOn {
+    /// On an integrated GPU, where the backend runs on one, otherwise on the CPU.
+    #[default]
+    Auto,
+    /// On the CPU.
+    Cpu,
+    /// On the device that keeps the pyramid, which must share the CPU's memory.
+    Gpu,
 }
 
 /// `threshold`, and with `"auto"` `threshold_limit`.
@@ -284,6 +299,7 @@ impl Default for StreamConfig {
             backend: BackendChoice::Auto,
             device: None,
             change: ChangeConfig::default(),
+            change_on: ChangeOn::default(),
             views: vec![ViewConfig::default()],
         }
     }

@@ -106,7 +106,8 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
     let backends = Backends::default();
     let mut loops = Vec::new();
     for (stream, port) in config.streams.iter().zip(ports) {
-        match backends.choose(stream.backend, stream.device.as_deref()) {
+        let chosen = backends.choose(stream.backend, stream.device.as_deref());
+        match chosen.and_then(|backend| backend.finding_changes_on(stream.change_on)) {
             Ok(backend) => {
                 let spawned = spawn(stream, backend, port, &stop, &sender);
                 loops.push(spawned.map_err(system("cannot start a thread"))?);

@@ -7,4 +7,5 @@ pub mod patch;
 pub mod plan;
 pub mod pyramid;
 pub mod relevance;
+pub mod rule;
 pub mod tile;

@@ -8,6 +8,7 @@ use crate::clock::Span;
 use crate::frame::{FrameKind, FrameView};
 use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::rule::IngestRule;
 use crate::geometry::tile::TileSet;
 use crate::token::TokenFormat;
 
@@ -90,6 +91,13 @@ impl ViewSample {
         &self.stale
     }
 
+    /// Whether none of its tokens was sampled yet.
+    #[cfg(feature = "vulkan")]
+    fn is_new(&self) -> bool {
+        // An update samples all tokens of a new plan.
+        self.versions.first() == Some(&0)
+    }
+
     /// Begins an update: finds the tokens that were never sampled or lie over a tile of `dirty`.
     fn find_stale(&mut self, dirty: &TileSet, shape: PyramidShape) {
         self.update += 1;
@@ -142,8 +150,10 @@ fn stale_pixels<'a>(
 /// When the parts of one update ran. A part that did not run has no span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpdateTimes {
-    /// The CPU hands the samples of the dirty tiles to the device.
+    /// The CPU hands samples to the device: those of the dirty tiles, or the whole frame where the device finds them.
     pub upload: Span,
+    /// The device finds the dirty tiles.
+    pub detect: Span,
     /// From the camera's samples to the levels that depend on one tile.
     pub ingest: Span,
     /// The levels above.
@@ -188,6 +198,43 @@ pub trait Retina: Send {
     fn shape(&self) -> PyramidShape;
 }
 
+/// Keeps the pyramid of one stream up to date like a [`Retina`], and the resident copy too: it finds the tiles to ingest
+/// itself, so that the CPU need not look at the samples of a frame.
+///
+/// For each frame: [`detect`](Self::detect), then [`collect`](Self::collect).
+pub trait DetectingRetina: Send {
+    /// Compares `frame` with the resident copy, takes the tiles that `rule` names over into the copy and the pyramid, and
+    /// samples for every view the tokens that this may have changed.
+    ///
+    /// `frame` is of the kind that the retina was built for, and the first one that a rule
+    /// [says is the first](IngestRule::is_first). `samples` are as for [`Retina::update`]. Returns by how much a sample
+    /// of each tile differed from the copy at most, row by row; of the first frame that means nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost or refuses. The pyramid is then undefined, and the retina must be dropped.
+    fn detect(
+        &mut self,
+        frame: &FrameView<'_>,
+        rule: &IngestRule,
+        samples: &[ViewSample],
+    ) -> Result<&[u8], RetinaError>;
+
+    /// Ends the update that `detect` began: copies the tokens that it sampled into `samples`. `ingested` are the tiles
+    /// that its rule names for the differences that it returned. Says when the parts ran.
+    fn collect(&mut self, ingested: &TileSet, samples: &mut [ViewSample]) -> UpdateTimes;
+
+    /// [`Retina::read_level`].
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost or refuses.
+    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, RetinaError>;
+
+    /// The shape of the pyramid.
+    fn shape(&self) -> PyramidShape;
+}
+
 /// Panics unless `frame` and `samples` are what a retina for frames of `kind` and views of `formats` was built for.
 fn check_update(
     kind: FrameKind,
@@ -207,6 +254,16 @@ pub enum RetinaError {
     #[cfg(feature = "vulkan")]
     #[error(transparent)]
     Gpu(#[from] crate::gpu::GpuError),
+    /// Changes were to be found on a device to which every frame would first have to cross.
+    #[error(
+        "changes cannot be found on {device}, a {kind} that is not known to share the memory of the CPU: every frame would have to cross to it first; set `on` in [stream.change] to \"auto\" or \"cpu\""
+    )]
+    ChangeOnOwnMemory {
+        /// Name of the device.
+        device: String,
+        /// What it is made of.
+        kind: String,
+    },
     /// Vulkan was asked for, and this build has none.
     #[error(
         "this build has no Vulkan backend: build with the feature `vulkan`, or set backend = \"cpu\""

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytemuck::Zeroable;
 use crossbeam_channel::Receiver;
 
+use self::source::Source;
 use crate::backend::Backend;
-use crate::change::detect::ChangeDetector;
+use crate::change::books::ChangeBooks;
 use crate::clock::{Span, monotonic_ns};
 use crate::config::{ChangeConfig, GazeChoice, LayoutChoice, ViewConfig};
-use crate::frame::{FrameKind, FrameStamp, FrameView};
+use crate::frame::{FrameStamp, FrameView};
 use crate::gaze::controller::{Controller, Policy};
 use crate::geometry::fixation::Fixation;
 use crate::geometry::plan::TokenPlan;
@@ -18,13 +19,15 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::layout::Layout;
 pub use crate::retina::backend::{Backends, StreamBackend};
-use crate::retina::{Retina, ViewSample, ViewSpec};
 pub use crate::retina::{RetinaError, UpdateTimes};
+use crate::retina::{ViewSample, ViewSpec};
 use crate::ring::{
     RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer, check_memory,
 };
 use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::TokenFormat;
+
+mod source;
 
 /// What one view wants from the stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +97,7 @@ pub enum Stepped {
 pub struct StageTimes {
     /// Where the views look, and what they therefore sample; for the first frame of a kind, also building everything.
     pub plan: Span,
-    /// Finding the dirty tiles and taking them over into the resident copy.
+    /// Finding the dirty tiles and taking them over into the resident copy; where the GPU does, while it does.
     pub change: Span,
     /// The parts of the retina's update.
     pub update: UpdateTimes,
@@ -119,22 +122,9 @@ pub struct Stream {
     views: Vec<View>,
     /// What each view samples, in the order of `views`; beside them because the retina takes them as one slice.
     samples: Vec<ViewSample>,
-    /// `None` until the first frame.
+    /// What was built for one kind of frame; `None` until the first.
     source: Option<Source>,
     times: StageTimes,
-}
-
-/// What was built for one kind of frame.
-struct Source {
-    kind: FrameKind,
-    change: ChangeDetector,
-    retina: Box<dyn Retina>,
-}
-
-impl std::fmt::Debug for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("kind", &self.kind).finish_non_exhaustive()
-    }
 }
 
 /// One view and the ring that it is published in.
@@ -194,7 +184,7 @@ impl Stream {
         stamp: &FrameStamp,
     ) -> Result<Stepped, StreamError> {
         let start_ns = monotonic_ns();
-        let rebuilt = self.source.as_ref().is_none_or(|source| source.kind != frame.kind());
+        let rebuilt = self.source.as_ref().is_none_or(|source| source.kind() != frame.kind());
         if rebuilt {
             self.rebuild(frame, stamp)?;
         }
@@ -203,31 +193,30 @@ impl Stream {
             unreachable!("built for the first frame");
         };
 
-        let shape = source.retina.shape();
+        let shape = source.shape();
         for (view, sample) in views.iter_mut().zip(&mut *samples) {
             view.replan(shape, sample);
         }
         let plan = Span::since(start_ns);
-        source.change.detect(frame, stamp.frame_seq);
-        let change = plan.next();
-        let Source { change: detector, retina, .. } = source;
-        let resident = detector.resident();
-        let update = match retina.update(&resident, detector.ingested(), samples) {
+        let (change, updated) = source.update(frame, stamp.frame_seq, samples);
+        let update = match updated {
             Ok(times) => times,
             Err(error) => {
                 counters.backend_fallbacks.add(1);
-                source.rebuild_on_cpu(backend, views, &error, samples)?
+                backend.fall_back(&error);
+                let specs: Vec<ViewSpec> = views.iter().map(View::spec).collect();
+                source.rebuild_on_cpu(frame, stamp.frame_seq, &specs, samples)?
             }
         };
         let updated_ns = monotonic_ns();
-        let dirty_count = source.change.ingested().count();
+        let dirty_count = source.books().ingested().count();
         for (view, sample) in views.iter_mut().zip(&*samples) {
             view.publish(source, dirty_count, stamp, sample);
         }
         let publish = Span::since(updated_ns);
         *times = StageTimes { plan, change, update, publish };
         counters.tiles_dirty.add(dirty_count as u64);
-        source.gauge_change(&counters.change);
+        gauge_change(source.books(), &counters.change);
         counters.frames_published.add(1);
         Ok(if rebuilt { Stepped::PublishedInNewSegments } else { Stepped::Published })
     }
@@ -263,7 +252,7 @@ impl Stream {
 
     /// What the newest frame changed or refreshed; `None` before the first frame.
     pub fn ingested(&self) -> Option<&TileSet> {
-        self.source.as_ref().map(|source| source.change.ingested())
+        self.source.as_ref().map(|source| source.books().ingested())
     }
 
     /// What the stream runs on, and why.
@@ -303,7 +292,7 @@ impl Stream {
         check_memory(&first.collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
         let before = self.backend.describe().kind;
-        let retina = self.backend.build(frame.kind(), &specs)?;
+        let source = Source::build(&mut self.backend, frame, self.change, &specs)?;
         if self.backend.describe().kind != before {
             self.counters.backend_fallbacks.add(1);
         }
@@ -311,36 +300,8 @@ impl Stream {
             let spec = view.segment_spec(&self.name, frame, self.backend.describe());
             view.open_segment(&spec, stamp.frame_seq)?;
         }
-        let change = ChangeDetector::new(frame, self.change);
-        self.source = Some(Source { kind: frame.kind(), change, retina });
+        self.source = Some(source);
         Ok(())
-    }
-}
-
-impl Source {
-    /// Tells what counts as a change now.
-    fn gauge_change(&self, gauges: &ChangeGauges) {
-        let (threshold, ingested) = (self.change.threshold(), self.change.ingested());
-        gauges.threshold.set(Some(threshold.current().into()));
-        gauges.threshold_limit.set(threshold.limit().map(u64::from));
-        gauges.noise_thousandths.set(threshold.sigma().map(thousandths));
-        gauges.tiles_dirty.set(Some(ingested.count() as u64));
-        gauges.tile_count.set(Some(ingested.grid().area() as u64));
-    }
-
-    /// The retina failed in this frame: builds the pyramid anew on the CPU, from the resident copy, which holds the
-    /// frame already.
-    fn rebuild_on_cpu(
-        &mut self,
-        backend: &mut StreamBackend,
-        views: &[View],
-        error: &RetinaError,
-        samples: &mut [ViewSample],
-    ) -> Result<UpdateTimes, RetinaError> {
-        backend.fall_back(error);
-        let specs: Vec<ViewSpec> = views.iter().map(View::spec).collect();
-        self.retina = backend.build(self.kind, &specs)?;
-        self.retina.update(&self.change.resident(), &TileSet::all(self.kind.extent), samples)
     }
 }
 
@@ -404,13 +365,14 @@ impl View {
         sample: &ViewSample,
     ) {
         let Some(live) = &mut self.live else { return };
-        let (shape, sample_bound) = (source.retina.shape(), source.change.sample_bound());
+        let (shape, books) = (source.shape(), source.books());
+        let sample_bound = books.sample_bound();
         let TokenPlan { patch_side, tokens } = sample.plan();
         // What is not stale is as it was, and so is its record.
         live.records.resize(tokens.len(), TokenRecord::zeroed());
         for index in sample.stale().iter().map(|&index| index as usize) {
             let region = tokens[index].pixel_box(shape, *patch_side);
-            let changed_frame = source.change.changed_frame(region);
+            let changed_frame = books.changed_frame(region);
             live.records[index] =
                 TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, RELEVANCE);
         }
@@ -418,7 +380,7 @@ impl View {
             stamp: *stamp,
             fixation: live.gaze.fixation(),
             sample_bound: u32::from(sample_bound),
-            rgb_bound: source.kind.color.rgb_bound(sample_bound),
+            rgb_bound: source.kind().color.rgb_bound(sample_bound),
             dirty_tiles: count_u32(dirty_count),
             tile_count: count_u32(shape.extent().in_cells(TILE_SIDE).area()),
             records: &live.records,
@@ -427,6 +389,16 @@ impl View {
         });
         live.waker.wake();
     }
+}
+
+/// Tells what counts as a change now.
+fn gauge_change(books: &ChangeBooks, gauges: &ChangeGauges) {
+    let (threshold, ingested) = (books.threshold(), books.ingested());
+    gauges.threshold.set(Some(threshold.current().into()));
+    gauges.threshold_limit.set(threshold.limit().map(u64::from));
+    gauges.noise_thousandths.set(threshold.sigma().map(thousandths));
+    gauges.tiles_dirty.set(Some(ingested.count() as u64));
+    gauges.tile_count.set(Some(ingested.grid().area() as u64));
 }
 
 /// Every part of the image matters alike.

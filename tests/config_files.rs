@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use foveate::config::{
-    ChangeConfig, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, Threshold, ViewConfig,
+    ChangeConfig, ChangeOn, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, Threshold,
+    ViewConfig,
 };
 use foveate::token::{DType, Normalisation};
 use proptest::prelude::*;
@@ -80,7 +81,7 @@ fn every_key_reaches_its_place() {
         pace = "every-frame"
         loop = true
         caps_timeout_ms = 100
-        change = { threshold = 255, refresh_frames = 1000000 }
+        change = { threshold = 255, refresh_frames = 1000000, on = "gpu" }
         [[stream.view]]
         name = "v"
         layout = "uniform"
@@ -100,6 +101,7 @@ fn every_key_reaches_its_place() {
     assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
     let refresh_frames = NonZeroU32::new(1_000_000);
     assert_eq!(stream.change, ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames });
+    assert_eq!(stream.change_on, ChangeOn::Gpu);
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
     assert_eq!((*layout, *budget, *slots), (LayoutChoice::Uniform, 5000, 64));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));

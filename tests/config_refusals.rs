@@ -32,7 +32,7 @@ fn unknown_keys_are_refused_with_the_known_ones() {
         &format!("{STREAM}change = {{ treshold = 1 }}\n"),
         4,
         "stream.change.treshold",
-        &["`threshold`, `threshold_limit`, `refresh_frames`"],
+        &["`threshold`, `threshold_limit`, `refresh_frames`, `on`"],
     );
     refused("[deamon]\n", 1, "deamon", &["`daemon`"]);
     refused("[daemon]\nport = 1\n", 2, "daemon.port", &["`socket`"]);
@@ -102,6 +102,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("change.threshold_limit = 256", "from 1 to 255"),
         ("change.refresh_frames = 0", "from 1 to 1000000"),
         ("change.refresh_frames = 1000001", "from 1 to 1000000"),
+        ("change.on = \"vulkan\"", "\"auto\", \"cpu\", \"gpu\""),
     ] {
         let key = format!("stream.{}", line.split(' ').next().unwrap());
         refused(&format!("{STREAM}{line}\n"), 4, &key, &[allowed]);
@@ -172,6 +173,11 @@ fn what_excludes_each_other_is_refused() {
         refused(&limit, 4, "stream.change.threshold_limit", &["threshold \"auto\""]);
     }
     accepted(&format!("{STREAM}change = {{ threshold_limit = 255, threshold = \"auto\" }}\n"));
+    let on_gpu = format!("{STREAM}backend = \"cpu\"\nchange = {{ on = \"gpu\" }}\n");
+    refused(&on_gpu, 5, "stream.change.on", &["\"auto\" or \"cpu\"", "`backend`"]);
+    for (backend, on) in [("cpu", "cpu"), ("cpu", "auto"), ("auto", "gpu"), ("vulkan", "gpu")] {
+        accepted(&format!("{STREAM}backend = \"{backend}\"\nchange = {{ on = \"{on}\" }}\n"));
+    }
     let flat = format!("{VIEW}layout = \"uniform\"\ne0 = 4.0\n");
     refused(&flat, 7, "stream.view.e0", &["\"foveal\""]);
     refused(

@@ -56,6 +56,14 @@ fn every_format_gives_the_naive_tokens_on_vulkan() {
 }
 
 #[test]
+fn every_format_gives_the_naive_tokens_on_a_device_that_finds_changes() {
+    with_vulkan(|backend| {
+        let backend = format!("{backend}\nchange = {{ on = 'gpu' }}");
+        assert_every_format_gives_the_naive_tokens(&backend, &[("FOVEATE_VALIDATION", "1")]);
+    });
+}
+
+#[test]
 fn streams_of_both_backends_in_one_daemon_give_the_same_bytes() {
     with_vulkan(|vulkan| {
         let film = random_film(PixelFormat::Nv12, Extent::new(140, 100), bt601(), 6);

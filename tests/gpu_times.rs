@@ -100,7 +100,9 @@ fn check_order(gpu: &Arc<Gpu>) {
         for _ in 0..5 {
             played.forget_tokens();
             let (times, called) = played.update(&TileSet::all(EXTENT));
-            let UpdateTimes { upload, ingest, reduce, sample, collect, uploaded_bytes } = times;
+            let UpdateTimes { upload, detect, ingest, reduce, sample, collect, uploaded_bytes } =
+                times;
+            assert_eq!(detect, Span::NONE, "the CPU did that");
             assert!(called.start_ns <= upload.start_ns && collect.end_ns <= called.end_ns);
             for (earlier, later) in
                 [(upload, ingest), (ingest, reduce), (reduce, sample), (sample, collect)]

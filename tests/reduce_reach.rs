@@ -14,7 +14,8 @@ use foveate::gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, Lane,
 };
 use foveate::retina::vulkan::reduce::ReducePush;
-use foveate::retina::vulkan::tiles::{TileListHead, TileRecord};
+use foveate::retina::vulkan::tiles::TileRecord;
+use foveate::retina::vulkan::work::WorkListHead;
 use naive::Random;
 
 #[path = "common/device.rs"]
@@ -101,8 +102,8 @@ impl Tail {
 
     /// Runs the pass for `dirty`.
     fn reduce(&self, gpu: &Arc<Gpu>, dirty: &[TileRecord]) {
-        let tile_count = u32::try_from(dirty.len()).unwrap();
-        let head = TileListHead { tile_count };
+        let count = u32::try_from(dirty.len()).unwrap();
+        let head = WorkListHead { groups: [0; 3], count };
         let list = [bytemuck::bytes_of(&head), bytemuck::cast_slice(dirty)].concat();
         let mut tiles = Buffer::new(gpu, "tiles", BufferKind::HostWritten, list.len() + 8).unwrap();
         tiles.mapped::<u8>()[..list.len()].copy_from_slice(&list);

@@ -9,14 +9,19 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 
 use foveate::color::ColorTransform;
+use foveate::retina::vulkan::detect::{DetectPush, PlanePlace};
 use foveate::retina::vulkan::ingest::IngestPush;
 use foveate::retina::vulkan::reduce::ReducePush;
 use foveate::retina::vulkan::sample::{SamplePush, TokenRecord};
-use foveate::retina::vulkan::tiles::{TileListHead, TileRecord};
+use foveate::retina::vulkan::stale::{StalePush, TokenEntry};
+use foveate::retina::vulkan::tiles::TileRecord;
+use foveate::retina::vulkan::work::WorkListHead;
 
+const DETECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/detect.spv"));
 const INGEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingest.spv"));
 const REDUCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reduce.spv"));
 const SAMPLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sample.spv"));
+const STALE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stale.spv"));
 
 /// Names and offsets of all fields of a Rust struct, in order. Does not compile when one is forgotten.
 macro_rules! fields {
@@ -35,7 +40,15 @@ fn push_constants_agree() {
     let reduce = Module::parse(REDUCE);
     assert_eq!(reduce.fields("ReducePush"), fields!(ReducePush { grid, tail_level_count }));
     let sample = Module::parse(SAMPLE);
-    assert_eq!(sample.fields("SamplePush"), fields!(SamplePush { extent, token_count }));
+    assert_eq!(sample.fields("SamplePush"), fields!(SamplePush { extent }));
+    let detect = Module::parse(DETECT);
+    let expected = fields!(DetectPush { planes, grid, refreshed, threshold });
+    assert_eq!(detect.fields("DetectPush"), expected);
+    let expected = fields!(PlanePlace { first_byte, stride, row_bytes, rows });
+    assert_eq!(detect.fields("PlanePlace"), expected);
+    let stale = Module::parse(STALE);
+    let expected = fields!(StalePush { token_count, grid_width, is_new });
+    assert_eq!(stale.fields("StalePush"), expected);
 }
 
 #[test]
@@ -46,25 +59,36 @@ fn the_colour_transform_inside_the_push_constants_agrees() {
 
 #[test]
 fn records_in_buffers_agree_in_layout_and_stride() {
-    let ingest = Module::parse(INGEST);
-    assert_eq!(ingest.fields("TileRecord"), fields!(TileRecord { column, row }));
-    assert_eq!(ingest.array_stride("TileRecord"), size_of::<TileRecord>());
-    let tile_list = [
-        fields!(TileListHead { tile_count }),
-        vec![("tiles".to_owned(), size_of::<TileListHead>())],
-    ]
-    .concat();
-    for module in [&ingest, &Module::parse(REDUCE)] {
-        assert_eq!(module.fields("TileList"), tile_list);
+    let list = |entries: &str| {
+        let head = fields!(WorkListHead { groups, count });
+        [head, vec![(entries.to_owned(), size_of::<WorkListHead>())]].concat()
+    };
+    for spirv in [DETECT, INGEST, REDUCE] {
+        let module = Module::parse(spirv);
+        assert_eq!(module.fields("TileList"), list("tiles"));
+        assert_eq!(module.fields("TileRecord"), fields!(TileRecord { column, row }));
+        assert_eq!(module.array_stride("TileRecord"), size_of::<TileRecord>());
     }
-    let sample = Module::parse(SAMPLE);
-    assert_eq!(sample.fields("TokenRecord"), fields!(TokenRecord { level, x, y, tail_offset }));
-    assert_eq!(sample.array_stride("TokenRecord"), size_of::<TokenRecord>());
+    for spirv in [SAMPLE, STALE] {
+        let module = Module::parse(spirv);
+        assert_eq!(module.fields("TokenList"), list("tokens"));
+        assert_eq!(module.fields("TokenRecord"), fields!(TokenRecord { level, x, y, tail_offset }));
+        assert_eq!(module.array_stride("TokenRecord"), size_of::<TokenRecord>());
+    }
+    let stale = Module::parse(STALE);
+    assert_eq!(stale.fields("TokenEntry"), fields!(TokenEntry { token, first_tile, end_tile }));
+    assert_eq!(stale.array_stride("TokenEntry"), size_of::<TokenEntry>());
 }
 
 #[test]
 fn every_shader_keeps_to_what_all_devices_allow() {
-    for (name, spirv) in [("ingest", INGEST), ("reduce", REDUCE), ("sample", SAMPLE)] {
+    for (name, spirv) in [
+        ("detect", DETECT),
+        ("ingest", INGEST),
+        ("reduce", REDUCE),
+        ("sample", SAMPLE),
+        ("stale", STALE),
+    ] {
         let module = Module::parse(spirv);
         assert!(module.invocations <= 256, "{name}: {} invocations", module.invocations);
         for &capability in &module.capabilities {

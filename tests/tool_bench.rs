@@ -190,6 +190,20 @@ fn vulkan_reports_its_device_and_the_same_work_as_the_cpu() {
         assert!(vulkan["stages"][stage].is_object(), "{stage}");
     }
     assert_eq!((&vulkan["tiles"], &vulkan["tokens"]), (&cpu["tiles"], &cpu["tokens"]));
+    assert_eq!((&cpu["change_on"], &vulkan["change_on"]), (&"cpu".into(), &"cpu".into()));
+
+    // Where the device finds what changed, it reads the frame where it lies, or in a copy of all of it.
+    let output = run(&[&arguments[..], &[&device, "--change-on", "gpu"]].concat());
+    let [_, on_gpu] = parsed(&output).try_into().unwrap();
+    assert_eq!(on_gpu["change_on"], "gpu");
+    assert_eq!((&on_gpu["tiles"], &on_gpu["tokens"]), (&cpu["tiles"], &cpu["tokens"]));
+    assert_eq!(on_gpu["bytes"]["compared"], 345_600);
+    let uploaded = number(&on_gpu["bytes"]["uploaded_mean"]);
+    assert!([0.0, 345_600.0].contains(&uploaded), "{uploaded}");
+    let mean = |name: &str| number(&on_gpu["stages"][name]["mean_us"]);
+    assert!(0.0 < mean("change") && mean("change") < mean("gpu"), "{}", on_gpu["stages"]);
+    let parts: f64 = ["upload", "gpu", "collect", "publish", "rest"].map(mean).iter().sum();
+    assert!((parts - mean("total")).abs() < 0.01, "{parts} of {}", mean("total"));
 }
 
 #[test]
@@ -217,6 +231,8 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
         (&["--dtype", "f64"], 2, "bf16"),
         (&["--backend", "cuda"], 2, "vulkan"),
         (&["--backend", "cpu", "--device", "llvmpipe"], 2, "--backend cpu"),
+        (&["--backend", "cpu", "--change-on", "gpu"], 2, "--backend cpu"),
+        (&["--change-on", "vulkan"], 2, "auto, cpu, gpu"),
         (&["--clip", &raw, "--changed", "0.1"], 2, "--clip"),
         (&["--clip", &raw], 2, "give --size"),
         (&["--clip", &deep, "--size", "64x64"], 2, "leave --size away"),

@@ -63,6 +63,12 @@ fn ls_shows_every_stream_and_view() {
     let stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main", "wide"]);
     port.update(|status| status.reason = "fine\nso far".to_owned());
+    let gauges = &port.counters().change;
+    for (gauge, value) in
+        [(&gauges.threshold, 3), (&gauges.tiles_dirty, 5), (&gauges.tile_count, 6)]
+    {
+        gauge.set(Some(value));
+    }
     let _starting = stage.stream("attic", &["main"]);
     let output = foveate(&stage.path, &["ls"]);
     assert_eq!(output.status.code(), Some(0));
@@ -73,6 +79,7 @@ fn ls_shows_every_stream_and_view() {
         "  source   test pattern of camera\n",
         "  frames   NV12 64x48\n",
         "  backend  cpu on a processor: asked for\n",
+        "  change   found on the cpu, threshold 3, 5 of 6 tiles in the newest frame\n",
         "  counted  0 captured, 0 dropped, 0 published\n",
         "  camera/wide  foveal  4 of 14x14  u8     -\n",
     ] {

@@ -4,11 +4,10 @@
 #![cfg(feature = "vulkan")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::env;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
+use child::in_child;
 use device::{with_gpu, with_own_gpu};
 use foveate::backend::BackendKind;
 use foveate::config::BackendChoice;
@@ -16,12 +15,14 @@ use foveate::frame::{FrameKind, PixelFormat};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TileSet;
 use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
-use foveate::retina::backend::{Backends, StreamBackend};
+use foveate::retina::backend::{Backends, BuiltRetina, StreamBackend};
 use foveate::retina::vulkan::VulkanRetina;
 use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
 use naive::{OwnedFrame, Random};
 use support::{FORMAT, frame};
 
+#[path = "common/child.rs"]
+mod child;
 #[path = "common/device.rs"]
 mod device;
 #[path = "common/naive.rs"]
@@ -203,21 +204,6 @@ fn auto_never_takes_software() {
     });
 }
 
-/// Runs the body of the test `name` in a process of its own with more in its environment.
-fn in_child(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
-    const MARK: &str = "FOVEATE_TEST_CHILD";
-    if env::var(MARK).is_ok_and(|value| value == name) {
-        return body();
-    }
-    let child = Command::new(env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture"])
-        .envs(variables.iter().copied())
-        .env(MARK, name)
-        .output()
-        .unwrap();
-    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
-}
-
 /// Random frames, all compared.
 fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
     let mut random = Random(seed);
@@ -242,7 +228,7 @@ fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaErro
     VulkanRetina::new(gpu, frame.kind(), &[])
 }
 
-fn build(backend: &mut StreamBackend) -> Result<Box<dyn Retina>, RetinaError> {
+fn build(backend: &mut StreamBackend) -> Result<BuiltRetina, RetinaError> {
     backend.build(frame(Extent::new(40, 40), 6).kind(), &[])
 }
 

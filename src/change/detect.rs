@@ -1,18 +1,21 @@
-//! Finds the tiles that the pyramid must take over from a frame, and remembers when each last changed.
+//! Finds the tiles that the pyramid must take over from a frame, on the CPU.
+//!
+//! Twin, where memory is shared with a GPU: `glsl/detect.comp`
 
 use std::ops::Range;
 
 use parking_lot::Mutex;
 
+use super::books::ChangeBooks;
 use super::difference::SampleMask;
-use super::refresh::Refresh;
 use super::resident::ResidentFrame;
 use super::threshold::ThresholdSource;
 use crate::config::ChangeConfig;
 use crate::crew::Crew;
-use crate::frame::{FrameKind, FrameView};
+use crate::frame::FrameView;
 use crate::geometry::plan::PixelBox;
-use crate::geometry::tile::{TILE_SIDE, TileSet};
+use crate::geometry::rule::IngestRule;
+use crate::geometry::tile::TileSet;
 use crate::simd::Instructions;
 
 /// Most bands that the image is cut into, to be shared out among threads.
@@ -28,16 +31,9 @@ const WORTH_SHARING: usize = 300;
 /// no sample of the copy is ever further from the newest frame than the threshold.
 #[derive(Debug)]
 pub struct ChangeDetector {
-    threshold: ThresholdSource,
-    /// `None` where a tile may rest for as long as it is not dirty.
-    refresh: Option<Refresh>,
-    kind: FrameKind,
+    books: ChangeBooks,
     resident: ResidentFrame,
     differences: TileDifferences,
-    ingested: TileSet,
-    /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
-    changed_frame: Vec<u64>,
-    started: bool,
     crew: &'static Crew,
     instructions: Instructions,
 }
@@ -45,19 +41,14 @@ pub struct ChangeDetector {
 impl ChangeDetector {
     /// Follows frames like `frame`, of which none has been seen yet.
     pub fn new(frame: &FrameView<'_>, config: ChangeConfig) -> Self {
-        let ingested = TileSet::none(frame.extent());
-        let tile_count = ingested.grid().area();
+        let books = ChangeBooks::new(frame.kind(), config);
+        let tile_count = books.ingested().grid().area();
         let mask = SampleMask::new(frame.kind());
         let columns = vec![0; MOST_BANDS * mask.longest_row()];
         Self {
-            threshold: ThresholdSource::new(frame.kind(), config.threshold),
-            refresh: config.refresh_frames.map(|frames| Refresh::new(tile_count, frames)),
-            kind: frame.kind(),
+            books,
             resident: ResidentFrame::like(frame),
             differences: TileDifferences { mask, columns, largest: vec![0; tile_count] },
-            ingested,
-            changed_frame: vec![0; tile_count],
-            started: false,
             crew: Crew::of_process(),
             instructions: Instructions::best(),
         }
@@ -76,30 +67,29 @@ impl ChangeDetector {
     ///
     /// If `frame` is of another kind than those that this was built for.
     pub fn detect(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
-        assert_eq!(frame.kind(), self.kind, "a frame unlike those before");
-        let rule = Rule {
-            is_first: !std::mem::replace(&mut self.started, true),
-            threshold: self.threshold.advance(frame),
-            refreshed: self.refresh.as_mut().map_or(0..0, Refresh::advance),
-        };
+        let rule = self.books.rule(frame);
         self.take_over(frame, &rule);
-        self.note(frame_seq, &rule);
+        self.books.note(frame_seq, &rule, &self.differences.largest);
+    }
+
+    /// What is known of the changes so far.
+    pub fn books(&self) -> &ChangeBooks {
+        &self.books
     }
 
     /// The tiles that the newest frame changed or refreshed.
     pub fn ingested(&self) -> &TileSet {
-        &self.ingested
+        self.books.ingested()
     }
 
-    /// Where the threshold comes from: what it was for the newest frame, which is the most by which a sample of the
-    /// resident copy differs from that frame, and the noise that it follows.
+    /// [`ChangeBooks::threshold`].
     pub fn threshold(&self) -> &ThresholdSource {
-        &self.threshold
+        self.books.threshold()
     }
 
-    /// The most by which a sample of the resident copy differs from the newest frame.
+    /// [`ChangeBooks::sample_bound`].
     pub fn sample_bound(&self) -> u8 {
-        self.threshold.current()
+        self.books.sample_bound()
     }
 
     /// What the pyramid is built from.
@@ -107,22 +97,20 @@ impl ChangeDetector {
         self.resident.view()
     }
 
-    /// The newest `frame_seq` that changed a resident sample of a tile under `region`.
+    /// [`ChangeBooks::changed_frame`].
     pub fn changed_frame(&self, region: PixelBox) -> u64 {
-        let columns = tiles(region.x0, region.x1);
-        let width = self.ingested.grid().width as usize;
-        let row = |row: usize| &self.changed_frame[row * width..][columns.clone()];
-        tiles(region.y0, region.y1).flat_map(row).copied().max().unwrap_or(0)
+        self.books.changed_frame(region)
     }
 
     /// Compares the frame with the copy, takes over what is to be ingested, and leaves in `largest` by how much each tile
     /// differed.
-    fn take_over(&mut self, frame: &FrameView<'_>, rule: &Rule) {
-        let Self { resident, differences, ingested, crew, instructions, .. } = self;
-        let width = ingested.grid().width as usize;
-        let worth_sharing = WORTH_SHARING <= ingested.grid().area();
+    fn take_over(&mut self, frame: &FrameView<'_>, rule: &IngestRule) {
+        let Self { books, resident, differences, crew, instructions } = self;
+        let grid = books.ingested().grid();
+        let width = grid.width as usize;
+        let worth_sharing = WORTH_SHARING <= grid.area();
         let band_count = if worth_sharing { MOST_BANDS } else { 1 };
-        let tile_rows = (ingested.grid().height as usize).div_ceil(band_count);
+        let tile_rows = (grid.height as usize).div_ceil(band_count);
         let TileDifferences { mask, columns, largest } = differences;
         let columns = columns.chunks_mut(mask.longest_row());
         let largest = largest.chunks_mut(tile_rows * width);
@@ -134,59 +122,28 @@ impl ChangeDetector {
             let rows = band.tile_rows();
             for (row, largest) in rows.zip(largest.chunks_mut(width)) {
                 band.measure(frame, row, mask, columns, largest, *instructions);
-                for run in rule.changed_runs(row * width, largest) {
+                for run in changed_runs(rule, row * width, largest) {
                     band.copy_tiles(frame, row, run);
                 }
             }
         });
     }
-
-    /// Keeps the books of what was taken over.
-    fn note(&mut self, frame_seq: u64, rule: &Rule) {
-        self.ingested.clear();
-        for (index, &largest) in self.differences.largest.iter().enumerate() {
-            if rule.ingests(index, largest) {
-                self.ingested.insert_index(index);
-                if rule.changes(index, largest) {
-                    self.changed_frame[index] = frame_seq;
-                }
-            }
-        }
-    }
 }
 
-/// Which tiles of one frame are ingested.
-#[derive(Clone, Debug)]
-struct Rule {
-    /// Of the first frame all tiles are taken over, whatever the copy holds.
-    is_first: bool,
-    threshold: u8,
-    /// Indices of the tiles whose turn to be refreshed it is.
-    refreshed: Range<usize>,
-}
-
-impl Rule {
-    /// Whether the tile of this index, whose samples differ by at most `largest`, is ingested.
-    fn ingests(&self, index: usize, largest: u8) -> bool {
-        self.is_first || self.threshold < largest || self.refreshed.contains(&index)
-    }
-
-    /// Whether ingesting it changes one of its samples.
-    fn changes(&self, index: usize, largest: u8) -> bool {
-        self.is_first || 0 < largest && self.ingests(index, largest)
-    }
-
-    /// The runs of neighbours that change in a row of tiles that begins with tile `first`, as columns.
-    fn changed_runs(&self, first: usize, largest: &[u8]) -> impl Iterator<Item = Range<usize>> {
-        let changes = move |column: &usize| self.changes(first + column, largest[*column]);
-        let mut next = 0;
-        std::iter::from_fn(move || {
-            let start = (next..largest.len()).find(&changes)?;
-            let end = (start..largest.len()).find(|column| !changes(column));
-            next = end.unwrap_or(largest.len());
-            Some(start..next)
-        })
-    }
+/// The runs of neighbours that change by `rule` in a row of tiles that begins with tile `first`, as columns.
+fn changed_runs(
+    rule: &IngestRule,
+    first: usize,
+    largest: &[u8],
+) -> impl Iterator<Item = Range<usize>> {
+    let changes = move |column: &usize| rule.changes(first + column, largest[*column]);
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let start = (next..largest.len()).find(&changes)?;
+        let end = (start..largest.len()).find(|column| !changes(column));
+        next = end.unwrap_or(largest.len());
+        Some(start..next)
+    })
 }
 
 /// By how much each tile differs, and the memory that it takes to measure that.
@@ -197,9 +154,4 @@ struct TileDifferences {
     columns: Vec<u8>,
     /// For each tile, row by row, the largest difference of one of its samples.
     largest: Vec<u8>,
-}
-
-/// The tiles under the pixels `start..end` along one axis.
-fn tiles(start: u32, end: u32) -> Range<usize> {
-    (start / TILE_SIDE) as usize..end.div_ceil(TILE_SIDE) as usize
 }

@@ -16,8 +16,8 @@ use super::values::{
     SampleDifference, SampleThreshold, Switch, Text, Whole,
 };
 use super::{
-    BackendChoice, ChangeConfig, DaemonConfig, GazeChoice, LayoutChoice, Pace, ShorthandKind,
-    SourceChoice, StreamConfig, Threshold, ViewConfig,
+    BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, GazeChoice, LayoutChoice, Pace,
+    ShorthandKind, SourceChoice, StreamConfig, Threshold, ViewConfig,
 };
 use crate::token::{DType, Normalisation, TokenFormat};
 
@@ -67,6 +67,7 @@ struct ChangeTable {
     threshold: Maybe<SampleThreshold>,
     threshold_limit: Maybe<SampleDifference>,
     refresh_frames: Maybe<Whole<1, 1_000_000>>,
+    on: Maybe<OneOf<ChangeOn>>,
 }
 
 #[derive(Deserialize)]
@@ -156,6 +157,8 @@ impl StreamTable {
         let source = self.checked_source(span, directory)?;
         self.check_against(&source)?;
         self.check_device()?;
+        self.check_change_on()?;
+        let change_on = self.change.on.as_ref().map_or(default.change_on, |on| on.get_ref().0);
         Ok(StreamConfig {
             name: self.name.into_inner().0,
             source,
@@ -167,6 +170,7 @@ impl StreamTable {
             backend: value(self.backend, default.backend),
             device: self.device.map(|device| device.into_inner().0),
             change: self.change.checked()?,
+            change_on,
             views: if self.view.is_empty() { default.views } else { checked_views(self.view)? },
         })
     }
@@ -225,6 +229,18 @@ impl StreamTable {
             (Some(device), Some(backend)) if backend.get_ref().0 == BackendChoice::Cpu => {
                 let message = "a device is a Vulkan device; expected `backend` to be \"auto\" or \"vulkan\" beside it";
                 Err(Refusal::new(device.span(), message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_change_on(&self) -> Result<(), Refusal> {
+        match (&self.change.on, &self.backend) {
+            (Some(on), Some(backend))
+                if on.get_ref().0 == ChangeOn::Gpu && backend.get_ref().0 == BackendChoice::Cpu =>
+            {
+                let message = "only a Vulkan device finds changes; expected \"auto\" or \"cpu\" here, or `backend` to be \"auto\" or \"vulkan\"";
+                Err(Refusal::new(on.span(), message))
             }
             _ => Ok(()),
         }

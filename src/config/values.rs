@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
-use super::{BackendChoice, LayoutChoice, Pace, Threshold, is_name};
+use super::{BackendChoice, ChangeOn, LayoutChoice, Pace, Threshold, is_name};
 use crate::token::{DType, Normalisation};
 
 /// A kind of value. Every conversion that is not given refuses.
@@ -285,6 +285,11 @@ impl Choices for Pace {
 impl Choices for BackendChoice {
     const CHOICES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("cpu", Self::Cpu), ("vulkan", Self::Vulkan)];
+}
+
+impl Choices for ChangeOn {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("cpu", Self::Cpu), ("gpu", Self::Gpu)];
 }
 
 impl Choices for LayoutChoice {

@@ -209,10 +209,10 @@ impl StreamEntry {
             source: text(&source),
             format: format.map(|format| format.name().to_owned()),
             extent: extent.map(|extent| [extent.width, extent.height]),
-            backend: backend.map(|Backend { kind, device, reason }| Backend {
-                kind,
-                device: text(&device),
-                reason: text(&reason),
+            backend: backend.map(|backend| Backend {
+                device: text(&backend.device),
+                reason: text(&backend.reason),
+                ..backend
             }),
             frames_captured: counters.frames_captured.get(),
             frames_dropped: counters.frames_dropped.get(),

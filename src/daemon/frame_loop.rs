@@ -47,6 +47,7 @@ impl FrameLoop {
             backend = %chosen.kind,
             device = chosen.device,
             reason = chosen.reason,
+            change_on = %chosen.change_on,
             "backend chosen"
         );
         port.update(|status| status.backend = Some(chosen.clone()));

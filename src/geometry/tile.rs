@@ -8,6 +8,11 @@ use super::plan::PixelBox;
 /// Side of a tile in pixels. Levels 0 to 5 of the pyramid depend on one tile alone.
 pub const TILE_SIDE: u32 = 32;
 
+/// The columns or rows of tiles under the pixels `start..end` along that axis.
+pub fn tiles_under(start: u32, end: u32) -> Range<u32> {
+    start / TILE_SIDE..end.div_ceil(TILE_SIDE)
+}
+
 /// A set of the tiles of one source, as a bitmap in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileSet {
@@ -133,8 +138,7 @@ impl TileSet {
 
     /// Whether a tile of the set lies under the pixels of `region`, which is not empty.
     pub fn reaches(&self, region: PixelBox) -> bool {
-        let cells = |start: u32, end: u32| start / TILE_SIDE..end.div_ceil(TILE_SIDE);
-        self.intersects(cells(region.x0, region.x1), cells(region.y0, region.y1))
+        self.intersects(tiles_under(region.x0, region.x1), tiles_under(region.y0, region.y1))
     }
 
     /// Whether no tile is in the set.

@@ -42,6 +42,11 @@ impl Access {
         ),
         true,
     );
+    pub(super) const INDIRECT_READ: Self = Self::new(
+        vk::PipelineStageFlags2::DRAW_INDIRECT,
+        vk::AccessFlags2::INDIRECT_COMMAND_READ,
+        false,
+    );
     pub(super) const COPY_READ: Self =
         Self::new(vk::PipelineStageFlags2::COPY, vk::AccessFlags2::TRANSFER_READ, false);
     pub(super) const COPY_WRITE: Self =

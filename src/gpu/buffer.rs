@@ -1,6 +1,7 @@
 //! Buffers.
 
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,21 +18,25 @@ use super::error::{GpuError, VkResultExt};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
     /// Mapped, written by the CPU in order and read by the device once; in device memory that the CPU can reach,
-    /// where there is some.
+    /// where there is some. The device may write it too, before the CPU does so again. May hold the
+    /// [numbers of workgroups](super::Groups::From) of a pass.
     HostWritten,
     /// Out of the CPU's reach.
     DeviceOnly,
     /// Mapped, written by the device and read by the CPU: cached.
     Readback,
+    /// Memory that is not the device's, which it reads: that of a [`HostBuffer`](super::HostBuffer).
+    Imported,
 }
 
 impl BufferKind {
     fn usage(self) -> vk::BufferUsageFlags {
         let storage = vk::BufferUsageFlags::STORAGE_BUFFER;
         match self {
-            Self::HostWritten => storage,
+            Self::HostWritten => storage | vk::BufferUsageFlags::INDIRECT_BUFFER,
             Self::DeviceOnly => storage | vk::BufferUsageFlags::TRANSFER_SRC,
             Self::Readback => storage | vk::BufferUsageFlags::TRANSFER_DST,
+            Self::Imported => storage,
         }
     }
 
@@ -40,6 +45,7 @@ impl BufferKind {
             Self::HostWritten => MemoryLocation::CpuToGpu,
             Self::DeviceOnly => MemoryLocation::GpuOnly,
             Self::Readback => MemoryLocation::GpuToCpu,
+            Self::Imported => unreachable!("imported memory is there already"),
         }
     }
 }
@@ -50,12 +56,21 @@ impl BufferKind {
 /// returns only when the device has finished with it.
 pub struct Buffer {
     raw: vk::Buffer,
-    /// `Some` until `drop`.
-    allocation: Option<Allocation>,
+    memory: Memory,
     size: usize,
     kind: BufferKind,
     history: Cell<History>,
     gpu: Arc<Gpu>,
+}
+
+/// What lies behind a buffer.
+enum Memory {
+    /// Nothing yet, or nothing any more.
+    None,
+    /// A part of what the allocator has.
+    Allocated(Allocation),
+    /// Pages of this process.
+    Imported(vk::DeviceMemory),
 }
 
 impl Buffer {
@@ -79,7 +94,7 @@ impl Buffer {
         // From here on `buffer` owns `raw`, so every early return cleans up.
         let gpu = Arc::clone(gpu);
         let history = Cell::default();
-        let mut buffer = Self { raw, allocation: None, size, kind, history, gpu };
+        let mut buffer = Self { raw, memory: Memory::None, size, kind, history, gpu };
         buffer.bind_memory(name)?;
         buffer.gpu.set_name(raw, name);
         Ok(buffer)
@@ -96,12 +111,66 @@ impl Buffer {
             linear: true,
             allocation_scheme: AllocationScheme::GpuAllocatorManaged,
         })?;
-        let allocation = self.allocation.insert(allocation);
+        self.memory = Memory::Allocated(allocation);
+        let Memory::Allocated(allocation) = &self.memory else { unreachable!("just set") };
         // SAFETY: the allocation outlives the binding: `drop` frees it after the buffer.
         let memory = unsafe { allocation.memory() };
         // SAFETY: the memory was allocated for this buffer's requirements and is not yet bound.
         unsafe { device.bind_buffer_memory(self.raw, memory, allocation.offset()) }
             .during("vkBindBufferMemory")
+    }
+
+    /// A buffer over `len` bytes of whole pages from `start` on, as one of `memory_types`, which outlive it.
+    pub(super) fn over_host_memory(
+        gpu: &Arc<Gpu>,
+        name: &str,
+        start: *mut c_void,
+        len: usize,
+        memory_types: u32,
+    ) -> Result<Self, GpuError> {
+        let kind = BufferKind::Imported;
+        let mut external = vk::ExternalMemoryBufferCreateInfo::default()
+            .handle_types(vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT);
+        let info = vk::BufferCreateInfo::default()
+            .size(len as u64)
+            .usage(kind.usage())
+            .push_next(&mut external);
+        // SAFETY: `info` is valid, and the device lives as long as `gpu`.
+        let raw = unsafe { gpu.raw().create_buffer(&info, None) }.during("vkCreateBuffer")?;
+        // From here on `buffer` owns `raw`, so every early return cleans up.
+        let gpu = Arc::clone(gpu);
+        let history = Cell::default();
+        let mut buffer = Self { raw, memory: Memory::None, size: len, kind, history, gpu };
+        buffer.import_memory(start, memory_types)?;
+        buffer.gpu.set_name(raw, name);
+        Ok(buffer)
+    }
+
+    fn import_memory(&mut self, start: *mut c_void, memory_types: u32) -> Result<(), GpuError> {
+        let device = self.gpu.raw();
+        // SAFETY: `raw` was created from this device.
+        let requirements = unsafe { device.get_buffer_memory_requirements(self.raw) };
+        let memory_types = requirements.memory_type_bits & memory_types;
+        let refused = || GpuError::Vulkan {
+            call: "vkGetBufferMemoryRequirements",
+            result: vk::Result::ERROR_INVALID_EXTERNAL_HANDLE,
+        };
+        if memory_types == 0 || (self.size as u64) < requirements.size {
+            return Err(refused());
+        }
+        let mut import = vk::ImportMemoryHostPointerInfoEXT::default()
+            .handle_type(vk::ExternalMemoryHandleTypeFlags::HOST_ALLOCATION_EXT)
+            .host_pointer(start);
+        let info = vk::MemoryAllocateInfo::default()
+            .allocation_size(self.size as u64)
+            .memory_type_index(memory_types.trailing_zeros())
+            .push_next(&mut import);
+        // SAFETY: the pages are mapped, aligned as the device asks, and of this type.
+        let memory = unsafe { device.allocate_memory(&info, None) }.during("vkAllocateMemory")?;
+        self.memory = Memory::Imported(memory);
+        // SAFETY: the memory is of a type that the buffer takes, as large, and not yet bound; `drop` frees it after the
+        // buffer.
+        unsafe { device.bind_buffer_memory(self.raw, memory, 0) }.during("vkBindBufferMemory")
     }
 
     /// Size in bytes, as asked for.
@@ -122,7 +191,10 @@ impl Buffer {
     /// If the buffer is out of the CPU's reach, or its size is no multiple of `T`'s.
     pub fn mapped<T: Pod>(&mut self) -> &mut [T] {
         let size = self.size;
-        let memory = self.allocation.as_mut().and_then(Allocation::mapped_slice_mut);
+        let memory = match &mut self.memory {
+            Memory::Allocated(allocation) => allocation.mapped_slice_mut(),
+            Memory::None | Memory::Imported(_) => None,
+        };
         let memory = memory.expect("only buffers that the CPU reaches are asked for their memory");
         bytemuck::cast_slice_mut(&mut memory[..size])
     }
@@ -154,8 +226,11 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: no submission that uses `raw` is pending, as `Lane::run` waits for its own.
         unsafe { self.gpu.raw().destroy_buffer(self.raw, None) };
-        if let Some(allocation) = self.allocation.take() {
-            self.gpu.free(allocation);
+        match std::mem::replace(&mut self.memory, Memory::None) {
+            Memory::None => {}
+            Memory::Allocated(allocation) => self.gpu.free(allocation),
+            // SAFETY: the buffer that it was bound to is gone.
+            Memory::Imported(memory) => unsafe { self.gpu.raw().free_memory(memory, None) },
         }
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use ash::vk;
 
 use super::error::{GpuError, VkResultExt};
+use super::import::can_import;
 use super::instance::{API_VERSION, Instance};
 use super::timing::{TickClock, can_calibrate};
 
@@ -49,6 +50,11 @@ impl DeviceKind {
             vk::PhysicalDeviceType::CPU => Self::Software,
             _ => Self::Other,
         }
+    }
+
+    /// Whether all of its memory is the CPU's, so that what the CPU has written need not cross anywhere.
+    pub fn shares_memory(self) -> bool {
+        matches!(self, Self::Integrated | Self::Software)
     }
 
     /// Its place in the order of [`DeviceChoice::Auto`], or `None` if that never takes it.
@@ -108,6 +114,8 @@ pub(super) struct Candidate {
     pub(super) ticks: Option<TickClock>,
     /// Whether it can read its clock together with the CPU's.
     pub(super) calibrates: bool,
+    /// Whether it can read memory of the process where it lies.
+    pub(super) imports_host: bool,
     /// The first family of queues that compute; `None` makes the device unusable.
     queue_family: Option<u32>,
 }
@@ -184,10 +192,13 @@ fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
     let version = properties.api_version;
     let calibrates = has_extension(instance, device, ash::ext::calibrated_timestamps::NAME)
         && can_calibrate(instance, device).unwrap_or(false);
+    let imports_host = has_extension(instance, device, ash::ext::external_memory_host::NAME)
+        && can_import(instance, device);
     Candidate {
         raw: device,
         ticks: valid_bits.and_then(|bits| TickClock::new(bits, properties.limits.timestamp_period)),
         calibrates,
+        imports_host,
         limits: Limits {
             buffer_bytes: u64::from(properties.limits.max_storage_buffer_range),
             image_side: properties.limits.max_image_dimension2_d,

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
 use super::error::{GpuError, VkResultExt};
+use super::import::HostImports;
 use super::instance::{Instance, ValidationLog};
 use super::timing::DeviceClock;
 
@@ -76,6 +77,8 @@ pub struct Gpu {
     names: Option<ash::ext::debug_utils::Device>,
     /// `None` where the queue has no timestamps.
     clock: Option<DeviceClock>,
+    /// `None` where the device cannot read memory of the process where it lies.
+    host_imports: Option<HostImports>,
     /// What passes compile to: with drivers that keep it, the next stream with equal passes compiles nothing.
     pipelines: vk::PipelineCache,
     is_lost: AtomicBool,
@@ -116,6 +119,8 @@ impl Gpu {
         let clock = candidate
             .ticks
             .map(|ticks| DeviceClock::new(&instance, &device, ticks, candidate.calibrates));
+        let host_imports =
+            candidate.imports_host.then(|| HostImports::new(&instance, candidate.raw, &device));
         Ok(Arc::new(Self {
             device,
             queue: Mutex::new(queue),
@@ -125,6 +130,7 @@ impl Gpu {
             summary: candidate.summary,
             names,
             clock,
+            host_imports,
             pipelines,
             is_lost: AtomicBool::new(false),
             submits_left: AtomicU64::new(submits_until_injected_loss()),
@@ -163,6 +169,11 @@ impl Gpu {
     /// How the device tells time; `None` where its queue does not.
     pub(super) fn clock(&self) -> Option<&DeviceClock> {
         self.clock.as_ref()
+    }
+
+    /// What it imports memory with; `None` where it cannot.
+    pub(super) fn host_imports(&self) -> Option<&HostImports> {
+        self.host_imports.as_ref()
     }
 
     pub(super) fn raw(&self) -> &ash::Device {
@@ -295,6 +306,9 @@ fn create_device(instance: &Instance, candidate: &Candidate) -> Result<ash::Devi
     let mut extensions = Vec::new();
     if candidate.calibrates {
         extensions.push(ash::ext::calibrated_timestamps::NAME.as_ptr());
+    }
+    if candidate.imports_host {
+        extensions.push(ash::ext::external_memory_host::NAME.as_ptr());
     }
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)

@@ -17,7 +17,10 @@ use crate::geometry::extent::Extent;
 
 /// Workgroups in a row of a dispatch; a line of more is wrapped, as `glsl/shared/linear.glsl` expects.
 /// Devices need not allow more than 65535 along one axis.
-const GROUPS_PER_ROW: u32 = 1024;
+pub const GROUPS_PER_ROW: u32 = 1024;
+
+/// Bytes of the numbers of workgroups along three axes.
+const GROUPS_BYTES: usize = 12;
 
 /// Bytes of a texel of an [`Image`].
 const TEXEL_BYTES: usize = 4;
@@ -66,6 +69,22 @@ impl<'a> Binding<'a> {
     }
 }
 
+/// In how many workgroups a pass runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Groups<'a> {
+    /// In so many, along a line that is wrapped into rows of [`GROUPS_PER_ROW`].
+    Count(u32),
+    /// In as many as the first three words of a host-written buffer say, columns, rows and layers, once the passes
+    /// before have written them.
+    From(&'a Buffer),
+}
+
+impl From<u32> for Groups<'_> {
+    fn from(count: u32) -> Self {
+        Self::Count(count)
+    }
+}
+
 /// What barriers are about.
 #[derive(Clone, Copy, Debug)]
 enum Resource<'a> {
@@ -85,7 +104,7 @@ pub struct Recorder<'a> {
     queries: Option<Queries>,
     /// Passes so far.
     pass_count: usize,
-    /// Writes to readback buffers, which the CPU must see in the end.
+    /// Writes to mapped buffers, which the CPU must see in the end, if only to write there itself.
     written_for_host: Scope,
     resources: PhantomData<&'a Buffer>,
 }
@@ -111,32 +130,50 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Runs `pass` in `group_count` workgroups, along a line that may be wrapped into rows. `bindings` say what lies at
-    /// bindings 0, 1, 2 ... and how it is used: the pass waits for what must come before, and no more.
+    /// Runs `pass` in `groups`. `bindings` say what lies at bindings 0, 1, 2 ... and how it is used: the pass waits for
+    /// what must come before, and no more.
     ///
     /// # Panics
     ///
-    /// If bindings or push constants do not fit the pass, or it has already been recorded in this submission.
+    /// If bindings or push constants do not fit the pass, it has already been recorded in this submission, or the groups
+    /// lie in a buffer of another kind.
     pub fn dispatch(
         &mut self,
         pass: &'a ComputePass,
         bindings: &[Binding<'a>],
         push: &impl NoUninit,
-        group_count: u32,
+        groups: impl Into<Groups<'a>>,
     ) {
+        let groups = groups.into();
         let push = bytemuck::bytes_of(push);
         assert!(bindings.iter().map(|binding| binding.kind()).eq(pass.bindings().iter().copied()));
         assert_eq!(push.len(), pass.push_bytes());
         pass.record_in(self.submission, self.pass_count);
         self.write_set(pass.set(), bindings);
-        self.wait_for(bindings.iter().map(|binding| (binding.resource(), binding.access())));
+        let uses = bindings.iter().map(|binding| (binding.resource(), binding.access()));
+        self.wait_for(uses.chain(groups.access()));
         self.bind(pass, push);
-        let columns = group_count.min(GROUPS_PER_ROW);
-        let rows = group_count.div_ceil(GROUPS_PER_ROW);
-        self.timed(|recorder| {
-            // SAFETY: a pipeline and its set are bound, and the counts lie below every device's limit.
-            unsafe { recorder.gpu.raw().cmd_dispatch(recorder.commands, columns, rows, 1) };
-        });
+        self.timed(|recorder| recorder.run_groups(groups));
+    }
+
+    /// Records the command that runs what is bound.
+    fn run_groups(&self, groups: Groups<'a>) {
+        let device = self.gpu.raw();
+        match groups {
+            Groups::Count(count) => {
+                let columns = count.min(GROUPS_PER_ROW);
+                let rows = count.div_ceil(GROUPS_PER_ROW);
+                // SAFETY: a pipeline and its set are bound, and the counts lie below every device's limit.
+                unsafe { device.cmd_dispatch(self.commands, columns, rows, 1) };
+            }
+            Groups::From(buffer) => {
+                assert_eq!(buffer.kind(), BufferKind::HostWritten, "groups lie in such buffers");
+                assert!(GROUPS_BYTES <= buffer.size(), "groups are three words");
+                // SAFETY: a pipeline and its set are bound; the buffer outlives the submission, may be read so, and has
+                // the three words.
+                unsafe { device.cmd_dispatch_indirect(self.commands, buffer.raw(), 0) };
+            }
+        }
     }
 
     /// Records the one command of a pass between its two timestamps.
@@ -209,8 +246,10 @@ impl<'a> Recorder<'a> {
 
     /// Shows the CPU what was written for it. The last thing recorded; returns the submission and its number of passes.
     pub(super) fn finish(self) -> (u64, usize) {
-        let host =
-            Scope { stages: vk::PipelineStageFlags2::HOST, access: vk::AccessFlags2::HOST_READ };
+        let host = Scope {
+            stages: vk::PipelineStageFlags2::HOST,
+            access: vk::AccessFlags2::HOST_READ | vk::AccessFlags2::HOST_WRITE,
+        };
         self.barrier(self.written_for_host, host);
         (self.submission, self.pass_count)
     }
@@ -281,6 +320,7 @@ impl<'a> Recorder<'a> {
         // Only now, as a pass may bind several levels of one image.
         for (resource, access) in uses {
             resource.history().update(|history| history.then(access));
+            assert!(!access.writes() || !resource.is_imported(), "imported memory is read alone");
             if access.writes() && resource.is_for_host() {
                 self.written_for_host = self.written_for_host.union(access.scope);
             }
@@ -317,6 +357,15 @@ impl<'a> Recorder<'a> {
     }
 }
 
+impl<'a> Groups<'a> {
+    fn access(self) -> Option<(Resource<'a>, Access)> {
+        match self {
+            Self::Count(_) => None,
+            Self::From(buffer) => Some((Resource::Buffer(buffer), Access::INDIRECT_READ)),
+        }
+    }
+}
+
 impl<'a> Resource<'a> {
     fn history(self) -> &'a Cell<History> {
         match self {
@@ -332,7 +381,11 @@ impl<'a> Resource<'a> {
         }
     }
 
+    fn is_imported(self) -> bool {
+        matches!(self, Self::Buffer(buffer) if buffer.kind() == BufferKind::Imported)
+    }
+
     fn is_for_host(self) -> bool {
-        matches!(self, Self::Buffer(buffer) if buffer.kind() == BufferKind::Readback)
+        matches!(self, Self::Buffer(buffer) if buffer.kind() != BufferKind::DeviceOnly)
     }
 }

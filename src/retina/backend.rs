@@ -9,13 +9,15 @@ use parking_lot::Mutex;
 use super::cpu::CpuRetina;
 #[cfg(feature = "vulkan")]
 use super::vulkan::VulkanRetina;
-use super::{Retina, RetinaError, ViewSpec};
-use crate::backend::{Backend, BackendKind};
-use crate::config::BackendChoice;
+#[cfg(feature = "vulkan")]
+use super::vulkan::detecting::VulkanDetectingRetina;
+use super::{DetectingRetina, Retina, RetinaError, ViewSpec};
+use crate::backend::{Backend, BackendKind, ChangeSite};
+use crate::config::{BackendChoice, ChangeOn};
 use crate::error::chain;
 use crate::frame::FrameKind;
 #[cfg(feature = "vulkan")]
-use crate::gpu::{DeviceChoice, Gpu, GpuError, chosen_device};
+use crate::gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError, chosen_device};
 
 /// The GPUs that this process has opened: each once, whatever the number of streams on it and the words that they choose
 /// it by.
@@ -26,7 +28,9 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// Chooses for one stream. `auto` takes the named device or a real GPU if there is one, and otherwise the CPU.
+    /// Chooses for one stream, whose changes the CPU finds unless
+    /// [told otherwise](StreamBackend::finding_changes_on). `auto` takes the named device or a real GPU if there is one,
+    /// and otherwise the CPU.
     ///
     /// # Errors
     ///
@@ -56,8 +60,12 @@ impl Backends {
             (false, Some(name)) => format!("its name holds {name:?}"),
             (false, None) => "the first real GPU".to_owned(),
         };
-        let backend =
-            Backend { kind: BackendKind::Vulkan, device: gpu.summary().name.clone(), reason };
+        let backend = Backend {
+            kind: BackendKind::Vulkan,
+            device: gpu.summary().name.clone(),
+            reason,
+            change_on: ChangeSite::Cpu,
+        };
         Ok(StreamBackend { backend, gpu: Some(gpu), insisted })
     }
 
@@ -81,6 +89,14 @@ impl Backends {
     }
 }
 
+/// A retina, by who finds the tiles that it ingests.
+pub enum BuiltRetina {
+    /// Is told which.
+    Told(Box<dyn Retina>),
+    /// Finds them itself.
+    Detecting(Box<dyn DetectingRetina>),
+}
+
 /// What one stream runs on.
 #[derive(Debug)]
 pub struct StreamBackend {
@@ -96,7 +112,12 @@ impl StreamBackend {
     /// The CPU, for `reason`.
     pub fn cpu(reason: String) -> Self {
         Self {
-            backend: Backend { kind: BackendKind::Cpu, device: cpu_name(), reason },
+            backend: Backend {
+                kind: BackendKind::Cpu,
+                device: cpu_name(),
+                reason,
+                change_on: ChangeSite::Cpu,
+            },
             #[cfg(feature = "vulkan")]
             gpu: None,
             #[cfg(feature = "vulkan")]
@@ -109,6 +130,37 @@ impl StreamBackend {
         &self.backend
     }
 
+    /// Settles where changes are found. Where a GPU is asked for and the backend gave way to the CPU, that finds them.
+    ///
+    /// # Errors
+    ///
+    /// If a GPU is asked for that has memory of its own.
+    pub fn finding_changes_on(mut self, on: ChangeOn) -> Result<Self, RetinaError> {
+        self.backend.change_on = self.change_site(on)?;
+        Ok(self)
+    }
+
+    #[cfg(feature = "vulkan")]
+    fn change_site(&self, on: ChangeOn) -> Result<ChangeSite, RetinaError> {
+        match (&self.gpu, on) {
+            (Some(gpu), _) => change_site(on, gpu.summary()),
+            (None, ChangeOn::Gpu) => Ok(self.change_on_cpu_instead()),
+            (None, ChangeOn::Auto | ChangeOn::Cpu) => Ok(ChangeSite::Cpu),
+        }
+    }
+
+    #[cfg(not(feature = "vulkan"))]
+    #[expect(clippy::unnecessary_wraps, reason = "the signature of the other build")]
+    fn change_site(&self, on: ChangeOn) -> Result<ChangeSite, RetinaError> {
+        Ok(if on == ChangeOn::Gpu { self.change_on_cpu_instead() } else { ChangeSite::Cpu })
+    }
+
+    fn change_on_cpu_instead(&self) -> ChangeSite {
+        let reason = self.backend.reason.as_str();
+        tracing::warn!(reason, "changes are found on the CPU, as the pyramid is kept there");
+        ChangeSite::Cpu
+    }
+
     /// Builds a retina for frames of one kind. A GPU that refuses them, because they are too large for it, its memory is
     /// spent or it is lost, gives way to the CPU.
     ///
@@ -119,19 +171,39 @@ impl StreamBackend {
         &mut self,
         kind: FrameKind,
         views: &[ViewSpec],
-    ) -> Result<Box<dyn Retina>, RetinaError> {
+    ) -> Result<BuiltRetina, RetinaError> {
         #[cfg(feature = "vulkan")]
         if let Some(gpu) = &self.gpu {
-            match VulkanRetina::new(gpu, kind, views) {
+            match self.build_on(gpu, kind, views) {
                 Ok(retina) => {
                     self.insisted = false;
-                    return Ok(Box::new(retina));
+                    return Ok(retina);
                 }
                 Err(error) if self.insisted => return Err(error),
                 Err(error) => self.fall_back(&error),
             }
         }
-        Ok(Box::new(CpuRetina::new(kind, views)))
+        Ok(BuiltRetina::Told(Self::build_on_cpu(kind, views)))
+    }
+
+    /// Builds a retina on the CPU.
+    pub fn build_on_cpu(kind: FrameKind, views: &[ViewSpec]) -> Box<dyn Retina> {
+        Box::new(CpuRetina::new(kind, views))
+    }
+
+    #[cfg(feature = "vulkan")]
+    fn build_on(
+        &self,
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        views: &[ViewSpec],
+    ) -> Result<BuiltRetina, RetinaError> {
+        Ok(match self.backend.change_on {
+            ChangeSite::Cpu => BuiltRetina::Told(Box::new(VulkanRetina::new(gpu, kind, views)?)),
+            ChangeSite::Gpu => {
+                BuiltRetina::Detecting(Box::new(VulkanDetectingRetina::new(gpu, kind, views)?))
+            }
+        })
     }
 
     /// Goes on on the CPU because of `error`.
@@ -139,6 +211,24 @@ impl StreamBackend {
         let reason = format!("{} failed: {}", self.backend.device, chain(error));
         tracing::warn!(reason, "going on on the CPU");
         *self = Self::cpu(reason);
+    }
+}
+
+/// Where changes are found when the pyramid is kept on `device`.
+///
+/// # Errors
+///
+/// If that is asked for and is not known to share the CPU's memory.
+#[cfg(feature = "vulkan")]
+pub fn change_site(on: ChangeOn, device: &DeviceSummary) -> Result<ChangeSite, RetinaError> {
+    match on {
+        ChangeOn::Auto if device.kind == DeviceKind::Integrated => Ok(ChangeSite::Gpu),
+        ChangeOn::Gpu if device.kind.shares_memory() => Ok(ChangeSite::Gpu),
+        ChangeOn::Gpu => Err(RetinaError::ChangeOnOwnMemory {
+            device: device.name.clone(),
+            kind: device.kind.to_string(),
+        }),
+        ChangeOn::Auto | ChangeOn::Cpu => Ok(ChangeSite::Cpu),
     }
 }
 

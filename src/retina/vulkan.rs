@@ -2,29 +2,34 @@
 //!
 //! A frame is one submission: `ingest` turns the camera's samples of the dirty tiles into levels 0 to 5, `reduce`
 //! brings the levels above those tiles up to date from the sums of the tiles, `sample` gathers the tokens of each view.
+//! Where the device also [finds the dirty tiles](detecting), `detect` comes first and `stale` before `sample`.
 //! All arithmetic is in integers, so every device gives the same bytes.
 
 use std::fmt;
 use std::sync::Arc;
 
-use self::ingest::IngestPass;
-use self::pyramid::Pyramid;
-use self::reduce::ReducePass;
-use self::sample::SamplePass;
+use self::ingest::Records;
+use self::passes::PyramidPasses;
 use self::staging::TileStaging;
-use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
+use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec};
 use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::gpu::{Gpu, Lane};
 
+pub mod detect;
+pub mod detecting;
+mod frame;
 pub mod ingest;
+mod passes;
 pub mod pyramid;
 pub mod reduce;
 pub mod sample;
 mod staging;
+pub mod stale;
 pub mod tiles;
+pub mod work;
 
 /// The SPIR-V that the build script made of `glsl/NAME.comp`.
 macro_rules! shader {
@@ -34,21 +39,11 @@ macro_rules! shader {
 }
 use shader;
 
-/// Ingest and reduce. Beside them there is a pass for each view.
-const TILE_PASSES: usize = 2;
-
 /// One stream's pyramid on a GPU.
 pub struct VulkanRetina {
-    shape: PyramidShape,
-    kind: FrameKind,
     staging: TileStaging,
-    ingest: IngestPass,
-    reduce: ReducePass,
-    /// One per view, in the views' order.
-    samples: Vec<SamplePass>,
-    pyramid: Pyramid,
+    passes: PyramidPasses,
     lane: Lane,
-    gpu: Arc<Gpu>,
 }
 
 impl VulkanRetina {
@@ -62,18 +57,10 @@ impl VulkanRetina {
     ///
     /// If the extent is not [supported](crate::geometry::extent::Extent::is_supported).
     pub fn new(gpu: &Arc<Gpu>, kind: FrameKind, views: &[ViewSpec]) -> Result<Self, RetinaError> {
-        let shape = PyramidShape::new(kind.extent);
-        let make_sample = |view: &ViewSpec| SamplePass::new(gpu, shape, *view);
         let mut retina = Self {
-            shape,
-            kind,
             staging: TileStaging::new(gpu, kind)?,
-            ingest: IngestPass::new(gpu, kind)?,
-            reduce: ReducePass::new(gpu, shape)?,
-            samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
-            pyramid: Pyramid::new(gpu, shape)?,
-            lane: Lane::new(gpu, "retina", TILE_PASSES + views.len())?,
-            gpu: Arc::clone(gpu),
+            passes: PyramidPasses::new(gpu, kind, views, Records::Listed)?,
+            lane: Lane::new(gpu, "retina", PyramidPasses::count(views.len()))?,
         };
         retina.warm()?;
         Ok(retina)
@@ -82,7 +69,7 @@ impl VulkanRetina {
     /// Runs every pass on whatever the memory holds. The pyramid means nothing until the first frame anyway.
     fn warm(&mut self) -> Result<(), RetinaError> {
         self.staging.prepare_warm();
-        for sample in &mut self.samples {
+        for sample in &mut self.passes.samples {
             sample.prepare_warm();
         }
         self.run()
@@ -93,20 +80,14 @@ impl VulkanRetina {
         if self.is_idle() {
             return UpdateTimes::default();
         }
-        let spans = self.samples.iter().map(|sample| sample.span(&self.lane));
-        UpdateTimes {
-            ingest: self.ingest.span(&self.lane),
-            reduce: self.reduce.span(&self.lane),
-            sample: spans.fold(Span::NONE, Span::through),
-            uploaded_bytes: self.staging.uploaded_bytes(),
-            ..UpdateTimes::default()
-        }
+        let uploaded_bytes = self.staging.uploaded_bytes();
+        UpdateTimes { uploaded_bytes, ..self.passes.times(&self.lane) }
     }
 
     /// Whether nothing has been uploaded.
     fn is_idle(&self) -> bool {
-        self.staging.tiles().tile_count() == 0
-            && self.samples.iter().all(|sample| sample.token_count() == 0)
+        self.staging.tile_count() == 0
+            && self.passes.samples.iter().all(|sample| sample.stale().count() == Some(0))
     }
 
     /// Submits what has been uploaded, if anything, and waits for it.
@@ -114,15 +95,12 @@ impl VulkanRetina {
         if self.is_idle() {
             return Ok(());
         }
-        let Self { staging, ingest, reduce, samples, pyramid, lane, .. } = self;
+        let Self { staging, passes, lane } = self;
         lane.run(|recorder| {
-            if staging.tiles().tile_count() != 0 {
-                ingest.record(recorder, staging, pyramid);
-                reduce.record(recorder, staging.tiles(), pyramid);
+            if staging.tile_count() != 0 {
+                passes.record_tiles(recorder, staging.records(), staging.tiles());
             }
-            for sample in &*samples {
-                sample.record(recorder, pyramid);
-            }
+            passes.record_tokens(recorder);
         })?;
         Ok(())
     }
@@ -135,33 +113,32 @@ impl Retina for VulkanRetina {
         dirty: &TileSet,
         samples: &mut [ViewSample],
     ) -> Result<UpdateTimes, RetinaError> {
-        check_update(self.kind, self.samples.iter().map(SamplePass::format), frame, samples);
+        self.passes.check(frame, samples);
         let start_ns = monotonic_ns();
         self.staging.upload(frame, dirty);
-        for (pass, sample) in self.samples.iter_mut().zip(&mut *samples) {
-            sample.find_stale(dirty, self.shape);
+        let shape = self.passes.shape();
+        for (pass, sample) in self.passes.samples.iter_mut().zip(&mut *samples) {
+            sample.find_stale(dirty, shape);
             pass.upload(sample);
         }
         let upload = Span::since(start_ns);
         self.run()?;
         let ran_ns = monotonic_ns();
-        for (pass, sample) in self.samples.iter_mut().zip(samples) {
-            pass.collect(sample);
-        }
+        self.passes.collect(samples);
         Ok(UpdateTimes { upload, collect: Span::since(ran_ns), ..self.device_times() })
     }
 
     fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
-        Ok(self.pyramid.read_level(&self.gpu, &mut self.lane, level)?)
+        Ok(self.passes.read_level(&mut self.lane, level)?)
     }
 
     fn shape(&self) -> PyramidShape {
-        self.shape
+        self.passes.shape()
     }
 }
 
 impl fmt::Debug for VulkanRetina {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VulkanRetina").field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("VulkanRetina").field("kind", &self.passes.kind()).finish_non_exhaustive()
     }
 }

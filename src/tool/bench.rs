@@ -13,7 +13,7 @@ use self::report::{
 };
 use self::session::{Samples, Session, Setup};
 use super::ToolError;
-use crate::config::{BackendChoice, ChangeConfig, LayoutChoice, Threshold, ViewConfig};
+use crate::config::{BackendChoice, ChangeConfig, ChangeOn, LayoutChoice, Threshold, ViewConfig};
 use crate::error::chain;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
@@ -73,6 +73,9 @@ pub struct Arguments {
     /// Take every tile over again within so many frames; 1 rebuilds everything in each frame
     #[arg(long, value_name = "N")]
     refresh: Option<NonZeroU32>,
+    /// What finds the changes: cpu; or gpu, of a device that shares the CPU's memory; auto is gpu on integrated GPUs
+    #[arg(long, value_name = "WHERE", value_enum, default_value = "auto")]
+    change_on: ChangeSide,
     /// Frames to measure, 1 to 100000, after some to warm up; of a clip also how many are read
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), default_value_t = 300)]
     frames: u32,
@@ -95,6 +98,13 @@ enum Backend {
     Cpu,
     Vulkan,
     All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ChangeSide {
+    Auto,
+    Cpu,
+    Gpu,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -127,6 +137,9 @@ fn check(arguments: &Arguments) -> Result<(), ToolError> {
     let refused = |text: &str| Err(ToolError::Usage(text.to_owned()));
     if arguments.device.is_some() && arguments.backend == Backend::Cpu {
         return refused("--device names a Vulkan device; it does not go with --backend cpu");
+    }
+    if arguments.change_on == ChangeSide::Gpu && arguments.backend == Backend::Cpu {
+        return refused("--change-on gpu needs a Vulkan device; it does not go with --backend cpu");
     }
     Ok(())
 }
@@ -183,7 +196,13 @@ fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<
 
 fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'a>, ToolError> {
     let device = arguments.device.as_deref();
+    let change_on = match arguments.change_on {
+        ChangeSide::Auto => ChangeOn::Auto,
+        ChangeSide::Cpu => ChangeOn::Cpu,
+        ChangeSide::Gpu => ChangeOn::Gpu,
+    };
     let backend = Backends::default().choose(BackendChoice::Vulkan, device)?;
+    let backend = backend.finding_changes_on(change_on)?;
     let driver = driver_of(device);
     Ok(Bench { session: Session::open(frames, &setup(arguments), backend)?, driver })
 }
@@ -256,6 +275,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
         frames,
         views: view_facts(arguments),
         threshold: arguments.threshold,
+        change_on: backend.change_on,
         refresh_frames: arguments.refresh.map(NonZeroU32::get),
         tiles: TileFacts {
             dirty_mean: mean(samples.dirty_tiles as f64),

@@ -51,6 +51,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let config = stream_config(arguments)?;
     let counters = Arc::new(StreamCounters::default());
     let backend = Backends::default().choose(config.backend, config.device.as_deref())?;
+    let backend = backend.finding_changes_on(config.change_on)?;
     let views = config.views.iter().map(|view| (ViewPlan::from(view), crossbeam_channel::never()));
     let mut stream =
         Stream::new(&config.name, backend, config.change, views, Arc::clone(&counters));

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::{ToolError, on_one_line};
+use crate::backend::ChangeSite;
 use crate::control::client::Client;
 use crate::control::messages::{ChangeListing, Listing, StreamListing, ViewListing};
 
@@ -43,8 +44,8 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
         let (device, reason) = (on_one_line(&backend.device), on_one_line(&backend.reason));
         writeln!(out, "  backend  {} on {device}: {reason}", backend.kind)?;
     }
-    if let Some(change) = &stream.change {
-        write_change(out, change)?;
+    if let (Some(change), Some(backend)) = (&stream.change, &stream.backend) {
+        write_change(out, change, backend.change_on)?;
     }
     write_counters(out, stream)?;
     let views = stream.views.iter().map(view_row);
@@ -52,9 +53,9 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())
 }
 
-fn write_change(out: &mut dyn Write, change: &ChangeListing) -> io::Result<()> {
+fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -> io::Result<()> {
     let ChangeListing { threshold, threshold_limit, noise, tiles_dirty, tile_count } = change;
-    write!(out, "  change   threshold {threshold}")?;
+    write!(out, "  change   found on the {site}, threshold {threshold}")?;
     if let Some(limit) = threshold_limit {
         let noise = noise.map_or_else(|| "not known yet".to_owned(), |noise| format!("{noise:.2}"));
         write!(out, " (auto, noise {noise}, limit {limit})")?;

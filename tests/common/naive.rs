@@ -256,9 +256,20 @@ pub fn random_plan(
     count: usize,
     random: &mut Random,
 ) -> TokenPlan {
+    let extents: Vec<_> = levels.iter().map(|level| level.extent).collect();
+    random_plan_of(&extents, patch_side, count, random)
+}
+
+/// The same over a pyramid whose levels have these extents.
+pub fn random_plan_of(
+    extents: &[Extent],
+    patch_side: u32,
+    count: usize,
+    random: &mut Random,
+) -> TokenPlan {
     let mut token = || {
-        let level = random.below(levels.len() as u32);
-        let Extent { width, height } = levels[level as usize].extent;
+        let level = random.below(extents.len() as u32);
+        let Extent { width, height } = extents[level as usize];
         Token { level, x: random.below(width), y: random.below(height) }
     };
     TokenPlan { patch_side, tokens: (0..count).map(|_| token()).collect() }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate::backend::{Backend, BackendKind};
+use foveate::backend::{Backend, BackendKind, ChangeSite};
 use foveate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
 use foveate::control::messages::{StreamState, ViewName};
 use foveate::control::server::{Limits, Server};
@@ -90,6 +90,7 @@ pub fn start(port: &StreamPort) -> Writer {
             kind: BackendKind::Cpu,
             device: "a processor".to_owned(),
             reason: "asked for".to_owned(),
+            change_on: ChangeSite::Cpu,
         });
     });
     let writer = writer(port.views[0].name());

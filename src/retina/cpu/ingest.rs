@@ -203,7 +203,7 @@ fn quad_sums<V: Vectors>(vectors: V, [red, green, blue]: [V::Words; 3]) -> V::Wo
 }
 
 /// The same for one tile of which only `real` pixels are there.
-#[inline(never)]
+#[inline(always)]
 fn ingest_cut_quad<V: Vectors>(
     converter: &Converter<V>,
     frame: &FrameView<'_>,

@@ -8,14 +8,14 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::Pyramid;
 use super::shader;
-use super::staging::TileStaging;
+use super::tiles::TileList;
 use crate::clock::Span;
 use crate::color::{ColorTransform, FRACTION_BITS};
 use crate::frame::{FrameKind, PixelFormat};
 use crate::geometry::pyramid::TILE_LEVEL_COUNT;
 use crate::geometry::tile::TILE_SIDE;
 use crate::gpu::{
-    Binding, BindingKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane, Recorder,
+    Binding, BindingKind, Buffer, ComputePass, ComputePassDesc, Gpu, GpuError, Lane, Recorder,
 };
 
 /// The shader climbs in this many steps, and shares a tile out to (32 / 4)^2 invocations.
@@ -31,6 +31,15 @@ pub struct IngestPush {
     pub color: ColorTransform,
 }
 
+/// Which tiles there are records of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Records {
+    /// Those of the list, in its order.
+    Listed,
+    /// All of the grid, row by row: the resident copy.
+    Resident,
+}
+
 /// Reads each sample of the dirty tiles once.
 #[derive(Debug)]
 pub struct IngestPass {
@@ -44,7 +53,7 @@ impl IngestPass {
     /// # Errors
     ///
     /// If the source is too large for the device, or the device refuses.
-    pub fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
+    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind, records: Records) -> Result<Self, GpuError> {
         let FrameKind { format, extent, color } = kind;
         let bindings = [
             BindingKind::Buffer,
@@ -61,7 +70,12 @@ impl IngestPass {
             name: "ingest",
             spirv: shader!("ingest"),
             bindings: &bindings,
-            constants: &[TILE_SIDE, sampling(format), FRACTION_BITS],
+            constants: &[
+                TILE_SIDE,
+                sampling(format),
+                FRACTION_BITS,
+                u32::from(records == Records::Resident),
+            ],
             push_bytes: size_of::<IngestPush>(),
         };
         let push = IngestPush { extent: [extent.width, extent.height], color };
@@ -73,18 +87,19 @@ impl IngestPass {
         lane.span(&self.pass)
     }
 
-    /// Writes levels 0 to 5 and the sums of the tiles that were uploaded.
+    /// Writes levels 0 to 5 and the sums of `tiles` from their `records`.
     pub(super) fn record<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,
-        staging: &'a TileStaging,
+        records: &'a Buffer,
+        tiles: &'a TileList,
         pyramid: &'a Pyramid,
     ) {
         let [level_0, level_1, level_2, level_3, level_4, level_5] =
             [0, 1, 2, 3, 4, 5].map(|level| pyramid.level(level));
         let bindings = [
-            Binding::Read(staging.records()),
-            Binding::Read(staging.tiles().buffer()),
+            Binding::Read(records),
+            Binding::Read(tiles.buffer()),
             level_0,
             level_1,
             level_2,
@@ -93,7 +108,7 @@ impl IngestPass {
             level_5,
             Binding::Write(&pyramid.sums),
         ];
-        recorder.dispatch(&self.pass, &bindings, &self.push, staging.tiles().tile_count());
+        recorder.dispatch(&self.pass, &bindings, &self.push, tiles.groups(|count| count));
     }
 }
 

@@ -8,7 +8,9 @@ use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::{Pyramid, tail_offset};
 use super::shader;
+use super::work::WorkList;
 use crate::clock::Span;
+use crate::geometry::plan::Token;
 use crate::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
 use crate::gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane,
@@ -18,7 +20,7 @@ use crate::retina::{ViewSample, ViewSpec};
 use crate::token::TokenFormat;
 
 /// `local_size_x` of the shader.
-const GROUP_INVOCATIONS: u32 = 64;
+pub(super) const GROUP_INVOCATIONS: u32 = 64;
 
 /// Bytes of the words that the shader writes.
 const WORD_BYTES: usize = 4;
@@ -43,8 +45,6 @@ pub struct TokenRecord {
 pub struct SamplePush {
     /// Width and height of the source in pixels.
     pub extent: [u32; 2],
-    /// Tokens to sample.
-    pub token_count: u32,
 }
 
 /// Samples one view.
@@ -52,7 +52,7 @@ pub struct SamplePush {
 pub struct SamplePass {
     pass: ComputePass,
     /// The tokens to sample.
-    plan: Buffer,
+    stale: WorkList<TokenRecord>,
     /// What each value of each channel becomes.
     table: Buffer,
     /// What was sampled, `[N, 3, P, P]`.
@@ -61,7 +61,6 @@ pub struct SamplePass {
     view: ViewSpec,
     /// Where each level starts in the tail.
     tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
-    token_count: u32,
 }
 
 impl SamplePass {
@@ -86,7 +85,6 @@ impl SamplePass {
         };
         // Buffers may not be empty, and warming samples one token.
         let most = view.capacity.max(1);
-        let plan_size = most * size_of::<TokenRecord>();
         let tokens_size = most * view.format.token_bytes();
         // First, as it is the largest and reaches the device's limits first.
         let tokens = Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?;
@@ -96,43 +94,48 @@ impl SamplePass {
         table.mapped().copy_from_slice(numbers.as_flattened());
         Ok(Self {
             pass: ComputePass::new(gpu, &desc)?,
-            plan: Buffer::new(gpu, "token plan", BufferKind::HostWritten, plan_size)?,
+            stale: WorkList::new(gpu, "stale tokens", most)?,
             table,
             tokens,
             shape,
             view,
             tail_offsets: tail_offsets(shape),
-            token_count: 0,
         })
-    }
-
-    /// What the view's tokens look like in memory.
-    pub(super) fn format(&self) -> TokenFormat {
-        self.view.format
     }
 
     /// Tells the device which tokens to sample next: the stale ones, one after the other.
     pub(super) fn upload(&mut self, sample: &ViewSample) {
         let (stale, tokens) = (sample.stale(), &sample.plan().tokens);
         assert!(stale.len() <= self.view.capacity, "a plan beyond the view's capacity");
-        for (record, &index) in self.plan.mapped::<TokenRecord>().iter_mut().zip(stale) {
-            let token = tokens[index as usize];
-            assert!(token.level < self.shape.level_count(), "{token:?} lies above the pyramid");
-            let tail_offset = self.tail_offsets[token.level as usize];
-            *record = TokenRecord { level: token.level, x: token.x, y: token.y, tail_offset };
-        }
-        self.token_count = count(stale.len());
+        let Self { stale: list, shape, tail_offsets, .. } = self;
+        list.fill(
+            stale.iter().map(|&index| token_record(tokens[index as usize], *shape, tail_offsets)),
+        );
+    }
+
+    /// Leaves it to a pass of the next submission to say which tokens to sample.
+    pub(super) fn leave_to_device(&mut self) {
+        self.stale.leave_to_device();
     }
 
     /// Makes the next `record` sample one token, whatever its texels.
     pub(super) fn prepare_warm(&mut self) {
-        self.plan.mapped::<TokenRecord>()[0] = TokenRecord::zeroed();
-        self.token_count = 1;
+        self.stale.fill(std::iter::once(TokenRecord::zeroed()));
     }
 
-    /// Tokens that were uploaded.
-    pub(super) fn token_count(&self) -> u32 {
-        self.token_count
+    /// The tokens to sample.
+    pub(super) fn stale(&self) -> &WorkList<TokenRecord> {
+        &self.stale
+    }
+
+    /// A token as the device knows it.
+    pub(super) fn token_record(&self, token: Token) -> TokenRecord {
+        token_record(token, self.shape, &self.tail_offsets)
+    }
+
+    /// What the view asked for.
+    pub(super) fn view(&self) -> ViewSpec {
+        self.view
     }
 
     /// When the pass ran in the newest submission of `lane`.
@@ -140,25 +143,23 @@ impl SamplePass {
         lane.span(&self.pass)
     }
 
-    /// Samples the tokens that were uploaded.
+    /// Samples the tokens of the list.
     pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
-        if self.token_count == 0 {
+        if self.stale.count() == Some(0) {
             return;
         }
         let bindings = [
             pyramid.levels(),
             Binding::Read(&pyramid.tail),
-            Binding::Read(&self.plan),
+            Binding::Read(self.stale.buffer()),
             Binding::Read(&self.table),
             Binding::Write(&self.tokens),
         ];
         let source = self.shape.extent();
-        let extent = [source.width, source.height];
-        let push = SamplePush { extent, token_count: self.token_count };
-        let TokenFormat { patch_side, .. } = self.view.format;
-        let channel_words = patch_side * patch_side / texels_per_word(self.view.format);
-        let group_count = (self.token_count * channel_words).div_ceil(GROUP_INVOCATIONS);
-        recorder.dispatch(&self.pass, &bindings, &push, group_count);
+        let push = SamplePush { extent: [source.width, source.height] };
+        let channel_words = channel_words(self.view.format);
+        let groups = self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
+        recorder.dispatch(&self.pass, &bindings, &push, groups);
     }
 
     /// Copies the tokens that were sampled to their places.
@@ -168,6 +169,21 @@ impl SamplePass {
             pixels.copy_from_slice(sampled);
         }
     }
+}
+
+fn token_record(
+    token: Token,
+    shape: PyramidShape,
+    tail_offsets: &[u32; MAX_LEVEL_COUNT as usize],
+) -> TokenRecord {
+    let Token { level, x, y } = token;
+    assert!(level < shape.level_count(), "{token:?} lies above the pyramid");
+    TokenRecord { level, x, y, tail_offset: tail_offsets[level as usize] }
+}
+
+/// Words of a channel of a token, for each of which there is an invocation.
+pub(super) fn channel_words(format: TokenFormat) -> u32 {
+    format.patch_side * format.patch_side / texels_per_word(format)
 }
 
 fn texels_per_word(format: TokenFormat) -> u32 {
@@ -182,11 +198,11 @@ fn tail_offsets(shape: PyramidShape) -> [u32; MAX_LEVEL_COUNT as usize] {
     offsets
 }
 
-/// A number that the shader counts with.
+/// A number that shaders count with.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "buffers of more entries exceed every device's limit"
 )]
-fn count(entries: usize) -> u32 {
+pub(super) fn count(entries: usize) -> u32 {
     entries as u32
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::tiles::{TileList, TileRecord};
+use super::tiles::{TileList, TileRecord, tile_list};
 use crate::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
 use crate::geometry::extent::Extent;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::gpu::{Buffer, BufferKind, Gpu, GpuError};
 
-const TILE_EXTENT: Extent = Extent::new(TILE_SIDE, TILE_SIDE);
+/// What a record holds the samples of.
+pub(super) const TILE_EXTENT: Extent = Extent::new(TILE_SIDE, TILE_SIDE);
 
 /// Packed samples of tiles, with room for all of a source.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl TileStaging {
         let size = kind.extent.in_cells(TILE_SIDE).area() * record_bytes;
         Ok(Self {
             records: Buffer::new(gpu, "staging", BufferKind::HostWritten, size)?,
-            tiles: TileList::new(gpu, kind.extent)?,
+            tiles: tile_list(gpu, kind.extent)?,
             record_bytes,
         })
     }
@@ -40,12 +41,12 @@ impl TileStaging {
             pack_tile(frame, tile, record);
             tile
         });
-        self.tiles.set(tiles);
+        self.tiles.fill(tiles);
     }
 
     /// Makes the next passes run on one tile, whatever its samples.
     pub(super) fn prepare_warm(&mut self) {
-        self.tiles.set(std::iter::once(TileRecord { column: 0, row: 0 }));
+        self.tiles.fill(std::iter::once(TileRecord { column: 0, row: 0 }));
     }
 
     /// The samples that were uploaded.
@@ -58,9 +59,14 @@ impl TileStaging {
         &self.tiles
     }
 
+    /// Tiles that were uploaded.
+    pub(super) fn tile_count(&self) -> u32 {
+        self.tiles.count().expect("the CPU fills the list")
+    }
+
     /// Bytes of the samples that were uploaded.
     pub(super) fn uploaded_bytes(&self) -> u64 {
-        u64::from(self.tiles.tile_count()) * self.record_bytes as u64
+        u64::from(self.tile_count()) * self.record_bytes as u64
     }
 }
 

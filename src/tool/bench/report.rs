@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 
 use super::session::Samples;
-use crate::backend::BackendKind;
-use crate::stream::StageTimes;
+use crate::backend::{BackendKind, ChangeSite};
+use crate::clock::Span;
+use crate::stream::{StageTimes, UpdateTimes};
 use crate::token::DType;
 use crate::tool::list::write_columns;
 
@@ -22,6 +23,7 @@ pub(super) struct Report {
     pub(super) frames: FrameFacts,
     pub(super) views: ViewFacts,
     pub(super) threshold: u8,
+    pub(super) change_on: ChangeSite,
     pub(super) refresh_frames: Option<u32>,
     pub(super) stages: Stages,
     pub(super) tiles: TileFacts,
@@ -89,7 +91,7 @@ pub(super) struct ByteFacts {
     pub(super) sampled_mean: f64,
 }
 
-/// Bytes that the processor moved in a second, in 10^9, by the median times: those it read from the frame and from the
+/// Bytes that the processor, or the device that finds the changes, moved in a second, in 10^9, by the median times: those it read from the frame and from the
 /// resident copy, and those that a copy of the frame reads and writes.
 #[derive(Debug, Serialize)]
 pub(super) struct Bandwidth {
@@ -116,8 +118,8 @@ impl Serialize for Stages {
 }
 
 impl Stages {
-    /// The stages of `kind`; on Vulkan `ingest`, `reduce` and `sample` are times of the GPU, `gpu` their sum, and `rest`
-    /// holds the submission and what of the wait was not the GPU's work.
+    /// The stages of `kind`; on Vulkan `ingest`, `reduce` and `sample` are times of the GPU, as is `change` where it finds
+    /// the changes, `gpu` is their sum, and `rest` holds the submission and what of the wait was not the GPU's work.
     pub(super) fn of(kind: BackendKind, samples: &Samples) -> Self {
         type Stage = (&'static str, fn(&StageTimes) -> u64);
         const STAGES: [Stage; 9] = [
@@ -151,16 +153,16 @@ impl Stages {
 
 /// What the passes took.
 fn gpu_ns(times: &StageTimes) -> u64 {
-    [times.update.ingest, times.update.reduce, times.update.sample]
-        .map(|span| span.ns())
-        .iter()
-        .sum()
+    let UpdateTimes { detect, ingest, reduce, sample, .. } = times.update;
+    [detect, ingest, reduce, sample].map(Span::ns).iter().sum()
 }
 
 /// What of the total is in no stage: planning, waiting, submitting.
 fn rest_ns(times: &StageTimes) -> u64 {
     let stages = [times.change, times.update.upload, times.update.collect, times.publish];
-    let known: u64 = stages.map(|span| span.ns()).iter().sum();
+    let known: u64 = stages.map(Span::ns).iter().sum();
+    // Where the GPU finds the changes, that is in both.
+    let known = known - times.update.detect.ns();
     times.total().ns().saturating_sub(known + gpu_ns(times))
 }
 
@@ -219,7 +221,10 @@ impl Report {
         let refresh = self.refresh_frames.map_or(String::new(), |frames| {
             format!(", every tile refreshed within {frames} frames")
         });
-        format!("differences above {} count{refresh}", self.threshold)
+        format!(
+            "differences above {} count{refresh}; found on the {}",
+            self.threshold, self.change_on
+        )
     }
 
     fn row(&self, name: &str, Quantiles { p50_us, p99_us, .. }: Quantiles) -> [String; 4] {
@@ -239,7 +244,7 @@ impl Report {
                 tokens.count,
                 megabytes(bytes.sampled_mean)
             ),
-            "gpu" => "the three passes, by the clock of the GPU".to_owned(),
+            "gpu" => "all passes, by the clock of the GPU".to_owned(),
             "rest" => "planning, submitting, waiting".to_owned(),
             "total" => format!("{:.0} frames a second", 1e6 / p50_us.max(1e-3)),
             _ => String::new(),

@@ -1,0 +1,110 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "shared/linear.glsl"
+#include "shared/tokens.glsl"
+
+// Lists the tokens of one view that the next pass samples: those over a tile that was ingested, and all of a new plan.
+//
+// One workgroup, 256 tokens at a time. They are listed in the order of the plan, so that the CPU, which finds the same
+// ones, knows whose pixels come out where.
+//
+// Host side: src/retina/vulkan/stale.rs    Twin: ViewSample::find_stale in src/retina.rs
+
+layout(local_size_x = 256) in;
+
+layout(constant_id = 0) const uint CHANNEL_WORDS = 1;
+layout(constant_id = 1) const uint SAMPLE_INVOCATIONS = 1;
+layout(constant_id = 2) const uint GROUPS_PER_ROW = 1;
+
+// A token, and the tiles below it: the first, and the first behind.
+struct TokenEntry {
+    TokenRecord token;
+    uvec2 first_tile;
+    uvec2 end_tile;
+};
+
+layout(set = 0, binding = 0, std430) readonly restrict buffer Plan {
+    TokenEntry entries[];
+} plan;
+// A bit for each tile of the grid that was ingested, row by row.
+layout(set = 0, binding = 1, std430) readonly restrict buffer TileBits {
+    uint words[];
+} bits;
+layout(set = 0, binding = 2, std430) writeonly restrict buffer TokenList {
+    uvec3 groups;
+    uint count;
+    TokenRecord tokens[];
+} stale;
+
+layout(push_constant) uniform StalePush {
+    uint token_count;
+    uint grid_width;
+    uint is_new; // Whether no token of the plan was sampled yet.
+} push;
+
+// A bit for each token of those that are looked at.
+shared uint found[gl_WorkGroupSize.x / 32u];
+
+// Whether one of the bits first..end, of which there is at least one, is set.
+bool any_set(uint first, uint end) {
+    uint last = end - 1u;
+    for (uint word = first / 32u; word <= last / 32u; word++) {
+        uint mask = 0xFFFFFFFFu;
+        mask = word == first / 32u ? mask << (first % 32u) : mask;
+        mask = word == last / 32u ? mask & (0xFFFFFFFFu >> (31u - last % 32u)) : mask;
+        if ((bits.words[word] & mask) != 0u) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool lies_over_ingested(TokenEntry entry) {
+    for (uint row = entry.first_tile.y; row < entry.end_tile.y; row++) {
+        uint first = row * push.grid_width;
+        if (any_set(first + entry.first_tile.x, first + entry.end_tile.x)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The tokens that were found before `place`, or all of them.
+uint found_before(uint place) {
+    uint count = 0u;
+    for (uint word = 0u; word < found.length(); word++) {
+        uint below = clamp(place, word * 32u, word * 32u + 32u) - word * 32u;
+        uint mask = below == 32u ? 0xFFFFFFFFu : (1u << below) - 1u;
+        count += bitCount(found[word] & mask);
+    }
+    return count;
+}
+
+void main() {
+    uint place = gl_LocalInvocationIndex;
+    uint listed = 0u;
+    for (uint first = 0u; first < push.token_count; first += gl_WorkGroupSize.x) {
+        if (place < found.length()) {
+            found[place] = 0u;
+        }
+        barrier();
+        uint token = first + place;
+        bool is_stale = token < push.token_count
+            && (push.is_new != 0u || lies_over_ingested(plan.entries[token]));
+        if (is_stale) {
+            atomicOr(found[place / 32u], 1u << (place % 32u));
+        }
+        barrier();
+        if (is_stale) {
+            stale.tokens[listed + found_before(place)] = plan.entries[token].token;
+        }
+        listed += found_before(gl_WorkGroupSize.x);
+        barrier();
+    }
+    if (place == 0u) {
+        uint invocations = listed * CHANNEL_WORDS;
+        uint groups = (invocations + SAMPLE_INVOCATIONS - 1u) / SAMPLE_INVOCATIONS;
+        stale.groups = uvec3(wrapped_groups(groups, GROUPS_PER_ROW), 1u);
+        stale.count = listed;
+    }
+}

@@ -1,0 +1,129 @@
+//! What a stream builds for frames of one kind: the resident copy and the pyramid, and who brings them up to date.
+
+use std::fmt;
+
+use crate::change::books::ChangeBooks;
+use crate::change::detect::ChangeDetector;
+use crate::clock::{Span, monotonic_ns};
+use crate::config::ChangeConfig;
+use crate::frame::{FrameKind, FrameView};
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TileSet;
+use crate::retina::backend::{BuiltRetina, StreamBackend};
+use crate::retina::{DetectingRetina, Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec};
+
+/// The resident copy and the pyramid of frames of one kind.
+pub(super) struct Source {
+    kind: FrameKind,
+    config: ChangeConfig,
+    eye: Eye,
+}
+
+/// Who finds what changed.
+enum Eye {
+    /// The CPU keeps the resident copy, and tells the retina.
+    Cpu { detector: ChangeDetector, retina: Box<dyn Retina> },
+    /// The retina keeps it, and tells the CPU.
+    Gpu { books: ChangeBooks, retina: Box<dyn DetectingRetina> },
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl Source {
+    /// Builds it for frames like `frame`, of which none has been seen yet.
+    pub(super) fn build(
+        backend: &mut StreamBackend,
+        frame: &FrameView<'_>,
+        config: ChangeConfig,
+        views: &[ViewSpec],
+    ) -> Result<Self, RetinaError> {
+        let kind = frame.kind();
+        let eye = match backend.build(kind, views)? {
+            BuiltRetina::Told(retina) => {
+                Eye::Cpu { detector: ChangeDetector::new(frame, config), retina }
+            }
+            BuiltRetina::Detecting(retina) => {
+                Eye::Gpu { books: ChangeBooks::new(kind, config), retina }
+            }
+        };
+        Ok(Self { kind, config, eye })
+    }
+
+    /// What the frames have in common.
+    pub(super) fn kind(&self) -> FrameKind {
+        self.kind
+    }
+
+    /// The shape of the pyramid.
+    pub(super) fn shape(&self) -> PyramidShape {
+        match &self.eye {
+            Eye::Cpu { retina, .. } => retina.shape(),
+            Eye::Gpu { retina, .. } => retina.shape(),
+        }
+    }
+
+    /// What is known of the changes so far.
+    pub(super) fn books(&self) -> &ChangeBooks {
+        match &self.eye {
+            Eye::Cpu { detector, .. } => detector.books(),
+            Eye::Gpu { books, .. } => books,
+        }
+    }
+
+    /// Finds what changed in `frame`, brings the pyramid up to date and samples it. Says when what changed was found, and
+    /// when the rest ran.
+    pub(super) fn update(
+        &mut self,
+        frame: &FrameView<'_>,
+        frame_seq: u64,
+        samples: &mut [ViewSample],
+    ) -> (Span, Result<UpdateTimes, RetinaError>) {
+        match &mut self.eye {
+            Eye::Cpu { detector, retina } => {
+                let start_ns = monotonic_ns();
+                detector.detect(frame, frame_seq);
+                let change = Span::since(start_ns);
+                (change, retina.update(&detector.resident(), detector.ingested(), samples))
+            }
+            Eye::Gpu { books, retina } => {
+                let rule = books.rule(frame);
+                match retina.detect(frame, &rule, samples) {
+                    Ok(largest) => books.note(frame_seq, &rule, largest),
+                    Err(error) => return (Span::NONE, Err(error)),
+                }
+                let times = retina.collect(books.ingested(), samples);
+                (times.detect, Ok(times))
+            }
+        }
+    }
+
+    /// The retina failed in `frame`: builds the pyramid anew on the CPU. It is built from the resident copy, which holds
+    /// the frame already, or, where that went with the device, from the frame, as if it were the first.
+    pub(super) fn rebuild_on_cpu(
+        &mut self,
+        frame: &FrameView<'_>,
+        frame_seq: u64,
+        views: &[ViewSpec],
+        samples: &mut [ViewSample],
+    ) -> Result<UpdateTimes, RetinaError> {
+        let mut new_retina = StreamBackend::build_on_cpu(self.kind, views);
+        let all = TileSet::all(self.kind.extent);
+        match &mut self.eye {
+            Eye::Cpu { detector, retina } => {
+                *retina = new_retina;
+                retina.update(&detector.resident(), &all, samples)
+            }
+            Eye::Gpu { .. } => {
+                let mut detector = ChangeDetector::new(frame, self.config);
+                detector.detect(frame, frame_seq);
+                let updated = new_retina.update(&detector.resident(), &all, samples);
+                self.eye = Eye::Cpu { detector, retina: new_retina };
+                updated
+            }
+        }
+    }
+}
