@@ -145,6 +145,12 @@ impl Followed {
         self.retina.update(resident, tiles, &mut self.samples).unwrap();
     }
 
+    /// Forgets what was sampled, so that all of it is sampled in the next update.
+    fn forget_tokens(&mut self) {
+        let [sample] = &mut self.samples;
+        sample.set_plan(sample.plan().clone());
+    }
+
     fn level(&mut self, resident: &FrameView<'_>, level: u32) -> Vec<u8> {
         self.retina.read_level(resident, level).unwrap()
     }
@@ -207,6 +213,7 @@ impl Course {
     fn check_rebuilding(&mut self, frame_seq: u64) {
         let Self { detector, updated, rebuilt, .. } = self;
         let resident = detector.resident();
+        rebuilt.forget_tokens();
         rebuilt.update(&resident, &TileSet::all(resident.extent()));
         for level in 0..updated.retina.shape().level_count() {
             let same = updated.level(&resident, level) == rebuilt.level(&resident, level);

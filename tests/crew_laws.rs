@@ -118,7 +118,7 @@ fn a_panic_of_who_asked_waits_for_the_helpers() {
                     both.wait();
                     assert_ne!(gettid(), asked, "on purpose");
                     // Long enough for the other thread to be gone if it did not wait.
-                    (0..10_000).for_each(|_| thread::yield_now());
+                    (0..1_000).for_each(|_| thread::yield_now());
                     is_done.store(true, Ordering::Relaxed);
                 });
             }));

@@ -41,6 +41,21 @@ fn gaussian_noise_is_estimated_within_8_percent_in_every_format() {
     }
 }
 
+/// Single estimates scatter; their mean over 100 frames does not.
+#[test]
+fn on_average_the_estimate_is_right_within_4_percent() {
+    for format in [PixelFormat::Gray8, PixelFormat::I420, PixelFormat::Bgrx] {
+        let mut scene = Scene::new(format, 3.0);
+        let mut seen = scene.watched(SETTLED);
+        let estimates = (0..100).map(|_| {
+            seen.observe(&scene.next());
+            seen.sigma().unwrap()
+        });
+        let mean = estimates.sum::<f64>() / 100.0;
+        assert!((0.96 * 3.0..1.04 * 3.0).contains(&mean), "{format:?}: {mean}");
+    }
+}
+
 /// Where rounding hides most: all means are whole numbers.
 #[test]
 fn the_noise_of_a_flat_picture_is_not_put_too_low() {
@@ -162,6 +177,7 @@ fn clipped_parts_of_a_picture_have_no_say() {
                 scene.watched(2 * SETTLED)
             };
             assert_estimates(&watched(0.8), 2.0, &format!("mostly clipped at {clipped}"));
+            assert_eq!(watched(0.95).sigma(), None, "hardly anything but clipped samples");
             assert_eq!(watched(1.0).sigma(), None, "nothing but clipped samples");
         }
     }
