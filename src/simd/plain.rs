@@ -20,7 +20,7 @@ impl Vectors for Plain {
     type Words = [i16; 32];
     type Sums = [i32; 16];
 
-    #[inline(always)]
+    #[inline(never)]
     fn widened(self, bytes: &[u8; 32]) -> [i16; 32] {
         let mut words = [0; 32];
         for (word, byte) in words.iter_mut().zip(bytes) {
@@ -29,7 +29,7 @@ impl Vectors for Plain {
         words
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn unzipped(self, bytes: &[u8; 64]) -> [[i16; 32]; 2] {
         let [mut even, mut odd] = [[0; 32]; 2];
         for (i, [first, second]) in bytes.as_chunks().0.iter().enumerate() {
@@ -39,7 +39,7 @@ impl Vectors for Plain {
         [even, odd]
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn words(self, pair: [i16; 2]) -> [i16; 32] {
         let mut words = [pair[0]; 32];
         for i in 0..16 {
@@ -48,27 +48,27 @@ impl Vectors for Plain {
         words
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn sums(self, sum: i32) -> [i32; 16] {
         [sum; 16]
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn loaded(self, words: &[u16; 32]) -> [i16; 32] {
         bytemuck::cast(*words)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn stored(self, words: [i16; 32]) -> [u16; 32] {
         bytemuck::cast(words)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn stored_sums(self, sums: [i32; 16]) -> [u32; 16] {
         bytemuck::cast(sums)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn shifted_left<const BITS: u32>(self, mut words: [i16; 32]) -> [i16; 32] {
         for word in &mut words {
             *word <<= BITS;
@@ -76,7 +76,7 @@ impl Vectors for Plain {
         words
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn rounded_down<const BITS: u32>(self, mut words: [i16; 32]) -> [i16; 32] {
         for word in &mut words {
             *word = ((*word as u16).wrapping_add(1 << (BITS - 1)) >> BITS) as i16;
@@ -84,7 +84,7 @@ impl Vectors for Plain {
         words
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn rounded_sums_down<const BITS: u32>(self, mut sums: [i32; 16]) -> [i32; 16] {
         for sum in &mut sums {
             *sum = ((*sum as u32).wrapping_add(1 << (BITS - 1)) >> BITS) as i32;
@@ -92,7 +92,7 @@ impl Vectors for Plain {
         sums
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn added(self, mut a: [i16; 32], b: [i16; 32]) -> [i16; 32] {
         for (a, b) in a.iter_mut().zip(&b) {
             *a = a.wrapping_add(*b);
@@ -100,7 +100,7 @@ impl Vectors for Plain {
         a
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn multiplied_and_added(self, mut sums: [i32; 16], a: [i16; 32], b: [i16; 32]) -> [i32; 16] {
         for (i, sum) in sums.iter_mut().enumerate() {
             let first = i32::from(a[2 * i]) * i32::from(b[2 * i]);
@@ -110,7 +110,7 @@ impl Vectors for Plain {
         sums
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn upper_halves(self, even: [i32; 16], odd: [i32; 16]) -> [i16; 32] {
         let mut words = [0; 32];
         for i in 0..16 {
@@ -120,7 +120,7 @@ impl Vectors for Plain {
         words
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn narrowed(self, a: [i16; 32], b: [i16; 32]) -> [u8; 64] {
         let mut bytes = [0; 64];
         for (i, group) in bytes.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
@@ -132,7 +132,7 @@ impl Vectors for Plain {
         bytes
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn narrowed_sums(self, a: [i32; 16], b: [i32; 16]) -> [i16; 32] {
         let (least, most) = (i32::from(i16::MIN), i32::from(i16::MAX));
         let mut words = [0; 32];
@@ -145,7 +145,7 @@ impl Vectors for Plain {
         words
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn clamped(self, words: [i16; 32]) -> [u8; 32] {
         let mut bytes = [0; 32];
         for (byte, word) in bytes.iter_mut().zip(&words) {
@@ -154,7 +154,7 @@ impl Vectors for Plain {
         bytes
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn added_pairs(self, bytes: [u8; 64]) -> [i16; 32] {
         let mut words = [0; 32];
         for (word, [left, right]) in words.iter_mut().zip(bytes.as_chunks().0) {
@@ -163,7 +163,7 @@ impl Vectors for Plain {
         words
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn added_halves(self, a: [i32; 16], b: [i32; 16]) -> [i32; 16] {
         let mut sums = [0; 16];
         for (i, group) in sums.as_chunks_mut::<4>().0.iter_mut().enumerate() {
@@ -175,22 +175,22 @@ impl Vectors for Plain {
         sums
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn transposed_4(self, bytes: [u8; 64]) -> [[u8; 16]; 4] {
         bytemuck::cast(transposed::<[u8; 4], 16>(bytemuck::cast(bytes)))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn transposed_2(self, bytes: [u8; 64]) -> [[u8; 8]; 8] {
         bytemuck::cast(transposed::<[u8; 2], 32>(bytemuck::cast(bytes)))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn transposed_1(self, bytes: [u8; 64]) -> [[u8; 4]; 16] {
         bytemuck::cast(transposed::<u8, 64>(bytes))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]) {
         assert_eq!(values.len(), found.len(), "a place for each value");
         for (found, value) in found.iter_mut().zip(values) {
@@ -200,7 +200,7 @@ impl Vectors for Plain {
 }
 
 /// From group by group to place by place.
-#[inline(always)]
+#[inline(never)]
 fn transposed<T: Copy, const N: usize>(groups: [T; N]) -> [T; N] {
     let mut places = groups;
     for group in 0..4 {
