@@ -6,7 +6,7 @@
 
 // Finds the tiles of a frame that are to be ingested, and takes them over into the resident copy.
 //
-// One workgroup per tile of the grid: it compares the samples word by word, says by how much they differ at most, and
+// One workgroup per tile of the grid: it compares the samples a word at a time, says by how much they differ at most, and
 // where that is beyond the threshold, or where it is the tile's turn, copies them and lists the tile. Bytes that are no
 // samples do not count: what hangs over the frame's edge, the fourth byte of RGB, the last luma of an odd row of YUY2.
 // The resident copy has a record for each tile of the grid, as the ingest pass reads them. Tiles are listed in any order.
@@ -29,6 +29,7 @@ layout(constant_id = 8) const uint GROUPS_PER_ROW = 1;
 
 const uint PLANE_1_WORD = ROW_WORDS_0 * ROWS_0;
 const uint PLANE_2_WORD = PLANE_1_WORD + ROW_WORDS_1 * ROWS_1;
+const uint PLANE_COUNT = ROWS_2 != 0u ? 3u : ROWS_1 != 0u ? 2u : 1u;
 const uint RECORD_WORDS = PLANE_2_WORD + ROW_WORDS_2 * ROWS_2;
 
 // Where a plane lies in the frame's memory.
@@ -69,74 +70,71 @@ layout(push_constant) uniform DetectPush {
 
 shared uint largest_of_tile;
 
-// A word of the frame that belongs into a tile's record.
-struct FrameWord {
-    uint plane;
-    uint x; // In bytes.
-    uint y;
+// What one invocation looks at of one plane of a tile: a column of words, in every few rows.
+struct Column {
+    uint word; // Of the first row, in the resident copy; for each next one a workgroup further.
+    uint byte; // Of the first row, in the frame.
+    uint byte_step; // To the next row.
+    uint row_count;
+    uint byte_count; // Of a word, that lie in the frame.
+    uint mask; // The bytes of a word that are samples.
 };
 
-FrameWord locate(uint word, uvec2 tile) {
-    uint plane = uint(PLANE_1_WORD <= word) + uint(PLANE_2_WORD <= word);
+Column column_of(uint plane, uint index, uvec2 tile) {
     uint first_word = plane == 0u ? 0u : plane == 1u ? PLANE_1_WORD : PLANE_2_WORD;
     uint row_words = plane == 0u ? ROW_WORDS_0 : plane == 1u ? ROW_WORDS_1 : ROW_WORDS_2;
     uint rows = plane == 0u ? ROWS_0 : plane == 1u ? ROWS_1 : ROWS_2;
-    uint in_plane = word - first_word;
-    uint x = (tile.x * row_words + in_plane % row_words) * 4u;
-    return FrameWord(plane, x, tile.y * rows + in_plane / row_words);
+    PlanePlace place = push.planes[plane];
+
+    // A workgroup spans whole rows, as all row_words divide it.
+    uint row_step = gl_WorkGroupSize.x / row_words;
+    uint x = (tile.x * row_words + gl_LocalInvocationIndex % row_words) * 4u;
+    uint y = tile.y * rows + gl_LocalInvocationIndex / row_words;
+    uint end_y = min(tile.y * rows + rows, place.rows);
+    if (place.row_bytes <= x || end_y <= y) {
+        return Column(0u, 0u, 0u, 0u, 0u, 0u);
+    }
+    uint byte_count = min(place.row_bytes - x, 4u);
+    uint mask = SAMPLE_MASK & (0xFFFFFFFFu >> (32u - byte_count * 8u));
+    return Column(index * RECORD_WORDS + first_word + gl_LocalInvocationIndex,
+                  place.first_byte + y * place.stride + x,
+                  row_step * place.stride,
+                  (end_y - y + row_step - 1u) / row_step,
+                  byte_count,
+                  x + 4u == place.row_bytes ? mask & ROW_END_MASK : mask);
 }
 
-// Bytes of the word that lie in the frame.
-uint real_bytes(FrameWord at) {
-    PlanePlace plane = push.planes[at.plane];
-    return at.y < plane.rows && at.x < plane.row_bytes ? min(plane.row_bytes - at.x, 4u) : 0u;
-}
-
-// Reads no word without a byte that is asked for, as the frame's memory may end there. Rows may begin at any byte.
-uint load(FrameWord at, uint byte_count) {
-    PlanePlace plane = push.planes[at.plane];
-    uint first_byte = plane.first_byte + at.y * plane.stride + at.x;
+// The word of row `row` of the column in the frame. Reads no word without a byte that lies in the frame, as its memory may
+// end there. Rows may begin at any byte.
+uint load(Column column, uint row) {
+    uint first_byte = column.byte + row * column.byte_step;
     uint shift = first_byte % 4u * 8u;
     uint word = frame.words[first_byte / 4u] >> shift;
-    if (32u < shift + byte_count * 8u) {
+    if (32u < shift + column.byte_count * 8u) {
         word |= frame.words[first_byte / 4u + 1u] << (32u - shift);
     }
     return word;
 }
 
-// Which bytes of the word, of which `byte_count` lie in the frame, are samples.
-uint sample_mask(FrameWord at, uint byte_count) {
-    uint mask = SAMPLE_MASK & (0xFFFFFFFFu >> (32u - byte_count * 8u));
-    return at.x + 4u == push.planes[at.plane].row_bytes ? mask & ROW_END_MASK : mask;
-}
-
-uint largest_difference(uint a, uint b) {
-    uvec4 difference = uvec4(abs(ivec4(bytes_of(a)) - ivec4(bytes_of(b))));
-    return max(max(difference.x, difference.y), max(difference.z, difference.w));
-}
-
 // By how much the samples of this invocation's words of the tile differ at most.
-uint compare(uint first_word, uvec2 tile) {
-    uint largest = 0u;
-    for (uint word = gl_LocalInvocationIndex; word < RECORD_WORDS; word += gl_WorkGroupSize.x) {
-        FrameWord at = locate(word, tile);
-        uint byte_count = real_bytes(at);
-        if (byte_count != 0u) {
-            uint mask = sample_mask(at, byte_count);
-            uint difference = largest_difference(load(at, byte_count) & mask,
-                                                 resident.words[first_word + word] & mask);
-            largest = max(largest, difference);
+uint compare(uint index, uvec2 tile) {
+    uvec4 largest = uvec4(0);
+    for (uint plane = 0u; plane < PLANE_COUNT; plane++) {
+        Column column = column_of(plane, index, tile);
+        for (uint row = 0u; row < column.row_count; row++) {
+            uint new = load(column, row) & column.mask;
+            uint old = resident.words[column.word + row * gl_WorkGroupSize.x] & column.mask;
+            largest = max(largest, uvec4(abs(ivec4(bytes_of(new)) - ivec4(bytes_of(old)))));
         }
     }
-    return largest;
+    return max(max(largest.x, largest.y), max(largest.z, largest.w));
 }
 
-void take_over(uint first_word, uvec2 tile) {
-    for (uint word = gl_LocalInvocationIndex; word < RECORD_WORDS; word += gl_WorkGroupSize.x) {
-        FrameWord at = locate(word, tile);
-        uint byte_count = real_bytes(at);
-        if (byte_count != 0u) {
-            resident.words[first_word + word] = load(at, byte_count);
+void take_over(uint index, uvec2 tile) {
+    for (uint plane = 0u; plane < PLANE_COUNT; plane++) {
+        Column column = column_of(plane, index, tile);
+        for (uint row = 0u; row < column.row_count; row++) {
+            resident.words[column.word + row * gl_WorkGroupSize.x] = load(column, row);
         }
     }
 }
@@ -157,18 +155,17 @@ void main() {
         return;
     }
     uvec2 tile = uvec2(index % push.grid.x, index / push.grid.x);
-    uint first_word = index * RECORD_WORDS;
     if (gl_LocalInvocationIndex == 0u) {
         largest_of_tile = 0u;
     }
     barrier();
-    atomicMax(largest_of_tile, compare(first_word, tile));
+    atomicMax(largest_of_tile, compare(index, tile));
     barrier();
 
     bool is_due = push.refreshed.x <= index && index < push.refreshed.y;
     bool is_ingested = push.threshold < largest_of_tile || is_due;
     if (is_ingested) {
-        take_over(first_word, tile);
+        take_over(index, tile);
     }
     if (gl_LocalInvocationIndex == 0u) {
         differences.largest[index] = largest_of_tile;
