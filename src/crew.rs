@@ -3,17 +3,21 @@
 //! A frame loop splits a stage into parts and works on them itself; helpers that have nothing else to do take parts
 //! too. It never waits for a helper to begin: once no part is left, helpers that come late find nothing to do, and only
 //! those in the middle of a part are waited for. A frame loop works on its own parts only. Nothing is allocated.
+//!
+//! Helpers are kept off the processor of the thread that they help. The kernel puts a thread that wakes next to the one
+//! that woke it when all others look busy, and takes a tick or two to part them; meanwhile each waits for the other.
 
 #![allow(unsafe_code, reason = "helpers borrow from the stack of the thread that they help")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// Most threads of a crew, the one that is helped included: more than these only wait for memory.
 const MOST_THREADS: usize = 4;
@@ -40,6 +44,18 @@ struct Board {
     left: Condvar,
     /// Grows with each job, so that helpers see one without the lock.
     job_count: AtomicU64,
+    places: Places,
+}
+
+/// Where helpers run.
+#[derive(Debug)]
+struct Places {
+    /// What the process may use.
+    allowed: CpuSet,
+    /// The thread of each helper; 0 until it runs.
+    helpers: [AtomicI32; MOST_THREADS],
+    /// The processor that helpers are kept off.
+    avoided: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -86,10 +102,12 @@ impl Crew {
             posted: Condvar::new(),
             left: Condvar::new(),
             job_count: AtomicU64::new(0),
+            places: Places::new(),
         });
         let hire = |index| {
             let board = Arc::clone(&board);
-            thread::Builder::new().name(format!("crew-{index}")).spawn(move || board.help())
+            let help = move || board.help(index);
+            thread::Builder::new().name(format!("crew-{index}")).spawn(help)
         };
         let hired = (0..helper_count).map(hire).take_while(Result::is_ok).count();
         if hired < helper_count {
@@ -121,6 +139,7 @@ impl Crew {
             helpers: AtomicUsize::new(0),
             has_panicked: AtomicBool::new(false),
         };
+        self.board.places.avoid(sched_getcpu());
         let posted = Posted::new(&self.board, &job);
         job.take_parts();
         drop(posted);
@@ -190,7 +209,8 @@ impl Job<'_> {
 
 impl Board {
     /// The life of a helper.
-    fn help(&self) {
+    fn help(&self, index: usize) {
+        self.places.enter(index);
         let mut seen = 0;
         while let Some(job) = self.next_job(&mut seen) {
             // SAFETY: `next_job` counted this helper in, and whoever posted the job waits until `leave` counts it out.
@@ -239,6 +259,38 @@ impl Board {
         // After this the job may be gone, so waking its poster needs the board alone.
         job.helpers.fetch_sub(1, Ordering::Relaxed);
         self.left.notify_all();
+    }
+}
+
+impl Places {
+    fn new() -> Self {
+        Self {
+            allowed: sched_getaffinity(None).unwrap_or_default(),
+            helpers: [const { AtomicI32::new(0) }; MOST_THREADS],
+            avoided: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// Notes which thread helper `index` is.
+    fn enter(&self, index: usize) {
+        if let Some(helper) = self.helpers.get(index) {
+            helper.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps the helpers off a processor from now on. That costs a few system calls when the thread that is helped has
+    /// moved, and nothing otherwise. Where the kernel refuses, helpers run wherever it wants.
+    fn avoid(&self, processor: usize) {
+        if self.avoided.swap(processor, Ordering::Relaxed) == processor {
+            return;
+        }
+        let mut others = self.allowed.clone();
+        others.unset(processor);
+        for helper in &self.helpers {
+            if let Some(helper) = Pid::from_raw(helper.load(Ordering::Relaxed)) {
+                let _ = sched_setaffinity(Some(helper), &others);
+            }
+        }
     }
 }
 
