@@ -23,6 +23,8 @@ SIZES = ["1024x1024", "1920x1080", "3840x2160"]
 SHARES = [0, 0.01, 0.1, 0.3, 1]
 # There and back again is every step of a clip twice, so each round sees the same steps wherever it begins.
 CLIP_FRAMES = 30
+# Between two contestants, so that the threads of one are at rest before the other begins.
+PAUSE_S = 0.1
 BASE = ("Foveate CPU", "incremental")
 
 
@@ -222,6 +224,7 @@ def measure(arguments, case, device):
             for number in range(arguments.rounds):
                 first = number % len(contestants)
                 for contestant in contestants[first:] + contestants[:first]:
+                    time.sleep(PAUSE_S)
                     contestant.rounds.append(contestant.measure())
         finally:
             for contestant in contestants:
