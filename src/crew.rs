@@ -53,8 +53,8 @@ struct Places {
     /// What the process may use.
     allowed: CpuSet,
     /// The thread of each helper; 0 until it runs.
-    helpers: [AtomicI32; MOST_THREADS],
-    /// The processor that helpers are kept off.
+    helpers: Vec<AtomicI32>,
+    /// The processor that helpers are kept off; none at first.
     avoided: AtomicUsize,
 }
 
@@ -102,7 +102,7 @@ impl Crew {
             posted: Condvar::new(),
             left: Condvar::new(),
             job_count: AtomicU64::new(0),
-            places: Places::new(),
+            places: Places::new(helper_count),
         });
         let hire = |index| {
             let board = Arc::clone(&board);
@@ -263,33 +263,42 @@ impl Board {
 }
 
 impl Places {
-    fn new() -> Self {
+    fn new(helper_count: usize) -> Self {
         Self {
             allowed: sched_getaffinity(None).unwrap_or_default(),
-            helpers: [const { AtomicI32::new(0) }; MOST_THREADS],
+            helpers: (0..helper_count).map(|_| AtomicI32::new(0)).collect(),
             avoided: AtomicUsize::new(usize::MAX),
         }
     }
 
-    /// Notes which thread helper `index` is.
+    /// Takes in the calling thread as helper `index`.
     fn enter(&self, index: usize) {
-        if let Some(helper) = self.helpers.get(index) {
-            helper.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-        }
+        let helper = gettid();
+        self.helpers[index].store(helper.as_raw_nonzero().get(), Ordering::SeqCst);
+        // Whoever avoided a processor before has not seen this helper.
+        self.keep_off(helper, self.avoided.load(Ordering::SeqCst));
     }
 
     /// Keeps the helpers off a processor from now on. That costs a few system calls when the thread that is helped has
-    /// moved, and nothing otherwise. Where the kernel refuses, helpers run wherever it wants.
+    /// moved, and nothing otherwise.
     fn avoid(&self, processor: usize) {
-        if self.avoided.swap(processor, Ordering::Relaxed) == processor {
+        if self.avoided.load(Ordering::Relaxed) == processor {
             return;
         }
-        let mut others = self.allowed.clone();
-        others.unset(processor);
+        self.avoided.store(processor, Ordering::SeqCst);
         for helper in &self.helpers {
-            if let Some(helper) = Pid::from_raw(helper.load(Ordering::Relaxed)) {
-                let _ = sched_setaffinity(Some(helper), &others);
+            if let Some(helper) = Pid::from_raw(helper.load(Ordering::SeqCst)) {
+                self.keep_off(helper, processor);
             }
+        }
+    }
+
+    /// Where the kernel refuses, as there is no other processor, the helper runs wherever it wants.
+    fn keep_off(&self, helper: Pid, processor: usize) {
+        if processor < CpuSet::MAX_CPU {
+            let mut others = self.allowed;
+            others.unset(processor);
+            let _ = sched_setaffinity(Some(helper), &others);
         }
     }
 }

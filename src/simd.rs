@@ -1,6 +1,6 @@
 //! The same code for each set of vector instructions, chosen once at run time.
 //!
-//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time. [`plain`] says in a few lines what each operation
+//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time. `plain` says in a few lines what each operation
 //! does, and is what other processors run; the others are a few instructions each. Results are the same with all.
 
 #![allow(

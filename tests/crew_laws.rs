@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use foveate::crew::Crew;
-use rustix::thread::{Pid, gettid};
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 use threads::is_asleep;
 
 #[path = "support/threads.rs"]
@@ -68,6 +68,30 @@ fn helpers_do_help_and_are_woken_to_do_so() {
                         thread::yield_now();
                     }
                 }
+            }
+        }
+    });
+}
+
+#[test]
+fn helpers_are_kept_off_the_processor_of_who_asks() {
+    ends(|| {
+        let allowed = sched_getaffinity(None).unwrap();
+        let processors: Vec<usize> =
+            (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+        let crew = Crew::new(2);
+        for processor in processors.iter().cycle().take(3 * processors.len()) {
+            let mut only = CpuSet::new();
+            only.set(*processor);
+            sched_setaffinity(None, &only).unwrap();
+            let others: Vec<usize> =
+                processors.iter().copied().filter(|other| other != processor).collect();
+            for helper in all_at_once(&crew) {
+                let found = sched_getaffinity(Some(helper)).unwrap();
+                let found: Vec<usize> =
+                    processors.iter().copied().filter(|cpu| found.is_set(*cpu)).collect();
+                // A single processor is shared.
+                assert_eq!(found, if others.is_empty() { &processors } else { &others }[..]);
             }
         }
     });
