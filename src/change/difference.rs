@@ -1,7 +1,8 @@
 //! By how much the samples of each tile of one row of tiles differ between two frames.
 
-use super::resident::TileSpan;
-use crate::frame::{FrameKind, FrameView, PixelFormat};
+use crate::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
+use crate::geometry::extent::Extent;
+use crate::geometry::tile::TILE_SIDE;
 use crate::simd::{Kernel, Vectors};
 
 /// What the rows of frames of one kind hold beside samples.
@@ -98,4 +99,22 @@ fn raise(columns: &mut [u8], new: &[u8], old: &[u8]) {
 #[inline(always)]
 fn largest_sample(bytes: &[u8], mask: &[u8]) -> u8 {
     bytes.iter().zip(mask).fold(0, |largest, (byte, mask)| largest.max(byte & mask))
+}
+
+/// What one tile takes of one plane, away from the edges of the image.
+#[derive(Clone, Copy, Debug)]
+pub struct TileSpan {
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Rows.
+    pub rows: usize,
+}
+
+impl TileSpan {
+    /// What a tile takes of plane `index` of `format`.
+    pub fn new(format: PixelFormat, index: usize) -> Self {
+        let PlaneShape { row_bytes, rows } =
+            format.plane_shape(index, Extent::new(TILE_SIDE, TILE_SIDE));
+        Self { row_bytes: row_bytes as usize, rows: rows as usize }
+    }
 }

@@ -3,10 +3,8 @@
 use std::ops::Range;
 use std::slice::ChunksMut;
 
-use super::difference::{PlaneDifferences, SampleMask};
-use crate::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
-use crate::geometry::extent::Extent;
-use crate::geometry::tile::TILE_SIDE;
+use super::difference::{PlaneDifferences, SampleMask, TileSpan};
+use crate::frame::{FrameKind, FrameView, Plane};
 use crate::simd::Instructions;
 
 /// Owned samples of one frame, rows packed without gaps.
@@ -131,24 +129,6 @@ impl ResidentBand<'_> {
         let span = TileSpan::new(self.kind.format, plane);
         let start = tile_row * span.rows;
         start..(start + span.rows).min(self.kind.rows(plane))
-    }
-}
-
-/// What one tile takes of one plane, away from the edges of the image.
-#[derive(Clone, Copy, Debug)]
-pub struct TileSpan {
-    /// Bytes of a row.
-    pub row_bytes: usize,
-    /// Rows.
-    pub rows: usize,
-}
-
-impl TileSpan {
-    /// What a tile takes of plane `index` of `format`.
-    pub fn new(format: PixelFormat, index: usize) -> Self {
-        let PlaneShape { row_bytes, rows } =
-            format.plane_shape(index, Extent::new(TILE_SIDE, TILE_SIDE));
-        Self { row_bytes: row_bytes as usize, rows: rows as usize }
     }
 }
 
