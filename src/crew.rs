@@ -11,12 +11,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use rustix::process::getpid;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// Most threads of a crew, the one that is helped included: more than these only wait for memory.
@@ -24,6 +25,12 @@ const MOST_THREADS: usize = 4;
 
 /// How long a helper looks for the next stage of a frame before it sleeps. Waking it takes as long as this.
 const ATTENTION: Duration = Duration::from_micros(50);
+
+/// How long helpers are kept off the same processor at least. The kernel takes about as long to part two threads.
+const STEADY: Duration = Duration::from_millis(10);
+
+/// No processor.
+const NOWHERE: usize = usize::MAX;
 
 /// Stages that can be posted at the same time without allocating; one for each stream.
 const JOBS_EXPECTED: usize = 64;
@@ -50,12 +57,19 @@ struct Board {
 /// Where helpers run.
 #[derive(Debug)]
 struct Places {
-    /// What the process may use.
+    /// What the process's first thread may use.
     allowed: CpuSet,
-    /// The thread of each helper; 0 until it runs.
-    helpers: Vec<AtomicI32>,
-    /// The processor that helpers are kept off; none at first.
-    avoided: AtomicUsize,
+    /// Held for a few system calls at most.
+    steered: Mutex<Steered>,
+}
+
+#[derive(Debug)]
+struct Steered {
+    helpers: Vec<Pid>,
+    /// The processor that they are kept off.
+    avoided: usize,
+    /// When that began.
+    since: Instant,
 }
 
 #[derive(Debug)]
@@ -106,7 +120,7 @@ impl Crew {
         });
         let hire = |index| {
             let board = Arc::clone(&board);
-            let help = move || board.help(index);
+            let help = move || board.help();
             thread::Builder::new().name(format!("crew-{index}")).spawn(help)
         };
         let hired = (0..helper_count).map(hire).take_while(Result::is_ok).count();
@@ -209,8 +223,8 @@ impl Job<'_> {
 
 impl Board {
     /// The life of a helper.
-    fn help(&self, index: usize) {
-        self.places.enter(index);
+    fn help(&self) {
+        self.places.enter();
         let mut seen = 0;
         while let Some(job) = self.next_job(&mut seen) {
             // SAFETY: `next_job` counted this helper in, and whoever posted the job waits until `leave` counts it out.
@@ -265,37 +279,43 @@ impl Board {
 impl Places {
     fn new(helper_count: usize) -> Self {
         Self {
-            allowed: sched_getaffinity(None).unwrap_or_default(),
-            helpers: (0..helper_count).map(|_| AtomicI32::new(0)).collect(),
-            avoided: AtomicUsize::new(usize::MAX),
+            allowed: sched_getaffinity(Some(getpid())).unwrap_or_default(),
+            steered: Mutex::new(Steered {
+                helpers: Vec::with_capacity(helper_count),
+                avoided: NOWHERE,
+                since: Instant::now(),
+            }),
         }
     }
 
-    /// Takes in the calling thread as helper `index`.
-    fn enter(&self, index: usize) {
-        let helper = gettid();
-        self.helpers[index].store(helper.as_raw_nonzero().get(), Ordering::SeqCst);
-        // Whoever avoided a processor before has not seen this helper.
-        self.keep_off(helper, self.avoided.load(Ordering::SeqCst));
+    /// Takes in the calling thread as a helper.
+    fn enter(&self) {
+        let mut steered = self.steered.lock();
+        steered.helpers.push(gettid());
+        self.keep_off(gettid(), steered.avoided);
     }
 
-    /// Keeps the helpers off a processor from now on. That costs a few system calls when the thread that is helped has
-    /// moved, and nothing otherwise.
+    /// Keeps the helpers off a processor from now on. That costs a few system calls when another thread is helped than
+    /// before, or it has moved, but only once in a while, so that threads that are helped by turns do not drive the helpers
+    /// to and fro.
     fn avoid(&self, processor: usize) {
-        if self.avoided.load(Ordering::Relaxed) == processor {
+        // Whoever else is at it is as good.
+        let Some(mut steered) = self.steered.try_lock() else { return };
+        if steered.avoided == processor
+            || steered.avoided != NOWHERE && steered.since.elapsed() < STEADY
+        {
             return;
         }
-        self.avoided.store(processor, Ordering::SeqCst);
-        for helper in &self.helpers {
-            if let Some(helper) = Pid::from_raw(helper.load(Ordering::SeqCst)) {
-                self.keep_off(helper, processor);
-            }
+        steered.avoided = processor;
+        steered.since = Instant::now();
+        for helper in &steered.helpers {
+            self.keep_off(*helper, processor);
         }
     }
 
     /// Where the kernel refuses, as there is no other processor, the helper runs wherever it wants.
     fn keep_off(&self, helper: Pid, processor: usize) {
-        if processor < CpuSet::MAX_CPU {
+        if processor != NOWHERE {
             let mut others = self.allowed;
             others.unset(processor);
             let _ = sched_setaffinity(Some(helper), &others);

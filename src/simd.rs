@@ -46,7 +46,8 @@ pub trait Kernel {
     type Output;
 
     /// Does it. Must be `#[inline(always)]`, as must be all that it calls in its inner loops: only then is it compiled
-    /// for the instructions of its caller. That holds for closures too, and so they are kept out of such loops.
+    /// for the instructions of its caller. That holds for closures too, and so they are kept out of such loops, and not
+    /// for the operations of `plain`.
     fn run<V: Vectors>(self, vectors: V) -> Self::Output;
 }
 

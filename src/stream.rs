@@ -1,4 +1,5 @@
-//! One frame through the stages: the only file that knows their order.
+//! One frame through the stages: this file and `source`, which finds what changed and updates the pyramid, alone know
+//! their order.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

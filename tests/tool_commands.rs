@@ -101,21 +101,27 @@ fn ls_says_what_counts_as_a_change_once_a_frame_has_come() {
     let change = &port.counters().change;
     change.tile_count.set(Some(2040));
     for (threshold, limit, noise_thousandths, tiles_dirty, line) in [
-        (0, None, None, 2040, "threshold 0, 2040 of 2040 tiles in the newest frame"),
-        (4, None, None, 0, "threshold 4, 0 of 2040 tiles in the newest frame"),
+        (
+            0,
+            None,
+            None,
+            2040,
+            "found on the cpu, threshold 0, 2040 of 2040 tiles in the newest frame",
+        ),
+        (4, None, None, 0, "found on the cpu, threshold 4, 0 of 2040 tiles in the newest frame"),
         (
             0,
             Some(16),
             None,
             7,
-            "threshold 0 (auto, noise not known yet, limit 16), 7 of 2040 tiles in the newest frame",
+            "found on the cpu, threshold 0 (auto, noise not known yet, limit 16), 7 of 2040 tiles in the newest frame",
         ),
         (
             9,
             Some(16),
             Some(1346),
             31,
-            "threshold 9 (auto, noise 1.35, limit 16), 31 of 2040 tiles in the newest frame",
+            "found on the cpu, threshold 9 (auto, noise 1.35, limit 16), 31 of 2040 tiles in the newest frame",
         ),
     ] {
         change.threshold.set(Some(threshold));

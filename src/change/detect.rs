@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use super::books::ChangeBooks;
 use super::difference::SampleMask;
 use super::resident::ResidentFrame;
-use super::threshold::ThresholdSource;
 use crate::config::ChangeConfig;
 use crate::crew::Crew;
 use crate::frame::FrameView;
@@ -80,11 +79,6 @@ impl ChangeDetector {
     /// The tiles that the newest frame changed or refreshed.
     pub fn ingested(&self) -> &TileSet {
         self.books.ingested()
-    }
-
-    /// [`ChangeBooks::threshold`].
-    pub fn threshold(&self) -> &ThresholdSource {
-        self.books.threshold()
     }
 
     /// [`ChangeBooks::sample_bound`].

@@ -17,7 +17,7 @@ use super::error::{GpuError, VkResultExt};
 /// What a buffer is for. All can be storage buffers of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// Mapped, written by the CPU in order and read by the device once; in device memory that the CPU can reach,
+    /// Mapped, written by the CPU in order and read by the device, mostly once; in device memory that the CPU can reach,
     /// where there is some. The device may write it too, before the CPU does so again. May hold the
     /// [numbers of workgroups](super::Groups::From) of a pass.
     HostWritten,

@@ -13,6 +13,9 @@ use super::timing::{TickClock, can_calibrate};
 /// Storage images that one pass may bind at once; the ingest pass writes six levels.
 const STORAGE_IMAGES: u32 = 6;
 
+/// Storage buffers of the pass that has most.
+const STORAGE_BUFFERS: u32 = 5;
+
 /// Invocations of the largest workgroup; the reduce pass has one of so many.
 const GROUP_INVOCATIONS: u32 = 256;
 
@@ -236,6 +239,9 @@ fn missing_capability(
     let storage_images = limits
         .max_per_stage_descriptor_storage_images
         .min(limits.max_descriptor_set_storage_images);
+    let storage_buffers = limits
+        .max_per_stage_descriptor_storage_buffers
+        .min(limits.max_descriptor_set_storage_buffers);
     let group =
         limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]);
     [
@@ -243,6 +249,10 @@ fn missing_capability(
         (features_13.synchronization2 == vk::TRUE, "synchronization2".to_owned()),
         (features_13.maintenance4 == vk::TRUE, "maintenance4".to_owned()),
         (STORAGE_IMAGES <= storage_images, format!("{STORAGE_IMAGES} storage images in a pass")),
+        (
+            STORAGE_BUFFERS <= storage_buffers,
+            format!("{STORAGE_BUFFERS} storage buffers in a pass"),
+        ),
         (GROUP_INVOCATIONS <= group, format!("workgroups of {GROUP_INVOCATIONS}")),
     ]
     .into_iter()

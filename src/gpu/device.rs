@@ -268,7 +268,8 @@ impl Gpu {
 
     /// Names an object for captures and validation messages.
     pub(super) fn set_name(&self, object: impl vk::Handle, name: &str) {
-        let (Some(names), Ok(name)) = (&self.names, CString::new(name)) else { return };
+        let Some(names) = &self.names else { return };
+        let Ok(name) = CString::new(name) else { return };
         let info =
             vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&name);
         // SAFETY: the object belongs to this device, and the caller owns it.

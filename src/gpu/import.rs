@@ -94,6 +94,9 @@ impl<'a> HostBuffer<'a> {
     /// other pages between the parts, where the kernel does not let a device have the pages (they are not writable, or
     /// are themselves a device's), or where the driver refuses. The reason is logged.
     ///
+    /// The memory must be this process's own, or shared with whoever writes it. Pages of a private mapping of a file would
+    /// be parted from the file.
+    ///
     /// # Panics
     ///
     /// If there are more than four parts.
@@ -112,8 +115,8 @@ impl<'a> HostBuffer<'a> {
         };
         match import() {
             Ok(Some(imported)) => return Some(imported),
-            Ok(None) => tracing::debug!(name, "the pages of this memory are none for a device"),
-            Err(error) => tracing::debug!(name, %error, "the driver does not import this memory"),
+            Ok(None) => tracing::info!(name, "the pages of this memory are none for a device"),
+            Err(error) => tracing::info!(name, %error, "the driver does not import this memory"),
         }
         None
     }
@@ -152,6 +155,6 @@ fn pages_around(parts: &[&[u8]]) -> Option<Range<usize>> {
 /// Whether the kernel would let a device have these pages for good: they are writable and ordinary. Drivers that import
 /// pages pin them so, some of them only with the first submission, which is then lost with the device.
 fn can_be_pinned(start: *mut c_void, len: usize) -> bool {
-    // SAFETY: the pages hold memory that is borrowed, and so are mapped; making them present changes none of it.
+    // SAFETY: the pages hold memory that is borrowed, and so are mapped; making them present changes no byte of it.
     unsafe { madvise(start, len, Advice::LinuxPopulateWrite) }.is_ok()
 }
