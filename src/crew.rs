@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -26,7 +26,7 @@ const MOST_THREADS: usize = 4;
 /// How long a helper looks for the next stage of a frame before it sleeps. Waking it takes as long as this.
 const ATTENTION: Duration = Duration::from_micros(50);
 
-/// How long helpers are kept off the same processor at least. The kernel takes about as long to part two threads.
+/// How long helpers follow one thread before they follow another. The kernel takes about as long to part two threads.
 const STEADY: Duration = Duration::from_millis(10);
 
 /// No processor.
@@ -66,6 +66,8 @@ struct Places {
 #[derive(Debug)]
 struct Steered {
     helpers: Vec<Pid>,
+    /// Who is helped.
+    asker: Option<ThreadId>,
     /// The processor that they are kept off.
     avoided: usize,
     /// When that began.
@@ -282,6 +284,7 @@ impl Places {
             allowed: sched_getaffinity(Some(getpid())).unwrap_or_default(),
             steered: Mutex::new(Steered {
                 helpers: Vec::with_capacity(helper_count),
+                asker: None,
                 avoided: NOWHERE,
                 since: Instant::now(),
             }),
@@ -295,19 +298,19 @@ impl Places {
         self.keep_off(gettid(), steered.avoided);
     }
 
-    /// Keeps the helpers off a processor from now on. That costs a few system calls when another thread is helped than
-    /// before, or it has moved, but only once in a while, so that threads that are helped by turns do not drive the helpers
-    /// to and fro.
+    /// Keeps the helpers off a processor from now on. That costs a few system calls when the thread that is helped has
+    /// moved. Threads that are helped by turns do not drive the helpers to and fro: each has its way for a while.
     fn avoid(&self, processor: usize) {
         // Whoever else is at it is as good.
         let Some(mut steered) = self.steered.try_lock() else { return };
-        if steered.avoided == processor
-            || steered.avoided != NOWHERE && steered.since.elapsed() < STEADY
-        {
+        if steered.avoided == processor {
             return;
         }
-        steered.avoided = processor;
-        steered.since = Instant::now();
+        let asker = thread::current().id();
+        if steered.asker.is_some_and(|other| other != asker) && steered.since.elapsed() < STEADY {
+            return;
+        }
+        (steered.asker, steered.avoided, steered.since) = (Some(asker), processor, Instant::now());
         for helper in &steered.helpers {
             self.keep_off(*helper, processor);
         }
