@@ -21,7 +21,7 @@ usage() {
 Usage: scripts/plot_scaling.sh [options]
 
 Installs what is missing, builds Foveate, and measures how the cost of a frame grows with its size, with the share of
-it that changes, with the tokens and with the views. Leaves scaling.json and scaling.png. Takes about three minutes.
+it that changes, with the tokens and with the views. Leaves scaling.json and scaling.png. Takes about a quarter of a minute once it is built.
 
   --out DIR         where the figures and the picture go (docs/images)
   --backend NAME    cpu or vulkan (cpu)
