@@ -54,6 +54,7 @@ pub trait Kernel {
 impl Instructions {
     /// Every set that this processor has, the plainest first.
     pub fn available() -> Vec<Self> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
         let mut available = vec![Self::Plain];
         #[cfg(target_arch = "x86_64")]
         {
