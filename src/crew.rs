@@ -29,9 +29,6 @@ const ATTENTION: Duration = Duration::from_micros(50);
 /// How long helpers follow one thread before they follow another. The kernel takes about as long to part two threads.
 const STEADY: Duration = Duration::from_millis(10);
 
-/// No processor.
-const NOWHERE: usize = usize::MAX;
-
 /// Stages that can be posted at the same time without allocating; one for each stream.
 const JOBS_EXPECTED: usize = 64;
 
@@ -69,7 +66,7 @@ struct Steered {
     /// Who is helped.
     asker: Option<ThreadId>,
     /// The processor that they are kept off.
-    avoided: usize,
+    avoided: Option<usize>,
     /// When that began.
     since: Instant,
 }
@@ -285,7 +282,7 @@ impl Places {
             steered: Mutex::new(Steered {
                 helpers: Vec::with_capacity(helper_count),
                 asker: None,
-                avoided: NOWHERE,
+                avoided: None,
                 since: Instant::now(),
             }),
         }
@@ -295,7 +292,9 @@ impl Places {
     fn enter(&self) {
         let mut steered = self.steered.lock();
         steered.helpers.push(gettid());
-        self.keep_off(gettid(), steered.avoided);
+        if let Some(processor) = steered.avoided {
+            self.keep_off(gettid(), processor);
+        }
     }
 
     /// Keeps the helpers off a processor from now on. That costs a few system calls when the thread that is helped has
@@ -303,14 +302,15 @@ impl Places {
     fn avoid(&self, processor: usize) {
         // Whoever else is at it is as good.
         let Some(mut steered) = self.steered.try_lock() else { return };
-        if steered.avoided == processor {
+        if steered.avoided == Some(processor) {
             return;
         }
         let asker = thread::current().id();
         if steered.asker.is_some_and(|other| other != asker) && steered.since.elapsed() < STEADY {
             return;
         }
-        (steered.asker, steered.avoided, steered.since) = (Some(asker), processor, Instant::now());
+        (steered.asker, steered.avoided) = (Some(asker), Some(processor));
+        steered.since = Instant::now();
         for helper in &steered.helpers {
             self.keep_off(*helper, processor);
         }
@@ -318,11 +318,9 @@ impl Places {
 
     /// Where the kernel refuses, as there is no other processor, the helper runs wherever it wants.
     fn keep_off(&self, helper: Pid, processor: usize) {
-        if processor != NOWHERE {
-            let mut others = self.allowed;
-            others.unset(processor);
-            let _ = sched_setaffinity(Some(helper), &others);
-        }
+        let mut others = self.allowed;
+        others.unset(processor);
+        let _ = sched_setaffinity(Some(helper), &others);
     }
 }
 

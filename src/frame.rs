@@ -242,6 +242,21 @@ impl<'a> FrameView<'a> {
     }
 }
 
+/// Copies the samples of a row; those of a single tile without a call, as their lengths are known here.
+#[inline]
+pub(crate) fn copy_row(target: &mut [u8], source: &[u8]) {
+    fn copy<const BYTES: usize>(target: &mut [u8], source: &[u8]) {
+        target[..BYTES].copy_from_slice(&source[..BYTES]);
+    }
+    match target.len() {
+        16 => copy::<16>(target, source),
+        32 => copy::<32>(target, source),
+        64 => copy::<64>(target, source),
+        128 => copy::<128>(target, source),
+        _ => target.copy_from_slice(source),
+    }
+}
+
 /// Where a capture time comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]

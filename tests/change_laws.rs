@@ -106,7 +106,7 @@ proptest! {
             let x1 = x0 + 1 + random.below(extent.width - x0);
             let y1 = y0 + 1 + random.below(extent.height - y0);
             let newest = tiles_under(grid, x0, y0, x1, y1).map(|tile| changed_frame[tile]).max();
-            assert_eq!(Some(step.detector.changed_frame(PixelBox { x0, y0, x1, y1 })), newest);
+            assert_eq!(Some(step.detector.books().changed_frame(PixelBox { x0, y0, x1, y1 })), newest);
         });
     }
 
@@ -146,7 +146,7 @@ proptest! {
         }
         prop_assert_eq!(turns, vec![1; tiles]);
         let everywhere = PixelBox { x0: 0, y0: 0, x1: width, y1: height };
-        prop_assert_eq!(detector.changed_frame(everywhere), 1);
+        prop_assert_eq!(detector.books().changed_frame(everywhere), 1);
     }
 }
 
@@ -203,12 +203,7 @@ fn a_drift_of_one_step_a_frame_cannot_hide() {
 
 #[test]
 fn bytes_that_are_no_samples_do_not_count() {
-    for (format, width, unused) in [
-        (PixelFormat::Rgbx, 33, 4 * 32 + 3),
-        (PixelFormat::Bgra, 8, 3),
-        (PixelFormat::Yuy2, 33, 4 * 16 + 2),
-        (PixelFormat::Yuy2, 63, 4 * 31 + 2),
-    ] {
+    for (format, width, unused) in naive::BYTES_WITHOUT_SAMPLES {
         let extent = Extent::new(width, 1);
         let mut bytes = vec![7; format.plane_shape(0, extent).row_bytes as usize];
         let color = naive::transforms(format)[0];
@@ -228,7 +223,7 @@ fn bytes_that_are_no_samples_do_not_count() {
             let ingested = refreshed.ingested();
             assert_eq!(ingested, &TileSet::all(extent), "{format:?} {width}");
             let everywhere = PixelBox { x0: 0, y0: 0, x1: width, y1: 1 };
-            assert_eq!(refreshed.changed_frame(everywhere), 1, "{format:?} {width}");
+            assert_eq!(refreshed.books().changed_frame(everywhere), 1, "{format:?} {width}");
         }
     }
 }
@@ -321,7 +316,7 @@ impl Setup {
 
     /// The published bound, which is what the configuration promises.
     fn checked_bound(&self, detector: &ChangeDetector) -> u8 {
-        let bound = detector.sample_bound();
+        let bound = detector.books().sample_bound();
         match self.threshold {
             Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
             Threshold::Auto { limit } => assert!(bound <= limit, "{bound} above {limit}"),

@@ -196,7 +196,7 @@ impl Course {
     }
 
     fn check_bound(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
-        let bound = self.detector.sample_bound();
+        let bound = self.detector.books().sample_bound();
         self.highest_bound = self.highest_bound.max(bound);
         match self.change.threshold {
             Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
@@ -258,7 +258,7 @@ impl Course {
                 tiles.map(move |column| (row * columns + column) as usize)
             };
             let newest = rows.flat_map(under).map(|tile| self.changed_frame[tile]).max();
-            let changed_frame = self.detector.changed_frame(region);
+            let changed_frame = self.detector.books().changed_frame(region);
             assert_eq!(Some(changed_frame), newest, "frame {frame_seq}, {token:?}");
             tokens.push((changed_frame, pixels.to_vec()));
         }

@@ -12,7 +12,7 @@ use device::with_gpu;
 use foveate::backend::{BackendKind, ChangeSite};
 use foveate::config::{BackendChoice, ChangeConfig, ChangeOn, Threshold};
 use foveate::error::chain;
-use foveate::frame::{CaptureClock, FrameStamp, PixelFormat};
+use foveate::frame::PixelFormat;
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
 use foveate::gpu::{DeviceKind, DeviceSummary};
@@ -24,6 +24,7 @@ use foveate::stream::{Backends, Stepped, Stream, StreamBackend, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use history::move_on;
 use naive::{OwnedFrame, Random};
+use support::stamp;
 
 #[path = "common/child.rs"]
 mod child;
@@ -33,6 +34,8 @@ mod device;
 mod history;
 #[path = "common/naive.rs"]
 mod naive;
+#[path = "support/stream.rs"]
+mod support;
 
 const FRAMES: u64 = 12;
 
@@ -216,16 +219,10 @@ impl Played {
 
     /// What the views publish of a frame.
     fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Vec<TokenFrameBuf> {
-        let stamp = FrameStamp {
-            frame_seq,
-            pts_ns: None,
-            capture_ns: 0,
-            capture_unix_ns: 0,
-            capture_clock: CaptureClock::Unknown,
-            arrival_ns: 0,
-        };
         self.newest_seq = frame_seq;
-        if self.stream.step(&frame.view(), &stamp).unwrap() == Stepped::PublishedInNewSegments {
+        if self.stream.step(&frame.view(), &stamp(frame_seq)).unwrap()
+            == Stepped::PublishedInNewSegments
+        {
             let segment = |index| self.stream.segment(index).unwrap().unwrap().0;
             self.readers = [0, 1].map(|index| Reader::from_fd(segment(index)).unwrap()).into();
         }

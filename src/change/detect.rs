@@ -12,7 +12,6 @@ use super::resident::ResidentFrame;
 use crate::config::ChangeConfig;
 use crate::crew::Crew;
 use crate::frame::FrameView;
-use crate::geometry::plan::PixelBox;
 use crate::geometry::rule::IngestRule;
 use crate::geometry::tile::TileSet;
 use crate::simd::Instructions;
@@ -81,19 +80,9 @@ impl ChangeDetector {
         self.books.ingested()
     }
 
-    /// [`ChangeBooks::sample_bound`].
-    pub fn sample_bound(&self) -> u8 {
-        self.books.sample_bound()
-    }
-
     /// What the pyramid is built from.
     pub fn resident(&self) -> FrameView<'_> {
         self.resident.view()
-    }
-
-    /// [`ChangeBooks::changed_frame`].
-    pub fn changed_frame(&self, region: PixelBox) -> u64 {
-        self.books.changed_frame(region)
     }
 
     /// Compares the frame with the copy, takes over what is to be ingested, and leaves in `largest` by how much each tile

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::slice::ChunksMut;
 
 use super::difference::{PlaneDifferences, SampleMask, TileSpan};
-use crate::frame::{FrameKind, FrameView, Plane};
+use crate::frame::{FrameKind, FrameView, Plane, copy_row};
 use crate::simd::Instructions;
 
 /// Owned samples of one frame, rows packed without gaps.
@@ -129,15 +129,5 @@ impl ResidentBand<'_> {
         let span = TileSpan::new(self.kind.format, plane);
         let start = tile_row * span.rows;
         start..(start + span.rows).min(self.kind.rows(plane))
-    }
-}
-
-/// Copies one row; those of a single tile without a call, as their lengths are known here.
-#[inline(always)]
-fn copy_row(target: &mut [u8], source: &[u8]) {
-    match (target.as_chunks_mut::<16>(), source.as_chunks::<16>()) {
-        (([target], []), ([source], [])) => *target = *source,
-        (([a, b], []), ([c, d], [])) => [*a, *b] = [*c, *d],
-        _ => target.copy_from_slice(source),
     }
 }

@@ -14,6 +14,15 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::{Token, TokenPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 
+/// Formats, widths, and a byte of a row that is no sample: the fourth of an RGB pixel, and the second luma of the last pair
+/// of an odd row of YUY2.
+pub const BYTES_WITHOUT_SAMPLES: [(PixelFormat, u32, usize); 4] = [
+    (PixelFormat::Rgbx, 33, 4 * 32 + 3),
+    (PixelFormat::Bgra, 8, 3),
+    (PixelFormat::Yuy2, 33, 4 * 16 + 2),
+    (PixelFormat::Yuy2, 63, 4 * 31 + 2),
+];
+
 /// A raster of R, G, B, row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {

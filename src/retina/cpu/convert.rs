@@ -73,10 +73,9 @@ impl<V: Vectors> Converter<V> {
         ]
     }
 
-    /// 32 pixels of one channel.
+    /// 32 pixels of one channel, from scaled luma.
     #[inline(always)]
     fn channel(&self, luma: V::Words, constant: V::Sums) -> V::Words {
-        let luma = self.vectors.shifted_left::<SCALE_BITS>(luma);
         let [even, odd] = self.luma;
         let even = self.vectors.multiplied_and_added(constant, luma, even);
         let odd = self.vectors.multiplied_and_added(constant, luma, odd);
@@ -85,13 +84,15 @@ impl<V: Vectors> Converter<V> {
 
     #[inline(always)]
     fn rgb(&self, luma: V::Words, [red, green, blue]: [V::Sums; 3]) -> Rgb<V> {
+        let luma = self.vectors.shifted_left::<SCALE_BITS>(luma);
         [self.channel(luma, red), self.channel(luma, green), self.channel(luma, blue)]
     }
 
     /// 32 samples of luma, each of which is R, G and B.
     #[inline(always)]
     fn gray(&self, luma: &[u8; SIDE]) -> Rgb<V> {
-        [self.channel(self.vectors.widened(luma), self.gray_constant); 3]
+        let luma = self.vectors.shifted_left::<SCALE_BITS>(self.vectors.widened(luma));
+        [self.channel(luma, self.gray_constant); 3]
     }
 }
 

@@ -1,8 +1,8 @@
 //! The retina in compute shaders that also finds the dirty tiles, for devices that share the CPU's memory.
 //!
-//! The frame's pages are lent to the device, or its samples copied as they are, and the CPU looks at none of them. `detect`
-//! compares it with the resident copy, which lives on the device, and lists the tiles to ingest; `stale` lists the tokens over them. Either
-//! list says in how many workgroups the pass over it runs, so that a frame is still one submission.
+//! The frame's pages are lent to the device, or its samples copied as they are, and the CPU compares none of them. `detect`
+//! compares them with the resident copy, which lives on the device, and lists the tiles to ingest; `stale` lists the
+//! tokens over them. Either list says in how many workgroups the pass over it runs, so that a frame is still one submission.
 
 use std::fmt;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::tiles::{TileList, TileRecord, tile_list};
-use crate::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
+use crate::frame::{FrameKind, FrameView, PixelFormat, PlaneShape, copy_row};
 use crate::geometry::extent::Extent;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
 use crate::gpu::{Buffer, BufferKind, Gpu, GpuError};
@@ -97,19 +97,5 @@ fn pack_tile(frame: &FrameView<'_>, tile: TileRecord, mut record: &mut [u8]) {
             let start = y as usize * source.stride + first_byte as usize;
             copy_row(&mut target[..row_bytes], &source.bytes[start..start + row_bytes]);
         }
-    }
-}
-
-/// Copies one row; those of a whole tile without a call, as their lengths are known here.
-fn copy_row(target: &mut [u8], source: &[u8]) {
-    fn copy<const BYTES: usize>(target: &mut [u8], source: &[u8]) {
-        target[..BYTES].copy_from_slice(&source[..BYTES]);
-    }
-    match target.len() {
-        16 => copy::<16>(target, source),
-        32 => copy::<32>(target, source),
-        64 => copy::<64>(target, source),
-        128 => copy::<128>(target, source),
-        _ => target.copy_from_slice(source),
     }
 }
