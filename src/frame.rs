@@ -243,16 +243,12 @@ impl<'a> FrameView<'a> {
 }
 
 /// Copies the samples of a row; those of a single tile without a call, as their lengths are known here.
-#[inline]
+#[inline(always)]
 pub(crate) fn copy_row(target: &mut [u8], source: &[u8]) {
-    fn copy<const BYTES: usize>(target: &mut [u8], source: &[u8]) {
-        target[..BYTES].copy_from_slice(&source[..BYTES]);
-    }
-    match target.len() {
-        16 => copy::<16>(target, source),
-        32 => copy::<32>(target, source),
-        64 => copy::<64>(target, source),
-        128 => copy::<128>(target, source),
+    match (target.as_chunks_mut::<16>(), source.as_chunks::<16>()) {
+        (([target], []), ([source], [])) => *target = *source,
+        (([a, b], []), ([c, d], [])) => [*a, *b] = [*c, *d],
+        (([a, b, c, d], []), ([e, f, g, h], [])) => [*a, *b, *c, *d] = [*e, *f, *g, *h],
         _ => target.copy_from_slice(source),
     }
 }
