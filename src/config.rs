@@ -16,9 +16,11 @@ use crate::token::{DType, Normalisation, TokenFormat};
 mod document;
 mod environment;
 mod error;
+mod gaze;
 mod values;
 
 pub use error::ConfigError;
+pub use gaze::{GazeChoice, GazeConfig, GazeParameters};
 
 /// The longest name of a stream or view, in bytes.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -140,7 +142,7 @@ pub struct ViewConfig {
     /// Token frames that the ring holds, 2 to 64.
     pub slots: u32,
     /// Where the view looks.
-    pub gaze: GazeChoice,
+    pub gaze: GazeConfig,
 }
 
 /// Where frames come from.
@@ -218,18 +220,6 @@ pub enum LayoutChoice {
     Foveal,
     /// One pyramid level, the finest that fits the budget.
     Uniform,
-}
-
-/// How a view chooses where it looks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum GazeChoice {
-    /// At one point until a client moves it.
-    Fixed {
-        /// From 0 at the left edge of the source to 1 at the right one.
-        x: f64,
-        /// From 0 at the top edge of the source to 1 at the bottom one.
-        y: f64,
-    },
 }
 
 impl Config {
@@ -318,14 +308,7 @@ impl Default for ViewConfig {
             },
             e0: None,
             slots: 8,
-            gaze: GazeChoice::default(),
+            gaze: GazeConfig::default(),
         }
-    }
-}
-
-impl Default for GazeChoice {
-    /// Fixed on the middle of the image.
-    fn default() -> Self {
-        Self::Fixed { x: 0.5, y: 0.5 }
     }
 }

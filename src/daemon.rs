@@ -13,10 +13,10 @@ use signal_hook::iterator::Signals;
 use crate::capture::CaptureError;
 use crate::config::{Config, StreamConfig, ViewConfig};
 use crate::control::ControlError;
-use crate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
+use crate::control::directory::{Directory, StreamSpec, ViewFacts};
 use crate::control::server::Server;
 use crate::error::exit;
-use crate::stream::{Backends, RetinaError, StreamBackend, StreamError, ViewPlan};
+use crate::stream::{Backends, GazeLogError, RetinaError, StreamError, ViewPlan, layout_of};
 
 use self::frame_loop::FrameLoop;
 
@@ -57,6 +57,9 @@ pub enum StreamFailure {
     /// Its backend is not there.
     #[error("no backend for the stream")]
     Backend(#[from] RetinaError),
+    /// What one of its views was to look at cannot be read.
+    #[error(transparent)]
+    GazeLog(#[from] GazeLogError),
     /// Its frames cannot be published.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -70,6 +73,7 @@ impl DaemonError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
+            Self::Stream { source: StreamFailure::GazeLog(_), .. } => exit::CONFIG,
             Self::Stream { source: StreamFailure::Panicked, .. } | Self::System { .. } => {
                 exit::FAILURE
             }
@@ -107,15 +111,18 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
     let mut loops = Vec::new();
     for (stream, port) in config.streams.iter().zip(ports) {
         let chosen = backends.choose(stream.backend, stream.device.as_deref());
-        match chosen.and_then(|backend| backend.finding_changes_on(stream.change_on)) {
-            Ok(backend) => {
-                let spawned = spawn(stream, backend, port, &stop, &sender);
+        let chosen = chosen.and_then(|backend| backend.finding_changes_on(stream.change_on));
+        match chosen.map_err(StreamFailure::from).and_then(|backend| Ok((backend, plans(stream)?)))
+        {
+            Ok((backend, plans)) => {
+                let frame_loop = FrameLoop::new(stream, backend, port, plans, Arc::clone(&stop));
+                let spawned = spawn(&stream.name, frame_loop, &sender);
                 loops.push(spawned.map_err(system("cannot start a thread"))?);
             }
             Err(error) => {
                 port.ended(&crate::error::chain(&error));
                 // The channel lives as long as this function.
-                let _ = sender.send(Event::StreamEnded(stream.name.clone(), Err(error.into())));
+                let _ = sender.send(Event::StreamEnded(stream.name.clone(), Err(error)));
             }
         }
     }
@@ -155,15 +162,17 @@ fn await_end(events: &Receiver<Event>, mut running: usize) -> Result<(), DaemonE
     outcome
 }
 
+/// The views of a stream, with the gaze logs that they replay.
+fn plans(stream: &StreamConfig) -> Result<Vec<ViewPlan>, StreamFailure> {
+    Ok(stream.views.iter().map(ViewPlan::try_from).collect::<Result<_, _>>()?)
+}
+
 fn spawn(
-    config: &StreamConfig,
-    backend: StreamBackend,
-    port: StreamPort,
-    stop: &Arc<AtomicBool>,
+    stream: &str,
+    frame_loop: FrameLoop,
     events: &Sender<Event>,
 ) -> io::Result<JoinHandle<()>> {
-    let frame_loop = FrameLoop::new(config, backend, port, Arc::clone(stop));
-    let (name, events) = (config.name.clone(), events.clone());
+    let (name, events) = (stream.to_owned(), events.clone());
     thread::Builder::new().name(format!("frames-{name}")).spawn(move || {
         let result = frame_loop.run();
         // Nobody listens once a signal came.
@@ -189,7 +198,7 @@ fn forward_signals(events: Sender<Event>) -> io::Result<()> {
 fn stream_spec(config: &StreamConfig) -> StreamSpec {
     let facts = |view: &ViewConfig| ViewFacts {
         name: view.name.clone(),
-        layout: ViewPlan::from(view).layout.name().to_owned(),
+        layout: layout_of(view).name().to_owned(),
         patch_side: view.format.patch_side,
         dtype: view.format.dtype,
         budget: view.budget,

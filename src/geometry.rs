@@ -1,7 +1,10 @@
 //! Where things are: pure arithmetic on extents, tiles, levels and patches, and the types that the
 //! stages exchange. Knows no device and no clock, allocates only what it returns, and never fails.
 
+pub mod attention;
+pub mod coarse;
 pub mod extent;
+pub mod feedback;
 pub mod fixation;
 pub mod patch;
 pub mod plan;

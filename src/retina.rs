@@ -6,6 +6,7 @@
 
 use crate::clock::Span;
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::rule::IngestRule;
@@ -186,6 +187,21 @@ pub trait Retina: Send {
         samples: &mut [ViewSample],
     ) -> Result<UpdateTimes, RetinaError>;
 
+    /// Copies the coarse level out. `frame` is that of the last update.
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost or refuses.
+    fn read_coarse(
+        &mut self,
+        frame: &FrameView<'_>,
+        target: &mut CoarseLevel,
+    ) -> Result<(), RetinaError> {
+        let texels = self.read_level(frame, target.level())?;
+        target.texels.as_flattened_mut().copy_from_slice(&texels);
+        Ok(())
+    }
+
     /// Copies one level of the pyramid out: R, G, B interleaved, row by row. `frame` is that of the last update. For
     /// pictures and tests; not fast.
     ///
@@ -223,6 +239,17 @@ pub trait DetectingRetina: Send {
     /// Ends the update that `detect` began: copies the tokens that it sampled into `samples`. `ingested` are the tiles
     /// that its rule names for the differences that it returned. Says when the parts ran.
     fn collect(&mut self, ingested: &TileSet, samples: &mut [ViewSample]) -> UpdateTimes;
+
+    /// [`Retina::read_coarse`].
+    ///
+    /// # Errors
+    ///
+    /// If the device is lost or refuses.
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), RetinaError> {
+        let texels = self.read_level(target.level())?;
+        target.texels.as_flattened_mut().copy_from_slice(&texels);
+        Ok(())
+    }
 
     /// [`Retina::read_level`].
     ///

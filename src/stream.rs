@@ -11,10 +11,14 @@ use self::source::Source;
 use crate::backend::Backend;
 use crate::change::books::ChangeBooks;
 use crate::clock::{Span, monotonic_ns};
-use crate::config::{ChangeConfig, GazeChoice, LayoutChoice, ViewConfig};
+use crate::config::{ChangeConfig, GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
 use crate::frame::{FrameStamp, FrameView};
-use crate::gaze::controller::{Controller, Policy};
-use crate::geometry::fixation::Fixation;
+use crate::gaze::controller::{Controller, Moment, Policy};
+use crate::gaze::log::GazeLog;
+pub use crate::gaze::log::GazeLogError;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::feedback::Feedback;
+use crate::geometry::fixation::Gaze;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::{TILE_SIDE, TileSet};
@@ -41,27 +45,42 @@ pub struct ViewPlan {
     pub budget: usize,
     /// What a token looks like in memory.
     pub format: TokenFormat,
-    /// Where the view looks.
+    /// Who chooses where the view looks.
     pub policy: Policy,
+    /// How its eye moves.
+    pub parameters: GazeParameters,
     /// Slots of its ring.
     pub slot_count: usize,
 }
 
-impl From<&ViewConfig> for ViewPlan {
-    fn from(config: &ViewConfig) -> Self {
-        let layout = match config.layout {
-            LayoutChoice::Foveal => Layout::Foveal { e0_px: config.e0 },
-            LayoutChoice::Uniform => Layout::Uniform,
+impl TryFrom<&ViewConfig> for ViewPlan {
+    type Error = GazeLogError;
+
+    /// Reads the gaze log, where there is one to replay.
+    fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
+        let policy = match &config.gaze.choice {
+            GazeChoice::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
+            GazeChoice::Feedback => Policy::Feedback,
+            GazeChoice::Saliency => Policy::Saliency,
+            GazeChoice::Replay { log } => Policy::Replay(Arc::new(GazeLog::load(log)?)),
         };
-        let GazeChoice::Fixed { x, y } = config.gaze;
-        Self {
+        Ok(Self {
             name: config.name.clone(),
-            layout,
+            layout: layout_of(config),
             budget: config.budget as usize,
             format: config.format,
-            policy: Policy::Fixed { x, y },
+            policy,
+            parameters: config.gaze.parameters,
             slot_count: config.slots as usize,
-        }
+        })
+    }
+}
+
+/// The layout that a view is configured to have.
+pub fn layout_of(config: &ViewConfig) -> Layout {
+    match config.layout {
+        LayoutChoice::Foveal => Layout::Foveal { e0_px: config.e0 },
+        LayoutChoice::Uniform => Layout::Uniform,
     }
 }
 
@@ -133,6 +152,8 @@ pub struct Stream {
 struct View {
     plan: ViewPlan,
     subscribers: Receiver<OwnedFd>,
+    /// What its clients want of the next frame.
+    feedback: Option<Feedback>,
     /// `None` until the first frame.
     live: Option<LiveView>,
 }
@@ -140,8 +161,8 @@ struct View {
 #[derive(Debug)]
 struct LiveView {
     gaze: Controller,
-    /// `id` of the fixation that the token plan was made for; `None` before the first plan.
-    planned_for: Option<u64>,
+    /// The gaze that the token plan was made for; `None` before the first plan.
+    planned_for: Option<Gaze>,
     writer: Writer,
     waker: Waker,
     records: Vec<TokenRecord>,
@@ -157,7 +178,7 @@ impl Stream {
         views: impl IntoIterator<Item = (ViewPlan, Receiver<OwnedFd>)>,
         counters: Arc<StreamCounters>,
     ) -> Self {
-        let view = |(plan, subscribers)| View { plan, subscribers, live: None };
+        let view = |(plan, subscribers)| View { plan, subscribers, feedback: None, live: None };
         let views: Vec<View> = views.into_iter().map(view).collect();
         let samples =
             views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
@@ -196,6 +217,7 @@ impl Stream {
 
         let shape = source.shape();
         for (view, sample) in views.iter_mut().zip(&mut *samples) {
+            view.look_around(Moment::of(stamp), source.seen());
             view.replan(shape, sample);
         }
         let plan = Span::since(start_ns);
@@ -209,6 +231,9 @@ impl Stream {
                 source.rebuild_on_cpu(frame, stamp.frame_seq, &specs, samples)?
             }
         };
+        if views.iter().any(View::wants_coarse) {
+            source.look(stamp.frame_seq)?;
+        }
         let updated_ns = monotonic_ns();
         let dirty_count = source.books().ingested().count();
         for (view, sample) in views.iter_mut().zip(&*samples) {
@@ -222,16 +247,14 @@ impl Stream {
         Ok(if rebuilt { Stepped::PublishedInNewSegments } else { Stepped::Published })
     }
 
-    /// Looks at (`x`, `y`) with view `index` from the next frame, `frame_seq`, on.
-    pub fn look(&mut self, index: usize, x: f64, y: f64, frame_seq: u64) {
-        if let Some(live) = &mut self.views[index].live {
-            live.gaze.look(x, y, frame_seq);
-        }
+    /// Tells view `index` what its clients want of the next frame; what they wanted before is forgotten.
+    pub fn take_feedback(&mut self, index: usize, feedback: Feedback) {
+        self.views[index].feedback = Some(feedback);
     }
 
     /// Where view `index` looks; `None` before the first frame.
-    pub fn fixation(&self, index: usize) -> Option<Fixation> {
-        self.views[index].live.as_ref().map(|live| live.gaze.fixation())
+    pub fn gaze(&self, index: usize) -> Option<&Gaze> {
+        self.views[index].live.as_ref().map(|live| live.gaze.gaze())
     }
 
     /// The segment that view `index` publishes in, and its epoch; `None` before the first frame.
@@ -299,7 +322,7 @@ impl Stream {
         }
         for view in &mut self.views {
             let spec = view.segment_spec(&self.name, frame, self.backend.describe());
-            view.open_segment(&spec, stamp.frame_seq)?;
+            view.open_segment(&spec, Moment::of(stamp))?;
         }
         self.source = Some(source);
         Ok(())
@@ -328,7 +351,7 @@ impl View {
     }
 
     /// Publishes in a new segment from now on; readers of the old one are told.
-    fn open_segment(&mut self, spec: &SegmentSpec, frame_seq: u64) -> Result<(), StreamError> {
+    fn open_segment(&mut self, spec: &SegmentSpec, at: Moment) -> Result<(), StreamError> {
         let extent = spec.extent;
         let refused = |source| StreamError::Ring { view: spec.view.clone(), source };
         let writer = Writer::create(spec).map_err(refused)?;
@@ -337,25 +360,44 @@ impl View {
             live.waker.wake();
             live.waker.replace_segment(&writer);
             live.writer = writer;
-            live.gaze.resize(extent, frame_seq);
+            live.gaze.resize(extent, at);
             live.planned_for = None;
         } else {
             let waker = Waker::new(&writer, self.subscribers.clone()).map_err(refused)?;
-            let gaze = Controller::new(self.plan.policy, extent, frame_seq);
+            let ViewPlan { policy, parameters, .. } = &self.plan;
+            let gaze = Controller::new(policy.clone(), *parameters, extent, at);
             let records = Vec::with_capacity(self.plan.budget);
             self.live = Some(LiveView { gaze, planned_for: None, writer, waker, records });
         }
         Ok(())
     }
 
-    /// Makes a new plan where the fixation has moved.
+    /// Whether it looks at the coarse level.
+    fn wants_coarse(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.gaze.wants_coarse())
+    }
+
+    /// Decides where the frame of `at` is looked at, from what was `seen` of the frame before.
+    fn look_around(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
+        let Some(live) = &mut self.live else { return };
+        if let Some(feedback) = self.feedback.take() {
+            live.gaze.take(&feedback, at);
+        }
+        live.gaze.step(at, seen);
+    }
+
+    /// Makes a new plan where the gaze has moved.
     fn replan(&mut self, shape: PyramidShape, sample: &mut ViewSample) {
         let Some(live) = &mut self.live else { return };
-        let Fixation { id, x, y, .. } = live.gaze.fixation();
-        if live.planned_for.replace(id) != Some(id) {
-            let ViewPlan { layout, budget, format, .. } = self.plan;
-            sample.set_plan(layout.plan(shape, format.patch_side, budget, (x, y), None));
+        let gaze = live.gaze.gaze();
+        if live.planned_for.as_ref() == Some(gaze) {
+            return;
         }
+        let ViewPlan { layout, budget, format, .. } = self.plan;
+        let fixation = (gaze.fixation.x, gaze.fixation.y);
+        let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
+        sample.set_plan(layout.plan(shape, format.patch_side, budget, fixation, relevance));
+        live.planned_for = Some(gaze.clone());
     }
 
     fn publish(
@@ -368,18 +410,23 @@ impl View {
         let Some(live) = &mut self.live else { return };
         let (shape, books) = (source.shape(), source.books());
         let sample_bound = books.sample_bound();
+        let Gaze { fixation, relevance } = live.gaze.gaze();
+        let map = relevance.as_ref().map(|relevance| &relevance.map);
         let TokenPlan { patch_side, tokens } = sample.plan();
         // What is not stale is as it was, and so is its record.
         live.records.resize(tokens.len(), TokenRecord::zeroed());
         for index in sample.stale().iter().map(|&index| index as usize) {
             let region = tokens[index].pixel_box(shape, *patch_side);
             let changed_frame = books.changed_frame(region);
+            let weight =
+                map.map_or(EVEN_RELEVANCE, |map| map.greatest(shape.extent(), region) as f32);
             live.records[index] =
-                TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, RELEVANCE);
+                TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, weight);
         }
         live.writer.publish(&TokenFrame {
             stamp: *stamp,
-            fixation: live.gaze.fixation(),
+            fixation: *fixation,
+            relevance_frame: relevance.as_ref().map_or(0, |relevance| relevance.frame_seq),
             sample_bound: u32::from(sample_bound),
             rgb_bound: source.kind().color.rgb_bound(sample_bound),
             dirty_tiles: count_u32(dirty_count),
@@ -402,8 +449,8 @@ fn gauge_change(books: &ChangeBooks, gauges: &ChangeGauges) {
     gauges.tile_count.set(Some(ingested.grid().area() as u64));
 }
 
-/// Every part of the image matters alike.
-const RELEVANCE: f32 = 1.0;
+/// What every part of the image has where all matter alike.
+const EVEN_RELEVANCE: f32 = 1.0;
 
 /// What readers of a segment are told when the stream goes on in another.
 pub const REPLACED: &str = "the stream goes on in a new segment";

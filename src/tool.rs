@@ -12,7 +12,7 @@ use crate::control::client::SubscriptionError;
 use crate::control::{ControlError, socket_path};
 use crate::error::exit;
 use crate::ring::RingError;
-use crate::stream::{RetinaError, StreamError};
+use crate::stream::{GazeLogError, RetinaError, StreamError};
 
 pub mod bench;
 pub mod doctor;
@@ -122,6 +122,10 @@ pub enum ToolError {
     #[error("the clip cannot be played: {0}")]
     Clip(String),
 
+    /// What a view was to look at cannot be read.
+    #[error(transparent)]
+    GazeLog(#[from] GazeLogError),
+
     /// Frames cannot be sampled or published.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -160,7 +164,7 @@ impl ToolError {
             }
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
-            Self::Config(_) => exit::CONFIG,
+            Self::Config(_) | Self::GazeLog(_) => exit::CONFIG,
             Self::Usage(_) => exit::USAGE,
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 exit::UNAVAILABLE

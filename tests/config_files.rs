@@ -107,7 +107,7 @@ fn every_key_reaches_its_place() {
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
     let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
     assert_eq!(format.normalisation, expected);
-    assert_eq!(*gaze, GazeChoice::Fixed { x: 0.0, y: 0.25 });
+    assert_eq!(gaze.choice, GazeChoice::Fixed { x: 0.0, y: 0.25 });
 }
 
 #[test]

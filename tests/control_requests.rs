@@ -12,9 +12,9 @@ use std::os::unix::net::UnixStream;
 
 use foveate::control::ControlError;
 use foveate::control::client::Client;
-use foveate::control::directory::LookCommand;
 use foveate::control::messages::{DATAGRAM_BYTES_MAX, RefusalReason};
 use foveate::control::server::Limits;
+use foveate::geometry::feedback::Feedback;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use support::{RawClient, Stage, main_view, until};
@@ -158,14 +158,17 @@ fn looks_reach_the_frame_loop_inside_the_picture_and_the_newest_wins() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main", "other"]);
     let mut client = Client::connect(&stage.path).unwrap();
-    assert_eq!(port.views[0].newest_look(), None);
+    assert_eq!(port.views[0].newest_feedback(), None);
 
     client.look(&main_view(), 5.0, 5.0).unwrap();
     let looking = client.look(&main_view(), -3.0, 1000.03).unwrap();
     assert_eq!((looking.x, looking.y), (0.0, 48.0));
-    assert_eq!(port.views[0].newest_look(), Some(LookCommand { x: 0.0, y: 48.0 }));
-    assert_eq!(port.views[0].newest_look(), None, "a look is taken once");
-    assert_eq!(port.views[1].newest_look(), None, "and by its own view");
+    assert_eq!(
+        port.views[0].newest_feedback(),
+        Some(Feedback::Look { x: 0.0, y: 48.0, hold_ns: None })
+    );
+    assert_eq!(port.views[0].newest_feedback(), None, "a look is taken once");
+    assert_eq!(port.views[1].newest_feedback(), None, "and by its own view");
 
     let looking = client.look(&main_view(), 10.04, 20.0).unwrap();
     assert_eq!((looking.x, looking.y), (10.0625, 20.0), "rounded to 1/16");

@@ -194,7 +194,8 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
     )));
     let segment = follower.subscription.reader().unwrap().header();
     for frame in &seen {
-        film.assert_samples(&ViewPlan::from(&ViewConfig::default()), segment, frame);
+        let plan = ViewPlan::try_from(&ViewConfig::default()).unwrap();
+        film.assert_samples(&plan, segment, frame);
     }
     process.signal(Signal::TERM);
     process.finish().assert_clean_exit(0);

@@ -105,7 +105,7 @@ fn without_a_configuration_the_view_is_main() {
     let outcome = place.foveate(&arguments).finish();
     outcome.assert_clean_exit(0);
     assert_eq!(outcome.stdout, format!("{}: 2 frames\n", out.join("main").display()));
-    let view = ViewPlan::from(&ViewConfig::default());
+    let view = ViewPlan::try_from(&ViewConfig::default()).unwrap();
     let extracted = Extracted::read(&out.join("main"), &view);
     assert_eq!(extracted.frames.rows, film.len());
     assert_eq!(extracted.token_frame(1).records.len(), view_records(&film, &view));
@@ -131,7 +131,7 @@ fn what_was_extracted_before_an_interrupt_is_whole() {
     let outcome = process.finish();
     outcome.assert_clean_exit(1);
     assert!(outcome.message().contains("interrupted"), "{outcome:?}");
-    let view = ViewPlan::from(&ViewConfig { budget: 4, ..ViewConfig::default() });
+    let view = ViewPlan::try_from(&ViewConfig { budget: 4, ..ViewConfig::default() }).unwrap();
     let rows = Extracted::read(&out.join("few"), &view).frames.rows;
     assert!(0 < rows && rows < 3000, "{rows} frames");
 }

@@ -1,8 +1,10 @@
 //! Whatever clients say and whatever the source does, a fixation stays in the image, on its grid, and gets a new id
 //! exactly when it moves.
 
-use foveate::gaze::controller::{Controller, Policy};
+use foveate::config::GazeParameters;
+use foveate::gaze::controller::{Controller, Moment, Policy};
 use foveate::geometry::extent::Extent;
+use foveate::geometry::feedback::Feedback;
 use foveate::geometry::fixation::FixationReason;
 use proptest::prelude::*;
 
@@ -18,17 +20,17 @@ proptest! {
         operations in prop::collection::vec(operation(), 0..40), x in 0.0..=1.0f64, y in 0.0..=1.0f64,
     ) {
         let mut extent = Extent::new(640, 480);
-        let mut controller = Controller::new(Policy::Fixed { x, y }, extent, 1);
+        let mut controller = new_controller(x, y, extent, 1);
         for (frame_seq, operation) in (2..).zip(operations) {
-            let before = controller.fixation();
+            let before = controller.gaze().fixation;
             match operation {
-                Operation::Look(x, y) => controller.look(x, y, frame_seq),
+                Operation::Look(x, y) => look(&mut controller, x, y, frame_seq),
                 Operation::Resize(width, height) => {
                     extent = Extent::new(width, height);
-                    controller.resize(extent, frame_seq);
+                    controller.resize(extent, moment(frame_seq));
                 }
             }
-            let after = controller.fixation();
+            let after = controller.gaze().fixation;
             prop_assert!((0.0..=f64::from(extent.width)).contains(&after.x));
             prop_assert!((0.0..=f64::from(extent.height)).contains(&after.y));
             prop_assert_eq!((after.x * 16.0).fract(), 0.0);
@@ -41,11 +43,11 @@ proptest! {
 
 #[test]
 fn a_look_obeys_at_once_and_says_why() {
-    let mut controller = Controller::new(Policy::Fixed { x: 0.5, y: 0.5 }, Extent::new(100, 50), 7);
-    assert_eq!((controller.fixation().x, controller.fixation().y), (50.0, 25.0));
-    assert_eq!(controller.fixation().reason, FixationReason::Policy);
-    controller.look(10.03, 20.0, 9);
-    let fixation = controller.fixation();
+    let mut controller = new_controller(0.5, 0.5, Extent::new(100, 50), 7);
+    assert_eq!((controller.gaze().fixation.x, controller.gaze().fixation.y), (50.0, 25.0));
+    assert_eq!(controller.gaze().fixation.reason, FixationReason::Policy);
+    look(&mut controller, 10.03, 20.0, 9);
+    let fixation = controller.gaze().fixation;
     assert_eq!((fixation.x, fixation.y, fixation.since_frame), (10.0, 20.0, 9));
     assert_eq!(fixation.reason, FixationReason::Look);
 }
@@ -55,4 +57,17 @@ fn operation() -> impl Strategy<Value = Operation> {
     let resize =
         (1..2000u32, 1..2000u32).prop_map(|(width, height)| Operation::Resize(width, height));
     prop_oneof![look, resize]
+}
+
+fn new_controller(x: f64, y: f64, extent: Extent, frame_seq: u64) -> Controller {
+    let policy = Policy::Fixed { x, y };
+    Controller::new(policy, GazeParameters::default(), extent, moment(frame_seq))
+}
+
+fn look(controller: &mut Controller, x: f64, y: f64, frame_seq: u64) {
+    controller.take(&Feedback::Look { x, y, hold_ns: None }, moment(frame_seq));
+}
+
+fn moment(frame_seq: u64) -> Moment {
+    Moment { frame_seq, time_ns: frame_seq * 33_333_333 }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use foveate::config::{BackendChoice, ChangeConfig, Threshold};
+use foveate::config::{BackendChoice, ChangeConfig, GazeParameters, Threshold};
 use foveate::frame::PixelFormat;
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
@@ -132,6 +132,7 @@ fn stream(change: ChangeConfig) -> Stream {
         budget: 273,
         format,
         policy: Policy::Fixed { x: 0.5, y: 0.5 },
+        parameters: GazeParameters::default(),
         slot_count: 3,
     };
     let format =

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::config::{BackendChoice, ChangeConfig, Threshold};
+use foveate::config::{BackendChoice, ChangeConfig, GazeParameters, Threshold};
 use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
@@ -81,6 +81,7 @@ fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
             normalisation: Normalisation::NONE,
         },
         policy: Policy::Fixed { x: 0.5, y: 0.5 },
+        parameters: GazeParameters::default(),
         slot_count: 2,
     };
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();

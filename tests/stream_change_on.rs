@@ -10,11 +10,12 @@ use std::sync::Arc;
 use child::in_child;
 use device::with_gpu;
 use foveate::backend::{BackendKind, ChangeSite};
-use foveate::config::{BackendChoice, ChangeConfig, ChangeOn, Threshold};
+use foveate::config::{BackendChoice, ChangeConfig, ChangeOn, GazeParameters, Threshold};
 use foveate::error::chain;
 use foveate::frame::PixelFormat;
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
+use foveate::geometry::feedback::Feedback;
 use foveate::gpu::{DeviceKind, DeviceSummary};
 use foveate::layout::Layout;
 use foveate::retina::backend::change_site;
@@ -167,7 +168,8 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
         if random.below(4) == 0 {
             let (x, y) = (random.below(extent.width), random.below(extent.height));
             for played in streams.iter_mut() {
-                played.stream.look(0, x.into(), y.into(), frame_seq);
+                let look = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
+                played.stream.take_feedback(0, look);
             }
         }
         let [expected, found] = streams.each_mut().map(|played| played.step(&frame, frame_seq));
@@ -208,6 +210,7 @@ impl Played {
                 budget: 60,
                 format: TokenFormat { patch_side, dtype, normalisation },
                 policy: Policy::Fixed { x: 0.3, y: 0.6 },
+                parameters: GazeParameters::default(),
                 slot_count: 2,
             };
             (plan, crossbeam_channel::never())

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use foveate::color::{ColorRange, ColorTransform};
-use foveate::config::{BackendChoice, ChangeConfig};
+use foveate::config::{BackendChoice, ChangeConfig, GazeParameters};
 use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
@@ -75,6 +75,7 @@ fn plan(index: usize, budget: usize) -> ViewPlan {
         budget,
         format: FORMAT,
         policy: Policy::Fixed { x: 0.5, y: 0.5 },
+        parameters: GazeParameters::default(),
         slot_count: SLOTS,
     }
 }

@@ -11,18 +11,19 @@ use toml::de::{DeTable, Deserializer};
 
 use super::environment::{self, Environment};
 use super::error::Refusal;
+use super::gaze::GazeTable;
 use super::values::{
-    Checked, Fraction, GazePolicy, Length, Name, NormalisationKind, OneOf, Parameter, PatchSide,
-    SampleDifference, SampleThreshold, Switch, Text, Whole,
+    Checked, Length, Name, NormalisationKind, OneOf, Parameter, PatchSide, SampleDifference,
+    SampleThreshold, Switch, Text, Whole,
 };
 use super::{
-    BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, GazeChoice, LayoutChoice, Pace,
-    ShorthandKind, SourceChoice, StreamConfig, Threshold, ViewConfig,
+    BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, LayoutChoice, Pace, ShorthandKind,
+    SourceChoice, StreamConfig, Threshold, ViewConfig,
 };
 use crate::token::{DType, Normalisation, TokenFormat};
 
 /// An optional value of a kind.
-type Maybe<K> = Option<Spanned<Checked<K>>>;
+pub(super) type Maybe<K> = Option<Spanned<Checked<K>>>;
 
 /// The whole file.
 #[derive(Deserialize)]
@@ -82,14 +83,6 @@ struct ViewTable {
     e0: Maybe<Length>,
     slots: Maybe<Whole<2, 64>>,
     gaze: Option<GazeTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GazeTable {
-    policy: Maybe<OneOf<GazePolicy>>,
-    x: Maybe<Fraction>,
-    y: Maybe<Fraction>,
 }
 
 /// Reads and checks `text`; what came from the environment is appended to `secrets`, also on refusal.
@@ -171,7 +164,11 @@ impl StreamTable {
             device: self.device.map(|device| device.into_inner().0),
             change: self.change.checked()?,
             change_on,
-            views: if self.view.is_empty() { default.views } else { checked_views(self.view)? },
+            views: if self.view.is_empty() {
+                default.views
+            } else {
+                checked_views(self.view, directory)?
+            },
         })
     }
 
@@ -281,13 +278,16 @@ fn shorthand(source: &str, span: Range<usize>, directory: &Path) -> Result<Sourc
     Ok(SourceChoice::Shorthand(text))
 }
 
-fn checked_views(views: Vec<Spanned<ViewTable>>) -> Result<Vec<ViewConfig>, Refusal> {
+fn checked_views(
+    views: Vec<Spanned<ViewTable>>,
+    directory: &Path,
+) -> Result<Vec<ViewConfig>, Refusal> {
     all_different("view of this stream", views.iter().map(|view| &view.get_ref().name))?;
-    views.into_iter().map(|view| view.into_inner().checked()).collect()
+    views.into_iter().map(|view| view.into_inner().checked(directory)).collect()
 }
 
 impl ViewTable {
-    fn checked(self) -> Result<ViewConfig, Refusal> {
+    fn checked(self, directory: &Path) -> Result<ViewConfig, Refusal> {
         let default = ViewConfig::default();
         let format = self.checked_format(default.format)?;
         let layout = self.layout.map_or(default.layout, |layout| layout.into_inner().0);
@@ -302,7 +302,7 @@ impl ViewTable {
             format,
             e0: self.e0.map(|e0| e0.into_inner().0),
             slots: value(self.slots, default.slots),
-            gaze: self.gaze.map_or(default.gaze, GazeTable::checked),
+            gaze: self.gaze.map_or(Ok(default.gaze), |gaze| gaze.checked(directory))?,
         })
     }
 
@@ -345,15 +345,7 @@ fn check_fits(normalisation: Normalisation, dtype: DType) -> Result<(), String> 
     }
 }
 
-impl GazeTable {
-    fn checked(self) -> GazeChoice {
-        let GazePolicy::Fixed = value(self.policy, GazePolicy::Fixed);
-        let GazeChoice::Fixed { x, y } = GazeChoice::default();
-        GazeChoice::Fixed { x: value(self.x, x), y: value(self.y, y) }
-    }
-}
-
 /// What the file says, or `default`.
-fn value<K: super::values::Kind>(maybe: Maybe<K>, default: K::Value) -> K::Value {
+pub(super) fn value<K: super::values::Kind>(maybe: Maybe<K>, default: K::Value) -> K::Value {
     maybe.map_or(default, |value| value.into_inner().0)
 }

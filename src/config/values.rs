@@ -302,14 +302,42 @@ impl Choices for DType {
         &[("u8", Self::U8), ("f16", Self::F16), ("bf16", Self::Bf16), ("f32", Self::F32)];
 }
 
-/// How a view chooses where it looks, without its parameters.
-#[derive(Clone, Copy, Debug)]
+/// Who chooses where a view looks, without what that takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GazePolicy {
     Fixed,
+    Feedback,
+    Saliency,
+    Replay,
 }
 
 impl Choices for GazePolicy {
-    const CHOICES: &'static [(&'static str, Self)] = &[("fixed", Self::Fixed)];
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("fixed", Self::Fixed),
+        ("feedback", Self::Feedback),
+        ("saliency", Self::Saliency),
+        ("replay", Self::Replay),
+    ];
+}
+
+/// A number from `MIN` to `MAX` hundredths.
+pub(super) struct Real<const MIN: u32, const MAX: u32>;
+
+impl<const MIN: u32, const MAX: u32> Kind for Real<MIN, MAX> {
+    type Value = f64;
+
+    fn allowed(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a number from {} to {}", f64::from(MIN) / 100.0, f64::from(MAX) / 100.0)
+    }
+
+    fn from_whole(value: i64) -> Option<f64> {
+        Self::from_real(value as f64)
+    }
+
+    fn from_real(value: f64) -> Option<f64> {
+        let bounds = f64::from(MIN) / 100.0..=f64::from(MAX) / 100.0;
+        bounds.contains(&value).then_some(value)
+    }
 }
 
 /// A preset's name, or a table with `mean` and `std`.

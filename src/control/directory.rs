@@ -5,7 +5,7 @@
 //!  StreamPort.update, .ended   ------>  StreamEntry.status     ------>  list, ended events
 //!  ViewPort.set_segment        ------>  ViewEntry.segment      ------>  segment events
 //!  ViewPort.set_fixation       ------>  ViewEntry.fixation     ------>  list
-//!  ViewPort.newest_look        <------  lock-free ring         <------  look
+//!  ViewPort.newest_feedback    <------  lock-free ring         <------  look
 //!  Waker                       <------  channel                <------  subscribe with notify
 //! ```
 //!
@@ -31,12 +31,13 @@ use super::messages::{
 use crate::backend::Backend;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
+use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, snapped};
 use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::DType;
 
-/// Looks that a frame loop may leave untaken before more are refused.
-const LOOKS_PENDING_MAX: usize = 64;
+/// Feedback that a frame loop may leave untaken before more are refused.
+const FEEDBACK_PENDING_MAX: usize = 64;
 
 /// Subscribers that a frame loop may leave untaken before more are refused.
 const SUBSCRIBERS_PENDING_MAX: usize = 64;
@@ -92,15 +93,6 @@ pub struct StreamStatus {
     pub extent: Option<Extent>,
     /// What computes its pyramid; `None` before the first frame.
     pub backend: Option<Backend>,
-}
-
-/// Look there: what a frame loop gets from a client.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LookCommand {
-    /// Pixels right of the source's left edge, inside the image and rounded to 1/16.
-    pub x: f64,
-    /// Pixels below the source's top edge, inside the image and rounded to 1/16.
-    pub y: f64,
 }
 
 impl Directory {
@@ -226,7 +218,7 @@ impl StreamEntry {
     }
 
     /// Hands the point nearest to (`x`, `y`) in the image to the frame loop of `view`, and returns it.
-    pub(super) fn look(&self, view: &ViewEntry, x: f64, y: f64) -> Result<LookCommand, Refusal> {
+    pub(super) fn look(&self, view: &ViewEntry, x: f64, y: f64) -> Result<(f64, f64), Refusal> {
         let refused = |reason, text: &str| {
             Err(Refusal::new(reason, format!("stream `{}` {text}", self.name)))
         };
@@ -241,12 +233,11 @@ impl StreamEntry {
             return refused(RefusalReason::Ended, "has ended");
         }
         let (x, y) = snapped(extent, x, y);
-        let command = LookCommand { x, y };
-        match view.looks.lock().try_push(command) {
-            Ok(()) => Ok(command),
+        match view.feedback.lock().try_push(Feedback::Look { x, y, hold_ns: None }) {
+            Ok(()) => Ok((x, y)),
             Err(_) => refused(
                 RefusalReason::Busy,
-                &format!("delivers no frames and has {LOOKS_PENDING_MAX} looks to take"),
+                &format!("delivers no frames and has {FEEDBACK_PENDING_MAX} looks to take"),
             ),
         }
     }
@@ -266,7 +257,7 @@ pub struct ViewEntry {
     segment: Mutex<Option<Segment>>,
     fixation: Mutex<Option<Fixation>>,
     /// The producer's end of a lock-free ring: only the server's thread takes this lock.
-    looks: Mutex<HeapProd<LookCommand>>,
+    feedback: Mutex<HeapProd<Feedback>>,
     subscribers: Sender<OwnedFd>,
 }
 
@@ -365,7 +356,7 @@ impl StreamPort {
 pub struct ViewPort {
     entry: Arc<ViewEntry>,
     bell: Arc<Bell>,
-    looks: HeapCons<LookCommand>,
+    feedback: HeapCons<Feedback>,
     subscribers: Receiver<OwnedFd>,
 }
 
@@ -391,9 +382,9 @@ impl ViewPort {
         true
     }
 
-    /// The newest look since the last call; older ones are forgotten. Never waits.
-    pub fn newest_look(&mut self) -> Option<LookCommand> {
-        self.looks.pop_iter().last()
+    /// The newest feedback since the last call; older ones are forgotten. Never waits.
+    pub fn newest_feedback(&mut self) -> Option<Feedback> {
+        self.feedback.pop_iter().last()
     }
 
     /// Connections of subscribers that want a notice with every token frame, for the waker.
@@ -451,20 +442,20 @@ fn change_listing(gauges: &ChangeGauges) -> Option<ChangeListing> {
 fn view_ends(stream: &str, facts: ViewFacts, bell: &Arc<Bell>) -> (Arc<ViewEntry>, ViewPort) {
     let name = ViewName::new(stream, &facts.name);
     let name = name.unwrap_or_else(|error| panic!("{error}"));
-    let (looks, looks_taken) = HeapRb::new(LOOKS_PENDING_MAX).split();
+    let (feedback, feedback_taken) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
     let (subscribers, subscribers_taken) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
     let entry = Arc::new(ViewEntry {
         name,
         facts,
         segment: Mutex::default(),
         fixation: Mutex::default(),
-        looks: Mutex::new(looks),
+        feedback: Mutex::new(feedback),
         subscribers,
     });
     let port = ViewPort {
         entry: Arc::clone(&entry),
         bell: Arc::clone(bell),
-        looks: looks_taken,
+        feedback: feedback_taken,
         subscribers: subscribers_taken,
     };
     (entry, port)

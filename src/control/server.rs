@@ -440,9 +440,9 @@ impl Service {
 
     fn look(&self, name: ViewName, x: f64, y: f64) -> Result<Vec<u8>, Refusal> {
         let (stream, view) = self.find(&name)?;
-        let command = stream.look(&view, x, y)?;
-        tracing::debug!(view = %name, x = command.x, y = command.y, "look");
-        Ok(accepted(&Looking { view: name, x: command.x, y: command.y }))
+        let (x, y) = stream.look(&view, x, y)?;
+        tracing::debug!(view = %name, x, y, "look");
+        Ok(accepted(&Looking { view: name, x, y }))
     }
 
     /// One page of the directory, from the view after `after` on.

@@ -39,6 +39,7 @@ impl FrameLoop {
         config: &StreamConfig,
         backend: StreamBackend,
         port: StreamPort,
+        plans: Vec<ViewPlan>,
         stop: Arc<AtomicBool>,
     ) -> Self {
         let chosen = backend.describe();
@@ -52,7 +53,7 @@ impl FrameLoop {
         );
         port.update(|status| status.backend = Some(chosen.clone()));
         let subscribers = port.views.iter().map(ViewPort::subscribers);
-        let views = config.views.iter().map(ViewPlan::from).zip(subscribers);
+        let views = plans.into_iter().zip(subscribers);
         let counters = Arc::clone(port.counters());
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
         let listed = vec![None; config.views.len()];
@@ -100,8 +101,8 @@ impl FrameLoop {
             return Ok(());
         };
         for (index, port) in self.port.views.iter_mut().enumerate() {
-            if let Some(look) = port.newest_look() {
-                self.stream.look(index, look.x, look.y, stamp.frame_seq);
+            if let Some(feedback) = port.newest_feedback() {
+                self.stream.take_feedback(index, feedback);
             }
         }
         let fallbacks = self.port.counters().backend_fallbacks.get();
@@ -148,7 +149,7 @@ impl FrameLoop {
 
     fn list_fixations(&mut self) {
         for (index, listed) in self.listed.iter_mut().enumerate() {
-            let fixation = self.stream.fixation(index);
+            let fixation = self.stream.gaze(index).map(|gaze| gaze.fixation);
             if let Some(new) = fixation.filter(|new| *listed != Some(*new))
                 && self.port.views[index].set_fixation(new)
             {

@@ -1,6 +1,9 @@
 //! Where a view looks.
 
+use std::sync::Arc;
+
 use super::extent::Extent;
+use super::relevance::Relevance;
 
 /// Fixations lie on a grid of this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
@@ -13,6 +16,10 @@ pub enum FixationReason {
     Policy,
     /// A client said `look`.
     Look,
+    /// A client's attention has its peak there.
+    Attend,
+    /// Something stands out or moves there.
+    Saliency,
 }
 
 impl FixationReason {
@@ -21,6 +28,8 @@ impl FixationReason {
         match self {
             Self::Policy => 0,
             Self::Look => 1,
+            Self::Attend => 2,
+            Self::Saliency => 3,
         }
     }
 
@@ -29,6 +38,8 @@ impl FixationReason {
         match code {
             0 => Some(Self::Policy),
             1 => Some(Self::Look),
+            2 => Some(Self::Attend),
+            3 => Some(Self::Saliency),
             _ => None,
         }
     }
@@ -47,6 +58,15 @@ pub struct Fixation {
     pub since_frame: u64,
     /// Why it was chosen.
     pub reason: FixationReason,
+}
+
+/// Where a view looks, and what else matters to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gaze {
+    /// The point.
+    pub fixation: Fixation,
+    /// How much each part of the image matters; `None` where all of it matters alike.
+    pub relevance: Option<Arc<Relevance>>,
 }
 
 /// The point nearest to (`x`, `y`) that a fixation may take in a source of `extent`: inside the image, on a

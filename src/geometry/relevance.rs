@@ -13,6 +13,15 @@ pub struct RelevanceMap {
     weights: Vec<f64>,
 }
 
+/// A relevance map, and the frame that it was made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relevance {
+    /// The weights.
+    pub map: RelevanceMap,
+    /// `frame_seq` of the frame that it was made from.
+    pub frame_seq: u64,
+}
+
 impl RelevanceMap {
     /// The least weight: such a part is looked at as if it were 16 times farther away.
     pub const MIN: f64 = 1.0 / 16.0;

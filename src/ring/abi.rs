@@ -1,4 +1,4 @@
-//! The memory of a segment, byte by byte: ABI 1.0. `docs/abi.md` says the same for readers in other languages.
+//! The memory of a segment, byte by byte: ABI 1.1. `docs/abi.md` says the same for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before anybody else sees the segment
@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 1;
 
 /// Grows when reserved room or a plane gets a meaning that an old reader may ignore.
-pub const ABI_MINOR: u32 = 0;
+pub const ABI_MINOR: u32 = 1;
 
 /// Where the first slot begins.
 pub const HEADER_BYTES: usize = 4096;
@@ -244,8 +244,10 @@ pub struct SlotHeader {
     pub dirty_tiles: u32,
     /// Tiles of the source.
     pub tile_count: u32,
+    /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
+    pub relevance_frame: u64,
     /// 0.
-    pub reserved: [u64; 16],
+    pub reserved: [u64; 15],
 }
 
 /// One token's place, and the frame in which its content last changed.

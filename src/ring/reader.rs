@@ -43,6 +43,8 @@ pub struct FrameHead {
     pub dirty_tiles: u32,
     /// Tiles of the source.
     pub tile_count: u32,
+    /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
+    pub relevance_frame: u64,
 }
 
 impl Default for FrameHead {
@@ -407,6 +409,7 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
         rgb_bound: header.rgb_bound,
         dirty_tiles: header.dirty_tiles,
         tile_count: header.tile_count,
+        relevance_frame: header.relevance_frame,
     }
 }
 

@@ -27,6 +27,8 @@ pub struct TokenFrame<'a> {
     pub stamp: FrameStamp,
     /// Where the view looked.
     pub fixation: Fixation,
+    /// `frame_seq` of the frame that the relevance of the records was made from; 0 where all matter alike.
+    pub relevance_frame: u64,
     /// Most by which a camera sample may differ from the one that a token was made from.
     pub sample_bound: u32,
     /// The same for a channel of an RGB pixel.
@@ -217,6 +219,7 @@ fn slot_header(frame: &TokenFrame<'_>, sequence: u64, publish_ns: u64) -> SlotHe
         token_count: frame.records.len() as u32,
         dirty_tiles: frame.dirty_tiles,
         tile_count: frame.tile_count,
+        relevance_frame: frame.relevance_frame,
         ..SlotHeader::zeroed()
     }
 }

@@ -7,6 +7,7 @@ use crate::change::detect::ChangeDetector;
 use crate::clock::{Span, monotonic_ns};
 use crate::config::ChangeConfig;
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::retina::backend::{BuiltRetina, StreamBackend};
@@ -17,6 +18,9 @@ pub(super) struct Source {
     kind: FrameKind,
     config: ChangeConfig,
     eye: Eye,
+    coarse: CoarseLevel,
+    /// The frame that `coarse` shows; `None` before anybody wanted it.
+    coarse_of: Option<u64>,
 }
 
 /// Who finds what changed.
@@ -50,7 +54,25 @@ impl Source {
                 Eye::Gpu { books: ChangeBooks::new(kind, config), retina }
             }
         };
-        Ok(Self { kind, config, eye })
+        let coarse = CoarseLevel::new(PyramidShape::new(kind.extent));
+        Ok(Self { kind, config, eye, coarse, coarse_of: None })
+    }
+
+    /// The coarse level that was last taken from the pyramid, and the frame that it shows.
+    pub(super) fn seen(&self) -> Option<(&CoarseLevel, u64)> {
+        self.coarse_of.map(|frame_seq| (&self.coarse, frame_seq))
+    }
+
+    /// Takes the coarse level of the newest frame from the pyramid.
+    pub(super) fn look(&mut self, frame_seq: u64) -> Result<(), RetinaError> {
+        match &mut self.eye {
+            Eye::Cpu { detector, retina } => {
+                retina.read_coarse(&detector.resident(), &mut self.coarse)?;
+            }
+            Eye::Gpu { retina, .. } => retina.read_coarse(&mut self.coarse)?,
+        }
+        self.coarse_of = Some(frame_seq);
+        Ok(())
     }
 
     /// What the frames have in common.

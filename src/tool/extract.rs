@@ -52,7 +52,8 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let counters = Arc::new(StreamCounters::default());
     let backend = Backends::default().choose(config.backend, config.device.as_deref())?;
     let backend = backend.finding_changes_on(config.change_on)?;
-    let views = config.views.iter().map(|view| (ViewPlan::from(view), crossbeam_channel::never()));
+    let plans = config.views.iter().map(ViewPlan::try_from).collect::<Result<Vec<_>, _>>()?;
+    let views = plans.into_iter().map(|plan| (plan, crossbeam_channel::never()));
     let mut stream =
         Stream::new(&config.name, backend, config.change, views, Arc::clone(&counters));
     let source = Source::open(&SourceSpec::from(&config), &counters)?;

@@ -143,6 +143,7 @@ pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
         rgb_bound: 2,
         dirty_tiles: 1,
         tile_count: 4,
+        relevance_frame: 0,
         records: &records,
         pixels: &vec![value; 2 * FORMAT.token_bytes()],
         versions: &[0; 2],

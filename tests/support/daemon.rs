@@ -71,7 +71,10 @@ impl Place {
         let mut plans = Vec::new();
         for stream in Config::load(&path).unwrap().streams {
             for view in &stream.views {
-                plans.push((format!("{}/{}", stream.name, view.name), view.into()));
+                plans.push((
+                    format!("{}/{}", stream.name, view.name),
+                    ViewPlan::try_from(view).unwrap(),
+                ));
             }
         }
         let process = self.foveated(&["--config", path.to_str().unwrap()], environment);

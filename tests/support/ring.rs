@@ -75,12 +75,13 @@ pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> Tok
             x: bits.next() as f64 / 16.0,
             y: bits.next() as f64 / 16.0,
             since_frame: bits.next(),
-            reason: FixationReason::from_code(u32::try_from(number % 2).unwrap()).unwrap(),
+            reason: FixationReason::from_code(u32::try_from(number % 4).unwrap()).unwrap(),
         },
         sample_bound: bits.next_u32(),
         rgb_bound: bits.next_u32(),
         dirty_tiles: bits.next_u32(),
         tile_count: bits.next_u32(),
+        relevance_frame: bits.next(),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let pixels = (0..token_count * format.token_bytes()).map(|_| bits.next().to_le_bytes()[0]);
@@ -92,8 +93,16 @@ static UNVERSIONED: [u64; 4096] = [0; 4096];
 
 /// `frame`, to be published.
 pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
-    let FrameHead { stamp, fixation, sample_bound, rgb_bound, dirty_tiles, tile_count, .. } =
-        frame.head;
+    let FrameHead {
+        stamp,
+        fixation,
+        sample_bound,
+        rgb_bound,
+        dirty_tiles,
+        tile_count,
+        relevance_frame,
+        ..
+    } = frame.head;
     let TokenFrameBuf { records, pixels, .. } = frame;
     TokenFrame {
         stamp,
@@ -102,6 +111,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         rgb_bound,
         dirty_tiles,
         tile_count,
+        relevance_frame,
         records,
         pixels,
         versions: &UNVERSIONED[..records.len()],

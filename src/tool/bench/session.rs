@@ -7,7 +7,7 @@ use super::eviction::Evictor;
 use super::frames::{Frames, frame_bytes};
 use crate::backend::{Backend, BackendKind};
 use crate::clock::{Span, monotonic_ns, unix_ns};
-use crate::config::{ChangeConfig, GazeChoice, ViewConfig};
+use crate::config::{ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
 use crate::frame::{CaptureClock, FrameStamp};
 use crate::geometry::plan::PixelBox;
 use crate::geometry::tile::TILE_SIDE;
@@ -74,8 +74,9 @@ impl<'a> Session<'a> {
             let gaze = gaze_of(index);
             let name = format!("view-{index}");
             let view = ViewConfig { name, gaze, ..setup.view.clone() };
-            (ViewPlan::from(&view), crossbeam_channel::never())
+            Ok((ViewPlan::try_from(&view)?, crossbeam_channel::never()))
         });
+        let views = views.collect::<Result<Vec<_>, ToolError>>()?;
         let kind = backend.describe().kind;
         let stream = Stream::new("bench", backend, setup.change, views, Arc::default());
         let (readers, boxes) = (Vec::new(), Vec::new());
@@ -210,8 +211,8 @@ impl<'a> Session<'a> {
 
 /// Where view `index` looks: the first at the middle, the others spread evenly and always alike, by the plastic number
 /// as in Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018.
-fn gaze_of(index: usize) -> GazeChoice {
+fn gaze_of(index: usize) -> GazeConfig {
     const STEPS: [f64; 2] = [0.754_877_666_246_693, 0.569_840_290_998_053];
     let [x, y] = STEPS.map(|step| (0.5 + step * index as f64).fract());
-    GazeChoice::Fixed { x, y }
+    GazeConfig { choice: GazeChoice::Fixed { x, y }, ..GazeConfig::default() }
 }
