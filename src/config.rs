@@ -222,6 +222,16 @@ pub enum LayoutChoice {
     Uniform,
 }
 
+impl LayoutChoice {
+    /// Its name in configurations and rings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Foveal => "foveal",
+            Self::Uniform => "uniform",
+        }
+    }
+}
+
 impl Config {
     /// Reads and checks the file at `path`.
     ///
@@ -292,6 +302,24 @@ impl Default for StreamConfig {
             change_on: ChangeOn::default(),
             views: vec![ViewConfig::default()],
         }
+    }
+}
+
+impl ViewConfig {
+    /// Checks the text of one view: what stands below `[[stream.view]]`, with tables such as `[gaze]`. Nothing is replaced by
+    /// environment variables.
+    ///
+    /// # Errors
+    ///
+    /// If it is no TOML, or says what makes no sense.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let file = Path::new("view");
+        document::read_view(text).map_err(|refusal| refusal.at(text, file, &[]))
+    }
+
+    /// Bytes of the tokens of its ring.
+    pub fn ring_bytes(&self) -> usize {
+        self.slots as usize * self.budget as usize * self.format.token_bytes()
     }
 }
 

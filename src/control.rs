@@ -15,6 +15,7 @@ pub mod directory;
 pub mod messages;
 pub mod server;
 mod socket;
+mod steering;
 
 /// Name of the socket in its directory.
 pub const SOCKET_NAME: &str = "foveate.sock";

@@ -11,12 +11,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::capture::CaptureError;
-use crate::config::{Config, StreamConfig, ViewConfig};
+use crate::config::{Config, StreamConfig};
 use crate::control::ControlError;
-use crate::control::directory::{Directory, StreamSpec, ViewFacts};
+use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::Server;
 use crate::error::exit;
-use crate::stream::{Backends, GazeLogError, RetinaError, StreamError, ViewPlan, layout_of};
+use crate::stream::{Backends, GazeLogError, RetinaError, StreamError, ViewPlan};
 
 use self::frame_loop::FrameLoop;
 
@@ -196,16 +196,9 @@ fn forward_signals(events: Sender<Event>) -> io::Result<()> {
 
 /// What listings show of a stream before it delivers.
 fn stream_spec(config: &StreamConfig) -> StreamSpec {
-    let facts = |view: &ViewConfig| ViewFacts {
-        name: view.name.clone(),
-        layout: layout_of(view).name().to_owned(),
-        patch_side: view.format.patch_side,
-        dtype: view.format.dtype,
-        budget: view.budget,
-    };
     StreamSpec {
         name: config.name.clone(),
         source: crate::redact::redacted(&config.source.text()),
-        views: config.views.iter().map(facts).collect(),
+        views: config.views.clone(),
     }
 }

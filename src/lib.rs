@@ -31,6 +31,7 @@ pub mod geometry;
 #[cfg(feature = "vulkan")]
 pub mod gpu;
 pub mod layout;
+pub mod link;
 #[cfg(feature = "cli")]
 pub mod log;
 pub mod redact;

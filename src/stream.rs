@@ -4,35 +4,30 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use bytemuck::Zeroable;
-use crossbeam_channel::Receiver;
-
 use self::source::Source;
+pub use self::view::REPLACED;
+use self::view::View;
 use crate::backend::Backend;
 use crate::change::books::ChangeBooks;
 use crate::clock::{Span, monotonic_ns};
 use crate::config::{ChangeConfig, GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
 use crate::frame::{FrameStamp, FrameView};
-use crate::gaze::controller::{Controller, Moment, Policy};
+use crate::gaze::controller::{Moment, Policy};
 use crate::gaze::log::GazeLog;
 pub use crate::gaze::log::GazeLogError;
-use crate::geometry::coarse::CoarseLevel;
-use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
-use crate::geometry::plan::TokenPlan;
-use crate::geometry::pyramid::PyramidShape;
-use crate::geometry::tile::{TILE_SIDE, TileSet};
+use crate::geometry::tile::TileSet;
 use crate::layout::Layout;
+use crate::link::ViewLink;
 pub use crate::retina::backend::{Backends, StreamBackend};
 pub use crate::retina::{RetinaError, UpdateTimes};
 use crate::retina::{ViewSample, ViewSpec};
-use crate::ring::{
-    RingError, SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer, check_memory,
-};
+use crate::ring::{RingError, State, check_memory};
 use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::TokenFormat;
 
 mod source;
+mod view;
 
 /// What one view wants from the stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +72,7 @@ impl TryFrom<&ViewConfig> for ViewPlan {
 }
 
 /// The layout that a view is configured to have.
-pub fn layout_of(config: &ViewConfig) -> Layout {
+fn layout_of(config: &ViewConfig) -> Layout {
     match config.layout {
         LayoutChoice::Foveal => Layout::Foveal { e0_px: config.e0 },
         LayoutChoice::Uniform => Layout::Uniform,
@@ -147,38 +142,17 @@ pub struct Stream {
     times: StageTimes,
 }
 
-/// One view and the ring that it is published in.
-#[derive(Debug)]
-struct View {
-    plan: ViewPlan,
-    subscribers: Receiver<OwnedFd>,
-    /// What its clients want of the next frame.
-    feedback: Option<Feedback>,
-    /// `None` until the first frame.
-    live: Option<LiveView>,
-}
-
-#[derive(Debug)]
-struct LiveView {
-    gaze: Controller,
-    /// The gaze that the token plan was made for; `None` before the first plan.
-    planned_for: Option<Gaze>,
-    writer: Writer,
-    waker: Waker,
-    records: Vec<TokenRecord>,
-}
-
 impl Stream {
     /// A stream that has seen no frame. `change` says which differences between frames count; each view comes with the
-    /// subscribers that want a notice of every frame.
+    /// link to its clients.
     pub fn new(
         name: &str,
         backend: StreamBackend,
         change: ChangeConfig,
-        views: impl IntoIterator<Item = (ViewPlan, Receiver<OwnedFd>)>,
+        views: impl IntoIterator<Item = (ViewPlan, ViewLink)>,
         counters: Arc<StreamCounters>,
     ) -> Self {
-        let view = |(plan, subscribers)| View { plan, subscribers, feedback: None, live: None };
+        let view = |(plan, link)| View::new(plan, link);
         let views: Vec<View> = views.into_iter().map(view).collect();
         let samples =
             views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
@@ -217,8 +191,7 @@ impl Stream {
 
         let shape = source.shape();
         for (view, sample) in views.iter_mut().zip(&mut *samples) {
-            view.look_around(Moment::of(stamp), source.seen());
-            view.replan(shape, sample);
+            view.look(Moment::of(stamp), source.seen(), shape, sample);
         }
         let plan = Span::since(start_ns);
         let (change, updated) = source.update(frame, stamp.frame_seq, samples);
@@ -237,7 +210,7 @@ impl Stream {
         let updated_ns = monotonic_ns();
         let dirty_count = source.books().ingested().count();
         for (view, sample) in views.iter_mut().zip(&*samples) {
-            view.publish(source, dirty_count, stamp, sample);
+            view.publish(source, count_u32(dirty_count), stamp, sample);
         }
         let publish = Span::since(updated_ns);
         *times = StageTimes { plan, change, update, publish };
@@ -247,14 +220,9 @@ impl Stream {
         Ok(if rebuilt { Stepped::PublishedInNewSegments } else { Stepped::Published })
     }
 
-    /// Tells view `index` what its clients want of the next frame; what they wanted before is forgotten.
-    pub fn take_feedback(&mut self, index: usize, feedback: Feedback) {
-        self.views[index].feedback = Some(feedback);
-    }
-
     /// Where view `index` looks; `None` before the first frame.
     pub fn gaze(&self, index: usize) -> Option<&Gaze> {
-        self.views[index].live.as_ref().map(|live| live.gaze.gaze())
+        self.views[index].gaze()
     }
 
     /// The segment that view `index` publishes in, and its epoch; `None` before the first frame.
@@ -263,10 +231,7 @@ impl Stream {
     ///
     /// If the process has no descriptor left.
     pub fn segment(&self, index: usize) -> Result<Option<(OwnedFd, u64)>, StreamError> {
-        let View { plan, live, .. } = &self.views[index];
-        let Some(live) = live else { return Ok(None) };
-        let refused = |source| StreamError::Ring { view: plan.name.clone(), source };
-        Ok(Some((live.writer.reader_fd().map_err(refused)?, live.writer.epoch())))
+        self.views[index].segment()
     }
 
     /// When the stages of the newest frame ran.
@@ -300,9 +265,8 @@ impl Stream {
     }
 
     fn set_state(&mut self, state: State, reason: &str) {
-        for live in self.views.iter_mut().filter_map(|view| view.live.as_mut()) {
-            live.writer.set_state(state, reason);
-            live.waker.wake();
+        for view in &mut self.views {
+            view.set_state(state, reason);
         }
     }
 
@@ -311,7 +275,7 @@ impl Stream {
         // The old pyramid goes first: both at once might not fit.
         self.source = None;
         // A ring takes the place of one as large, so only first ones are more than there is already.
-        let first = self.views.iter().filter(|view| view.live.is_none());
+        let first = self.views.iter().filter(|view| !view.is_live());
         let first = first.map(|view| view.segment_spec(&self.name, frame, self.backend.describe()));
         check_memory(&first.collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
@@ -329,116 +293,6 @@ impl Stream {
     }
 }
 
-impl View {
-    /// What the retina must know of it.
-    fn spec(&self) -> ViewSpec {
-        ViewSpec { format: self.plan.format, capacity: self.plan.budget }
-    }
-
-    fn segment_spec(&self, stream: &str, frame: &FrameView<'_>, backend: &Backend) -> SegmentSpec {
-        SegmentSpec {
-            stream: stream.to_owned(),
-            view: self.plan.name.clone(),
-            layout: self.plan.layout.name().to_owned(),
-            format: self.plan.format,
-            capacity: self.plan.budget,
-            extent: frame.extent(),
-            pixel_format: frame.format().name().to_owned(),
-            backend: backend.kind,
-            device: backend.device.clone(),
-            slot_count: self.plan.slot_count,
-        }
-    }
-
-    /// Publishes in a new segment from now on; readers of the old one are told.
-    fn open_segment(&mut self, spec: &SegmentSpec, at: Moment) -> Result<(), StreamError> {
-        let extent = spec.extent;
-        let refused = |source| StreamError::Ring { view: spec.view.clone(), source };
-        let writer = Writer::create(spec).map_err(refused)?;
-        if let Some(live) = &mut self.live {
-            live.writer.set_state(State::Ended, REPLACED);
-            live.waker.wake();
-            live.waker.replace_segment(&writer);
-            live.writer = writer;
-            live.gaze.resize(extent, at);
-            live.planned_for = None;
-        } else {
-            let waker = Waker::new(&writer, self.subscribers.clone()).map_err(refused)?;
-            let ViewPlan { policy, parameters, .. } = &self.plan;
-            let gaze = Controller::new(policy.clone(), *parameters, extent, at);
-            let records = Vec::with_capacity(self.plan.budget);
-            self.live = Some(LiveView { gaze, planned_for: None, writer, waker, records });
-        }
-        Ok(())
-    }
-
-    /// Whether it looks at the coarse level.
-    fn wants_coarse(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.gaze.wants_coarse())
-    }
-
-    /// Decides where the frame of `at` is looked at, from what was `seen` of the frame before.
-    fn look_around(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
-        let Some(live) = &mut self.live else { return };
-        if let Some(feedback) = self.feedback.take() {
-            live.gaze.take(&feedback, at);
-        }
-        live.gaze.step(at, seen);
-    }
-
-    /// Makes a new plan where the gaze has moved.
-    fn replan(&mut self, shape: PyramidShape, sample: &mut ViewSample) {
-        let Some(live) = &mut self.live else { return };
-        let gaze = live.gaze.gaze();
-        if live.planned_for.as_ref() == Some(gaze) {
-            return;
-        }
-        let ViewPlan { layout, budget, format, .. } = self.plan;
-        let fixation = (gaze.fixation.x, gaze.fixation.y);
-        let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-        sample.set_plan(layout.plan(shape, format.patch_side, budget, fixation, relevance));
-        live.planned_for = Some(gaze.clone());
-    }
-
-    fn publish(
-        &mut self,
-        source: &Source,
-        dirty_count: usize,
-        stamp: &FrameStamp,
-        sample: &ViewSample,
-    ) {
-        let Some(live) = &mut self.live else { return };
-        let (shape, books) = (source.shape(), source.books());
-        let sample_bound = books.sample_bound();
-        let Gaze { fixation, relevance } = live.gaze.gaze();
-        let map = relevance.as_ref().map(|relevance| &relevance.map);
-        let TokenPlan { patch_side, tokens } = sample.plan();
-        // What is not stale is as it was, and so is its record.
-        live.records.resize(tokens.len(), TokenRecord::zeroed());
-        for index in sample.stale().iter().map(|&index| index as usize) {
-            let region = tokens[index].pixel_box(shape, *patch_side);
-            let changed_frame = books.changed_frame(region);
-            let weight =
-                map.map_or(EVEN_RELEVANCE, |map| map.greatest(shape.extent(), region) as f32);
-            live.records[index] =
-                TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, weight);
-        }
-        live.writer.publish(&TokenFrame {
-            stamp: *stamp,
-            fixation: *fixation,
-            relevance_frame: relevance.as_ref().map_or(0, |relevance| relevance.frame_seq),
-            sample_bound: u32::from(sample_bound),
-            rgb_bound: source.kind().color.rgb_bound(sample_bound),
-            dirty_tiles: count_u32(dirty_count),
-            tile_count: count_u32(shape.extent().in_cells(TILE_SIDE).area()),
-            records: &live.records,
-            pixels: sample.pixels(),
-            versions: sample.versions(),
-        });
-        live.waker.wake();
-    }
-}
-
 /// Tells what counts as a change now.
 fn gauge_change(books: &ChangeBooks, gauges: &ChangeGauges) {
     let (threshold, ingested) = (books.threshold(), books.ingested());
@@ -448,12 +302,6 @@ fn gauge_change(books: &ChangeBooks, gauges: &ChangeGauges) {
     gauges.tiles_dirty.set(Some(ingested.count() as u64));
     gauges.tile_count.set(Some(ingested.grid().area() as u64));
 }
-
-/// What every part of the image has where all matter alike.
-const EVEN_RELEVANCE: f32 = 1.0;
-
-/// What readers of a segment are told when the stream goes on in another.
-pub const REPLACED: &str = "the stream goes on in a new segment";
 
 /// A noise, at most 255, in thousandths.
 #[expect(clippy::cast_possible_truncation, reason = "at most 255000")]

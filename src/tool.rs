@@ -14,6 +14,7 @@ use crate::error::exit;
 use crate::ring::RingError;
 use crate::stream::{GazeLogError, RetinaError, StreamError};
 
+pub mod attend;
 pub mod bench;
 pub mod doctor;
 #[cfg(feature = "gst")]
@@ -25,6 +26,7 @@ pub mod npy;
 pub mod picture;
 mod segment;
 pub mod snap;
+pub mod trace;
 pub mod watch;
 
 /// List, watch and steer what `foveated` sees.
@@ -53,6 +55,12 @@ enum Command {
     Watch(watch::Arguments),
     /// Make a view look at a point of the picture
     Look(look::Arguments),
+    /// Make a view look where an attention map has its peak
+    Attend(attend::Arguments),
+    /// Make a view look where its policy says again
+    Release(look::ReleaseArguments),
+    /// Write down where a view looks, as a table
+    Trace(trace::Arguments),
     /// Draw a view's newest token frame
     Snap(snap::Arguments),
     /// See what this machine has and lacks
@@ -205,6 +213,9 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Ls(arguments) => list::run(&arguments, &socket, out),
         Command::Watch(arguments) => watch::run(&arguments, &socket, out),
         Command::Look(arguments) => look::run(&arguments, &socket, out),
+        Command::Attend(arguments) => attend::run(&arguments, &socket, out),
+        Command::Release(arguments) => look::release(&arguments, &socket, out),
+        Command::Trace(arguments) => trace::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
         Command::Doctor => doctor::run(&socket, out),
         Command::Bench(arguments) => bench::run(&arguments, out),

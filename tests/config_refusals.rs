@@ -109,7 +109,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     }
     refused(&format!("{VIEW}gaze.y = 1.01\n"), 6, "stream.view.gaze.y", &["0.0", "1.0"]);
     refused(
-        &format!("{VIEW}gaze.policy = \"saliency\"\n"),
+        &format!("{VIEW}gaze.policy = \"random\"\n"),
         6,
         "stream.view.gaze.policy",
         &["\"fixed\""],

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use foveate::control::messages::{
-    Epoch, Event, FromDaemon, Listing, Looking, NOTICE_BYTES, Refusal, RefusalReason, Request,
-    Subscribed, ViewName, accepted, clipped, refused,
+    Attend, AttendTokens, Epoch, Event, FromDaemon, Listing, Look, Looking, NOTICE_BYTES,
+    NumberFormat, Refusal, RefusalReason, Request, Subscribed, ViewName, accepted, clipped,
+    refused,
 };
+use foveate::geometry::attention::Region;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 
@@ -36,20 +38,42 @@ proptest! {
     #[test]
     fn requests_survive_the_way(
         view in "[a-z0-9_-]{1,63}/[a-z0-9_-]{1,63}",
-        notify: bool,
+        flags: [bool; 4],
+        frame: Option<u32>,
+        payload in prop::collection::vec(any::<u8>(), 0..50),
         x: i32,
         y: i32,
     ) {
         let view = view.parse::<ViewName>().unwrap();
+        let [notify, gaze, normalised, wait] = flags;
+        let frame = frame.map(u64::from);
         // The grid of fixations; of other numbers the last bit may change.
         let (x, y) = (f64::from(x) / 16.0, f64::from(y) / 16.0);
         for request in [
-            Request::Subscribe { view: view.clone(), notify },
+            Request::Subscribe { view: view.clone(), notify, gaze },
             Request::List { after: None },
             Request::List { after: Some(view.clone()) },
-            Request::Look { view, x, y },
+            Request::Look(Look { view: view.clone(), x, y, normalised, for_ms: None, frame, wait }),
+            Request::Release { view: view.clone() },
+            Request::OpenView { stream: view.stream().to_owned(), view: serde_json::Map::new() },
         ] {
-            prop_assert_eq!(Request::from_datagram(&request.to_datagram()), Ok(request));
+            let datagram = request.to_datagram(b"");
+            prop_assert_eq!(Request::from_datagram(&datagram), Ok((request, &b""[..])));
+        }
+        let region = normalised.then(|| Region::from([x - 1.0, y - 1.0, x, y]));
+        for request in [
+            Request::Attend(Attend {
+                view: view.clone(),
+                shape: [3, 4],
+                dtype: NumberFormat::F16,
+                region,
+                frame,
+                wait,
+            }),
+            Request::AttendTokens(AttendTokens { view, frame: 7, dtype: NumberFormat::U8, wait }),
+        ] {
+            let datagram = request.to_datagram(&payload);
+            prop_assert_eq!(Request::from_datagram(&datagram), Ok((request, &payload[..])));
         }
     }
 
@@ -86,8 +110,8 @@ fn no_message_of_the_daemon_is_as_short_as_a_notice() {
     let view = "a/b".parse::<ViewName>().unwrap();
     let shortest = [
         accepted(&Subscribed { view: view.clone() }),
-        accepted(&Looking { view: view.clone(), x: 0.0, y: 0.0 }),
-        accepted(&Listing { streams: Vec::new(), next: None }),
+        accepted(&Looking { view: view.clone(), x: 0.0, y: 0.0, fixation: None }),
+        accepted(&Listing { streams: Vec::new(), server: None, next: None }),
         refused(&Refusal::new(RefusalReason::Busy, "")),
         Event::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
         Event::Ended { view, reason: String::new() }.to_datagram(),

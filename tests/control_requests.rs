@@ -12,12 +12,12 @@ use std::os::unix::net::UnixStream;
 
 use foveate::control::ControlError;
 use foveate::control::client::Client;
-use foveate::control::messages::{DATAGRAM_BYTES_MAX, RefusalReason};
+use foveate::control::messages::{DATAGRAM_BYTES_MAX, Look, RefusalReason};
 use foveate::control::server::Limits;
 use foveate::geometry::feedback::Feedback;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use support::{RawClient, Stage, main_view, until};
+use support::{RawClient, Stage, UNLIMITED, main_view, until};
 
 #[test]
 fn malformed_requests_are_refused_with_what_is_allowed() {
@@ -88,7 +88,7 @@ fn descriptors_of_clients_are_discarded() {
 
 #[test]
 fn requests_above_the_rate_are_refused_and_the_client_closed() {
-    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5 });
+    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     let mut answers = Vec::new();
     for _ in 0..1000 {
@@ -110,7 +110,7 @@ fn requests_above_the_rate_are_refused_and_the_client_closed() {
 
 #[test]
 fn a_client_that_floods_still_learns_why_it_was_closed() {
-    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5 });
+    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
     let client = RawClient::connect(&stage.path);
     // Sent at once, so that some are unread on the server's side when it closes.
     for _ in 0..12 {
@@ -124,7 +124,7 @@ fn a_client_that_floods_still_learns_why_it_was_closed() {
 
 #[test]
 fn clients_above_the_limit_are_told_so_until_one_leaves() {
-    let stage = Stage::open_limited(Limits { clients: 2, requests_per_second: 1_000_000 });
+    let stage = Stage::open_limited(Limits { clients: 2, ..UNLIMITED });
     let mut first = Client::connect(&stage.path).unwrap();
     let mut second = Client::connect(&stage.path).unwrap();
     first.list().unwrap();
@@ -158,19 +158,18 @@ fn looks_reach_the_frame_loop_inside_the_picture_and_the_newest_wins() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main", "other"]);
     let mut client = Client::connect(&stage.path).unwrap();
-    assert_eq!(port.views[0].newest_feedback(), None);
+    let [mut link, mut other] = [0, 1].map(|index| port.views[index].take_link());
+    assert_eq!(link.newest_post(), None);
 
-    client.look(&main_view(), 5.0, 5.0).unwrap();
-    let looking = client.look(&main_view(), -3.0, 1000.03).unwrap();
+    client.look(Look::at(&main_view(), 5.0, 5.0)).unwrap();
+    let looking = client.look(Look::at(&main_view(), -3.0, 1000.03)).unwrap();
     assert_eq!((looking.x, looking.y), (0.0, 48.0));
-    assert_eq!(
-        port.views[0].newest_feedback(),
-        Some(Feedback::Look { x: 0.0, y: 48.0, hold_ns: None })
-    );
-    assert_eq!(port.views[0].newest_feedback(), None, "a look is taken once");
-    assert_eq!(port.views[1].newest_feedback(), None, "and by its own view");
+    let post = link.newest_post().unwrap();
+    assert_eq!(post.feedback, Feedback::Look { x: 0.0, y: 48.0, hold_ns: None });
+    assert_eq!(link.newest_post(), None, "a look is taken once");
+    assert_eq!(other.newest_post(), None, "and by its own view");
 
-    let looking = client.look(&main_view(), 10.04, 20.0).unwrap();
+    let looking = client.look(Look::at(&main_view(), 10.04, 20.0)).unwrap();
     assert_eq!((looking.x, looking.y), (10.0625, 20.0), "rounded to 1/16");
 }
 
@@ -179,7 +178,7 @@ fn looks_that_cannot_be_obeyed_are_refused() {
     let stage = Stage::open();
     let port = stage.stream("camera", &["main"]);
     let mut client = Client::connect(&stage.path).unwrap();
-    let mut reason = || match client.look(&main_view(), 1.0, 1.0) {
+    let mut reason = || match client.look(Look::at(&main_view(), 1.0, 1.0)) {
         Err(ControlError::Refused(refusal)) => Some(refusal.reason),
         Ok(_) => None,
         Err(error) => panic!("{error}"),

@@ -61,7 +61,7 @@ fn the_document_gives_every_field_its_place() {
         rows!(SlotHeader at 0 => lock, ring_sequence, frame_seq, pts_ns, capture_ns, capture_unix_ns,
             arrival_ns, publish_ns, flags, capture_clock, fixation_id, fixation_x, fixation_y,
             fixation_since_frame, fixation_reason, sample_bound, rgb_bound, token_count, dirty_tiles,
-            tile_count, reserved),
+            tile_count, relevance_frame, asked_ns, reserved),
         rows!(TokenRecord at 0 => changed_frame, x0, y0, x1, y1, x, y, level, size, columns, rows,
             relevance, reserved),
     ];

@@ -21,6 +21,7 @@ use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TILE_SIDE;
 use foveate::layout::Layout;
+use foveate::link::{Bell, view_link};
 use foveate::stream::{Backends, Stream, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
@@ -139,13 +140,14 @@ fn stream(change: ChangeConfig) -> Stream {
         TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
     let uniform =
         ViewPlan { name: "uniform".to_owned(), layout: Layout::Uniform, format, ..foveal.clone() };
+    let bell = Arc::new(Bell::new().unwrap());
     let views = [foveal, uniform].map(|plan| {
-        let (sender, subscribers) = crossbeam_channel::unbounded();
+        let (link, client) = view_link(&bell, true);
         let (notices, own) = UnixDatagram::pair().unwrap();
-        sender.send(OwnedFd::from(notices)).unwrap();
+        assert!(client.notify(OwnedFd::from(notices)));
         // Open for as long as the process: it hears of every frame, until it is full.
-        std::mem::forget(own);
-        (plan, subscribers)
+        std::mem::forget((own, client));
+        (plan, link)
     });
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
     Stream::new("camera", backend, change, views, Arc::default())

@@ -12,6 +12,7 @@ use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
 use foveate::layout::Layout;
+use foveate::link::ViewLink;
 use foveate::ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate::stream::{Backends, Stream, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
@@ -85,7 +86,7 @@ fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
         slot_count: 2,
     };
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-    let views = [(plan, crossbeam_channel::never())];
+    let views = [(plan, ViewLink::to_nobody())];
     let mut stream = Stream::new("camera", backend, change, views, Arc::default());
     let mut reader = None;
     let mut frame_seq = 0;

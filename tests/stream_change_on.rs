@@ -18,6 +18,7 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::feedback::Feedback;
 use foveate::gpu::{DeviceKind, DeviceSummary};
 use foveate::layout::Layout;
+use foveate::link::{Bell, ClientLink, ViewLink, view_link};
 use foveate::retina::backend::change_site;
 use foveate::ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate::stats::StreamCounters;
@@ -168,8 +169,8 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
         if random.below(4) == 0 {
             let (x, y) = (random.below(extent.width), random.below(extent.height));
             for played in streams.iter_mut() {
-                let look = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
-                played.stream.take_feedback(0, look);
+                let feedback = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
+                played.client.post(feedback, 1).unwrap();
             }
         }
         let [expected, found] = streams.each_mut().map(|played| played.step(&frame, frame_seq));
@@ -192,6 +193,8 @@ struct Played {
     stream: Stream,
     counters: Arc<StreamCounters>,
     readers: Vec<Reader>,
+    /// Steers the first view.
+    client: ClientLink,
     newest_seq: u64,
 }
 
@@ -202,6 +205,9 @@ impl Played {
             (Layout::Foveal { e0_px: None }, float),
             (Layout::Uniform, (14, DType::U8, Normalisation::NONE)),
         ];
+        let bell = Arc::new(Bell::new().unwrap());
+        let (link, client) = view_link(&bell, false);
+        let mut links = [Some(link), Some(ViewLink::to_nobody())];
         let plans = views.into_iter().enumerate().map(|(index, (layout, format))| {
             let (patch_side, dtype, normalisation) = format;
             let plan = ViewPlan {
@@ -213,11 +219,11 @@ impl Played {
                 parameters: GazeParameters::default(),
                 slot_count: 2,
             };
-            (plan, crossbeam_channel::never())
+            (plan, links[index].take().unwrap())
         });
         let counters = Arc::<StreamCounters>::default();
         let stream = Stream::new("camera", backend, change, plans, Arc::clone(&counters));
-        Self { stream, counters, readers: Vec::new(), newest_seq: 0 }
+        Self { stream, counters, readers: Vec::new(), client, newest_seq: 0 }
     }
 
     /// What the views publish of a frame.

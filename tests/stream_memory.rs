@@ -10,6 +10,7 @@ use foveate::frame::{FrameView, PixelFormat, Plane};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
 use foveate::layout::Layout;
+use foveate::link::ViewLink;
 use foveate::ring::{RingError, SegmentSpec, check_memory};
 use foveate::stream::{Backends, Stream, StreamError, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
@@ -30,7 +31,7 @@ fn rings_that_fit_one_by_one_and_not_together_are_refused_before_any_is_reserved
     let specs = vec![spec(budget); VIEWS];
     let RingError::OutOfMemory { bytes, .. } = check_memory(&specs).unwrap_err() else { panic!() };
 
-    let plans = (0..VIEWS).map(|index| (plan(index, budget), crossbeam_channel::never()));
+    let plans = (0..VIEWS).map(|index| (plan(index, budget), ViewLink::to_nobody()));
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
     let mut stream = Stream::new("camera", backend, ChangeConfig::default(), plans, Arc::default());
     let samples = [0; 64];

@@ -11,7 +11,6 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foveate::control::directory::StreamPort;
 use foveate::geometry::feedback::Feedback;
 use foveate::ring::Writer;
 use serde_json::Value;
@@ -289,16 +288,13 @@ fn look_prints_where_it_led_to() {
         text(&output.stdout),
         "camera/main looks at 0, 48 (the nearest point of the picture)\n"
     );
-    assert_eq!(newest_feedback(&mut port), Some(Feedback::Look { x: 0.0, y: 48.0, hold_ns: None }));
+    let post = port.views[0].take_link().newest_post().unwrap();
+    assert_eq!(post.feedback, Feedback::Look { x: 0.0, y: 48.0, hold_ns: None });
 
     let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);
     assert_eq!(output.status.code(), Some(69));
     let error = text(&output.stderr);
     assert!(error.contains("no view `camera/none`; there are: `camera/main`"), "{error}");
-}
-
-fn newest_feedback(port: &mut StreamPort) -> Option<Feedback> {
-    port.views[0].newest_feedback()
 }
 
 /// Runs `watching` while frames are published one after the other.

@@ -99,6 +99,12 @@ pub(super) fn read(
     Ok((document.daemon.checked()?, checked_streams(document.stream, directory)?))
 }
 
+/// Reads and checks one view.
+pub(super) fn read_view(text: &str) -> Result<ViewConfig, Refusal> {
+    let table = DeTable::parse(text)?;
+    ViewTable::deserialize(Deserializer::from(table))?.checked(Path::new(""))
+}
+
 impl DaemonTable {
     fn checked(self) -> Result<DaemonConfig, Refusal> {
         let Some(socket) = self.socket else { return Ok(DaemonConfig::default()) };

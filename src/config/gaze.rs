@@ -39,6 +39,23 @@ pub enum GazeChoice {
     },
 }
 
+impl GazeChoice {
+    /// Its name in configurations.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Fixed { .. } => "fixed",
+            Self::Feedback => "feedback",
+            Self::Saliency => "saliency",
+            Self::Replay { .. } => "replay",
+        }
+    }
+
+    /// Whether the attention of clients decides.
+    pub const fn is_feedback(&self) -> bool {
+        matches!(self, Self::Feedback)
+    }
+}
+
 impl Default for GazeChoice {
     /// Fixed on the middle of the image.
     fn default() -> Self {

@@ -30,10 +30,11 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value};
 
 use super::messages::{
-    DATAGRAM_BYTES_MAX, Event, FromDaemon, Listing, Looking, Request, StreamListing, Subscribed,
-    ViewName,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Listing, Look, Looking,
+    Opened, Refusal, RefusalReason, Released, Request, StreamListing, Subscribed, ViewName,
 };
 use super::{ControlError, socket};
 use crate::ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -81,31 +82,84 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn list(&mut self) -> Result<Vec<StreamListing>, ControlError> {
-        let mut streams: Vec<StreamListing> = Vec::new();
-        let mut after = None;
-        loop {
-            let page: Listing = self.request(&Request::List { after })?;
-            for stream in page.streams {
-                match streams.last_mut() {
-                    Some(last) if last.name == stream.name => last.views.extend(stream.views),
-                    _ => streams.push(stream),
-                }
-            }
-            after = page.next;
-            if after.is_none() {
-                return Ok(streams);
-            }
-        }
+        self.listing().map(|listing| listing.streams)
     }
 
-    /// Makes `view` look at (`x`, `y`), in pixels of the source, and returns the nearest point that it can look
-    /// at: its fixation from the next frame on.
+    /// All streams and views, and what the server has done, on one page.
     ///
     /// # Errors
     ///
     /// If the daemon does not answer or refuses.
-    pub fn look(&mut self, view: &ViewName, x: f64, y: f64) -> Result<Looking, ControlError> {
-        self.request(&Request::Look { view: view.clone(), x, y })
+    pub fn listing(&mut self) -> Result<Listing, ControlError> {
+        let mut listing: Listing = self.request(&Request::List { after: None }, &[])?;
+        while let Some(after) = listing.next.take() {
+            let page: Listing = self.request(&Request::List { after: Some(after) }, &[])?;
+            for stream in page.streams {
+                match listing.streams.last_mut() {
+                    Some(last) if last.name == stream.name => last.views.extend(stream.views),
+                    _ => listing.streams.push(stream),
+                }
+            }
+            listing.next = page.next;
+        }
+        Ok(listing)
+    }
+
+    /// Makes a view look at a point, and returns the nearest point that it can look at: its fixation from the next frame on.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
+        self.request(&Request::Look(look), &[])
+    }
+
+    /// Makes a view look where a map has its peak. `numbers` are the rows of the map, one after the other, as `attend` says.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn attend(&mut self, attend: Attend, numbers: &[u8]) -> Result<Looking, ControlError> {
+        self.request(&Request::Attend(attend), numbers)
+    }
+
+    /// Makes a view look where the tokens of a frame have the highest score. `scores` are one number for each token, in the
+    /// order of the frame, as `attend` says; what comes behind them is padding.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn attend_tokens(
+        &mut self,
+        attend: AttendTokens,
+        scores: &[u8],
+    ) -> Result<Looking, ControlError> {
+        self.request(&Request::AttendTokens(attend), scores)
+    }
+
+    /// Lets a view look where its policy says, and other clients steer it.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn release(&mut self, view: &ViewName) -> Result<(), ControlError> {
+        let released = self.request(&Request::Release { view: view.clone() }, &[]);
+        released.map(|_: Released| ())
+    }
+
+    /// Opens a view on a stream, which lives as long as this connection, and returns its address. `view` is what a
+    /// `[[stream.view]]` of a configuration may hold; without a `name` it gets one.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn open_view(
+        &mut self,
+        stream: &str,
+        view: Map<String, Value>,
+    ) -> Result<ViewName, ControlError> {
+        let request = Request::OpenView { stream: stream.to_owned(), view };
+        self.request(&request, &[]).map(|Opened { view }| view)
     }
 
     /// Follows `view`. With `notify`, the subscription's descriptor becomes readable with every frame.
@@ -113,12 +167,27 @@ impl Client {
     /// # Errors
     ///
     /// If the daemon does not answer or refuses.
-    pub fn subscribe(
+    pub fn subscribe(self, view: &ViewName, notify: bool) -> Result<Subscription, ControlError> {
+        self.follow(view, notify, false)
+    }
+
+    /// Follows `view`, and where it looks: see [`Subscription::take_gazes`].
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn record(self, view: &ViewName) -> Result<Subscription, ControlError> {
+        self.follow(view, false, true)
+    }
+
+    fn follow(
         mut self,
         view: &ViewName,
         notify: bool,
+        gaze: bool,
     ) -> Result<Subscription, ControlError> {
-        let _: Subscribed = self.request(&Request::Subscribe { view: view.clone(), notify })?;
+        let request = Request::Subscribe { view: view.clone(), notify, gaze };
+        let _: Subscribed = self.request(&request, &[])?;
         let Self { socket, buffer, .. } = self;
         let view = view.clone();
         Ok(Subscription {
@@ -127,13 +196,25 @@ impl Client {
             view,
             reader: None,
             next_reader: None,
+            gazes: Vec::new(),
             ending: Ending::None,
         })
     }
 
     /// Sends `request` and waits for its answer.
-    fn request<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ControlError> {
-        let datagram = request.to_datagram();
+    fn request<T: DeserializeOwned>(
+        &mut self,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<T, ControlError> {
+        let datagram = request.to_datagram(payload);
+        if DATAGRAM_BYTES_MAX < datagram.len() {
+            let error = format!(
+                "{} bytes are more than the {DATAGRAM_BYTES_MAX} of a message",
+                datagram.len()
+            );
+            return Err(ControlError::Refused(Refusal::new(RefusalReason::TooLarge, error)));
+        }
         match socket::send(&self.socket, &datagram, None, SendFlags::empty()) {
             // A daemon that turns a client away says why before it hangs up.
             Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
@@ -216,10 +297,17 @@ pub struct Subscription {
     reader: Option<Reader>,
     /// The ring that comes after `reader`'s, once every frame of that one has been read.
     next_reader: Option<Reader>,
+    gazes: Vec<GazeEvent>,
     ending: Ending,
 }
 
 impl Subscription {
+    /// Where the view has looked since the last call, where that is [recorded](Client::record). Reading frames is what makes
+    /// the events come in.
+    pub fn take_gazes(&mut self) -> Vec<GazeEvent> {
+        std::mem::take(&mut self.gazes)
+    }
+
     /// The view that is followed.
     pub fn view(&self) -> &ViewName {
         &self.view
@@ -337,6 +425,7 @@ impl Subscription {
                     self.next_reader = Some(reader);
                     self.ending = Ending::None;
                 }
+                FromDaemon::Event(Event::Gaze(gaze)) => self.gazes.push(gaze),
                 FromDaemon::Event(Event::Ended { reason, .. }) => {
                     self.ending = Ending::Ended(reason);
                 }

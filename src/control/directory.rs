@@ -4,9 +4,8 @@
 //!  frame loop                          directory                        server's thread
 //!  StreamPort.update, .ended   ------>  StreamEntry.status     ------>  list, ended events
 //!  ViewPort.set_segment        ------>  ViewEntry.segment      ------>  segment events
-//!  ViewPort.set_fixation       ------>  ViewEntry.fixation     ------>  list
-//!  ViewPort.newest_feedback    <------  lock-free ring         <------  look
-//!  Waker                       <------  channel                <------  subscribe with notify
+//!  ViewPort.link               <----->  ViewEntry.link         <----->  look, attend, release, gaze events, notices
+//!  StreamPort.commands         <------  channel                <------  open_view, the end of a connection
 //! ```
 //!
 //! Every lock here is held for a copy and never across I/O, so a frame loop cannot be made to wait by a client.
@@ -14,33 +13,23 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
-use ringbuf::HeapRb;
-use ringbuf::traits::{Consumer, Producer, Split};
-use ringbuf::{HeapCons, HeapProd};
-use rustix::event::EventfdFlags;
 
-use super::messages::{
-    ChangeListing, Epoch, Refusal, RefusalReason, StreamListing, StreamState, ViewListing,
-    ViewName, clipped, is_name,
-};
+pub(super) use self::view::ViewEntry;
+pub use self::view::ViewPort;
+use super::messages::{ChangeListing, StreamListing, StreamState, ViewName, clipped, is_name};
+use super::steering::Client;
 use crate::backend::Backend;
+use crate::config::ViewConfig;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
-use crate::geometry::feedback::Feedback;
-use crate::geometry::fixation::{Fixation, snapped};
+use crate::link::Bell;
 use crate::stats::{ChangeGauges, StreamCounters};
-use crate::token::DType;
 
-/// Feedback that a frame loop may leave untaken before more are refused.
-const FEEDBACK_PENDING_MAX: usize = 64;
-
-/// Subscribers that a frame loop may leave untaken before more are refused.
-const SUBSCRIBERS_PENDING_MAX: usize = 64;
+mod view;
 
 /// Longest text of a listing, in bytes; longer ones are cut, so that a stream always fits a page.
 const LISTED_TEXT_BYTES_MAX: usize = 2048;
@@ -60,22 +49,7 @@ pub struct StreamSpec {
     /// Where its frames come from, without secrets: whoever may connect can read it.
     pub source: String,
     /// Its views, at least one.
-    pub views: Vec<ViewFacts>,
-}
-
-/// What does not change about a view.
-#[derive(Clone, Debug)]
-pub struct ViewFacts {
-    /// Its name in the stream: 1 to 63 of a-z, 0-9, `_` and `-`.
-    pub name: String,
-    /// Name of its layout.
-    pub layout: String,
-    /// P: side of a token in texels.
-    pub patch_side: u32,
-    /// Number format of a texel.
-    pub dtype: DType,
-    /// Most tokens of a frame.
-    pub budget: u32,
+    pub views: Vec<ViewConfig>,
 }
 
 /// What changes about a stream, rarely.
@@ -115,29 +89,32 @@ impl Directory {
         let StreamSpec { name, source, views } = spec;
         assert!(is_name(&name), "{name:?} is not the name of a stream");
         assert!(!views.is_empty(), "stream {name} has no views");
-        let (entries, views) = views
-            .into_iter()
-            .map(|facts| view_ends(&name, facts, &self.bell))
-            .collect::<(Vec<_>, Vec<_>)>();
-        let entry = Arc::new(StreamEntry::new(name, source, entries));
+        let ends = |config| view::ends(&name, config, None, &self.bell);
+        let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
+        let (sender, commands) = unbounded();
+        let entry = Arc::new(StreamEntry::new(name, source, entries, sender));
         match self.streams.lock().entry(entry.name.clone()) {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
         }
-        StreamPort { entry, bell: Arc::clone(&self.bell), views }
+        StreamPort { entry, bell: Arc::clone(&self.bell), views, commands }
+    }
+
+    /// The stream of that name.
+    pub(super) fn stream(&self, name: &str) -> Option<Arc<StreamEntry>> {
+        self.streams.lock().get(name).cloned()
     }
 
     /// The stream and the view of that name.
     pub(super) fn find(&self, name: &ViewName) -> Option<(Arc<StreamEntry>, Arc<ViewEntry>)> {
-        let stream = self.streams.lock().get(name.stream()).cloned()?;
-        let view = stream.views.iter().find(|view| view.name == *name).cloned()?;
+        let stream = self.stream(name.stream())?;
+        let view = stream.views().into_iter().find(|view| view.name() == name)?;
         Some((stream, view))
     }
 
-    /// The names of all views, in order.
-    pub(super) fn view_names(&self) -> Vec<ViewName> {
-        let streams = self.streams.lock();
-        streams.values().flat_map(|stream| &stream.views).map(|view| view.name.clone()).collect()
+    /// All views, in the order of the names of their streams.
+    pub(super) fn views(&self) -> Vec<Arc<ViewEntry>> {
+        self.streams.lock().values().flat_map(|stream| stream.views()).collect()
     }
 
     /// The streams from that of `after` on, in the order of their names.
@@ -159,11 +136,27 @@ pub struct StreamEntry {
     name: String,
     status: Mutex<StreamStatus>,
     counters: Arc<StreamCounters>,
-    views: Vec<Arc<ViewEntry>>,
+    /// Those of the configuration in its order, then those that clients opened in the order of their names.
+    views: Mutex<Vec<Arc<ViewEntry>>>,
+    commands: Sender<ViewCommand>,
+}
+
+/// What becomes of the views of a stream while it runs.
+#[derive(Debug)]
+pub enum ViewCommand {
+    /// A client opened one.
+    Open(Box<ViewPort>),
+    /// A client that opened one is gone.
+    Close(ViewName),
 }
 
 impl StreamEntry {
-    fn new(name: String, source: String, views: Vec<Arc<ViewEntry>>) -> Self {
+    fn new(
+        name: String,
+        source: String,
+        views: Vec<Arc<ViewEntry>>,
+        commands: Sender<ViewCommand>,
+    ) -> Self {
         let status = StreamStatus {
             source,
             state: StreamState::Starting,
@@ -172,7 +165,47 @@ impl StreamEntry {
             extent: None,
             backend: None,
         };
-        Self { name, status: Mutex::new(status), counters: Arc::default(), views }
+        let (status, views) = (Mutex::new(status), Mutex::new(views));
+        Self { name, status, counters: Arc::default(), views, commands }
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is doing, and the extent of its frames once there was one.
+    pub(super) fn state(&self) -> (StreamState, Option<Extent>) {
+        let status = self.status.lock();
+        (status.state, status.extent)
+    }
+
+    /// Its views: those of the configuration, then those that clients opened.
+    pub(super) fn views(&self) -> Vec<Arc<ViewEntry>> {
+        self.views.lock().clone()
+    }
+
+    /// Adds a view that belongs to `owner`. Its name must be its own.
+    pub(super) fn open_view(&self, config: ViewConfig, owner: Client, bell: &Arc<Bell>) {
+        let (entry, port) = view::ends(&self.name, config, Some(owner), bell);
+        let mut views = self.views.lock();
+        let opened =
+            views.partition_point(|view| view.owner().is_none() || view.name() < entry.name());
+        views.insert(opened, entry);
+        // A frame loop that has ended takes no more commands, and shows no more views.
+        let _ = self.commands.send(ViewCommand::Open(Box::new(port)));
+    }
+
+    /// Removes the views that belong to client `number`, who is gone.
+    pub(super) fn close_views_of(&self, number: u64) {
+        self.views.lock().retain(|view| {
+            let is_owned = view.owner().is_some_and(|owner| owner.number == number);
+            if is_owned {
+                view.end("the client that opened the view is gone");
+                let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
+            }
+            !is_owned
+        });
     }
 
     /// Why it ended, if it has.
@@ -183,9 +216,19 @@ impl StreamEntry {
     }
 
     /// Its views behind `after`; all of them where that is a view of another stream.
-    pub(super) fn views_after(&self, after: Option<&ViewName>) -> &[Arc<ViewEntry>] {
-        let position = self.views.iter().position(|view| Some(&view.name) == after);
-        &self.views[position.map_or(0, |index| index + 1)..]
+    pub(super) fn views_after(&self, after: Option<&ViewName>) -> Vec<Arc<ViewEntry>> {
+        let views = self.views.lock();
+        let Some(after) = after.filter(|after| after.stream() == self.name) else {
+            return views.clone();
+        };
+        let configured =
+            views.iter().position(|view| view.owner().is_none() && view.name() == after);
+        let is_behind = |(index, view): &(usize, &Arc<ViewEntry>)| match configured {
+            Some(position) => position < *index,
+            // Opened, and perhaps closed since.
+            None => view.owner().is_some() && after < view.name(),
+        };
+        views.iter().enumerate().filter(is_behind).map(|(_, view)| Arc::clone(view)).collect()
     }
 
     /// Everything about it but its views.
@@ -216,103 +259,6 @@ impl StreamEntry {
             views: Vec::new(),
         }
     }
-
-    /// Hands the point nearest to (`x`, `y`) in the image to the frame loop of `view`, and returns it.
-    pub(super) fn look(&self, view: &ViewEntry, x: f64, y: f64) -> Result<(f64, f64), Refusal> {
-        let refused = |reason, text: &str| {
-            Err(Refusal::new(reason, format!("stream `{}` {text}", self.name)))
-        };
-        let (state, extent) = {
-            let status = self.status.lock();
-            (status.state, status.extent)
-        };
-        let Some(extent) = extent else {
-            return refused(RefusalReason::NotStarted, "has not delivered a frame yet");
-        };
-        if state == StreamState::Ended {
-            return refused(RefusalReason::Ended, "has ended");
-        }
-        let (x, y) = snapped(extent, x, y);
-        match view.feedback.lock().try_push(Feedback::Look { x, y, hold_ns: None }) {
-            Ok(()) => Ok((x, y)),
-            Err(_) => refused(
-                RefusalReason::Busy,
-                &format!("delivers no frames and has {FEEDBACK_PENDING_MAX} looks to take"),
-            ),
-        }
-    }
-}
-
-/// A read-only descriptor of the segment that a view publishes in.
-#[derive(Clone, Debug)]
-pub(super) struct Segment {
-    pub(super) descriptor: Arc<OwnedFd>,
-    pub(super) epoch: Epoch,
-}
-
-/// One view, as the server sees it.
-pub struct ViewEntry {
-    name: ViewName,
-    facts: ViewFacts,
-    segment: Mutex<Option<Segment>>,
-    fixation: Mutex<Option<Fixation>>,
-    /// The producer's end of a lock-free ring: only the server's thread takes this lock.
-    feedback: Mutex<HeapProd<Feedback>>,
-    subscribers: Sender<OwnedFd>,
-}
-
-impl ViewEntry {
-    /// Its address.
-    pub(super) fn name(&self) -> &ViewName {
-        &self.name
-    }
-
-    /// Its present segment.
-    pub(super) fn segment(&self) -> Option<Segment> {
-        self.segment.lock().clone()
-    }
-
-    /// Everything about it.
-    pub(super) fn listing(&self) -> ViewListing {
-        ViewListing {
-            name: self.name.clone(),
-            layout: clipped(&self.facts.layout, LISTED_TEXT_BYTES_MAX),
-            patch_side: self.facts.patch_side,
-            dtype: self.facts.dtype,
-            budget: self.facts.budget,
-            epoch: self.segment.lock().as_ref().map(|segment| segment.epoch),
-            fixation: self.fixation.lock().map(Into::into),
-        }
-    }
-
-    /// Whether [`ViewEntry::notify`] has room for another connection. Only the server's thread fills it, so what this
-    /// says stays true until it does.
-    pub(super) fn check_room_for_subscriber(&self) -> Result<(), Refusal> {
-        if !self.subscribers.is_full() {
-            return Ok(());
-        }
-        let error = format!(
-            "view `{}` publishes no frames and has {SUBSCRIBERS_PENDING_MAX} subscribers to take",
-            self.name
-        );
-        Err(Refusal::new(RefusalReason::Busy, error))
-    }
-
-    /// Hands `connection` to the frame loop's waker, for notices. Of a view that has ended there are none.
-    pub(super) fn notify(&self, connection: OwnedFd) {
-        if let Err(TrySendError::Full(_)) = self.subscribers.try_send(connection) {
-            tracing::error!(view = %self.name, "a subscriber that was granted notices gets none");
-        }
-    }
-}
-
-impl std::fmt::Debug for ViewEntry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ViewEntry")
-            .field("name", &self.name)
-            .field("segment", &self.segment)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A stream, as its frame loop sees it.
@@ -322,6 +268,8 @@ pub struct StreamPort {
     bell: Arc<Bell>,
     /// Its views, in the order of the [`StreamSpec`]; the frame loop takes them.
     pub views: Vec<ViewPort>,
+    /// What becomes of views while it runs.
+    pub commands: Receiver<ViewCommand>,
 }
 
 impl StreamPort {
@@ -352,81 +300,6 @@ impl StreamPort {
     }
 }
 
-/// A view, as its frame loop sees it.
-pub struct ViewPort {
-    entry: Arc<ViewEntry>,
-    bell: Arc<Bell>,
-    feedback: HeapCons<Feedback>,
-    subscribers: Receiver<OwnedFd>,
-}
-
-impl ViewPort {
-    /// Its address.
-    pub fn name(&self) -> &ViewName {
-        &self.entry.name
-    }
-
-    /// The view publishes in another segment from now on: all subscribers get `descriptor`, which must be
-    /// read-only, and readers that come later, too.
-    pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {
-        let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
-        *self.entry.segment.lock() = Some(segment);
-        self.bell.ring();
-    }
-
-    /// Where the view looks now, for listings. Never waits: false where one is being made right now, and then the
-    /// fixation must be set again later.
-    pub fn set_fixation(&self, fixation: Fixation) -> bool {
-        let Some(mut listed) = self.entry.fixation.try_lock() else { return false };
-        *listed = Some(fixation);
-        true
-    }
-
-    /// The newest feedback since the last call; older ones are forgotten. Never waits.
-    pub fn newest_feedback(&mut self) -> Option<Feedback> {
-        self.feedback.pop_iter().last()
-    }
-
-    /// Connections of subscribers that want a notice with every token frame, for the waker.
-    pub fn subscribers(&self) -> Receiver<OwnedFd> {
-        self.subscribers.clone()
-    }
-}
-
-impl std::fmt::Debug for ViewPort {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ViewPort").field("entry", &self.entry).finish_non_exhaustive()
-    }
-}
-
-/// Wakes the server's thread from its poll.
-#[derive(Debug)]
-pub(super) struct Bell(OwnedFd);
-
-impl Bell {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
-    }
-
-    /// Makes the descriptor readable. Never waits.
-    pub(super) fn ring(&self) {
-        // It fails only when the counter is full, and then the descriptor is readable already.
-        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
-    }
-
-    /// Makes the descriptor unreadable until the next ring.
-    pub(super) fn silence(&self) {
-        // It fails only when nobody rang, which is as well.
-        let _ = rustix::io::read(&self.0, &mut [0; 8]);
-    }
-}
-
-impl AsFd for Bell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 /// `None` before the first frame.
 fn change_listing(gauges: &ChangeGauges) -> Option<ChangeListing> {
     Some(ChangeListing {
@@ -436,27 +309,4 @@ fn change_listing(gauges: &ChangeGauges) -> Option<ChangeListing> {
         tiles_dirty: gauges.tiles_dirty.get()?,
         tile_count: gauges.tile_count.get()?,
     })
-}
-
-/// The two ends of one view.
-fn view_ends(stream: &str, facts: ViewFacts, bell: &Arc<Bell>) -> (Arc<ViewEntry>, ViewPort) {
-    let name = ViewName::new(stream, &facts.name);
-    let name = name.unwrap_or_else(|error| panic!("{error}"));
-    let (feedback, feedback_taken) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
-    let (subscribers, subscribers_taken) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
-    let entry = Arc::new(ViewEntry {
-        name,
-        facts,
-        segment: Mutex::default(),
-        fixation: Mutex::default(),
-        feedback: Mutex::new(feedback),
-        subscribers,
-    });
-    let port = ViewPort {
-        entry: Arc::clone(&entry),
-        bell: Arc::clone(bell),
-        feedback: feedback_taken,
-        subscribers: subscribers_taken,
-    };
-    (entry, port)
 }

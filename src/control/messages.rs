@@ -8,10 +8,19 @@
 //!                        <- {"ok":true,"streams":[...]}
 //! {"op":"look","view":"camera/main","x":320,"y":240}         ->
 //!                        <- {"ok":true,"view":"camera/main","x":320.0,"y":240.0}
-//! {"op":"subscribe","view":"camera/main","notify":true}      ->
+//! {"op":"attend","view":"camera/main","shape":[24,24],"dtype":"f16","frame":812}   + newline, 1152 bytes   ->
+//!                        <- {"ok":true,"view":"camera/main","x":411.5,"y":92.25}
+//! {"op":"attend_tokens","view":"camera/main","frame":812,"dtype":"f32"}            + newline, 1092 bytes   ->
+//!                        <- {"ok":false,"reason":"held","error":"...","holder":"process 4711 (python3)"}
+//! {"op":"release","view":"camera/main"}                      ->
+//!                        <- {"ok":true,"view":"camera/main"}
+//! {"op":"open_view","stream":"camera","view":{"name":"left","budget":128,"gaze":{"policy":"feedback"}}}    ->
+//!                        <- {"ok":true,"view":"camera/left"}
+//! {"op":"subscribe","view":"camera/main","notify":true,"gaze":true}                ->
 //!                        <- {"ok":true,"view":"camera/main"}
 //!                        <- {"event":"segment","view":"camera/main","epoch":"00c0ffee00c0ffee"}   + descriptor
 //!                        <- 16 bytes: ring sequence, publish time                (where `notify` was asked)
+//!                        <- {"event":"gaze","view":"camera/main","frame":813,"fixation":{...}}   (where `gaze` was asked)
 //!                        <- {"event":"ended","view":"camera/main","reason":"end of the file"}
 //! {"op":"jump"}                                              ->
 //!                        <- {"ok":false,"reason":"bad-request","error":"unknown variant `jump`, expected ..."}
@@ -22,100 +31,31 @@
 //! means that the daemon is gone. A notice is told from a message by its length: no message is that short.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::backend::Backend;
-pub use crate::config::{NAME_BYTES_MAX, is_name};
-use crate::geometry::fixation::{Fixation, FixationReason};
+pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat, Released};
+pub use self::gaze::{GazeEvent, RelevanceListing};
+pub use self::listing::{
+    ChangeListing, FixationListing, Listing, ServerListing, SteeringListing, StreamListing,
+    StreamState, ViewListing,
+};
+pub use self::names::{ViewName, ViewNameError};
+pub use crate::config::is_name;
 pub use crate::ring::abi::NOTICE_BYTES;
-use crate::token::DType;
+
+mod feedback;
+mod gaze;
+mod listing;
+mod names;
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 
-/// The address of a view: `STREAM/VIEW`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct ViewName {
-    stream: String,
-    view: String,
-}
-
-/// Text that is not the address of a view.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, \
-     such as camera/main"
-)]
-pub struct ViewNameError(String);
-
-impl ViewName {
-    /// The address of `view` of `stream`.
-    ///
-    /// # Errors
-    ///
-    /// If either is not a name.
-    pub fn new(stream: &str, view: &str) -> Result<Self, ViewNameError> {
-        if is_name(stream) && is_name(view) {
-            Ok(Self { stream: stream.to_owned(), view: view.to_owned() })
-        } else {
-            Err(ViewNameError::of(&format!("{stream}/{view}")))
-        }
-    }
-
-    /// Name of the stream.
-    pub fn stream(&self) -> &str {
-        &self.stream
-    }
-
-    /// Name of the view in its stream.
-    pub fn view(&self) -> &str {
-        &self.view
-    }
-}
-
-impl ViewNameError {
-    /// Quotes `text`, or the beginning of it where it is longer than any name.
-    fn of(text: &str) -> Self {
-        Self(clipped(text, 2 * NAME_BYTES_MAX + 1))
-    }
-}
-
-impl FromStr for ViewName {
-    type Err = ViewNameError;
-
-    fn from_str(text: &str) -> Result<Self, ViewNameError> {
-        let (stream, view) = text.split_once('/').ok_or_else(|| ViewNameError::of(text))?;
-        Self::new(stream, view)
-    }
-}
-
-impl TryFrom<String> for ViewName {
-    type Error = ViewNameError;
-
-    fn try_from(text: String) -> Result<Self, ViewNameError> {
-        text.parse()
-    }
-}
-
-impl From<ViewName> for String {
-    fn from(name: ViewName) -> Self {
-        name.to_string()
-    }
-}
-
-impl fmt::Display for ViewName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.stream, self.view)
-    }
-}
-
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "lowercase", deny_unknown_fields)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Send me the view's segment, now and whenever it is replaced, and tell me when it ends. Once a connection.
     Subscribe {
@@ -124,6 +64,9 @@ pub enum Request {
         /// Whether to send a notice of [`NOTICE_BYTES`] with every token frame, so that the socket can be polled.
         #[serde(default)]
         notify: bool,
+        /// Whether to send an event whenever the view looks elsewhere.
+        #[serde(default)]
+        gaze: bool,
     },
     /// What streams and views are there?
     List {
@@ -131,44 +74,63 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<ViewName>,
     },
-    /// Look there from the next frame on.
-    Look {
+    /// Look at a point.
+    Look(Look),
+    /// Look where a map says.
+    Attend(Attend),
+    /// Look where the scores of tokens say.
+    AttendTokens(AttendTokens),
+    /// Look where the view's policy says, and let other clients steer it.
+    Release {
         /// Which view.
         view: ViewName,
-        /// Pixels right of the source's left edge.
-        x: f64,
-        /// Pixels below the source's top edge.
-        y: f64,
+    },
+    /// Make a view of my own, which lives as long as this connection.
+    OpenView {
+        /// The stream to look at.
+        stream: String,
+        /// The view, as a `[[stream.view]]` of a configuration has it; without a `name` it gets one.
+        #[serde(default)]
+        view: serde_json::Map<String, serde_json::Value>,
     },
 }
 
 impl Request {
-    /// Reads a datagram.
+    /// Reads a datagram: what is asked, and the raw bytes that come with it.
     ///
     /// # Errors
     ///
     /// A refusal that says what is wrong with it and what is allowed.
-    pub fn from_datagram(datagram: &[u8]) -> Result<Self, Refusal> {
+    pub fn from_datagram(datagram: &[u8]) -> Result<(Self, &[u8]), Refusal> {
         let (head, payload) = split(datagram);
-        let request = serde_json::from_slice(head).map_err(|error| {
+        let request: Self = serde_json::from_slice(head).map_err(|error| {
             Refusal::new(RefusalReason::BadRequest, clipped(&error.to_string(), 1024))
         })?;
-        if payload.is_empty() {
-            Ok(request)
+        if payload.is_empty() || request.takes_payload() {
+            Ok((request, payload))
         } else {
             let error = format!("{} raw bytes follow a request that takes none", payload.len());
             Err(Refusal::new(RefusalReason::BadRequest, error))
         }
     }
 
-    /// The request as a datagram.
-    pub fn to_datagram(&self) -> Vec<u8> {
-        to_json(self)
+    /// The request as a datagram, with the raw bytes that come with it, if any.
+    pub fn to_datagram(&self, payload: &[u8]) -> Vec<u8> {
+        let mut datagram = to_json(self);
+        if self.takes_payload() {
+            datagram.push(b'\n');
+            datagram.extend_from_slice(payload);
+        }
+        datagram
+    }
+
+    fn takes_payload(&self) -> bool {
+        matches!(self, Self::Attend(_) | Self::AttendTokens(_))
     }
 }
 
 /// Why a request was not granted, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalReason {
     /// Not JSON, no such operation, a field that is missing, unknown or out of range.
@@ -185,13 +147,46 @@ pub enum RefusalReason {
     Ended,
     /// The stream has not taken earlier requests yet.
     Busy,
-    /// More requests a second than one client may send. The connection is closed.
+    /// More requests a second than one client may send: the connection is closed. Or more feedback: it is kept.
     RateLimit,
+    /// The frame that feedback names is not among the last 64 any more, or had another extent.
+    FrameTooOld,
+    /// The frame that feedback names has not been published.
+    UnknownFrame,
+    /// Not as many numbers as a map has cells or a frame has tokens.
+    WrongCount,
+    /// NaN or infinity among the numbers.
+    NotFinite,
+    /// A number below 0.
+    Negative,
+    /// Nothing but zeros over the image.
+    AllZero,
+    /// More than 128 cells a side, or none.
+    MapTooLarge,
+    /// A box without area, or beside the image.
+    BadBox,
+    /// Another client steers the view.
+    Held,
+    /// The view's policy takes no such feedback.
+    Policy,
+    /// No such stream.
+    UnknownStream,
+    /// There is a view of that name already.
+    NameTaken,
+    /// More views, or more memory for them, than a client or all of them may open.
+    TooManyViews,
     /// More clients than the daemon serves. The connection is closed.
     TooManyClients,
     /// A reason that this version does not know.
     #[serde(other)]
     Other,
+}
+
+impl fmt::Display for RefusalReason {
+    /// As in JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Why a request was not granted.
@@ -202,12 +197,15 @@ pub struct Refusal {
     pub reason: RefusalReason,
     /// For people: what is wrong and what is allowed.
     pub error: String,
+    /// With [`RefusalReason::Held`]: who steers the view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
 }
 
 impl Refusal {
     /// A refusal.
     pub fn new(reason: RefusalReason, error: impl Into<String>) -> Self {
-        Self { reason, error: error.into() }
+        Self { reason, error: error.into(), holder: None }
     }
 }
 
@@ -218,142 +216,11 @@ pub struct Subscribed {
     pub view: ViewName,
 }
 
-/// The answer to [`Request::Look`]: the nearest point that the view can look at, from its next frame on.
+/// The answer to [`Request::OpenView`]. The view's first `segment` event comes once it publishes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Looking {
-    /// Which view.
-    pub view: ViewName,
-    /// Pixels right of the source's left edge, inside the image and rounded to 1/16.
-    pub x: f64,
-    /// Pixels below the source's top edge, inside the image and rounded to 1/16.
-    pub y: f64,
-}
-
-/// The answer to [`Request::List`]: streams in the order of their names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Listing {
-    /// The streams. One whose views do not fit a page goes on under the same name in the next.
-    pub streams: Vec<StreamListing>,
-    /// Where more follow: what to ask for next, as `after`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<ViewName>,
-}
-
-/// What a stream is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StreamState {
-    /// No frame has come yet.
-    Starting,
-    /// Frames come.
-    Live,
-    /// Frames came and stay away.
-    Stalled,
-    /// No frame will come again.
-    Ended,
-}
-
-impl fmt::Display for StreamState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Starting => "starting",
-            Self::Live => "live",
-            Self::Stalled => "stalled",
-            Self::Ended => "ended",
-        })
-    }
-}
-
-/// One stream of a [`Listing`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamListing {
-    /// Its name.
-    pub name: String,
-    /// What it is doing.
-    pub state: StreamState,
-    /// Why, in words; empty where there is nothing to say.
-    pub reason: String,
-    /// Where its frames come from, without secrets.
-    pub source: String,
-    /// Pixel format as GStreamer's caps name it; absent before the first frame.
-    pub format: Option<String>,
-    /// Width and height in pixels; absent before the first frame.
-    pub extent: Option<[u32; 2]>,
-    /// What computes its pyramid, and why; absent before the first frame.
-    pub backend: Option<Backend>,
-    /// Frames that the pipeline delivered.
-    pub frames_captured: u64,
-    /// Frames that a newer one replaced before they were taken.
-    pub frames_dropped: u64,
-    /// Frames whose tokens were published.
-    pub frames_published: u64,
-    /// Frames that could not be read.
-    pub frames_refused: u64,
-    /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
-    pub tiles_dirty: u64,
-    /// Times the stream went on on the CPU because its GPU was lost or refused.
-    pub backend_fallbacks: u64,
-    /// What counts as a change; absent before the first frame.
-    pub change: Option<ChangeListing>,
-    /// Its views, in the order of the configuration.
-    pub views: Vec<ViewListing>,
-}
-
-/// What counts as a change of a stream now.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ChangeListing {
-    /// The most by which a camera sample may differ from the one that the pyramid was built from, in steps of 8 bits.
-    pub threshold: u64,
-    /// What the threshold never exceeds; absent where it is fixed.
-    pub threshold_limit: Option<u64>,
-    /// Noise of a sample, a standard deviation, in steps of 8 bits; absent where the threshold is fixed, and until
-    /// enough has been seen.
-    pub noise: Option<f64>,
-    /// Tiles that were ingested for the newest frame.
-    pub tiles_dirty: u64,
-    /// Tiles of a frame.
-    pub tile_count: u64,
-}
-
-/// One view of a [`StreamListing`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ViewListing {
+pub struct Opened {
     /// Its address.
-    pub name: ViewName,
-    /// Name of its layout.
-    pub layout: String,
-    /// P: side of a token in texels.
-    pub patch_side: u32,
-    /// Number format of a texel.
-    pub dtype: DType,
-    /// Most tokens of a frame.
-    pub budget: u32,
-    /// Identity of its present segment; absent before the first frame.
-    pub epoch: Option<Epoch>,
-    /// Where it looks; absent before the first frame.
-    pub fixation: Option<FixationListing>,
-}
-
-/// Where a view looks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FixationListing {
-    /// Grows by one with every new fixation of the view, from 1.
-    pub id: u64,
-    /// Pixels right of the source's left edge.
-    pub x: f64,
-    /// Pixels below the source's top edge.
-    pub y: f64,
-    /// `frame_seq` of the first frame that was sampled around it.
-    pub since_frame: u64,
-    /// Why it was chosen.
-    pub reason: FixationReason,
-}
-
-impl From<Fixation> for FixationListing {
-    fn from(fixation: Fixation) -> Self {
-        let Fixation { id, x, y, since_frame, reason } = fixation;
-        Self { id, x, y, since_frame, reason }
-    }
+    pub view: ViewName,
 }
 
 /// Identity of a segment, a random number. 16 hexadecimal digits in JSON, because many readers of JSON round
@@ -391,6 +258,8 @@ pub enum Event {
         /// Identity of the segment.
         epoch: Epoch,
     },
+    /// The view looks elsewhere from this frame on.
+    Gaze(GazeEvent),
     /// The view publishes no more.
     Ended {
         /// Which view.

@@ -1,34 +1,43 @@
 //! The daemon's end of the socket: one thread, one poll, and nobody that it waits for.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::FlockOperation;
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SendFlags, SocketFlags};
 
+use self::connection::{Awaiting, Connection, Subscription};
+use self::listener::Listener;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::messages::{
-    DATAGRAM_BYTES_MAX, Epoch, Event, Listing, Looking, Refusal, RefusalReason, Request,
-    Subscribed, ViewName, accepted, refused,
+    DATAGRAM_BYTES_MAX, Event, GazeEvent, Listing, Looking, Refusal, RefusalReason, Released,
+    Request, ServerListing, Subscribed, ViewName, accepted, refused,
 };
+use super::steering::{Helm, Steered};
 use super::{ControlError, socket};
+use crate::link::SUBSCRIBERS_PENDING_MAX;
 use crate::stats::Counter;
+
+mod allowance;
+mod connection;
+mod listener;
+mod opening;
 
 /// Bytes of a page of a listing; what one view adds to it stays far below the rest of a datagram.
 const PAGE_BYTES: usize = 64 * 1024;
 
 /// Names of views that a refusal lists.
 const NAMES_LISTED_MAX: usize = 16;
+
+/// How long a client that wants to wait for a decision may wait.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long no connection is accepted after the system had no descriptor for one.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
@@ -38,13 +47,28 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 pub struct Limits {
     /// Connections at a time.
     pub clients: usize,
-    /// Requests that one connection may send in a second, and at once.
+    /// Requests that one connection may send in a second, and at once; beyond them it is closed.
     pub requests_per_second: u32,
+    /// Feedback that one connection may send in a second, and at once; beyond it is refused.
+    pub feedback_per_second: u32,
+    /// Views that one connection may open.
+    pub views_per_client: usize,
+    /// Views that all of them may open.
+    pub views_opened: usize,
+    /// Bytes of the rings of views that all of them may open.
+    pub opened_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { clients: 64, requests_per_second: 200 }
+        Self {
+            clients: 64,
+            requests_per_second: 200,
+            feedback_per_second: 60,
+            views_per_client: 4,
+            views_opened: 16,
+            opened_bytes: 256 << 20,
+        }
     }
 }
 
@@ -59,6 +83,8 @@ pub struct ServerCounters {
     pub requests: Counter,
     /// Requests and connections that were refused.
     pub refusals: Counter,
+    /// The same, by reason.
+    pub refusals_by_reason: Mutex<BTreeMap<RefusalReason, u64>>,
 }
 
 /// Serves a [`Directory`] until it is dropped.
@@ -103,6 +129,7 @@ impl Server {
             limits,
             counters: Arc::clone(&counters),
             connections: Vec::new(),
+            clients_seen: 0,
             accept_again_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
@@ -143,113 +170,6 @@ impl Drop for Server {
     }
 }
 
-/// The listening socket and its place in the file system.
-#[derive(Debug)]
-struct Listener {
-    socket: OwnedFd,
-    path: PathBuf,
-    /// Device and inode of the socket, by which it is known to be ours.
-    identity: (u64, u64),
-    /// Holds the lock; released when the file is closed.
-    _lock: File,
-}
-
-impl Listener {
-    fn bind(path: &Path) -> Result<Self, ControlError> {
-        let address = socket::address(path)?;
-        make_directory_of(path)?;
-        let lock = take_lock(path)?;
-        remove_dead_socket(path)?;
-
-        let socket = socket::unconnected(SocketFlags::NONBLOCK)
-            .map_err(|errno| ControlError::io("create the socket", path, errno))?;
-        rustix::net::bind(&socket, &address)
-            .map_err(|errno| ControlError::io("bind", path, errno))?;
-        let metadata = std::fs::symlink_metadata(path)
-            .map_err(|source| ControlError::io("look at", path, source))?;
-        let identity = (metadata.dev(), metadata.ino());
-        let listener = Self { socket, path: path.to_owned(), identity, _lock: lock };
-        // Nobody can connect before `listen`, so nobody can before the mode is set.
-        std::fs::set_permissions(path, Permissions::from_mode(0o660))
-            .map_err(|source| ControlError::io("set the mode of", path, source))?;
-        rustix::net::listen(&listener.socket, 64)
-            .map_err(|errno| ControlError::io("listen on", path, errno))?;
-        Ok(listener)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        let ours = std::fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);
-        if ours && let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "the socket stays behind");
-        }
-    }
-}
-
-fn make_directory_of(path: &Path) -> Result<(), ControlError> {
-    let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(directory)
-        .map_err(|source| ControlError::io("create the directory", directory, source))
-}
-
-/// Locks the file beside the socket and writes this process's number into it.
-fn take_lock(path: &Path) -> Result<File, ControlError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let lock_path = PathBuf::from(name);
-    let failed = |source| ControlError::io("lock", &lock_path, source);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o640)
-        .open(&lock_path)
-        .map_err(failed)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            let mut text = String::new();
-            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(ControlError::InUse { path: path.to_owned(), pid });
-        }
-        Err(errno) => return Err(failed(errno.into())),
-    }
-    file.set_len(0).map_err(failed)?;
-    writeln!(file, "{}", std::process::id()).map_err(failed)?;
-    Ok(file)
-}
-
-/// Makes room for our socket, if what is there is a socket that nobody listens on.
-fn remove_dead_socket(path: &Path) -> Result<(), ControlError> {
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.file_type().is_socket() => {}
-        Ok(_) => return Err(ControlError::NotASocket { path: path.to_owned() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(ControlError::io("look at", path, error)),
-    }
-    let probe = socket::unconnected(SocketFlags::NONBLOCK)
-        .map_err(|errno| ControlError::io("create a socket for", path, errno))?;
-    match rustix::net::connect(&probe, &socket::address(path)?) {
-        Err(Errno::CONNREFUSED) => {
-            tracing::info!(path = %path.display(), "taking over the socket of a daemon that is gone");
-            std::fs::remove_file(path).map_err(|source| ControlError::io("remove", path, source))
-        }
-        // Whatever else it answers, somebody is there.
-        _ => {
-            let pid = socket_peercred(&probe).ok().map(|peer| peer.pid.as_raw_nonzero().get());
-            Err(ControlError::InUse { path: path.to_owned(), pid })
-        }
-    }
-}
-
 /// What the thread owns.
 #[derive(Debug)]
 struct Service {
@@ -258,28 +178,11 @@ struct Service {
     limits: Limits,
     counters: Arc<ServerCounters>,
     connections: Vec<Connection>,
+    /// Connections so far.
+    clients_seen: u64,
     /// When the system had no descriptor left: the listener is not polled until then.
     accept_again_at: Option<Instant>,
     buffer: Vec<u8>,
-}
-
-/// One client.
-#[derive(Debug)]
-struct Connection {
-    socket: OwnedFd,
-    allowance: Allowance,
-    subscription: Option<Subscription>,
-}
-
-/// What a client follows, and what it has been told of it.
-#[derive(Debug)]
-struct Subscription {
-    stream: Arc<StreamEntry>,
-    view: Arc<ViewEntry>,
-    epoch_told: Option<Epoch>,
-    end_told: bool,
-    /// Asked for and not yet handed to the waker: the first notice must not overtake the answer.
-    wants_notices: bool,
 }
 
 /// What becomes of a connection after it was served.
@@ -297,8 +200,8 @@ impl Service {
                 break;
             }
         }
-        self.tell_subscribers();
-        for connection in self.connections.drain(..) {
+        self.tell_all();
+        for connection in std::mem::take(&mut self.connections) {
             socket::close(connection.socket);
         }
     }
@@ -309,8 +212,9 @@ impl Service {
         self.serve(&ready.connections);
         if ready.bell {
             self.directory.bell().silence();
-            self.tell_subscribers();
+            self.tell_all();
         }
+        self.answer_awaiting();
         if ready.listener {
             self.accept();
         }
@@ -318,19 +222,23 @@ impl Service {
     }
 
     fn wait(&mut self) -> Result<Ready, Errno> {
-        let pause = self.accept_again_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let pause = pause.filter(|pause| !pause.is_zero());
-        if pause.is_none() {
-            self.accept_again_at = None;
-        }
+        let now = Instant::now();
+        self.accept_again_at.take_if(|at| *at <= now);
         let interest = PollFlags::IN;
-        let accepting = if pause.is_none() { interest } else { PollFlags::empty() };
+        let accepting = if self.accept_again_at.is_none() { interest } else { PollFlags::empty() };
         let mut entries = vec![
             PollFd::new(self.directory.bell().as_ref(), interest),
             PollFd::new(&self.listener.socket, accepting),
         ];
-        let sockets = self.connections.iter().map(|connection| &connection.socket);
-        entries.extend(sockets.map(|socket| PollFd::new(socket, interest)));
+        entries.extend(self.connections.iter().map(|connection| {
+            // Who waits for an answer is not heard before it has it, but for a hang-up.
+            let interest =
+                if connection.awaiting.is_some() { PollFlags::empty() } else { interest };
+            PollFd::new(&connection.socket, interest)
+        }));
+        let awaited = self.connections.iter().filter_map(|connection| connection.awaiting.as_ref());
+        let deadline = awaited.map(|awaiting| awaiting.until).chain(self.accept_again_at).min();
+        let pause = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let timeout = pause.and_then(|pause| Timespec::try_from(pause).ok());
         retry_on_intr(|| poll(&mut entries, timeout.as_ref()))?;
 
@@ -348,15 +256,22 @@ impl Service {
         let mut ready = ready.iter();
         for mut connection in connections {
             let is_ready = ready.next().copied().unwrap_or(false);
-            if is_ready && self.serve_one(&mut connection) == Fate::Close {
-                socket::close(connection.socket);
-            } else {
-                self.connections.push(connection);
-            }
+            let fate = if is_ready { self.serve_one(&mut connection) } else { Fate::Keep };
+            self.keep_or_close(connection, fate);
+        }
+    }
+
+    fn keep_or_close(&mut self, connection: Connection, fate: Fate) {
+        match fate {
+            Fate::Keep => self.connections.push(connection),
+            Fate::Close => self.hang_up(connection),
         }
     }
 
     fn serve_one(&mut self, connection: &mut Connection) -> Fate {
+        if connection.awaiting.is_some() {
+            return Fate::Close;
+        }
         let len = match socket::receive_bytes(&connection.socket, &mut self.buffer) {
             Ok(0) => return Fate::Close,
             Ok(len) => len,
@@ -372,42 +287,43 @@ impl Service {
             let error = format!("a client may send {limit} requests a second");
             Err(Refusal::new(RefusalReason::RateLimit, error))
         };
-        let datagram = answer.unwrap_or_else(|refusal| self.refusal(&refusal));
-        let sent = self.send(connection, &datagram);
+        let datagram = answer.unwrap_or_else(|refusal| Some(self.refusal(&refusal)));
+        let sent = datagram.map_or(Fate::Keep, |datagram| self.send(connection, &datagram));
         if !allowed || sent == Fate::Close || self.tell(connection) == Fate::Close {
             return Fate::Close;
         }
-        self.start_notices(connection)
-    }
-
-    /// Hands a connection that wants notices to the waker, once it has its answer and its segment.
-    fn start_notices(&self, connection: &mut Connection) -> Fate {
-        let Connection { socket, subscription: Some(subscription), .. } = connection else {
-            return Fate::Keep;
-        };
-        if !std::mem::take(&mut subscription.wants_notices) {
-            return Fate::Keep;
-        }
-        match socket.try_clone() {
-            Ok(copy) => subscription.view.notify(copy),
-            Err(error) => {
-                tracing::warn!(%error, "dropping a subscriber: no descriptor is left for its notices");
-                return Fate::Close;
-            }
-        }
-        Fate::Keep
+        connection.start_notices()
     }
 
     /// The answer to the datagram of `len` bytes in the buffer.
-    fn answer(&self, len: usize, connection: &mut Connection) -> Result<Vec<u8>, Refusal> {
+    fn answer(&self, len: usize, connection: &mut Connection) -> Result<Option<Vec<u8>>, Refusal> {
         let Some(datagram) = self.buffer.get(..len) else {
             let error = format!("{len} bytes are more than the {DATAGRAM_BYTES_MAX} of a message");
             return Err(Refusal::new(RefusalReason::TooLarge, error));
         };
-        match Request::from_datagram(datagram)? {
-            Request::Subscribe { view, notify } => self.subscribe(connection, view, notify),
-            Request::List { after } => Ok(self.list(after.as_ref())),
-            Request::Look { view, x, y } => self.look(view, x, y),
+        let (request, payload) = Request::from_datagram(datagram)?;
+        match request {
+            Request::Subscribe { view, notify, gaze } => {
+                self.subscribe(connection, view, notify, gaze).map(Some)
+            }
+            Request::List { after } => Ok(Some(self.list(after.as_ref()))),
+            Request::Look(look) => {
+                self.steer(connection, &look.view, look.wait, |helm| helm.look(&look))
+            }
+            Request::Attend(attend) => self
+                .steer(connection, &attend.view, attend.wait, |helm| helm.attend(&attend, payload)),
+            Request::AttendTokens(attend) => {
+                self.steer(connection, &attend.view, attend.wait, |helm| {
+                    helm.attend_tokens(&attend, payload)
+                })
+            }
+            Request::Release { view } => {
+                self.steer_with(connection, &view, |helm| helm.release())?;
+                Ok(Some(accepted(&Released { view })))
+            }
+            Request::OpenView { stream, view } => {
+                self.open_view(connection, &stream, view).map(Some)
+            }
         }
     }
 
@@ -416,6 +332,7 @@ impl Service {
         connection: &mut Connection,
         name: ViewName,
         notify: bool,
+        gaze: bool,
     ) -> Result<Vec<u8>, Refusal> {
         if let Some(present) = &connection.subscription {
             let error = format!(
@@ -425,29 +342,64 @@ impl Service {
             return Err(Refusal::new(RefusalReason::AlreadySubscribed, error));
         }
         let (stream, view) = self.find(&name)?;
-        if notify {
-            view.check_room_for_subscriber()?;
+        if notify && view.link().is_full_of_subscribers() {
+            let error = format!(
+                "view `{name}` publishes no frames and has {SUBSCRIBERS_PENDING_MAX} subscribers to take"
+            );
+            return Err(Refusal::new(RefusalReason::Busy, error));
         }
-        connection.subscription = Some(Subscription {
-            stream,
-            view,
-            epoch_told: None,
-            end_told: false,
-            wants_notices: notify,
-        });
+        if gaze {
+            view.link().set_recorded(true);
+        }
+        connection.subscription = Some(Subscription::new(stream, view, notify, gaze));
         Ok(accepted(&Subscribed { view: name }))
     }
 
-    fn look(&self, name: ViewName, x: f64, y: f64) -> Result<Vec<u8>, Refusal> {
-        let (stream, view) = self.find(&name)?;
-        let (x, y) = stream.look(&view, x, y)?;
-        tracing::debug!(view = %name, x, y, "look");
-        Ok(accepted(&Looking { view: name, x, y }))
+    /// Lets the client of `connection` steer a view. There is no answer yet where it wants to wait for what it leads to.
+    fn steer(
+        &self,
+        connection: &mut Connection,
+        name: &ViewName,
+        wait: bool,
+        steer: impl FnOnce(Helm<'_>) -> Result<Steered, Refusal>,
+    ) -> Result<Option<Vec<u8>>, Refusal> {
+        let (view, Steered { ticket, point: (x, y) }) = self.steer_with(connection, name, steer)?;
+        tracing::debug!(view = %name, x, y, "asked to look");
+        let looking = Looking { view: name.clone(), x, y, fixation: None };
+        if !wait {
+            return Ok(Some(accepted(&looking)));
+        }
+        view.link().set_awaited(true);
+        let until = Instant::now() + DECISION_TIMEOUT;
+        connection.awaiting = Some(Awaiting { view, ticket, looking, until });
+        Ok(None)
+    }
+
+    /// Lets the client of `connection` steer a view; refusals are counted there.
+    fn steer_with<T>(
+        &self,
+        connection: &mut Connection,
+        name: &ViewName,
+        steer: impl FnOnce(Helm<'_>) -> Result<T, Refusal>,
+    ) -> Result<(Arc<ViewEntry>, T), Refusal> {
+        let (stream, view) = self.find(name)?;
+        let limit = self.limits.feedback_per_second;
+        let steered = if connection.feedback_allowance.take(Instant::now(), limit) {
+            steer(Helm { stream: &stream, view: &view, client: &connection.client })
+        } else {
+            let error =
+                format!("a client may send {limit} of these a second: send the newest only");
+            Err(Refusal::new(RefusalReason::RateLimit, error))
+        };
+        let steered =
+            steered.inspect_err(|refusal| view.steering().lock().refuse(refusal.reason))?;
+        Ok((view, steered))
     }
 
     /// One page of the directory, from the view after `after` on.
     fn list(&self, after: Option<&ViewName>) -> Vec<u8> {
-        let mut page = Listing { streams: Vec::new(), next: None };
+        let server = after.is_none().then(|| self.listing());
+        let mut page = Listing { streams: Vec::new(), server, next: None };
         let mut bytes = 0;
         let mut last = None;
         'page: for stream in self.directory.streams_from(after) {
@@ -473,8 +425,9 @@ impl Service {
 
     fn find(&self, name: &ViewName) -> Result<(Arc<StreamEntry>, Arc<ViewEntry>), Refusal> {
         self.directory.find(name).ok_or_else(|| {
-            let names = self.directory.view_names();
-            let listed = names.iter().take(NAMES_LISTED_MAX).map(|name| format!("`{name}`"));
+            let names = self.directory.views();
+            let listed = names.iter().take(NAMES_LISTED_MAX);
+            let listed = listed.map(|view| format!("`{}`", view.name()));
             let listed = listed.collect::<Vec<_>>().join(", ");
             let more = if NAMES_LISTED_MAX < names.len() { ", ..." } else { "" };
             let error = format!("there is no view `{name}`; there are: {listed}{more}");
@@ -482,13 +435,61 @@ impl Service {
         })
     }
 
-    /// Tells every subscriber what changed since it was told last.
-    fn tell_subscribers(&mut self) {
+    /// What this server has done.
+    fn listing(&self) -> ServerListing {
+        let counters = &self.counters;
+        ServerListing {
+            clients: self.connections.len() as u64,
+            clients_accepted: counters.clients_accepted.get(),
+            clients_dropped: counters.clients_dropped.get(),
+            requests: counters.requests.get(),
+            refused: counters.refusals_by_reason.lock().clone(),
+        }
+    }
+
+    /// Tells everybody what changed since they were told last.
+    fn tell_all(&mut self) {
+        let gazes = self.take_gazes();
         for mut connection in std::mem::take(&mut self.connections) {
-            match self.tell(&mut connection) {
-                Fate::Keep => self.connections.push(connection),
-                Fate::Close => socket::close(connection.socket),
+            let mut fate = self.tell_gazes(&connection, &gazes);
+            if fate == Fate::Keep {
+                fate = self.tell(&mut connection);
             }
+            self.keep_or_close(connection, fate);
+        }
+    }
+
+    /// Where the views that somebody records have looked.
+    fn take_gazes(&self) -> Vec<(ViewName, Vec<Vec<u8>>)> {
+        let mut taken: Vec<(ViewName, Vec<Vec<u8>>)> = Vec::new();
+        for view in self.connections.iter().filter_map(Connection::recorded) {
+            if taken.iter().all(|(name, _)| name != view.name()) {
+                let (notes, lost) = view.link().take_gazes();
+                let event = |note| GazeEvent::new(view.name(), &note, lost);
+                let events = notes.into_iter().map(|note| Event::Gaze(event(note)).to_datagram());
+                taken.push((view.name().clone(), events.collect()));
+            }
+        }
+        taken
+    }
+
+    fn tell_gazes(&self, connection: &Connection, gazes: &[(ViewName, Vec<Vec<u8>>)]) -> Fate {
+        let Some(view) = connection.recorded() else { return Fate::Keep };
+        let events = gazes.iter().filter(|(name, _)| name == view.name()).flat_map(|(_, e)| e);
+        let mut fates = events.map(|event| self.send(connection, event));
+        fates.find(|fate| *fate == Fate::Close).unwrap_or(Fate::Keep)
+    }
+
+    /// Answers those who waited for a decision that has been made, or for too long.
+    fn answer_awaiting(&mut self) {
+        let now = Instant::now();
+        for mut connection in std::mem::take(&mut self.connections) {
+            let answer = connection.awaiting.as_ref().and_then(|awaiting| awaiting.answer(now));
+            let fate = answer.map_or(Fate::Keep, |answer| {
+                connection.awaiting = None;
+                self.send(&connection, &answer)
+            });
+            self.keep_or_close(connection, fate);
         }
     }
 
@@ -515,7 +516,7 @@ impl Service {
                 return Fate::Close;
             }
         }
-        let end_reason = subscription.stream.end_reason();
+        let end_reason = subscription.end_reason();
         let was_told = std::mem::replace(&mut subscription.end_told, end_reason.is_some());
         match end_reason {
             Some(reason) if !was_told => {
@@ -524,6 +525,28 @@ impl Service {
             }
             _ => Fate::Keep,
         }
+    }
+
+    /// A client is gone, or has to go: what it holds is given up.
+    fn hang_up(&mut self, connection: Connection) {
+        let number = connection.client.number;
+        for view in self.directory.views() {
+            view.steering().lock().release(number);
+        }
+        if 0 < connection.opened {
+            for stream in self.directory.streams_from(None) {
+                stream.close_views_of(number);
+            }
+            self.directory.bell().ring();
+        }
+        let others = &self.connections;
+        let is_with_others = |view: &ViewEntry| {
+            others.iter().filter_map(Connection::recorded).any(|other| other.name() == view.name())
+        };
+        if let Some(view) = connection.recorded().filter(|view| !is_with_others(view)) {
+            view.link().set_recorded(false);
+        }
+        socket::close(connection.socket);
     }
 
     fn send(&self, connection: &Connection, datagram: &[u8]) -> Fate {
@@ -560,8 +583,8 @@ impl Service {
             };
             if self.connections.len() < self.limits.clients {
                 self.counters.clients_accepted.add(1);
-                let allowance = Allowance::full(self.limits.requests_per_second);
-                self.connections.push(Connection { socket, allowance, subscription: None });
+                self.clients_seen += 1;
+                self.connections.push(Connection::new(socket, self.clients_seen, self.limits));
             } else {
                 self.turn_away(socket);
             }
@@ -579,6 +602,7 @@ impl Service {
     /// Counts a refusal and puts it into a datagram.
     fn refusal(&self, refusal: &Refusal) -> Vec<u8> {
         self.counters.refusals.add(1);
+        *self.counters.refusals_by_reason.lock().entry(refusal.reason).or_default() += 1;
         tracing::debug!(error = refusal.error, "refused");
         refused(refusal)
     }
@@ -589,32 +613,6 @@ struct Ready {
     bell: bool,
     listener: bool,
     connections: Vec<bool>,
-}
-
-/// A token bucket: requests that a client may send at once, refilled over time.
-#[derive(Debug)]
-struct Allowance {
-    requests: f64,
-    refilled_at: Instant,
-}
-
-impl Allowance {
-    fn full(requests_per_second: u32) -> Self {
-        Self { requests: f64::from(requests_per_second), refilled_at: Instant::now() }
-    }
-
-    /// Takes one request, if one is left.
-    fn take(&mut self, now: Instant, requests_per_second: u32) -> bool {
-        let limit = f64::from(requests_per_second);
-        let refill = now.duration_since(self.refilled_at).as_secs_f64() * limit;
-        self.requests = (self.requests + refill).min(limit);
-        self.refilled_at = now;
-        let allowed = 1.0 <= self.requests;
-        if allowed {
-            self.requests -= 1.0;
-        }
-        allowed
-    }
 }
 
 fn json_len(part: &impl serde::Serialize) -> usize {

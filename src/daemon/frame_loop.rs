@@ -12,7 +12,6 @@ use crate::config::StreamConfig;
 use crate::control::directory::{StreamPort, ViewPort};
 use crate::control::messages::StreamState;
 use crate::error::chain;
-use crate::geometry::fixation::Fixation;
 use crate::redact::redacted;
 use crate::stream::{Stepped, Stream, StreamBackend, ViewPlan};
 
@@ -28,8 +27,6 @@ pub(super) struct FrameLoop {
     stream: Stream,
     port: StreamPort,
     stop: Arc<AtomicBool>,
-    /// What the directory was last told of each view.
-    listed: Vec<Option<Fixation>>,
     last_frame: Option<Instant>,
     is_stalled: bool,
 }
@@ -38,7 +35,7 @@ impl FrameLoop {
     pub(super) fn new(
         config: &StreamConfig,
         backend: StreamBackend,
-        port: StreamPort,
+        mut port: StreamPort,
         plans: Vec<ViewPlan>,
         stop: Arc<AtomicBool>,
     ) -> Self {
@@ -52,13 +49,12 @@ impl FrameLoop {
             "backend chosen"
         );
         port.update(|status| status.backend = Some(chosen.clone()));
-        let subscribers = port.views.iter().map(ViewPort::subscribers);
-        let views = plans.into_iter().zip(subscribers);
         let counters = Arc::clone(port.counters());
+        let links = port.views.iter_mut().map(ViewPort::take_link);
+        let views = plans.into_iter().zip(links);
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
-        let listed = vec![None; config.views.len()];
         let spec = SourceSpec::from(config);
-        Self { spec, stream, port, stop, listed, last_frame: None, is_stalled: false }
+        Self { spec, stream, port, stop, last_frame: None, is_stalled: false }
     }
 
     /// Runs until the source ends or fails, or the daemon stops; tells readers and listings why.
@@ -100,11 +96,6 @@ impl FrameLoop {
             self.port.counters().frames_refused.add(1);
             return Ok(());
         };
-        for (index, port) in self.port.views.iter_mut().enumerate() {
-            if let Some(feedback) = port.newest_feedback() {
-                self.stream.take_feedback(index, feedback);
-            }
-        }
         let fallbacks = self.port.counters().backend_fallbacks.get();
         let stepped = self.stream.step(&view, &stamp)?;
         if stepped == Stepped::PublishedInNewSegments {
@@ -113,7 +104,6 @@ impl FrameLoop {
             let backend = self.stream.backend().clone();
             self.port.update(|status| status.backend = Some(backend));
         }
-        self.list_fixations();
         self.last_frame = Some(Instant::now());
         if std::mem::take(&mut self.is_stalled) {
             tracing::info!(stream = self.spec.stream, "frames come again");
@@ -145,17 +135,6 @@ impl FrameLoop {
         }
         tracing::info!(stream = self.spec.stream, format = format.name(), %extent, "publishing");
         Ok(())
-    }
-
-    fn list_fixations(&mut self) {
-        for (index, listed) in self.listed.iter_mut().enumerate() {
-            let fixation = self.stream.gaze(index).map(|gaze| gaze.fixation);
-            if let Some(new) = fixation.filter(|new| *listed != Some(*new))
-                && self.port.views[index].set_fixation(new)
-            {
-                *listed = fixation;
-            }
-        }
     }
 
     fn watch_for_stall(&mut self) {

@@ -69,6 +69,11 @@ impl Controller {
         &self.gaze
     }
 
+    /// Whether the newest feedback has been decided on.
+    pub fn is_settled(&self) -> bool {
+        true
+    }
+
     /// Whether [`step`](Self::step) wants to see the coarse level.
     pub fn wants_coarse(&self) -> bool {
         false

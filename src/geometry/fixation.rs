@@ -1,5 +1,6 @@
 //! Where a view looks.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::extent::Extent;
@@ -42,6 +43,13 @@ impl FixationReason {
             3 => Some(Self::Saliency),
             _ => None,
         }
+    }
+}
+
+impl fmt::Display for FixationReason {
+    /// As in JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        serde::Serialize::serialize(self, f)
     }
 }
 

@@ -246,8 +246,10 @@ pub struct SlotHeader {
     pub tile_count: u32,
     /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
     pub relevance_frame: u64,
+    /// When the daemon got the message that led to this fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+    pub asked_ns: u64,
     /// 0.
-    pub reserved: [u64; 15],
+    pub reserved: [u64; 14],
 }
 
 /// One token's place, and the frame in which its content last changed.

@@ -45,6 +45,8 @@ pub struct FrameHead {
     pub tile_count: u32,
     /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
     pub relevance_frame: u64,
+    /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+    pub asked_ns: u64,
 }
 
 impl Default for FrameHead {
@@ -410,6 +412,7 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
         dirty_tiles: header.dirty_tiles,
         tile_count: header.tile_count,
         relevance_frame: header.relevance_frame,
+        asked_ns: header.asked_ns,
     }
 }
 

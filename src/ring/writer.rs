@@ -29,6 +29,8 @@ pub struct TokenFrame<'a> {
     pub fixation: Fixation,
     /// `frame_seq` of the frame that the relevance of the records was made from; 0 where all matter alike.
     pub relevance_frame: u64,
+    /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+    pub asked_ns: u64,
     /// Most by which a camera sample may differ from the one that a token was made from.
     pub sample_bound: u32,
     /// The same for a channel of an RGB pixel.
@@ -220,6 +222,7 @@ fn slot_header(frame: &TokenFrame<'_>, sequence: u64, publish_ns: u64) -> SlotHe
         dirty_tiles: frame.dirty_tiles,
         tile_count: frame.tile_count,
         relevance_frame: frame.relevance_frame,
+        asked_ns: frame.asked_ns,
         ..SlotHeader::zeroed()
     }
 }

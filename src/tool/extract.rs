@@ -21,6 +21,7 @@ use super::{ToolError, stop_on_signals};
 use crate::capture::mailbox::Taken;
 use crate::capture::{End, Source, SourceSpec};
 use crate::config::{Config, Pace, SourceChoice, StreamConfig};
+use crate::link::ViewLink;
 use crate::ring::{FrameHead, ReadOutcome, Reader, SegmentInfo, TokenFrameBuf, TokenRecord};
 use crate::stats::StreamCounters;
 use crate::stream::{Backends, Stepped, Stream, ViewPlan};
@@ -53,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let backend = Backends::default().choose(config.backend, config.device.as_deref())?;
     let backend = backend.finding_changes_on(config.change_on)?;
     let plans = config.views.iter().map(ViewPlan::try_from).collect::<Result<Vec<_>, _>>()?;
-    let views = plans.into_iter().map(|plan| (plan, crossbeam_channel::never()));
+    let views = plans.into_iter().map(|plan| (plan, ViewLink::to_nobody()));
     let mut stream =
         Stream::new(&config.name, backend, config.change, views, Arc::clone(&counters));
     let source = Source::open(&SourceSpec::from(&config), &counters)?;

@@ -6,7 +6,9 @@ use std::path::Path;
 use super::{ToolError, on_one_line};
 use crate::backend::ChangeSite;
 use crate::control::client::Client;
-use crate::control::messages::{ChangeListing, Listing, StreamListing, ViewListing};
+use crate::control::messages::{
+    ChangeListing, Listing, SteeringListing, StreamListing, ViewListing,
+};
 
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
@@ -18,17 +20,17 @@ pub struct Arguments {
 
 /// Prints every stream and every view.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let streams = Client::connect(socket)?.list()?;
+    let listing = Client::connect(socket)?.listing()?;
     let written = if arguments.json {
-        write_json(out, streams)
+        write_json(out, &listing)
     } else {
-        streams.iter().try_for_each(|stream| write_stream(out, stream))
+        listing.streams.iter().try_for_each(|stream| write_stream(out, stream))
     };
     written.map_err(ToolError::Output)
 }
 
-fn write_json(out: &mut dyn Write, streams: Vec<StreamListing>) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &Listing { streams, next: None })?;
+fn write_json(out: &mut dyn Write, listing: &Listing) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, listing)?;
     writeln!(out)
 }
 
@@ -49,8 +51,9 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     }
     write_counters(out, stream)?;
     let views = stream.views.iter().map(view_row);
-    let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "LOOKS AT"].map(str::to_owned);
-    write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())
+    let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "POLICY", "LOOKS AT"].map(str::to_owned);
+    write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())?;
+    stream.views.iter().try_for_each(|view| write_steering(out, view))
 }
 
 fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -> io::Result<()> {
@@ -78,15 +81,33 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     writeln!(out)
 }
 
-fn view_row(view: &ViewListing) -> [String; 5] {
+/// Who steers a view and what was refused, where there is something to say.
+fn write_steering(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
+    let SteeringListing { holder, accepted, refused } = &view.steering;
+    if let Some(holder) = holder {
+        writeln!(out, "  {} is steered by {}", view.name, on_one_line(holder))?;
+    }
+    if let Some(client) = &view.opened_by {
+        writeln!(out, "  {} was opened by {}", view.name, on_one_line(client))?;
+    }
+    if refused.is_empty() {
+        return Ok(());
+    }
+    let refused = refused.iter().map(|(reason, count)| format!("{count} {reason}"));
+    let refused = refused.collect::<Vec<_>>().join(", ");
+    writeln!(out, "  {} took {accepted} messages and refused {refused}", view.name)
+}
+
+fn view_row(view: &ViewListing) -> [String; 6] {
     let fixation = view
         .fixation
-        .map_or_else(|| "-".to_owned(), |fixation| format!("{:.1}, {:.1}", fixation.x, fixation.y));
+        .map_or_else(|| "-".to_owned(), |at| format!("{:.1}, {:.1} ({})", at.x, at.y, at.reason));
     [
         view.name.to_string(),
         on_one_line(&view.layout),
         format!("{} of {side}x{side}", view.budget, side = view.patch_side),
         format!("{:?}", view.dtype).to_lowercase(),
+        on_one_line(&view.policy),
         fixation,
     ]
 }

@@ -1,11 +1,11 @@
-//! `foveate look`: move a view's fixation.
+//! `foveate look` and `foveate release`: move a view's fixation, and let go of it.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use super::ToolError;
 use crate::control::client::Client;
-use crate::control::messages::{Looking, ViewName};
+use crate::control::messages::{Look, Looking, ViewName};
 
 /// Arguments of `foveate look`.
 #[derive(Debug, clap::Args)]
@@ -19,15 +19,63 @@ pub struct Arguments {
     /// Pixels below the picture's top edge
     #[arg(value_parser = finite, allow_negative_numbers = true)]
     y: f64,
+    /// X and Y are shares of the picture's width and height, 0 to 1
+    #[arg(long)]
+    normalised: bool,
+    /// Look there for so long and then where the policy says [default: until something else is said; with a policy other
+    /// than "fixed" also until its silence_ms have passed]
+    #[arg(long = "for", value_name = "MS")]
+    for_ms: Option<u32>,
+    /// Wait until a frame has been looked at so, and print the fixation
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Arguments of `foveate release`.
+#[derive(Debug, clap::Args)]
+pub struct ReleaseArguments {
+    /// The view
+    #[arg(value_name = "STREAM/VIEW")]
+    view: ViewName,
 }
 
 /// Makes the view look there and prints where it looks from its next frame on.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let mut client = Client::connect(socket)?;
-    let Looking { view, x, y } = client.look(&arguments.view, arguments.x, arguments.y)?;
-    let clamped = (x - arguments.x).abs().max((y - arguments.y).abs()) > 1.0 / 16.0;
-    let note = if clamped { " (the nearest point of the picture)" } else { "" };
-    writeln!(out, "{view} looks at {x}, {y}{note}").map_err(ToolError::Output)
+    let Arguments { view, x, y, normalised, for_ms, wait } = arguments;
+    let look =
+        Look { normalised: *normalised, for_ms: *for_ms, wait: *wait, ..Look::at(view, *x, *y) };
+    let looking = Client::connect(socket)?.look(look)?;
+    let moved = (looking.x - x).abs().max((looking.y - y).abs()) > 1.0 / 16.0;
+    let note = if moved && !normalised { " (the nearest point of the picture)" } else { "" };
+    let Looking { view, x, y, .. } = &looking;
+    let written = writeln!(out, "{view} looks at {x}, {y}{note}");
+    written.and_then(|()| write_outcome(out, &looking, *wait)).map_err(ToolError::Output)
+}
+
+/// Lets the view look where its policy says.
+pub fn release(
+    arguments: &ReleaseArguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    Client::connect(socket)?.release(&arguments.view)?;
+    writeln!(out, "{} looks where its policy says", arguments.view).map_err(ToolError::Output)
+}
+
+/// What feedback led to, where that was awaited.
+pub(super) fn write_outcome(
+    out: &mut dyn Write,
+    looking: &Looking,
+    was_awaited: bool,
+) -> io::Result<()> {
+    match looking.fixation {
+        Some(fixation) => {
+            let (id, x, y, since) = (fixation.id, fixation.x, fixation.y, fixation.since_frame);
+            writeln!(out, "fixation {id}: {x}, {y} since frame {since}, by {}", fixation.reason)
+        }
+        None if was_awaited => writeln!(out, "no frame came within a second: not decided yet"),
+        None => Ok(()),
+    }
 }
 
 fn finite(text: &str) -> Result<f64, String> {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate::backend::{Backend, BackendKind, ChangeSite};
-use foveate::control::directory::{Directory, StreamPort, StreamSpec, ViewFacts};
+use foveate::config::ViewConfig;
+use foveate::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate::control::messages::{StreamState, ViewName};
 use foveate::control::server::{Limits, Server};
 use foveate::frame::{CaptureClock, FrameStamp, PixelFormat};
@@ -29,6 +30,16 @@ pub const HANG: Duration = Duration::from_secs(20);
 /// The picture of every stream here.
 pub const EXTENT: Extent = Extent::new(64, 48);
 
+/// Limits that no test reaches unless it wants to.
+pub const UNLIMITED: Limits = Limits {
+    clients: 64,
+    requests_per_second: 1_000_000,
+    feedback_per_second: 1_000_000,
+    views_per_client: 4,
+    views_opened: 16,
+    opened_bytes: 1 << 30,
+};
+
 /// One served directory in a directory of its own.
 pub struct Stage {
     pub directory: Arc<Directory>,
@@ -40,7 +51,7 @@ pub struct Stage {
 impl Stage {
     /// Serves an empty directory with limits that no test reaches unless it wants to.
     pub fn open() -> Self {
-        Self::open_limited(Limits { clients: 64, requests_per_second: 1_000_000 })
+        Self::open_limited(UNLIMITED)
     }
 
     pub fn open_limited(limits: Limits) -> Self {
@@ -57,7 +68,7 @@ impl Stage {
 
     /// Adds a stream with views that has not started.
     pub fn stream(&self, name: &str, views: &[&str]) -> StreamPort {
-        let views = views.iter().map(|view| view_facts(view)).collect();
+        let views = views.iter().map(|view| view_config(view)).collect();
         let source = format!("test pattern of {name}");
         self.directory.add_stream(StreamSpec { name: name.to_owned(), source, views })
     }
@@ -70,14 +81,8 @@ impl Stage {
     }
 }
 
-pub fn view_facts(name: &str) -> ViewFacts {
-    ViewFacts {
-        name: name.to_owned(),
-        layout: "foveal".to_owned(),
-        patch_side: 14,
-        dtype: DType::U8,
-        budget: 4,
-    }
+pub fn view_config(name: &str) -> ViewConfig {
+    ViewConfig { name: name.to_owned(), budget: 4, format: FORMAT, ..ViewConfig::default() }
 }
 
 /// The first frame of a stream has come: it is live, and its first view has a segment.
@@ -144,6 +149,7 @@ pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
         dirty_tiles: 1,
         tile_count: 4,
         relevance_frame: 0,
+        asked_ns: 0,
         records: &records,
         pixels: &vec![value; 2 * FORMAT.token_bytes()],
         versions: &[0; 2],

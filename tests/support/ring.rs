@@ -82,6 +82,7 @@ pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> Tok
         dirty_tiles: bits.next_u32(),
         tile_count: bits.next_u32(),
         relevance_frame: bits.next(),
+        asked_ns: bits.next(),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let pixels = (0..token_count * format.token_bytes()).map(|_| bits.next().to_le_bytes()[0]);
@@ -101,6 +102,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         dirty_tiles,
         tile_count,
         relevance_frame,
+        asked_ns,
         ..
     } = frame.head;
     let TokenFrameBuf { records, pixels, .. } = frame;
@@ -112,6 +114,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         dirty_tiles,
         tile_count,
         relevance_frame,
+        asked_ns,
         records,
         pixels,
         versions: &UNVERSIONED[..records.len()],

@@ -11,6 +11,7 @@ use crate::config::{ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
 use crate::frame::{CaptureClock, FrameStamp};
 use crate::geometry::plan::PixelBox;
 use crate::geometry::tile::TILE_SIDE;
+use crate::link::ViewLink;
 use crate::ring::{Reader, TokenFrameBuf};
 use crate::stream::{StageTimes, Stream, StreamBackend, ViewPlan};
 use crate::tool::ToolError;
@@ -74,7 +75,7 @@ impl<'a> Session<'a> {
             let gaze = gaze_of(index);
             let name = format!("view-{index}");
             let view = ViewConfig { name, gaze, ..setup.view.clone() };
-            Ok((ViewPlan::try_from(&view)?, crossbeam_channel::never()))
+            Ok((ViewPlan::try_from(&view)?, ViewLink::to_nobody()))
         });
         let views = views.collect::<Result<Vec<_>, ToolError>>()?;
         let kind = backend.describe().kind;

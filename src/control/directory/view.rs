@@ -1,0 +1,160 @@
+//! One view, as the server and as its frame loop see it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::LISTED_TEXT_BYTES_MAX;
+use crate::config::ViewConfig;
+use crate::control::messages::{Epoch, ViewListing, ViewName, clipped};
+use crate::control::steering::{Client, Steering};
+use crate::link::{Bell, ClientLink, ViewLink, view_link};
+
+/// A read-only descriptor of the segment that a view publishes in.
+#[derive(Clone, Debug)]
+pub(in crate::control) struct Segment {
+    pub(in crate::control) descriptor: Arc<OwnedFd>,
+    pub(in crate::control) epoch: Epoch,
+}
+
+/// One view, as the server sees it.
+#[derive(Debug)]
+pub(in crate::control) struct ViewEntry {
+    name: ViewName,
+    config: ViewConfig,
+    owner: Option<Client>,
+    segment: Mutex<Option<Segment>>,
+    end_reason: Mutex<Option<String>>,
+    link: ClientLink,
+    /// Only the server's thread takes this lock.
+    steering: Mutex<Steering>,
+}
+
+impl ViewEntry {
+    /// Its address.
+    pub(in crate::control) fn name(&self) -> &ViewName {
+        &self.name
+    }
+
+    /// What it was configured to be.
+    pub(in crate::control) fn config(&self) -> &ViewConfig {
+        &self.config
+    }
+
+    /// Who opened it; `None` for those of the configuration.
+    pub(in crate::control) fn owner(&self) -> Option<&Client> {
+        self.owner.as_ref()
+    }
+
+    /// Its present segment.
+    pub(in crate::control) fn segment(&self) -> Option<Segment> {
+        self.segment.lock().clone()
+    }
+
+    /// The link to its frame loop.
+    pub(in crate::control) fn link(&self) -> &ClientLink {
+        &self.link
+    }
+
+    /// Who steers it.
+    pub(in crate::control) fn steering(&self) -> &Mutex<Steering> {
+        &self.steering
+    }
+
+    /// It publishes no more, for this reason.
+    pub(super) fn end(&self, reason: &str) {
+        *self.end_reason.lock() = Some(reason.to_owned());
+    }
+
+    /// Why it publishes no more while its stream goes on, if so.
+    pub(in crate::control) fn end_reason(&self) -> Option<String> {
+        self.end_reason.lock().clone()
+    }
+
+    /// Everything about it.
+    pub(in crate::control) fn listing(&self) -> ViewListing {
+        let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
+        let scanpath = self.link.scanpath();
+        let ViewConfig { layout, format, budget, gaze, .. } = &self.config;
+        ViewListing {
+            name: self.name.clone(),
+            layout: layout.name().to_owned(),
+            patch_side: format.patch_side,
+            dtype: format.dtype,
+            budget: *budget,
+            policy: gaze.choice.name().to_owned(),
+            opened_by: self.owner.as_ref().map(|owner| text(&owner.name)),
+            epoch: self.segment.lock().as_ref().map(|segment| segment.epoch),
+            fixation: scanpath.last().copied().map(Into::into),
+            scanpath: scanpath.into_iter().map(Into::into).collect(),
+            steering: self.steering.lock().listing(),
+        }
+    }
+}
+
+/// A view, as its frame loop sees it.
+#[derive(Debug)]
+pub struct ViewPort {
+    entry: Arc<ViewEntry>,
+    bell: Arc<Bell>,
+    link: Option<ViewLink>,
+}
+
+impl ViewPort {
+    /// Its address.
+    pub fn name(&self) -> &ViewName {
+        &self.entry.name
+    }
+
+    /// What it was configured to be.
+    pub fn config(&self) -> &ViewConfig {
+        &self.entry.config
+    }
+
+    /// The link to its clients, for its frame loop. There is one.
+    ///
+    /// # Panics
+    ///
+    /// If it was taken before.
+    pub fn take_link(&mut self) -> ViewLink {
+        self.link.take().expect("a view has one frame loop")
+    }
+
+    /// The view publishes in another segment from now on: all subscribers get `descriptor`, which must be
+    /// read-only, and readers that come later, too.
+    pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {
+        let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
+        *self.entry.segment.lock() = Some(segment);
+        self.bell.ring();
+    }
+
+    /// The view cannot publish, while its stream goes on: subscribers are told why.
+    pub fn fail(&self, reason: &str) {
+        self.entry.end(reason);
+        self.bell.ring();
+    }
+}
+
+/// The two ends of one view.
+pub(super) fn ends(
+    stream: &str,
+    config: ViewConfig,
+    owner: Option<Client>,
+    bell: &Arc<Bell>,
+) -> (Arc<ViewEntry>, ViewPort) {
+    let name = ViewName::new(stream, &config.name);
+    let name = name.unwrap_or_else(|error| panic!("{error}"));
+    let (link, client_link) = view_link(bell, config.gaze.choice.is_feedback());
+    let entry = Arc::new(ViewEntry {
+        name,
+        config,
+        owner,
+        segment: Mutex::default(),
+        end_reason: Mutex::default(),
+        link: client_link,
+        steering: Mutex::default(),
+    });
+    let port = ViewPort { entry: Arc::clone(&entry), bell: Arc::clone(bell), link: Some(link) };
+    (entry, port)
+}

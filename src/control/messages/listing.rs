@@ -1,0 +1,175 @@
+//! What streams and views there are, and how they are.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Epoch, RefusalReason, ViewName};
+use crate::backend::Backend;
+use crate::geometry::fixation::{Fixation, FixationReason};
+use crate::token::DType;
+
+/// The answer to [`Request::List`](super::Request::List): streams in the order of their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Listing {
+    /// The streams. One whose views do not fit a page goes on under the same name in the next.
+    pub streams: Vec<StreamListing>,
+    /// What the server has done; only on the first page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerListing>,
+    /// Where more follow: what to ask for next, as `after`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<ViewName>,
+}
+
+/// What a stream is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StreamState {
+    /// No frame has come yet.
+    Starting,
+    /// Frames come.
+    Live,
+    /// Frames came and stay away.
+    Stalled,
+    /// No frame will come again.
+    Ended,
+}
+
+impl fmt::Display for StreamState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Live => "live",
+            Self::Stalled => "stalled",
+            Self::Ended => "ended",
+        })
+    }
+}
+
+/// One stream of a [`Listing`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamListing {
+    /// Its name.
+    pub name: String,
+    /// What it is doing.
+    pub state: StreamState,
+    /// Why, in words; empty where there is nothing to say.
+    pub reason: String,
+    /// Where its frames come from, without secrets.
+    pub source: String,
+    /// Pixel format as GStreamer's caps name it; absent before the first frame.
+    pub format: Option<String>,
+    /// Width and height in pixels; absent before the first frame.
+    pub extent: Option<[u32; 2]>,
+    /// What computes its pyramid, and why; absent before the first frame.
+    pub backend: Option<Backend>,
+    /// Frames that the pipeline delivered.
+    pub frames_captured: u64,
+    /// Frames that a newer one replaced before they were taken.
+    pub frames_dropped: u64,
+    /// Frames whose tokens were published.
+    pub frames_published: u64,
+    /// Frames that could not be read.
+    pub frames_refused: u64,
+    /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
+    pub tiles_dirty: u64,
+    /// Times the stream went on on the CPU because its GPU was lost or refused.
+    pub backend_fallbacks: u64,
+    /// What counts as a change; absent before the first frame.
+    pub change: Option<ChangeListing>,
+    /// Its views, in the order of the configuration.
+    pub views: Vec<ViewListing>,
+}
+
+/// What counts as a change of a stream now.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChangeListing {
+    /// The most by which a camera sample may differ from the one that the pyramid was built from, in steps of 8 bits.
+    pub threshold: u64,
+    /// What the threshold never exceeds; absent where it is fixed.
+    pub threshold_limit: Option<u64>,
+    /// Noise of a sample, a standard deviation, in steps of 8 bits; absent where the threshold is fixed, and until
+    /// enough has been seen.
+    pub noise: Option<f64>,
+    /// Tiles that were ingested for the newest frame.
+    pub tiles_dirty: u64,
+    /// Tiles of a frame.
+    pub tile_count: u64,
+}
+
+/// One view of a [`StreamListing`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ViewListing {
+    /// Its address.
+    pub name: ViewName,
+    /// Name of its layout.
+    pub layout: String,
+    /// P: side of a token in texels.
+    pub patch_side: u32,
+    /// Number format of a texel.
+    pub dtype: DType,
+    /// Most tokens of a frame.
+    pub budget: u32,
+    /// Who chooses where it looks: `fixed`, `feedback`, `saliency` or `replay`.
+    pub policy: String,
+    /// The client that opened it and whose connection it lives as long as; absent for views of the configuration.
+    pub opened_by: Option<String>,
+    /// Identity of its present segment; absent before the first frame.
+    pub epoch: Option<Epoch>,
+    /// Where it looks; absent before the first frame.
+    pub fixation: Option<FixationListing>,
+    /// Its newest fixations, at most 16, the present one last.
+    pub scanpath: Vec<FixationListing>,
+    /// Who steers it.
+    pub steering: SteeringListing,
+}
+
+/// Who steers a view, and what became of feedback.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SteeringListing {
+    /// The client that holds the lease; absent where nobody does.
+    pub holder: Option<String>,
+    /// Messages that were accepted.
+    pub accepted: u64,
+    /// Messages that were refused, by reason.
+    pub refused: BTreeMap<RefusalReason, u64>,
+}
+
+/// What the server has done since it started.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerListing {
+    /// Connections at present.
+    pub clients: u64,
+    /// Connections that were accepted.
+    pub clients_accepted: u64,
+    /// Connections that were dropped because they did not read what they were sent.
+    pub clients_dropped: u64,
+    /// Requests that were answered, refusals included.
+    pub requests: u64,
+    /// Requests and connections that were refused, by reason.
+    pub refused: BTreeMap<RefusalReason, u64>,
+}
+
+/// Where a view looks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FixationListing {
+    /// Grows by one with every new fixation of the view, from 1.
+    pub id: u64,
+    /// Pixels right of the source's left edge.
+    pub x: f64,
+    /// Pixels below the source's top edge.
+    pub y: f64,
+    /// `frame_seq` of the first frame that was sampled around it.
+    pub since_frame: u64,
+    /// Why it was chosen.
+    pub reason: FixationReason,
+}
+
+impl From<Fixation> for FixationListing {
+    fn from(fixation: Fixation) -> Self {
+        let Fixation { id, x, y, since_frame, reason } = fixation;
+        Self { id, x, y, since_frame, reason }
+    }
+}

@@ -1,0 +1,131 @@
+//! One client of the server.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::net::sockopt::socket_peercred;
+
+use super::allowance::Allowance;
+use super::{Fate, Limits};
+use crate::control::directory::{StreamEntry, ViewEntry};
+use crate::control::messages::{Epoch, Looking, accepted};
+use crate::control::steering::Client;
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: OwnedFd,
+    pub(super) client: Client,
+    pub(super) allowance: Allowance,
+    pub(super) feedback_allowance: Allowance,
+    pub(super) subscription: Option<Subscription>,
+    /// What it waits for before it is heard again.
+    pub(super) awaiting: Option<Awaiting>,
+    /// Views that it has opened.
+    pub(super) opened: usize,
+}
+
+/// What a client follows, and what it has been told of it.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    pub(super) stream: Arc<StreamEntry>,
+    pub(super) view: Arc<ViewEntry>,
+    pub(super) epoch_told: Option<Epoch>,
+    pub(super) end_told: bool,
+    /// Asked for and not yet handed to the waker: the first notice must not overtake the answer.
+    wants_notices: bool,
+    wants_gazes: bool,
+}
+
+/// A decision that a client waits for.
+#[derive(Debug)]
+pub(super) struct Awaiting {
+    pub(super) view: Arc<ViewEntry>,
+    pub(super) ticket: u64,
+    pub(super) looking: Looking,
+    pub(super) until: Instant,
+}
+
+impl Connection {
+    /// The `number`th connection, on `socket`.
+    pub(super) fn new(socket: OwnedFd, number: u64, limits: Limits) -> Self {
+        let name = peer_name(&socket);
+        Self {
+            socket,
+            client: Client { number, name },
+            allowance: Allowance::full(limits.requests_per_second),
+            feedback_allowance: Allowance::full(limits.feedback_per_second),
+            subscription: None,
+            awaiting: None,
+            opened: 0,
+        }
+    }
+
+    /// The view whose gaze it records.
+    pub(super) fn recorded(&self) -> Option<&Arc<ViewEntry>> {
+        let subscription = self.subscription.as_ref()?;
+        subscription.wants_gazes.then_some(&subscription.view)
+    }
+
+    /// Hands it to the waker if it wants notices, once it has its answer and its segment.
+    pub(super) fn start_notices(&mut self) -> Fate {
+        let Self { socket, subscription: Some(subscription), .. } = self else {
+            return Fate::Keep;
+        };
+        if !std::mem::take(&mut subscription.wants_notices) {
+            return Fate::Keep;
+        }
+        match socket.try_clone() {
+            Ok(copy) => {
+                if !subscription.view.link().notify(copy) {
+                    let view = subscription.view.name();
+                    tracing::error!(%view, "a subscriber that was granted notices gets none");
+                }
+                Fate::Keep
+            }
+            Err(error) => {
+                tracing::warn!(%error, "dropping a subscriber: no descriptor is left for its notices");
+                Fate::Close
+            }
+        }
+    }
+}
+
+impl Subscription {
+    /// A client that has been told nothing.
+    pub(super) fn new(
+        stream: Arc<StreamEntry>,
+        view: Arc<ViewEntry>,
+        wants_notices: bool,
+        wants_gazes: bool,
+    ) -> Self {
+        Self { stream, view, epoch_told: None, end_told: false, wants_notices, wants_gazes }
+    }
+
+    /// Why the view publishes no more, if so.
+    pub(super) fn end_reason(&self) -> Option<String> {
+        self.view.end_reason().or_else(|| self.stream.end_reason())
+    }
+}
+
+impl Awaiting {
+    /// The answer, if it is time for it.
+    pub(super) fn answer(&self, now: Instant) -> Option<Vec<u8>> {
+        let fixation = self.view.link().settled(self.ticket);
+        if fixation.is_none() && now < self.until {
+            return None;
+        }
+        let looking = Looking { fixation: fixation.map(Into::into), ..self.looking.clone() };
+        Some(accepted(&looking))
+    }
+}
+
+/// Who is at the other end, such as `process 4711 (python3)`.
+fn peer_name(socket: &OwnedFd) -> String {
+    let Ok(peer) = socket_peercred(socket) else { return "an unknown process".to_owned() };
+    let pid = peer.pid.as_raw_nonzero().get();
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    let name = name.map(|name| format!(" ({})", name.trim_end())).unwrap_or_default();
+    format!("process {pid}{name}")
+}

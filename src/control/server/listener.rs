@@ -1,0 +1,121 @@
+//! The listening socket and its place in the file system.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustix::net::sockopt::socket_peercred;
+
+use crate::control::{ControlError, socket};
+
+/// The listening socket and its place in the file system.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) socket: OwnedFd,
+    path: PathBuf,
+    /// Device and inode of the socket, by which it is known to be ours.
+    identity: (u64, u64),
+    /// Holds the lock; released when the file is closed.
+    _lock: File,
+}
+
+impl Listener {
+    pub(super) fn bind(path: &Path) -> Result<Self, ControlError> {
+        let address = socket::address(path)?;
+        make_directory_of(path)?;
+        let lock = take_lock(path)?;
+        remove_dead_socket(path)?;
+
+        let socket = socket::unconnected(SocketFlags::NONBLOCK)
+            .map_err(|errno| ControlError::io("create the socket", path, errno))?;
+        rustix::net::bind(&socket, &address)
+            .map_err(|errno| ControlError::io("bind", path, errno))?;
+        let metadata = std::fs::symlink_metadata(path)
+            .map_err(|source| ControlError::io("look at", path, source))?;
+        let identity = (metadata.dev(), metadata.ino());
+        let listener = Self { socket, path: path.to_owned(), identity, _lock: lock };
+        // Nobody can connect before `listen`, so nobody can before the mode is set.
+        std::fs::set_permissions(path, Permissions::from_mode(0o660))
+            .map_err(|source| ControlError::io("set the mode of", path, source))?;
+        rustix::net::listen(&listener.socket, 64)
+            .map_err(|errno| ControlError::io("listen on", path, errno))?;
+        Ok(listener)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let ours = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);
+        if ours && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the socket stays behind");
+        }
+    }
+}
+
+fn make_directory_of(path: &Path) -> Result<(), ControlError> {
+    let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(directory)
+        .map_err(|source| ControlError::io("create the directory", directory, source))
+}
+
+/// Locks the file beside the socket and writes this process's number into it.
+fn take_lock(path: &Path) -> Result<File, ControlError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock_path = PathBuf::from(name);
+    let failed = |source| ControlError::io("lock", &lock_path, source);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o640)
+        .open(&lock_path)
+        .map_err(failed)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let mut text = String::new();
+            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(ControlError::InUse { path: path.to_owned(), pid });
+        }
+        Err(errno) => return Err(failed(errno.into())),
+    }
+    file.set_len(0).map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}
+
+/// Makes room for our socket, if what is there is a socket that nobody listens on.
+fn remove_dead_socket(path: &Path) -> Result<(), ControlError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        Ok(_) => return Err(ControlError::NotASocket { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(ControlError::io("look at", path, error)),
+    }
+    let probe = socket::unconnected(SocketFlags::NONBLOCK)
+        .map_err(|errno| ControlError::io("create a socket for", path, errno))?;
+    match rustix::net::connect(&probe, &socket::address(path)?) {
+        Err(Errno::CONNREFUSED) => {
+            tracing::info!(path = %path.display(), "taking over the socket of a daemon that is gone");
+            std::fs::remove_file(path).map_err(|source| ControlError::io("remove", path, source))
+        }
+        // Whatever else it answers, somebody is there.
+        _ => {
+            let pid = socket_peercred(&probe).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+            Err(ControlError::InUse { path: path.to_owned(), pid })
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! One view of a stream: where it looks, and the ring that it is published in.
+
+use std::os::fd::OwnedFd;
+
+use bytemuck::Zeroable;
+
+use super::source::Source;
+use super::{StreamError, ViewPlan};
+use crate::backend::Backend;
+use crate::frame::{FrameStamp, FrameView};
+use crate::gaze::controller::{Controller, Moment};
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::fixation::{FixationReason, Gaze};
+use crate::geometry::plan::TokenPlan;
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TILE_SIDE;
+use crate::link::{Outlook, ViewLink};
+use crate::retina::{ViewSample, ViewSpec};
+use crate::ring::{SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer};
+
+/// What readers of a segment are told when the stream goes on in another.
+pub const REPLACED: &str = "the stream goes on in a new segment";
+
+/// What every part of the image has where all matter alike.
+const EVEN_RELEVANCE: f32 = 1.0;
+
+/// One view, its clients, and the ring that it is published in.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) plan: ViewPlan,
+    link: ViewLink,
+    /// `None` until the first frame.
+    live: Option<LiveView>,
+}
+
+#[derive(Debug)]
+struct LiveView {
+    gaze: Controller,
+    /// What the token plan was made for; `None` before the first plan.
+    planned: Option<Planned>,
+    /// When the newest feedback came, on CLOCK_MONOTONIC; 0 before any.
+    heard_ns: u64,
+    /// When the feedback came that led to the fixation; 0 where none did.
+    asked_ns: u64,
+    writer: Writer,
+    waker: Waker,
+    records: Vec<TokenRecord>,
+}
+
+/// What a token plan was made for.
+#[derive(Debug)]
+struct Planned {
+    gaze: Gaze,
+    /// The first frame that is sampled so.
+    since_frame: u64,
+}
+
+impl View {
+    /// A view that has published nothing.
+    pub(super) fn new(plan: ViewPlan, link: ViewLink) -> Self {
+        Self { plan, link, live: None }
+    }
+
+    /// Whether it has published.
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// What the retina must know of it.
+    pub(super) fn spec(&self) -> ViewSpec {
+        ViewSpec { format: self.plan.format, capacity: self.plan.budget }
+    }
+
+    /// The segment that it needs for frames like `frame`.
+    pub(super) fn segment_spec(
+        &self,
+        stream: &str,
+        frame: &FrameView<'_>,
+        backend: &Backend,
+    ) -> SegmentSpec {
+        SegmentSpec {
+            stream: stream.to_owned(),
+            view: self.plan.name.clone(),
+            layout: self.plan.layout.name().to_owned(),
+            format: self.plan.format,
+            capacity: self.plan.budget,
+            extent: frame.extent(),
+            pixel_format: frame.format().name().to_owned(),
+            backend: backend.kind,
+            device: backend.device.clone(),
+            slot_count: self.plan.slot_count,
+        }
+    }
+
+    /// Publishes in a new segment from the frame of `at` on; readers of the old one are told.
+    pub(super) fn open_segment(
+        &mut self,
+        spec: &SegmentSpec,
+        at: Moment,
+    ) -> Result<(), StreamError> {
+        let extent = spec.extent;
+        let refused = |source| StreamError::Ring { view: spec.view.clone(), source };
+        let writer = Writer::create(spec).map_err(refused)?;
+        if let Some(live) = &mut self.live {
+            live.writer.set_state(State::Ended, REPLACED);
+            live.waker.wake();
+            live.waker.replace_segment(&writer);
+            live.writer = writer;
+            live.gaze.resize(extent, at);
+            live.planned = None;
+        } else {
+            let waker = Waker::new(&writer, self.link.subscribers()).map_err(refused)?;
+            let ViewPlan { policy, parameters, budget, .. } = &self.plan;
+            self.live = Some(LiveView {
+                gaze: Controller::new(policy.clone(), *parameters, extent, at),
+                planned: None,
+                heard_ns: 0,
+                asked_ns: 0,
+                writer,
+                waker,
+                records: Vec::with_capacity(*budget),
+            });
+        }
+        Ok(())
+    }
+
+    /// The segment that it publishes in, and its epoch; `None` before the first frame.
+    pub(super) fn segment(&self) -> Result<Option<(OwnedFd, u64)>, StreamError> {
+        let Some(live) = &self.live else { return Ok(None) };
+        let refused = |source| StreamError::Ring { view: self.plan.name.clone(), source };
+        Ok(Some((live.writer.reader_fd().map_err(refused)?, live.writer.epoch())))
+    }
+
+    /// Tells its readers what becomes of it.
+    pub(super) fn set_state(&mut self, state: State, reason: &str) {
+        if let Some(live) = &mut self.live {
+            live.writer.set_state(state, reason);
+            live.waker.wake();
+        }
+    }
+
+    /// Whether it looks at the coarse level.
+    pub(super) fn wants_coarse(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.gaze.wants_coarse())
+    }
+
+    /// Where it looks; `None` before the first frame.
+    pub(super) fn gaze(&self) -> Option<&Gaze> {
+        self.live.as_ref().map(|live| live.gaze.gaze())
+    }
+
+    /// Decides where the frame of `at` is looked at, from what its clients said and what was `seen` of the frame before, and
+    /// plans what to sample of it.
+    pub(super) fn look(
+        &mut self,
+        at: Moment,
+        seen: Option<(&CoarseLevel, u64)>,
+        shape: PyramidShape,
+        sample: &mut ViewSample,
+    ) {
+        let Some(live) = &mut self.live else { return };
+        let id_before = live.gaze.gaze().fixation.id;
+        if let Some(post) = self.link.newest_post() {
+            live.gaze.take(&post.feedback, at);
+            live.heard_ns = post.at_ns;
+        }
+        live.gaze.step(at, seen);
+        let fixation = live.gaze.gaze().fixation;
+        if fixation.id != id_before {
+            let is_asked = matches!(fixation.reason, FixationReason::Look | FixationReason::Attend);
+            live.asked_ns = if is_asked { live.heard_ns } else { 0 };
+        }
+        let plan_since = live.replan(&self.plan, shape, at, sample);
+        self.link.show(&Outlook {
+            frame_seq: at.frame_seq,
+            shape,
+            gaze: live.gaze.gaze(),
+            plan: sample.plan(),
+            plan_since,
+            is_settled: live.gaze.is_settled(),
+        });
+    }
+
+    /// Publishes what was sampled of the frame of `stamp`.
+    pub(super) fn publish(
+        &mut self,
+        source: &Source,
+        dirty_tiles: u32,
+        stamp: &FrameStamp,
+        sample: &ViewSample,
+    ) {
+        let Some(live) = &mut self.live else { return };
+        live.update_records(source, sample);
+        let shape = source.shape();
+        let sample_bound = source.books().sample_bound();
+        let Gaze { fixation, relevance } = live.gaze.gaze();
+        live.writer.publish(&TokenFrame {
+            stamp: *stamp,
+            fixation: *fixation,
+            relevance_frame: relevance.as_ref().map_or(0, |relevance| relevance.frame_seq),
+            asked_ns: live.asked_ns,
+            sample_bound: u32::from(sample_bound),
+            rgb_bound: source.kind().color.rgb_bound(sample_bound),
+            dirty_tiles,
+            tile_count: super::count_u32(shape.extent().in_cells(TILE_SIDE).area()),
+            records: &live.records,
+            pixels: sample.pixels(),
+            versions: sample.versions(),
+        });
+        live.waker.wake();
+    }
+}
+
+impl LiveView {
+    /// Makes a new plan where the gaze has moved, and returns since which frame it is the plan.
+    fn replan(
+        &mut self,
+        plan: &ViewPlan,
+        shape: PyramidShape,
+        at: Moment,
+        sample: &mut ViewSample,
+    ) -> u64 {
+        let gaze = self.gaze.gaze();
+        if let Some(planned) = &self.planned
+            && planned.gaze == *gaze
+        {
+            return planned.since_frame;
+        }
+        let ViewPlan { layout, budget, format, .. } = plan;
+        let fixation = (gaze.fixation.x, gaze.fixation.y);
+        let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
+        sample.set_plan(layout.plan(shape, format.patch_side, *budget, fixation, relevance));
+        self.planned = Some(Planned { gaze: gaze.clone(), since_frame: at.frame_seq });
+        at.frame_seq
+    }
+
+    /// Writes the records of the tokens that were sampled. What is not stale is as it was, and so is its record.
+    #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+    fn update_records(&mut self, source: &Source, sample: &ViewSample) {
+        let (shape, books) = (source.shape(), source.books());
+        let relevance = self.gaze.gaze().relevance.as_ref().map(|relevance| &relevance.map);
+        let TokenPlan { patch_side, tokens } = sample.plan();
+        self.records.resize(tokens.len(), TokenRecord::zeroed());
+        for index in sample.stale().iter().map(|&index| index as usize) {
+            let region = tokens[index].pixel_box(shape, *patch_side);
+            let weight = relevance.map_or(EVEN_RELEVANCE, |relevance| {
+                relevance.greatest(shape.extent(), region) as f32
+            });
+            let changed_frame = books.changed_frame(region);
+            self.records[index] =
+                TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, weight);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `foveate attend`: send a view an attention map, or scores of its tokens, from a file.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use npyz::{DType, NpyFile, Order, TypeChar};
+
+use super::ToolError;
+use super::look::write_outcome;
+use crate::control::client::Client;
+use crate::control::messages::{
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
+};
+use crate::geometry::attention::Region;
+
+/// Most numbers that a message holds.
+const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;
+
+/// Arguments of `foveate attend`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// The view; its policy must be "feedback"
+    #[arg(value_name = "STREAM/VIEW")]
+    view: ViewName,
+    /// The map: rows and columns of a .npy array of numbers, or a .png whose brightness counts; at most 128 a side. A .npy
+    /// array of one axis holds one score for each token of --frame
+    #[arg(value_name = "MAP")]
+    map: PathBuf,
+    /// What the map lies over, in pixels of the picture [default: the picture]
+    #[arg(long = "box", value_name = "X0,Y0,X1,Y1", value_parser = region, allow_hyphen_values = true)]
+    region: Option<Region>,
+    /// Number of the frame that the map was computed on [default: the newest]
+    #[arg(long, value_name = "N")]
+    frame: Option<u64>,
+    /// Wait until it has been decided where to look, and print the fixation
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Numbers from a file.
+struct Numbers {
+    /// As in NumPy.
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+/// Sends the map and prints where its peak lies.
+pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+    let numbers = read(&arguments.map)?;
+    let mut client = Client::connect(socket)?;
+    let looking = send(&mut client, arguments, &numbers)?;
+    let Looking { view, x, y, .. } = &looking;
+    let written = writeln!(out, "{view} is asked to look at {x:.2}, {y:.2}");
+    written.and_then(|()| write_outcome(out, &looking, arguments.wait)).map_err(ToolError::Output)
+}
+
+fn send(
+    client: &mut Client,
+    arguments: &Arguments,
+    numbers: &Numbers,
+) -> Result<Looking, ToolError> {
+    let Arguments { view, frame, region, wait, .. } = arguments.clone();
+    let payload: Vec<u8> = numbers.values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let dtype = NumberFormat::F32;
+    let looking = match (numbers.shape.as_slice(), frame) {
+        ([rows, columns] | [1, rows, columns], frame) => {
+            let side = |length: &usize| u32::try_from(*length).unwrap_or(u32::MAX);
+            let shape = [side(rows), side(columns)];
+            client.attend(Attend { view, shape, dtype, region, frame, wait }, &payload)
+        }
+        ([_], Some(frame)) => {
+            client.attend_tokens(AttendTokens { view, frame, dtype, wait }, &payload)
+        }
+        ([_], None) => {
+            let error = "an array of one axis holds scores of the tokens of a frame: say which with --frame";
+            return Err(ToolError::Usage(error.to_owned()));
+        }
+        (shape, _) => {
+            let error = format!("an array of shape {shape:?}: a map has rows and columns");
+            return Err(ToolError::Usage(error));
+        }
+    };
+    Ok(looking?)
+}
+
+/// Reads a `.npy` or a `.png` file, whatever its name.
+fn read(path: &Path) -> Result<Numbers, ToolError> {
+    let unreadable = |source| ToolError::Unreadable { path: path.to_owned(), source };
+    let open = || File::open(path).map(BufReader::new).map_err(unreadable);
+    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png")) {
+        let numbers = read_png(open()?);
+        return numbers.map_err(|error| unreadable(io::Error::other(error)));
+    }
+    read_npy(open()?).map_err(unreadable)
+}
+
+fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
+    let array = NpyFile::new(file)?;
+    let shape = array.shape().iter().map(|&side| usize::try_from(side).unwrap_or(usize::MAX));
+    let shape: Vec<usize> = shape.collect();
+    if array.order() == Order::Fortran && 1 < shape.len() {
+        return Err(io::Error::other(
+            "in the order of Fortran: save numpy.ascontiguousarray of it",
+        ));
+    }
+    // Before memory is asked for, as the header may promise anything.
+    if NUMBERS_MAX < array.len() {
+        let error =
+            format!("{} numbers, where a message holds {NUMBERS_MAX}: pool it first", array.len());
+        return Err(io::Error::other(error));
+    }
+    let DType::Plain(kind) = array.dtype() else {
+        return Err(io::Error::other("an array of records, where numbers are needed"));
+    };
+    let values = match (kind.type_char(), kind.size_field()) {
+        (TypeChar::Float, 2) => array.into_vec::<f16>()?.into_iter().map(f16::to_f32).collect(),
+        (TypeChar::Float, 4) => array.into_vec::<f32>()?,
+        (TypeChar::Float, 8) => array.into_vec::<f64>()?.into_iter().map(narrowed).collect(),
+        (TypeChar::Uint, 1) => array.into_vec::<u8>()?.into_iter().map(f32::from).collect(),
+        (TypeChar::Bool, _) => array.into_vec::<bool>()?.into_iter().map(f32::from).collect(),
+        _ => {
+            let error =
+                format!("numbers of type {kind}: save float16, float32, float64, uint8 or bool");
+            return Err(io::Error::other(error));
+        }
+    };
+    Ok(Numbers { shape, values })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "attention needs no more digits")]
+fn narrowed(value: f64) -> f32 {
+    value as f32
+}
+
+/// The brightness of a picture, 0 to 1.
+fn read_png(file: BufReader<File>) -> Result<Numbers, png::DecodingError> {
+    let mut decoder = png::Decoder::new(file);
+    decoder.set_transformations(png::Transformations::EXPAND | png::Transformations::STRIP_16);
+    let mut reader = decoder.read_info()?;
+    let (color, _) = reader.output_color_type();
+    let size = reader.output_buffer_size().ok_or(png::DecodingError::LimitsExceeded)?;
+    let mut texels = vec![0; size];
+    let frame = reader.next_frame(&mut texels)?;
+    let brightness = |texel: &[u8]| match texel {
+        [red, green, blue, ..] => {
+            // The weights of ITU-R BT.709.
+            (0.2126 * f32::from(*red) + 0.7152 * f32::from(*green) + 0.0722 * f32::from(*blue))
+                / 255.0
+        }
+        [grey, ..] => f32::from(*grey) / 255.0,
+        [] => 0.0,
+    };
+    let values = texels[..frame.buffer_size()].chunks_exact(color.samples()).map(brightness);
+    let shape = vec![frame.height as usize, frame.width as usize];
+    Ok(Numbers { shape, values: values.collect() })
+}
+
+fn region(text: &str) -> Result<Region, String> {
+    let expected = || "it takes four numbers of pixels, such as 0,-420,1920,1500".to_owned();
+    let numbers = text.split(',').map(|number| number.trim().parse::<f64>());
+    let numbers: Vec<f64> = numbers.collect::<Result<_, _>>().map_err(|_| expected())?;
+    <[f64; 4]>::try_from(numbers).map(Region::from).map_err(|_| expected())
+}
