@@ -187,20 +187,24 @@ pub trait Retina: Send {
         samples: &mut [ViewSample],
     ) -> Result<UpdateTimes, RetinaError>;
 
-    /// Copies the coarse level out. `frame` is that of the last update.
+    /// Says whether the coarse level will be read after most updates from now on; at first it will not. Reading it is then
+    /// quick: a device copies it whenever an update changes it. What is read does not depend on it.
+    fn keep_coarse(&mut self, wanted: bool);
+
+    /// Copies the coarse level out, without allocating memory. `frame` is that of the last update.
     ///
     /// # Errors
     ///
     /// If the device is lost or refuses.
+    ///
+    /// # Panics
+    ///
+    /// If `target` is the coarse level of a pyramid of another shape.
     fn read_coarse(
         &mut self,
         frame: &FrameView<'_>,
         target: &mut CoarseLevel,
-    ) -> Result<(), RetinaError> {
-        let texels = self.read_level(frame, target.level())?;
-        target.texels.as_flattened_mut().copy_from_slice(&texels);
-        Ok(())
-    }
+    ) -> Result<(), RetinaError>;
 
     /// Copies one level of the pyramid out: R, G, B interleaved, row by row. `frame` is that of the last update. For
     /// pictures and tests; not fast.
@@ -240,16 +244,19 @@ pub trait DetectingRetina: Send {
     /// that its rule names for the differences that it returned. Says when the parts ran.
     fn collect(&mut self, ingested: &TileSet, samples: &mut [ViewSample]) -> UpdateTimes;
 
-    /// [`Retina::read_coarse`].
+    /// [`Retina::keep_coarse`].
+    fn keep_coarse(&mut self, wanted: bool);
+
+    /// [`Retina::read_coarse`]. Only once an update has ended.
     ///
     /// # Errors
     ///
     /// If the device is lost or refuses.
-    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), RetinaError> {
-        let texels = self.read_level(target.level())?;
-        target.texels.as_flattened_mut().copy_from_slice(&texels);
-        Ok(())
-    }
+    ///
+    /// # Panics
+    ///
+    /// If `target` is the coarse level of a pyramid of another shape.
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), RetinaError>;
 
     /// [`Retina::read_level`].
     ///

@@ -1,7 +1,5 @@
 //! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
 
-use std::ops::Range;
-
 use parking_lot::Mutex;
 
 use self::convert::{Converter, SIDE, rgb_row};
@@ -13,6 +11,7 @@ use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update
 use crate::clock::{Span, monotonic_ns};
 use crate::crew::Crew;
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::simd::{Instructions, Kernel, Vectors};
@@ -100,6 +99,14 @@ impl CpuRetina {
             }
         });
     }
+
+    /// Copies a level, as large as `target`, out of the pyramid whose level 0 is `frame`.
+    fn copy_level(&self, frame: &FrameView<'_>, level: u32, target: &mut [[u8; 3]]) {
+        match level.checked_sub(1) {
+            None => self.instructions.run(CopyLevel0 { frame, target }),
+            Some(index) => self.levels[index as usize].copy_to(target),
+        }
+    }
 }
 
 /// Ingests the dirty tiles of a band, run by run.
@@ -144,15 +151,26 @@ impl Retina for CpuRetina {
         Ok(UpdateTimes { ingest, reduce, sample, ..UpdateTimes::default() })
     }
 
+    fn keep_coarse(&mut self, _wanted: bool) {
+        // It is always at hand.
+    }
+
+    fn read_coarse(
+        &mut self,
+        frame: &FrameView<'_>,
+        target: &mut CoarseLevel,
+    ) -> Result<(), RetinaError> {
+        let level = target.level();
+        let own = (CoarseLevel::level_of(self.shape), self.shape.level_extent(level));
+        assert_eq!((level, target.extent()), own, "the coarse level of another pyramid");
+        self.copy_level(frame, level, &mut target.texels);
+        Ok(())
+    }
+
     fn read_level(&mut self, frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
-        let Some(index) = level.checked_sub(1) else {
-            return Ok(self.instructions.run(Level0(frame)));
-        };
-        let level = &self.levels[index as usize];
-        let [red, green, blue] = &level.channels;
-        let row = |y: usize| y * level.stride..y * level.stride + level.extent.width as usize;
-        let texels = (0..level.extent.height as usize).flat_map(row);
-        Ok(texels.flat_map(|texel| [red[texel], green[texel], blue[texel]]).collect())
+        let mut texels = vec![[0; 3]; self.shape.level_extent(level).area()];
+        self.copy_level(frame, level, &mut texels);
+        Ok(texels.into_flattened())
     }
 
     fn shape(&self) -> PyramidShape {
@@ -160,25 +178,27 @@ impl Retina for CpuRetina {
     }
 }
 
-/// A frame in R, G, B.
-struct Level0<'a>(&'a FrameView<'a>);
+/// Converts a frame to R, G, B, row by row.
+struct CopyLevel0<'a> {
+    frame: &'a FrameView<'a>,
+    target: &'a mut [[u8; 3]],
+}
 
-impl Kernel for Level0<'_> {
-    type Output = Vec<u8>;
+impl Kernel for CopyLevel0<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<V: Vectors>(self, vectors: V) -> Vec<u8> {
-        let Self(frame) = self;
-        let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self { frame, target } = self;
         let converter = Converter::new(vectors, frame.color());
-        let mut texels = Vec::with_capacity(3 * width * height);
-        for y in 0..height {
-            for x in (0..width).step_by(SIDE) {
-                let columns: Range<usize> = 0..(width - x).min(SIDE);
-                let rgb = rgb_row(&converter, frame, x, y, columns.len());
-                texels.extend(columns.flat_map(|column| rgb.map(|channel| channel[column])));
+        let width = frame.extent().width as usize;
+        for (y, row) in target.chunks_exact_mut(width).enumerate() {
+            for (index, target) in row.chunks_mut(SIDE).enumerate() {
+                let [red, green, blue] = rgb_row(&converter, frame, index * SIDE, y, target.len());
+                for (column, target) in target.iter_mut().enumerate() {
+                    *target = [red[column], green[column], blue[column]];
+                }
             }
         }
-        texels
     }
 }

@@ -14,10 +14,12 @@ use self::staging::TileStaging;
 use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec};
 use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::gpu::{Gpu, Lane};
 
+mod coarse;
 pub mod detect;
 pub mod detecting;
 mod frame;
@@ -96,11 +98,14 @@ impl VulkanRetina {
             return Ok(());
         }
         let Self { staging, passes, lane } = self;
+        let ingests = staging.tile_count() != 0;
+        passes.coarse.prepare(ingests);
         lane.run(|recorder| {
-            if staging.tile_count() != 0 {
+            if ingests {
                 passes.record_tiles(recorder, staging.records(), staging.tiles());
             }
             passes.record_tokens(recorder);
+            passes.record_coarse(recorder);
         })?;
         Ok(())
     }
@@ -126,6 +131,18 @@ impl Retina for VulkanRetina {
         let ran_ns = monotonic_ns();
         self.passes.collect(samples);
         Ok(UpdateTimes { upload, collect: Span::since(ran_ns), ..self.device_times() })
+    }
+
+    fn keep_coarse(&mut self, wanted: bool) {
+        self.passes.coarse.keep(wanted);
+    }
+
+    fn read_coarse(
+        &mut self,
+        _frame: &FrameView<'_>,
+        target: &mut CoarseLevel,
+    ) -> Result<(), RetinaError> {
+        Ok(self.passes.read_coarse(&mut self.lane, target)?)
     }
 
     fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {

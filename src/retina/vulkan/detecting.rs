@@ -14,6 +14,7 @@ use super::passes::PyramidPasses;
 use super::stale::StalePass;
 use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::rule::IngestRule;
 use crate::geometry::tile::TileSet;
@@ -81,6 +82,8 @@ impl VulkanDetectingRetina {
     /// Submits what has been prepared for `shown`, and waits for it.
     fn run(&mut self, shown: &ReadableFrame<'_>) -> Result<(), RetinaError> {
         let Self { frame, detect, stale, passes, lane, .. } = self;
+        // Whether anything is ingested, only the device knows.
+        passes.coarse.prepare(true);
         lane.run(|recorder| {
             detect.record(recorder, frame.memory(shown));
             passes.record_tiles(recorder, detect.resident(), detect.ingested());
@@ -88,6 +91,7 @@ impl VulkanDetectingRetina {
                 stale.record(recorder, detect.bits(), sample);
             }
             passes.record_tokens(recorder);
+            passes.record_coarse(recorder);
         })?;
         Ok(())
     }
@@ -131,6 +135,14 @@ impl DetectingRetina for VulkanDetectingRetina {
             uploaded_bytes: self.copied_bytes,
             ..times
         }
+    }
+
+    fn keep_coarse(&mut self, wanted: bool) {
+        self.passes.coarse.keep(wanted);
+    }
+
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), RetinaError> {
+        Ok(self.passes.read_coarse(&mut self.lane, target)?)
     }
 
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, RetinaError> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::coarse::CoarseCopy;
 use super::ingest::{IngestPass, Records};
 use super::pyramid::Pyramid;
 use super::reduce::ReducePass;
@@ -9,6 +10,7 @@ use super::sample::SamplePass;
 use super::tiles::TileList;
 use crate::clock::Span;
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::gpu::{Buffer, Gpu, GpuError, Lane, Recorder};
 use crate::retina::{UpdateTimes, ViewSample, ViewSpec, check_update};
@@ -23,6 +25,7 @@ pub(super) struct PyramidPasses {
     /// One per view, in the views' order.
     pub(super) samples: Vec<SamplePass>,
     pyramid: Pyramid,
+    pub(super) coarse: CoarseCopy,
     gpu: Arc<Gpu>,
 }
 
@@ -52,6 +55,7 @@ impl PyramidPasses {
             reduce: ReducePass::new(gpu, shape)?,
             samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
             pyramid: Pyramid::new(gpu, shape)?,
+            coarse: CoarseCopy::new(gpu, shape)?,
             gpu: Arc::clone(gpu),
         })
     }
@@ -90,6 +94,11 @@ impl PyramidPasses {
         }
     }
 
+    /// Copies the coarse level for the CPU, if that is due.
+    pub(super) fn record_coarse<'a>(&'a self, recorder: &mut Recorder<'a>) {
+        self.coarse.record(recorder, &self.pyramid);
+    }
+
     /// Copies the tokens that were sampled to their places.
     pub(super) fn collect(&mut self, samples: &mut [ViewSample]) {
         for (pass, sample) in self.samples.iter_mut().zip(samples) {
@@ -106,6 +115,19 @@ impl PyramidPasses {
             sample: samples.fold(Span::NONE, Span::through),
             ..UpdateTimes::default()
         }
+    }
+
+    /// Copies the coarse level out.
+    pub(super) fn read_coarse(
+        &mut self,
+        lane: &mut Lane,
+        target: &mut CoarseLevel,
+    ) -> Result<(), GpuError> {
+        if self.coarse.prepare_alone() {
+            lane.run(|recorder| self.record_coarse(recorder))?;
+        }
+        self.coarse.read(target);
+        Ok(())
     }
 
     /// Copies a level out: R, G, B interleaved, row by row.
