@@ -5,14 +5,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use allocations::allocations_in;
-use foveate::frame::{FrameKind, FrameView, PixelFormat};
+use eye::Eye;
+use foveate::frame::{FrameKind, PixelFormat};
 use foveate::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::rule::IngestRule;
 use foveate::geometry::tile::{TILE_SIDE, TileSet};
 use foveate::retina::cpu::CpuRetina;
-use foveate::retina::{DetectingRetina, Retina, ViewSample, ViewSpec};
+use foveate::retina::{ViewSample, ViewSpec};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
 
@@ -21,6 +21,8 @@ mod allocations;
 #[cfg(feature = "vulkan")]
 #[path = "common/device.rs"]
 mod device;
+#[path = "common/eye.rs"]
+mod eye;
 #[path = "common/naive.rs"]
 mod naive;
 
@@ -81,7 +83,7 @@ macro_rules! laws {
             fn $law() {
                 super::device::with_gpu(|gpu| super::$law(&|kind| {
                     let retina = VulkanDetectingRetina::new(gpu, kind, &super::VIEWS).unwrap();
-                    super::Eye::Detecting(Box::new(retina.copying_frames()))
+                    super::Eye::detecting(retina.copying_frames(), kind)
                 }));
             })*
         }
@@ -126,7 +128,7 @@ fn only_a_level_that_is_kept_is_there_without_another_submission() {
             let make = |kind| {
                 if is_detecting {
                     let retina = VulkanDetectingRetina::new(gpu, kind, &VIEWS).unwrap();
-                    Eye::Detecting(Box::new(retina))
+                    Eye::detecting(retina, kind)
                 } else {
                     Eye::told(VulkanRetina::new(gpu, kind, &VIEWS).unwrap())
                 }
@@ -139,7 +141,7 @@ fn only_a_level_that_is_kept_is_there_without_another_submission() {
             let frame = course.frame.view();
             let read = match &mut course.eye {
                 Eye::Told(retina) => retina.read_coarse(&frame, &mut course.coarse),
-                Eye::Detecting(retina) => retina.read_coarse(&mut course.coarse),
+                Eye::Detecting { retina, .. } => retina.read_coarse(&mut course.coarse),
             };
             if is_kept {
                 let level = naive::level(&naive::picture(&course.frame), course.coarse.level());
@@ -247,66 +249,6 @@ const CAPACITY: usize = 8;
 /// One view, so that a frame in which nothing changes may yet have something to do.
 const VIEWS: [ViewSpec; 1] = [ViewSpec { format: FORMAT, capacity: CAPACITY }];
 
-/// A retina, by who finds the tiles that it ingests.
-enum Eye {
-    Told(Box<dyn Retina>),
-    Detecting(Box<dyn DetectingRetina>),
-}
-
-impl Eye {
-    fn told(retina: impl Retina + 'static) -> Self {
-        Self::Told(Box::new(retina))
-    }
-
-    fn update(
-        &mut self,
-        frame: &OwnedFrame,
-        dirty: &TileSet,
-        is_first: bool,
-        samples: &mut [ViewSample],
-    ) {
-        let frame = frame.view();
-        match self {
-            Self::Told(retina) => {
-                retina.update(&frame, dirty, samples).unwrap();
-            }
-            Self::Detecting(retina) => {
-                let rule = IngestRule { is_first, threshold: 0, refreshed: 0..0 };
-                let largest = retina.detect(&frame, &rule, samples).unwrap();
-                let mut ingested = TileSet::none(frame.extent());
-                for (index, &largest) in largest.iter().enumerate() {
-                    if rule.ingests(index, largest) {
-                        ingested.insert_index(index);
-                    }
-                }
-                assert!(ingested.indices().all(|index| dirty.indices().any(|one| one == index)));
-                retina.collect(&ingested, samples);
-            }
-        }
-    }
-
-    fn keep_coarse(&mut self, wanted: bool) {
-        match self {
-            Self::Told(retina) => retina.keep_coarse(wanted),
-            Self::Detecting(retina) => retina.keep_coarse(wanted),
-        }
-    }
-
-    fn read_coarse(&mut self, frame: &FrameView<'_>, target: &mut CoarseLevel) {
-        match self {
-            Self::Told(retina) => retina.read_coarse(frame, target).unwrap(),
-            Self::Detecting(retina) => retina.read_coarse(target).unwrap(),
-        }
-    }
-
-    fn read_level(&mut self, frame: &OwnedFrame, level: u32) -> Vec<u8> {
-        match self {
-            Self::Told(retina) => retina.read_level(&frame.view(), level).unwrap(),
-            Self::Detecting(retina) => retina.read_level(level).unwrap(),
-        }
-    }
-}
-
 /// A retina, and what it has seen.
 struct Course {
     eye: Eye,
@@ -328,7 +270,7 @@ impl Course {
         };
         course.look_elsewhere(random);
         let Self { eye, frame, samples, .. } = &mut course;
-        eye.update(frame, &TileSet::all(extent), true, samples);
+        eye.update(&frame.view(), &TileSet::all(extent), true, samples);
         course
     }
 
@@ -350,7 +292,7 @@ impl Course {
             dirty.insert(column, row);
             self.frame.scramble(column * TILE_SIDE, row * TILE_SIDE, TILE_SIDE, random);
         }
-        self.eye.update(&self.frame, &dirty, false, &mut self.samples);
+        self.eye.update(&self.frame.view(), &dirty, false, &mut self.samples);
     }
 
     /// Compares the coarse level with the definition, and with the level as it is read for pictures.
@@ -361,6 +303,9 @@ impl Course {
         let expected = naive::level(&naive::picture(&self.frame), level);
         assert_eq!(self.coarse.extent(), expected.extent);
         assert!(self.coarse.texels == expected.texels, "level {level} of {}", self.frame.extent);
-        assert!(self.eye.read_level(&self.frame, level) == expected.bytes(), "level {level}");
+        assert!(
+            self.eye.read_level(&self.frame.view(), level) == expected.bytes(),
+            "level {level}"
+        );
     }
 }

@@ -7,7 +7,10 @@ use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
 use self::sample::{Encoder, SampleToken, Texels};
-use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
+use super::{
+    RefusedView, Retina, RetinaError, UpdateTimes, ViewMaker, ViewPass, ViewSample, ViewSpec,
+    check_update, view_room,
+};
 use crate::clock::{Span, monotonic_ns};
 use crate::crew::Crew;
 use crate::frame::{FrameKind, FrameView};
@@ -39,6 +42,8 @@ pub struct CpuRetina {
     /// One for each part.
     scratch: Vec<Scratch>,
     encoders: Vec<Encoder>,
+    /// What makes those of views that come later.
+    maker: ViewMaker,
     crew: &'static Crew,
     instructions: Instructions,
 }
@@ -51,13 +56,16 @@ impl CpuRetina {
     /// If the extent is not [supported](crate::geometry::extent::Extent::is_supported).
     pub fn new(kind: FrameKind, views: &[ViewSpec]) -> Self {
         let shape = PyramidShape::new(kind.extent);
+        let mut encoders = Vec::with_capacity(view_room(views.len()));
+        encoders.extend(views.iter().map(|view| Encoder::new(view.format)));
         Self {
             shape,
             kind,
             levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
             scratch: vec![Scratch::default(); MOST_PARTS],
-            encoders: views.iter().map(|view| Encoder::new(view.format)).collect(),
+            encoders,
+            maker: ViewMaker::on_cpu(shape),
             crew: Crew::of_process(),
             instructions: Instructions::best(),
         }
@@ -149,6 +157,19 @@ impl Retina for CpuRetina {
         }
         let sample = reduce.next();
         Ok(UpdateTimes { ingest, reduce, sample, ..UpdateTimes::default() })
+    }
+
+    fn view_maker(&self) -> ViewMaker {
+        self.maker.clone()
+    }
+
+    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView> {
+        self.encoders.push(view.into_cpu(&self.maker, self.encoders.len())?);
+        Ok(())
+    }
+
+    fn remove_view(&mut self, index: usize) -> ViewPass {
+        ViewPass::of_cpu(&self.maker, self.encoders.remove(index))
     }
 
     fn keep_coarse(&mut self, _wanted: bool) {

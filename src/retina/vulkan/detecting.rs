@@ -19,15 +19,21 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::rule::IngestRule;
 use crate::geometry::tile::TileSet;
 use crate::gpu::{Gpu, Lane};
-use crate::retina::{DetectingRetina, RetinaError, UpdateTimes, ViewSample, ViewSpec};
+use crate::retina::{
+    DetectingRetina, RefusedView, RetinaError, UpdateTimes, ViewMaker, ViewPass, ViewSample,
+    ViewSpec, view_room, views_of,
+};
 
 /// One stream's pyramid and resident copy on a GPU.
 pub struct VulkanDetectingRetina {
     frame: FrameStaging,
     detect: DetectPass,
     /// One per view, in the views' order.
-    stale: Vec<StalePass>,
+    #[expect(clippy::vec_box, reason = "they come and go as they are, and no memory with them")]
+    stale: Vec<Box<StalePass>>,
     passes: PyramidPasses,
+    /// What makes the passes of views that come later.
+    maker: ViewMaker,
     lane: Lane,
     /// When the newest frame was brought before the device.
     upload: Span,
@@ -47,13 +53,16 @@ impl VulkanDetectingRetina {
     /// If the extent is not [supported](crate::geometry::extent::Extent::is_supported).
     pub fn new(gpu: &Arc<Gpu>, kind: FrameKind, views: &[ViewSpec]) -> Result<Self, RetinaError> {
         let passes = PyramidPasses::new(gpu, kind, views, Records::Resident)?;
-        let make_stale = |view: &ViewSpec| StalePass::new(gpu, passes.shape(), *view);
-        let pass_count = 1 + views.len() + PyramidPasses::count(views.len());
+        let shape = passes.shape();
+        let make_stale = |view| StalePass::new(gpu, shape, view).map(Box::new);
+        let room = view_room(views.len());
+        let pass_count = 1 + room + PyramidPasses::count(room);
         let mut retina = Self {
             frame: FrameStaging::new(gpu, kind)?,
             detect: DetectPass::new(gpu, kind)?,
-            stale: views.iter().map(make_stale).collect::<Result<_, _>>()?,
+            stale: views_of(views, make_stale)?,
             passes,
+            maker: ViewMaker::detecting_on(gpu, shape),
             lane: Lane::new(gpu, "detecting retina", pass_count)?,
             upload: Span::NONE,
             copied_bytes: 0,
@@ -135,6 +144,22 @@ impl DetectingRetina for VulkanDetectingRetina {
             uploaded_bytes: self.copied_bytes,
             ..times
         }
+    }
+
+    fn view_maker(&self) -> ViewMaker {
+        self.maker.clone()
+    }
+
+    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView> {
+        let (stale, sample) = view.into_detecting(&self.maker, self.stale.len())?;
+        self.stale.push(stale);
+        self.passes.samples.push(sample);
+        Ok(())
+    }
+
+    fn remove_view(&mut self, index: usize) -> ViewPass {
+        let (stale, sample) = (self.stale.remove(index), self.passes.samples.remove(index));
+        ViewPass::of_detecting(&self.maker, stale, sample)
     }
 
     fn keep_coarse(&mut self, wanted: bool) {

@@ -13,7 +13,7 @@ use crate::frame::{FrameKind, FrameView};
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::gpu::{Buffer, Gpu, GpuError, Lane, Recorder};
-use crate::retina::{UpdateTimes, ViewSample, ViewSpec, check_update};
+use crate::retina::{UpdateTimes, ViewSample, ViewSpec, check_update, views_of};
 
 /// What both retinas of this folder are made of.
 #[derive(Debug)]
@@ -23,7 +23,8 @@ pub(super) struct PyramidPasses {
     ingest: IngestPass,
     reduce: ReducePass,
     /// One per view, in the views' order.
-    pub(super) samples: Vec<SamplePass>,
+    #[expect(clippy::vec_box, reason = "they come and go as they are, and no memory with them")]
+    pub(super) samples: Vec<Box<SamplePass>>,
     pyramid: Pyramid,
     pub(super) coarse: CoarseCopy,
     gpu: Arc<Gpu>,
@@ -47,13 +48,13 @@ impl PyramidPasses {
         records: Records,
     ) -> Result<Self, GpuError> {
         let shape = PyramidShape::new(kind.extent);
-        let make_sample = |view: &ViewSpec| SamplePass::new(gpu, shape, *view);
+        let make_sample = |view| SamplePass::new(gpu, shape, view).map(Box::new);
         Ok(Self {
             shape,
             kind,
             ingest: IngestPass::new(gpu, kind, records)?,
             reduce: ReducePass::new(gpu, shape)?,
-            samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
+            samples: views_of(views, make_sample)?,
             pyramid: Pyramid::new(gpu, shape)?,
             coarse: CoarseCopy::new(gpu, shape)?,
             gpu: Arc::clone(gpu),
