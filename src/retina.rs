@@ -15,8 +15,14 @@ use crate::token::TokenFormat;
 
 pub mod backend;
 pub mod cpu;
+mod view;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
+
+pub use self::view::{Refusal, RefusedView, ViewMaker, ViewPass};
+
+/// Most views that a retina may come to have while it runs: it has room for so many from the beginning.
+pub const MOST_VIEWS: usize = 32;
 
 /// What a view asks of a retina when it is built, so that nothing is allocated later.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,8 +180,8 @@ pub trait Retina: Send {
     ///
     /// `frame` is all that the pyramid is built from, the newest samples in the dirty tiles and those of earlier
     /// frames in the others; of the kind that the retina was built for. The first update must mark all tiles.
-    /// `samples` follow the order of the views that the retina was built with, and are the same from update to
-    /// update. Returns when the bytes are there, and says when its parts ran.
+    /// `samples` follow the order of the views, those that the retina was built with and then those that were
+    /// [added](Self::add_view), and are the same from update to update. Returns when the bytes are there, and says when its parts ran.
     ///
     /// # Errors
     ///
@@ -187,20 +193,43 @@ pub trait Retina: Send {
         samples: &mut [ViewSample],
     ) -> Result<UpdateTimes, RetinaError>;
 
-    /// Copies the coarse level out. `frame` is that of the last update.
+    /// What makes views for this retina, on any thread.
+    fn view_maker(&self) -> ViewMaker;
+
+    /// Takes in one more view, behind the others: the next update must come with a new [`ViewSample`] for it, in the last
+    /// place, all of whose tokens are then sampled. Nothing is built for it, and no memory allocated.
+    ///
+    /// # Errors
+    ///
+    /// If the view was made for another retina, or there are [`MOST_VIEWS`]. The view comes back, and nothing has changed.
+    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView>;
+
+    /// Takes view `index` out, for another thread to drop; those behind it move up. The next update must come without its
+    /// [`ViewSample`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such view.
+    fn remove_view(&mut self, index: usize) -> ViewPass;
+
+    /// Says whether the coarse level will be read after most updates from now on; at first it will not. Reading it is then
+    /// quick: a device copies it whenever an update changes it. What is read does not depend on it.
+    fn keep_coarse(&mut self, wanted: bool);
+
+    /// Copies the coarse level out, without allocating memory. `frame` is that of the last update.
     ///
     /// # Errors
     ///
     /// If the device is lost or refuses.
+    ///
+    /// # Panics
+    ///
+    /// If `target` is the coarse level of a pyramid of another shape.
     fn read_coarse(
         &mut self,
         frame: &FrameView<'_>,
         target: &mut CoarseLevel,
-    ) -> Result<(), RetinaError> {
-        let texels = self.read_level(frame, target.level())?;
-        target.texels.as_flattened_mut().copy_from_slice(&texels);
-        Ok(())
-    }
+    ) -> Result<(), RetinaError>;
 
     /// Copies one level of the pyramid out: R, G, B interleaved, row by row. `frame` is that of the last update. For
     /// pictures and tests; not fast.
@@ -240,16 +269,36 @@ pub trait DetectingRetina: Send {
     /// that its rule names for the differences that it returned. Says when the parts ran.
     fn collect(&mut self, ingested: &TileSet, samples: &mut [ViewSample]) -> UpdateTimes;
 
-    /// [`Retina::read_coarse`].
+    /// [`Retina::view_maker`].
+    fn view_maker(&self) -> ViewMaker;
+
+    /// [`Retina::add_view`]. Only once an update has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the view was made for another retina, or there are [`MOST_VIEWS`]. The view comes back, and nothing has changed.
+    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView>;
+
+    /// [`Retina::remove_view`]. Only once an update has ended.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such view.
+    fn remove_view(&mut self, index: usize) -> ViewPass;
+
+    /// [`Retina::keep_coarse`].
+    fn keep_coarse(&mut self, wanted: bool);
+
+    /// [`Retina::read_coarse`]. Only once an update has ended.
     ///
     /// # Errors
     ///
     /// If the device is lost or refuses.
-    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), RetinaError> {
-        let texels = self.read_level(target.level())?;
-        target.texels.as_flattened_mut().copy_from_slice(&texels);
-        Ok(())
-    }
+    ///
+    /// # Panics
+    ///
+    /// If `target` is the coarse level of a pyramid of another shape.
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), RetinaError>;
 
     /// [`Retina::read_level`].
     ///
@@ -262,7 +311,25 @@ pub trait DetectingRetina: Send {
     fn shape(&self) -> PyramidShape;
 }
 
-/// Panics unless `frame` and `samples` are what a retina for frames of `kind` and views of `formats` was built for.
+/// For how many views a retina that is built with so many has room.
+fn view_room(built_with: usize) -> usize {
+    built_with.max(MOST_VIEWS)
+}
+
+/// Makes a list of the views of `specs`, with room for all that may come.
+#[cfg(feature = "vulkan")]
+fn views_of<T, E>(
+    specs: &[ViewSpec],
+    make: impl Fn(ViewSpec) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
+    let mut views = Vec::with_capacity(view_room(specs.len()));
+    for spec in specs {
+        views.push(make(*spec)?);
+    }
+    Ok(views)
+}
+
+/// Panics unless `frame` and `samples` are what a retina for frames of `kind` with views of `formats` expects.
 fn check_update(
     kind: FrameKind,
     formats: impl Iterator<Item = TokenFormat>,

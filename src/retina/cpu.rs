@@ -1,7 +1,5 @@
 //! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
 
-use std::ops::Range;
-
 use parking_lot::Mutex;
 
 use self::convert::{Converter, SIDE, rgb_row};
@@ -9,10 +7,14 @@ use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
 use self::sample::{Encoder, SampleToken, Texels};
-use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec, check_update};
+use super::{
+    RefusedView, Retina, RetinaError, UpdateTimes, ViewMaker, ViewPass, ViewSample, ViewSpec,
+    check_update, view_room,
+};
 use crate::clock::{Span, monotonic_ns};
 use crate::crew::Crew;
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::simd::{Instructions, Kernel, Vectors};
@@ -40,6 +42,8 @@ pub struct CpuRetina {
     /// One for each part.
     scratch: Vec<Scratch>,
     encoders: Vec<Encoder>,
+    /// What makes those of views that come later.
+    maker: ViewMaker,
     crew: &'static Crew,
     instructions: Instructions,
 }
@@ -52,13 +56,16 @@ impl CpuRetina {
     /// If the extent is not [supported](crate::geometry::extent::Extent::is_supported).
     pub fn new(kind: FrameKind, views: &[ViewSpec]) -> Self {
         let shape = PyramidShape::new(kind.extent);
+        let mut encoders = Vec::with_capacity(view_room(views.len()));
+        encoders.extend(views.iter().map(|view| Encoder::new(view.format)));
         Self {
             shape,
             kind,
             levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
             scratch: vec![Scratch::default(); MOST_PARTS],
-            encoders: views.iter().map(|view| Encoder::new(view.format)).collect(),
+            encoders,
+            maker: ViewMaker::on_cpu(shape),
             crew: Crew::of_process(),
             instructions: Instructions::best(),
         }
@@ -99,6 +106,14 @@ impl CpuRetina {
                 self.instructions.run(SampleToken { texels, encoder, token, pixels });
             }
         });
+    }
+
+    /// Copies a level, as large as `target`, out of the pyramid whose level 0 is `frame`.
+    fn copy_level(&self, frame: &FrameView<'_>, level: u32, target: &mut [[u8; 3]]) {
+        match level.checked_sub(1) {
+            None => self.instructions.run(CopyLevel0 { frame, target }),
+            Some(index) => self.levels[index as usize].copy_to(target),
+        }
     }
 }
 
@@ -144,15 +159,39 @@ impl Retina for CpuRetina {
         Ok(UpdateTimes { ingest, reduce, sample, ..UpdateTimes::default() })
     }
 
+    fn view_maker(&self) -> ViewMaker {
+        self.maker.clone()
+    }
+
+    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView> {
+        self.encoders.push(view.into_cpu(&self.maker, self.encoders.len())?);
+        Ok(())
+    }
+
+    fn remove_view(&mut self, index: usize) -> ViewPass {
+        ViewPass::of_cpu(&self.maker, self.encoders.remove(index))
+    }
+
+    fn keep_coarse(&mut self, _wanted: bool) {
+        // It is always at hand.
+    }
+
+    fn read_coarse(
+        &mut self,
+        frame: &FrameView<'_>,
+        target: &mut CoarseLevel,
+    ) -> Result<(), RetinaError> {
+        let level = target.level();
+        let own = (CoarseLevel::level_of(self.shape), self.shape.level_extent(level));
+        assert_eq!((level, target.extent()), own, "the coarse level of another pyramid");
+        self.copy_level(frame, level, &mut target.texels);
+        Ok(())
+    }
+
     fn read_level(&mut self, frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
-        let Some(index) = level.checked_sub(1) else {
-            return Ok(self.instructions.run(Level0(frame)));
-        };
-        let level = &self.levels[index as usize];
-        let [red, green, blue] = &level.channels;
-        let row = |y: usize| y * level.stride..y * level.stride + level.extent.width as usize;
-        let texels = (0..level.extent.height as usize).flat_map(row);
-        Ok(texels.flat_map(|texel| [red[texel], green[texel], blue[texel]]).collect())
+        let mut texels = vec![[0; 3]; self.shape.level_extent(level).area()];
+        self.copy_level(frame, level, &mut texels);
+        Ok(texels.into_flattened())
     }
 
     fn shape(&self) -> PyramidShape {
@@ -160,25 +199,27 @@ impl Retina for CpuRetina {
     }
 }
 
-/// A frame in R, G, B.
-struct Level0<'a>(&'a FrameView<'a>);
+/// Converts a frame to R, G, B, row by row.
+struct CopyLevel0<'a> {
+    frame: &'a FrameView<'a>,
+    target: &'a mut [[u8; 3]],
+}
 
-impl Kernel for Level0<'_> {
-    type Output = Vec<u8>;
+impl Kernel for CopyLevel0<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<V: Vectors>(self, vectors: V) -> Vec<u8> {
-        let Self(frame) = self;
-        let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self { frame, target } = self;
         let converter = Converter::new(vectors, frame.color());
-        let mut texels = Vec::with_capacity(3 * width * height);
-        for y in 0..height {
-            for x in (0..width).step_by(SIDE) {
-                let columns: Range<usize> = 0..(width - x).min(SIDE);
-                let rgb = rgb_row(&converter, frame, x, y, columns.len());
-                texels.extend(columns.flat_map(|column| rgb.map(|channel| channel[column])));
+        let width = frame.extent().width as usize;
+        for (y, row) in target.chunks_exact_mut(width).enumerate() {
+            for (index, target) in row.chunks_mut(SIDE).enumerate() {
+                let [red, green, blue] = rgb_row(&converter, frame, index * SIDE, y, target.len());
+                for (column, target) in target.iter_mut().enumerate() {
+                    *target = [red[column], green[column], blue[column]];
+                }
             }
         }
-        texels
     }
 }

@@ -11,13 +11,18 @@ use std::sync::Arc;
 use self::ingest::Records;
 use self::passes::PyramidPasses;
 use self::staging::TileStaging;
-use super::{Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec};
+use super::{
+    RefusedView, Retina, RetinaError, UpdateTimes, ViewMaker, ViewPass, ViewSample, ViewSpec,
+    view_room,
+};
 use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::gpu::{Gpu, Lane};
 
+mod coarse;
 pub mod detect;
 pub mod detecting;
 mod frame;
@@ -29,6 +34,7 @@ pub mod sample;
 mod staging;
 pub mod stale;
 pub mod tiles;
+pub(super) mod view;
 pub mod work;
 
 /// The SPIR-V that the build script made of `glsl/NAME.comp`.
@@ -43,6 +49,8 @@ use shader;
 pub struct VulkanRetina {
     staging: TileStaging,
     passes: PyramidPasses,
+    /// What makes the passes of views that come later.
+    maker: ViewMaker,
     lane: Lane,
 }
 
@@ -60,7 +68,8 @@ impl VulkanRetina {
         let mut retina = Self {
             staging: TileStaging::new(gpu, kind)?,
             passes: PyramidPasses::new(gpu, kind, views, Records::Listed)?,
-            lane: Lane::new(gpu, "retina", PyramidPasses::count(views.len()))?,
+            maker: ViewMaker::told_on(gpu, PyramidShape::new(kind.extent)),
+            lane: Lane::new(gpu, "retina", PyramidPasses::count(view_room(views.len())))?,
         };
         retina.warm()?;
         Ok(retina)
@@ -95,12 +104,15 @@ impl VulkanRetina {
         if self.is_idle() {
             return Ok(());
         }
-        let Self { staging, passes, lane } = self;
+        let Self { staging, passes, lane, .. } = self;
+        let ingests = staging.tile_count() != 0;
+        passes.coarse.prepare(ingests);
         lane.run(|recorder| {
-            if staging.tile_count() != 0 {
+            if ingests {
                 passes.record_tiles(recorder, staging.records(), staging.tiles());
             }
             passes.record_tokens(recorder);
+            passes.record_coarse(recorder);
         })?;
         Ok(())
     }
@@ -126,6 +138,32 @@ impl Retina for VulkanRetina {
         let ran_ns = monotonic_ns();
         self.passes.collect(samples);
         Ok(UpdateTimes { upload, collect: Span::since(ran_ns), ..self.device_times() })
+    }
+
+    fn view_maker(&self) -> ViewMaker {
+        self.maker.clone()
+    }
+
+    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView> {
+        let samples = &mut self.passes.samples;
+        samples.push(view.into_told(&self.maker, samples.len())?);
+        Ok(())
+    }
+
+    fn remove_view(&mut self, index: usize) -> ViewPass {
+        ViewPass::of_told(&self.maker, self.passes.samples.remove(index))
+    }
+
+    fn keep_coarse(&mut self, wanted: bool) {
+        self.passes.coarse.keep(wanted);
+    }
+
+    fn read_coarse(
+        &mut self,
+        _frame: &FrameView<'_>,
+        target: &mut CoarseLevel,
+    ) -> Result<(), RetinaError> {
+        Ok(self.passes.read_coarse(&mut self.lane, target)?)
     }
 
     fn read_level(&mut self, _frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {

@@ -31,6 +31,17 @@ impl Level {
     pub fn row(&self, channel: usize, y: usize) -> &[u8] {
         &self.channels[channel][y * self.stride..][..self.extent.width as usize]
     }
+
+    /// Copies the texels that exist, row by row.
+    pub fn copy_to(&self, target: &mut [[u8; 3]]) {
+        for (y, target) in target.chunks_exact_mut(self.extent.width as usize).enumerate() {
+            let [red, green, blue] = [0, 1, 2].map(|channel| self.row(channel, y));
+            for (((target, &red), &green), &blue) in target.iter_mut().zip(red).zip(green).zip(blue)
+            {
+                *target = [red, green, blue];
+            }
+        }
+    }
 }
 
 /// Level 1 and those above it; level 0 is what the resident copy shows. Levels 1 to 5 are there even where the pyramid

@@ -14,19 +14,26 @@ use super::passes::PyramidPasses;
 use super::stale::StalePass;
 use crate::clock::{Span, monotonic_ns};
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::rule::IngestRule;
 use crate::geometry::tile::TileSet;
 use crate::gpu::{Gpu, Lane};
-use crate::retina::{DetectingRetina, RetinaError, UpdateTimes, ViewSample, ViewSpec};
+use crate::retina::{
+    DetectingRetina, RefusedView, RetinaError, UpdateTimes, ViewMaker, ViewPass, ViewSample,
+    ViewSpec, view_room, views_of,
+};
 
 /// One stream's pyramid and resident copy on a GPU.
 pub struct VulkanDetectingRetina {
     frame: FrameStaging,
     detect: DetectPass,
     /// One per view, in the views' order.
-    stale: Vec<StalePass>,
+    #[expect(clippy::vec_box, reason = "they come and go as they are, and no memory with them")]
+    stale: Vec<Box<StalePass>>,
     passes: PyramidPasses,
+    /// What makes the passes of views that come later.
+    maker: ViewMaker,
     lane: Lane,
     /// When the newest frame was brought before the device.
     upload: Span,
@@ -46,13 +53,16 @@ impl VulkanDetectingRetina {
     /// If the extent is not [supported](crate::geometry::extent::Extent::is_supported).
     pub fn new(gpu: &Arc<Gpu>, kind: FrameKind, views: &[ViewSpec]) -> Result<Self, RetinaError> {
         let passes = PyramidPasses::new(gpu, kind, views, Records::Resident)?;
-        let make_stale = |view: &ViewSpec| StalePass::new(gpu, passes.shape(), *view);
-        let pass_count = 1 + views.len() + PyramidPasses::count(views.len());
+        let shape = passes.shape();
+        let make_stale = |view| StalePass::new(gpu, shape, view).map(Box::new);
+        let room = view_room(views.len());
+        let pass_count = 1 + room + PyramidPasses::count(room);
         let mut retina = Self {
             frame: FrameStaging::new(gpu, kind)?,
             detect: DetectPass::new(gpu, kind)?,
-            stale: views.iter().map(make_stale).collect::<Result<_, _>>()?,
+            stale: views_of(views, make_stale)?,
             passes,
+            maker: ViewMaker::detecting_on(gpu, shape),
             lane: Lane::new(gpu, "detecting retina", pass_count)?,
             upload: Span::NONE,
             copied_bytes: 0,
@@ -81,6 +91,8 @@ impl VulkanDetectingRetina {
     /// Submits what has been prepared for `shown`, and waits for it.
     fn run(&mut self, shown: &ReadableFrame<'_>) -> Result<(), RetinaError> {
         let Self { frame, detect, stale, passes, lane, .. } = self;
+        // Whether anything is ingested, only the device knows.
+        passes.coarse.prepare(true);
         lane.run(|recorder| {
             detect.record(recorder, frame.memory(shown));
             passes.record_tiles(recorder, detect.resident(), detect.ingested());
@@ -88,6 +100,7 @@ impl VulkanDetectingRetina {
                 stale.record(recorder, detect.bits(), sample);
             }
             passes.record_tokens(recorder);
+            passes.record_coarse(recorder);
         })?;
         Ok(())
     }
@@ -131,6 +144,30 @@ impl DetectingRetina for VulkanDetectingRetina {
             uploaded_bytes: self.copied_bytes,
             ..times
         }
+    }
+
+    fn view_maker(&self) -> ViewMaker {
+        self.maker.clone()
+    }
+
+    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView> {
+        let (stale, sample) = view.into_detecting(&self.maker, self.stale.len())?;
+        self.stale.push(stale);
+        self.passes.samples.push(sample);
+        Ok(())
+    }
+
+    fn remove_view(&mut self, index: usize) -> ViewPass {
+        let (stale, sample) = (self.stale.remove(index), self.passes.samples.remove(index));
+        ViewPass::of_detecting(&self.maker, stale, sample)
+    }
+
+    fn keep_coarse(&mut self, wanted: bool) {
+        self.passes.coarse.keep(wanted);
+    }
+
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), RetinaError> {
+        Ok(self.passes.read_coarse(&mut self.lane, target)?)
     }
 
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, RetinaError> {

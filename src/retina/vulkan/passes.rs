@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::coarse::CoarseCopy;
 use super::ingest::{IngestPass, Records};
 use super::pyramid::Pyramid;
 use super::reduce::ReducePass;
@@ -9,9 +10,10 @@ use super::sample::SamplePass;
 use super::tiles::TileList;
 use crate::clock::Span;
 use crate::frame::{FrameKind, FrameView};
+use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::gpu::{Buffer, Gpu, GpuError, Lane, Recorder};
-use crate::retina::{UpdateTimes, ViewSample, ViewSpec, check_update};
+use crate::retina::{UpdateTimes, ViewSample, ViewSpec, check_update, views_of};
 
 /// What both retinas of this folder are made of.
 #[derive(Debug)]
@@ -21,8 +23,10 @@ pub(super) struct PyramidPasses {
     ingest: IngestPass,
     reduce: ReducePass,
     /// One per view, in the views' order.
-    pub(super) samples: Vec<SamplePass>,
+    #[expect(clippy::vec_box, reason = "they come and go as they are, and no memory with them")]
+    pub(super) samples: Vec<Box<SamplePass>>,
     pyramid: Pyramid,
+    pub(super) coarse: CoarseCopy,
     gpu: Arc<Gpu>,
 }
 
@@ -44,14 +48,15 @@ impl PyramidPasses {
         records: Records,
     ) -> Result<Self, GpuError> {
         let shape = PyramidShape::new(kind.extent);
-        let make_sample = |view: &ViewSpec| SamplePass::new(gpu, shape, *view);
+        let make_sample = |view| SamplePass::new(gpu, shape, view).map(Box::new);
         Ok(Self {
             shape,
             kind,
             ingest: IngestPass::new(gpu, kind, records)?,
             reduce: ReducePass::new(gpu, shape)?,
-            samples: views.iter().map(make_sample).collect::<Result<_, _>>()?,
+            samples: views_of(views, make_sample)?,
             pyramid: Pyramid::new(gpu, shape)?,
+            coarse: CoarseCopy::new(gpu, shape)?,
             gpu: Arc::clone(gpu),
         })
     }
@@ -90,6 +95,11 @@ impl PyramidPasses {
         }
     }
 
+    /// Copies the coarse level for the CPU, if that is due.
+    pub(super) fn record_coarse<'a>(&'a self, recorder: &mut Recorder<'a>) {
+        self.coarse.record(recorder, &self.pyramid);
+    }
+
     /// Copies the tokens that were sampled to their places.
     pub(super) fn collect(&mut self, samples: &mut [ViewSample]) {
         for (pass, sample) in self.samples.iter_mut().zip(samples) {
@@ -106,6 +116,19 @@ impl PyramidPasses {
             sample: samples.fold(Span::NONE, Span::through),
             ..UpdateTimes::default()
         }
+    }
+
+    /// Copies the coarse level out.
+    pub(super) fn read_coarse(
+        &mut self,
+        lane: &mut Lane,
+        target: &mut CoarseLevel,
+    ) -> Result<(), GpuError> {
+        if self.coarse.prepare_alone() {
+            lane.run(|recorder| self.record_coarse(recorder))?;
+        }
+        self.coarse.read(target);
+        Ok(())
     }
 
     /// Copies a level out: R, G, B interleaved, row by row.

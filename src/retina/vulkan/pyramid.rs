@@ -10,13 +10,13 @@ use std::sync::Arc;
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use crate::geometry::tile::TILE_SIDE;
-use crate::gpu::{Binding, Buffer, BufferKind, Gpu, GpuError, Image, Lane};
+use crate::gpu::{Binding, Buffer, BufferKind, Gpu, GpuError, Image, Lane, Recorder};
 
 /// Bytes of an entry of [`Pyramid::sums`]: R, G, B and the number of pixels, 32 bits each.
 const SUM_BYTES: usize = 16;
 
 /// Bytes of a texel: R, G, B and a byte that means nothing.
-const TEXEL_BYTES: usize = 4;
+pub(super) const TEXEL_BYTES: usize = 4;
 
 /// The resident pyramid of one stream.
 #[derive(Debug)]
@@ -65,19 +65,26 @@ impl Pyramid {
         level: u32,
     ) -> Result<Vec<u8>, GpuError> {
         assert!(level < self.shape.level_count(), "the pyramid has no level {level}");
-        let extent = self.shape.level_extent(level);
-        let size = extent.area() * TEXEL_BYTES;
+        let size = self.shape.level_extent(level).area() * TEXEL_BYTES;
         let mut readback = Buffer::new(gpu, "level readback", BufferKind::Readback, size)?;
-        lane.run(|recorder| {
-            if level < TILE_LEVEL_COUNT {
-                recorder.copy_level(&self.levels, level, extent, &readback);
-            } else {
-                let offset = tail_offset(self.shape, level) * TEXEL_BYTES;
-                recorder.copy_buffer(&self.tail, offset, &readback);
-            }
-        })?;
+        lane.run(|recorder| self.record_copy(recorder, level, &readback))?;
         let texels = readback.mapped::<[u8; TEXEL_BYTES]>();
         Ok(texels.iter().flat_map(|&[r, g, b, _]| [r, g, b]).collect())
+    }
+
+    /// Copies the texels of a level to `target`, which is as large.
+    pub(super) fn record_copy<'a>(
+        &'a self,
+        recorder: &mut Recorder<'a>,
+        level: u32,
+        target: &'a Buffer,
+    ) {
+        if level < TILE_LEVEL_COUNT {
+            recorder.copy_level(&self.levels, level, self.shape.level_extent(level), target);
+        } else {
+            let offset = tail_offset(self.shape, level) * TEXEL_BYTES;
+            recorder.copy_buffer(&self.tail, offset, target);
+        }
     }
 }
 
