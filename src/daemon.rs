@@ -21,6 +21,7 @@ use crate::stream::{Backends, GazeLogError, RetinaError, StreamError, ViewPlan};
 use self::frame_loop::FrameLoop;
 
 mod frame_loop;
+mod views;
 
 /// Why the daemon ended without being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +117,7 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
         {
             Ok((backend, plans)) => {
                 let frame_loop = FrameLoop::new(stream, backend, port, plans, Arc::clone(&stop));
+                let frame_loop = frame_loop.map_err(system("cannot start a thread"))?;
                 let spawned = spawn(&stream.name, frame_loop, &sender);
                 loops.push(spawned.map_err(system("cannot start a thread"))?);
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use self::source::Source;
 pub use self::view::REPLACED;
 use self::view::View;
+pub use self::workshop::{NewView, OldView, Workshop};
 use crate::backend::Backend;
 use crate::change::books::ChangeBooks;
 use crate::clock::{Span, monotonic_ns};
@@ -20,7 +21,7 @@ use crate::geometry::tile::TileSet;
 use crate::layout::Layout;
 use crate::link::ViewLink;
 pub use crate::retina::backend::{Backends, StreamBackend};
-pub use crate::retina::{RetinaError, UpdateTimes};
+pub use crate::retina::{Refusal, RetinaError, UpdateTimes};
 use crate::retina::{ViewSample, ViewSpec};
 use crate::ring::{RingError, State, check_memory};
 use crate::stats::{ChangeGauges, StreamCounters};
@@ -28,6 +29,7 @@ use crate::token::TokenFormat;
 
 mod source;
 mod view;
+mod workshop;
 
 /// What one view wants from the stream.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +105,8 @@ pub enum StreamError {
 pub enum Stepped {
     /// The frame went into the segments that readers have.
     Published,
+    /// The same, and views that joined have their first segments, which readers must be given.
+    PublishedNewViews,
     /// The frame is the first of its kind: every view has a new segment, which readers must be given.
     PublishedInNewSegments,
 }
@@ -139,6 +143,7 @@ pub struct Stream {
     samples: Vec<ViewSample>,
     /// What was built for one kind of frame; `None` until the first.
     source: Option<Source>,
+    workshop: Workshop,
     times: StageTimes,
 }
 
@@ -164,6 +169,7 @@ impl Stream {
             views,
             samples,
             source: None,
+            workshop: Workshop::new(name),
             times: StageTimes::default(),
         }
     }
@@ -189,6 +195,10 @@ impl Stream {
             unreachable!("built for the first frame");
         };
 
+        let mut has_arrived = false;
+        for view in views.iter_mut() {
+            has_arrived |= view.arrive(Moment::of(stamp));
+        }
         let shape = source.shape();
         for (view, sample) in views.iter_mut().zip(&mut *samples) {
             view.look(Moment::of(stamp), source.seen(), shape, sample);
@@ -201,23 +211,67 @@ impl Stream {
                 counters.backend_fallbacks.add(1);
                 backend.fall_back(&error);
                 let specs: Vec<ViewSpec> = views.iter().map(View::spec).collect();
-                source.rebuild_on_cpu(frame, stamp.frame_seq, &specs, samples)?
+                let times = source.rebuild_on_cpu(frame, stamp.frame_seq, &specs, samples)?;
+                self.workshop.set(source.blueprint(backend.describe()));
+                times
             }
         };
-        if views.iter().any(View::wants_coarse) {
-            source.look(stamp.frame_seq)?;
-        }
         let updated_ns = monotonic_ns();
         let dirty_count = source.books().ingested().count();
         for (view, sample) in views.iter_mut().zip(&*samples) {
             view.publish(source, count_u32(dirty_count), stamp, sample);
         }
         let publish = Span::since(updated_ns);
+        // For the next frame, so only now.
+        source.look(stamp.frame_seq, views.iter().any(View::wants_coarse));
         *times = StageTimes { plan, change, update, publish };
         counters.tiles_dirty.add(dirty_count as u64);
         gauge_change(source.books(), &counters.change);
         counters.frames_published.add(1);
-        Ok(if rebuilt { Stepped::PublishedInNewSegments } else { Stepped::Published })
+        Ok(match (rebuilt, has_arrived) {
+            (true, _) => Stepped::PublishedInNewSegments,
+            (false, true) => Stepped::PublishedNewViews,
+            (false, false) => Stepped::Published,
+        })
+    }
+
+    /// What makes views for this stream, on any thread.
+    pub fn workshop(&self) -> &Workshop {
+        &self.workshop
+    }
+
+    /// Takes in a view, behind the others: it publishes with the next frame.
+    ///
+    /// # Errors
+    ///
+    /// If it was made for frames of another kind or for another backend than the stream has by now, or the stream has as many
+    /// views as it may have. The view comes back with the reason.
+    pub fn add_view(&mut self, view: NewView) -> Result<(), Box<(NewView, Refusal)>> {
+        let NewView { view, sample, pass } = view;
+        match (&mut self.source, pass) {
+            (None, None) => {}
+            (Some(source), Some(pass)) => {
+                if let Err(refused) = source.add_view(pass) {
+                    let (refusal, pass) = (refused.refusal(), Some(refused.into_pass()));
+                    return Err(Box::new((NewView { view, sample, pass }, refusal)));
+                }
+            }
+            (_, pass) => {
+                return Err(Box::new((NewView { view, sample, pass }, Refusal::OtherRetina)));
+            }
+        }
+        self.views.push(view);
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// Lets view `index` go, for another thread to drop; those behind it move up. Its readers are told why.
+    pub fn remove_view(&mut self, index: usize, reason: &str) -> OldView {
+        let mut view = self.views.remove(index);
+        view.set_state(State::Ended, reason);
+        let sample = self.samples.remove(index);
+        let pass = self.source.as_mut().map(|source| source.remove_view(index));
+        OldView::new(view, sample, pass)
     }
 
     /// Where view `index` looks; `None` before the first frame.
@@ -276,7 +330,8 @@ impl Stream {
         self.source = None;
         // A ring takes the place of one as large, so only first ones are more than there is already.
         let first = self.views.iter().filter(|view| !view.is_live());
-        let first = first.map(|view| view.segment_spec(&self.name, frame, self.backend.describe()));
+        let first =
+            first.map(|view| view.segment_spec(&self.name, frame.kind(), self.backend.describe()));
         check_memory(&first.collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
         let before = self.backend.describe().kind;
@@ -285,9 +340,10 @@ impl Stream {
             self.counters.backend_fallbacks.add(1);
         }
         for view in &mut self.views {
-            let spec = view.segment_spec(&self.name, frame, self.backend.describe());
+            let spec = view.segment_spec(&self.name, frame.kind(), self.backend.describe());
             view.open_segment(&spec, Moment::of(stamp))?;
         }
+        self.workshop.set(source.blueprint(self.backend.describe()));
         self.source = Some(source);
         Ok(())
     }

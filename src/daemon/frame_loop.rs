@@ -1,19 +1,21 @@
 //! The thread of one stream: frames out of the mailbox, through the stages, and the news of it into the directory.
 
+use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::StreamFailure;
+use super::views::{self, Joiners, ViewChange};
 use crate::capture::mailbox::Taken;
 use crate::capture::{CapturedFrame, End, Source, SourceSpec};
 use crate::config::StreamConfig;
 use crate::control::directory::{StreamPort, ViewPort};
-use crate::control::messages::StreamState;
+use crate::control::messages::{StreamState, ViewName};
 use crate::error::chain;
 use crate::redact::redacted;
-use crate::stream::{Stepped, Stream, StreamBackend, ViewPlan};
+use crate::stream::{NewView, Refusal, Stepped, Stream, StreamBackend, ViewPlan};
 
 /// How long the loop waits for a frame before it looks whether it is to stop.
 const TURN: Duration = Duration::from_millis(100);
@@ -26,6 +28,7 @@ pub(super) struct FrameLoop {
     spec: SourceSpec,
     stream: Stream,
     port: StreamPort,
+    joiners: Joiners,
     stop: Arc<AtomicBool>,
     last_frame: Option<Instant>,
     is_stalled: bool,
@@ -38,7 +41,7 @@ impl FrameLoop {
         mut port: StreamPort,
         plans: Vec<ViewPlan>,
         stop: Arc<AtomicBool>,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let chosen = backend.describe();
         tracing::info!(
             stream = config.name,
@@ -54,7 +57,9 @@ impl FrameLoop {
         let views = plans.into_iter().zip(links);
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
         let spec = SourceSpec::from(config);
-        Self { spec, stream, port, stop, last_frame: None, is_stalled: false }
+        let workshop = stream.workshop().clone();
+        let joiners = views::start(&config.name, workshop, port.commands.clone())?;
+        Ok(Self { spec, stream, port, joiners, stop, last_frame: None, is_stalled: false })
     }
 
     /// Runs until the source ends or fails, or the daemon stops; tells readers and listings why.
@@ -80,6 +85,7 @@ impl FrameLoop {
     fn frames(&mut self, source: &mut Option<Source>) -> Result<&'static str, StreamFailure> {
         let source = source.insert(Source::start(&self.spec, self.port.counters())?);
         while !self.stop.load(Ordering::Relaxed) {
+            self.change_views();
             match source.take(TURN) {
                 Taken::Frame(frame) => self.step(&frame)?,
                 Taken::Ended(End::Eos) => return Ok("end of file"),
@@ -100,6 +106,8 @@ impl FrameLoop {
         let stepped = self.stream.step(&view, &stamp)?;
         if stepped == Stepped::PublishedInNewSegments {
             self.announce(&view)?;
+        } else if stepped == Stepped::PublishedNewViews {
+            self.hand_out_segments()?;
         } else if fallbacks != self.port.counters().backend_fallbacks.get() {
             let backend = self.stream.backend().clone();
             self.port.update(|status| status.backend = Some(backend));
@@ -128,13 +136,49 @@ impl FrameLoop {
             status.backend = Some(backend);
         });
         // Only now, because whoever has a segment may ask to look somewhere in the picture.
+        self.hand_out_segments()?;
+        tracing::info!(stream = self.spec.stream, format = format.name(), %extent, "publishing");
+        Ok(())
+    }
+
+    fn hand_out_segments(&self) -> Result<(), StreamFailure> {
         for (index, port) in self.port.views.iter().enumerate() {
             if let Some((descriptor, epoch)) = self.stream.segment(index)? {
                 port.set_segment(descriptor, epoch);
             }
         }
-        tracing::info!(stream = self.spec.stream, format = format.name(), %extent, "publishing");
         Ok(())
+    }
+
+    /// Takes in the views that were made since, and lets those go that were closed. Never waits.
+    fn change_views(&mut self) {
+        while let Ok(change) = self.joiners.changes.try_recv() {
+            match change {
+                ViewChange::Join(joining) => self.join(*joining),
+                ViewChange::Leave(name) => self.leave(&name),
+            }
+        }
+    }
+
+    fn join(&mut self, (port, view): (ViewPort, NewView)) {
+        // It may have been closed while it was made again.
+        if port.is_over() {
+            return self.joiners.drop_unused(view);
+        }
+        match self.stream.add_view(view).map_err(|refused| *refused) {
+            Ok(()) => self.port.views.push(port),
+            Err((view, Refusal::OtherRetina)) => self.joiners.give_back(port, view),
+            Err((_, refusal)) => port.fail(&refusal.to_string()),
+        }
+    }
+
+    fn leave(&mut self, name: &ViewName) {
+        // One that could not be made, or is made again, is not there.
+        if let Some(index) = self.port.views.iter().position(|port| port.name() == name) {
+            self.port.views.remove(index);
+            let old = self.stream.remove_view(index, "the client that opened the view is gone");
+            self.joiners.discard(old);
+        }
     }
 
     fn watch_for_stall(&mut self) {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::workshop::Blueprint;
+use crate::backend::Backend;
 use crate::change::books::ChangeBooks;
 use crate::change::detect::ChangeDetector;
 use crate::clock::{Span, monotonic_ns};
@@ -11,7 +13,9 @@ use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TileSet;
 use crate::retina::backend::{BuiltRetina, StreamBackend};
-use crate::retina::{DetectingRetina, Retina, RetinaError, UpdateTimes, ViewSample, ViewSpec};
+use crate::retina::{
+    DetectingRetina, RefusedView, Retina, RetinaError, UpdateTimes, ViewPass, ViewSample, ViewSpec,
+};
 
 /// The resident copy and the pyramid of frames of one kind.
 pub(super) struct Source {
@@ -19,8 +23,9 @@ pub(super) struct Source {
     config: ChangeConfig,
     eye: Eye,
     coarse: CoarseLevel,
-    /// The frame that `coarse` shows; `None` before anybody wanted it.
+    /// The frame that `coarse` shows; `None` where nobody wants it.
     coarse_of: Option<u64>,
+    keeps_coarse: bool,
 }
 
 /// Who finds what changed.
@@ -55,7 +60,7 @@ impl Source {
             }
         };
         let coarse = CoarseLevel::new(PyramidShape::new(kind.extent));
-        Ok(Self { kind, config, eye, coarse, coarse_of: None })
+        Ok(Self { kind, config, eye, coarse, coarse_of: None, keeps_coarse: false })
     }
 
     /// The coarse level that was last taken from the pyramid, and the frame that it shows.
@@ -63,16 +68,57 @@ impl Source {
         self.coarse_of.map(|frame_seq| (&self.coarse, frame_seq))
     }
 
-    /// Takes the coarse level of the newest frame from the pyramid.
-    pub(super) fn look(&mut self, frame_seq: u64) -> Result<(), RetinaError> {
+    /// Takes the coarse level of the newest frame from the pyramid, if it is `wanted`.
+    pub(super) fn look(&mut self, frame_seq: u64, wanted: bool) {
+        if self.keeps_coarse != wanted {
+            self.keeps_coarse = wanted;
+            match &mut self.eye {
+                Eye::Cpu { retina, .. } => retina.keep_coarse(wanted),
+                Eye::Gpu { retina, .. } => retina.keep_coarse(wanted),
+            }
+        }
+        self.coarse_of = None;
+        if wanted {
+            match self.read_coarse() {
+                Ok(()) => self.coarse_of = Some(frame_seq),
+                // The next update fails, too, and gives way to the CPU.
+                Err(error) => tracing::warn!(%error, "the coarse level of a frame is not seen"),
+            }
+        }
+    }
+
+    fn read_coarse(&mut self) -> Result<(), RetinaError> {
         match &mut self.eye {
             Eye::Cpu { detector, retina } => {
-                retina.read_coarse(&detector.resident(), &mut self.coarse)?;
+                retina.read_coarse(&detector.resident(), &mut self.coarse)
             }
-            Eye::Gpu { retina, .. } => retina.read_coarse(&mut self.coarse)?,
+            Eye::Gpu { retina, .. } => retina.read_coarse(&mut self.coarse),
         }
-        self.coarse_of = Some(frame_seq);
-        Ok(())
+    }
+
+    /// What views are made for.
+    pub(super) fn blueprint(&self, backend: &Backend) -> Blueprint {
+        let maker = match &self.eye {
+            Eye::Cpu { retina, .. } => retina.view_maker(),
+            Eye::Gpu { retina, .. } => retina.view_maker(),
+        };
+        Blueprint { kind: self.kind, backend: backend.clone(), maker }
+    }
+
+    /// Samples one more view from the next frame on.
+    pub(super) fn add_view(&mut self, pass: ViewPass) -> Result<(), RefusedView> {
+        match &mut self.eye {
+            Eye::Cpu { retina, .. } => retina.add_view(pass),
+            Eye::Gpu { retina, .. } => retina.add_view(pass),
+        }
+    }
+
+    /// Samples view `index` no more.
+    pub(super) fn remove_view(&mut self, index: usize) -> ViewPass {
+        match &mut self.eye {
+            Eye::Cpu { retina, .. } => retina.remove_view(index),
+            Eye::Gpu { retina, .. } => retina.remove_view(index),
+        }
     }
 
     /// What the frames have in common.
@@ -133,6 +179,7 @@ impl Source {
         samples: &mut [ViewSample],
     ) -> Result<UpdateTimes, RetinaError> {
         let mut new_retina = StreamBackend::build_on_cpu(self.kind, views);
+        self.keeps_coarse = false;
         let all = TileSet::all(self.kind.extent);
         match &mut self.eye {
             Eye::Cpu { detector, retina } => {

@@ -7,9 +7,10 @@ use bytemuck::Zeroable;
 use super::source::Source;
 use super::{StreamError, ViewPlan};
 use crate::backend::Backend;
-use crate::frame::{FrameStamp, FrameView};
+use crate::frame::{FrameKind, FrameStamp};
 use crate::gaze::controller::{Controller, Moment};
 use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{FixationReason, Gaze};
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -29,8 +30,18 @@ const EVEN_RELEVANCE: f32 = 1.0;
 pub(super) struct View {
     pub(super) plan: ViewPlan,
     link: ViewLink,
-    /// `None` until the first frame.
+    /// What was made for it before it joined.
+    arrival: Option<Arrival>,
+    /// `None` until its first frame.
     live: Option<LiveView>,
+}
+
+/// The ring of a view that joins a running stream.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    extent: Extent,
+    writer: Writer,
+    waker: Waker,
 }
 
 #[derive(Debug)]
@@ -58,7 +69,7 @@ struct Planned {
 impl View {
     /// A view that has published nothing.
     pub(super) fn new(plan: ViewPlan, link: ViewLink) -> Self {
-        Self { plan, link, live: None }
+        Self { plan, link, arrival: None, live: None }
     }
 
     /// Whether it has published.
@@ -71,11 +82,11 @@ impl View {
         ViewSpec { format: self.plan.format, capacity: self.plan.budget }
     }
 
-    /// The segment that it needs for frames like `frame`.
+    /// The segment that it needs for frames of `kind`.
     pub(super) fn segment_spec(
         &self,
         stream: &str,
-        frame: &FrameView<'_>,
+        kind: FrameKind,
         backend: &Backend,
     ) -> SegmentSpec {
         SegmentSpec {
@@ -84,8 +95,8 @@ impl View {
             layout: self.plan.layout.name().to_owned(),
             format: self.plan.format,
             capacity: self.plan.budget,
-            extent: frame.extent(),
-            pixel_format: frame.format().name().to_owned(),
+            extent: kind.extent,
+            pixel_format: kind.format.name().to_owned(),
             backend: backend.kind,
             device: backend.device.clone(),
             slot_count: self.plan.slot_count,
@@ -99,8 +110,7 @@ impl View {
         at: Moment,
     ) -> Result<(), StreamError> {
         let extent = spec.extent;
-        let refused = |source| StreamError::Ring { view: spec.view.clone(), source };
-        let writer = Writer::create(spec).map_err(refused)?;
+        let writer = create_ring(spec)?;
         if let Some(live) = &mut self.live {
             live.writer.set_state(State::Ended, REPLACED);
             live.waker.wake();
@@ -109,19 +119,30 @@ impl View {
             live.gaze.resize(extent, at);
             live.planned = None;
         } else {
-            let waker = Waker::new(&writer, self.link.subscribers()).map_err(refused)?;
-            let ViewPlan { policy, parameters, budget, .. } = &self.plan;
-            self.live = Some(LiveView {
-                gaze: Controller::new(policy.clone(), *parameters, extent, at),
-                planned: None,
-                heard_ns: 0,
-                asked_ns: 0,
-                writer,
-                waker,
-                records: Vec::with_capacity(*budget),
-            });
+            let waker = self.create_waker(&writer)?;
+            self.live = Some(LiveView::new(&self.plan, extent, at, writer, waker));
         }
+        // Made for frames of another kind.
+        self.arrival = None;
         Ok(())
+    }
+
+    /// What was made for it before it joined.
+    pub(super) fn set_arrival(&mut self, arrival: Arrival) {
+        self.arrival = Some(arrival);
+    }
+
+    /// Begins to publish with the frame of `at`, if it has joined since the frame before. Says whether it did.
+    pub(super) fn arrive(&mut self, at: Moment) -> bool {
+        let Some(Arrival { extent, writer, waker }) = self.arrival.take() else { return false };
+        self.live = Some(LiveView::new(&self.plan, extent, at, writer, waker));
+        true
+    }
+
+    fn create_waker(&self, writer: &Writer) -> Result<Waker, StreamError> {
+        let view = &self.plan.name;
+        Waker::new(writer, self.link.subscribers())
+            .map_err(|source| StreamError::Ring { view: view.clone(), source })
     }
 
     /// The segment that it publishes in, and its epoch; `None` before the first frame.
@@ -211,7 +232,32 @@ impl View {
     }
 }
 
+impl Arrival {
+    /// The ring of `view`.
+    pub(super) fn prepare(view: &View, spec: &SegmentSpec) -> Result<Self, StreamError> {
+        let writer = create_ring(spec)?;
+        let waker = view.create_waker(&writer)?;
+        Ok(Self { extent: spec.extent, writer, waker })
+    }
+}
+
+fn create_ring(spec: &SegmentSpec) -> Result<Writer, StreamError> {
+    Writer::create(spec).map_err(|source| StreamError::Ring { view: spec.view.clone(), source })
+}
+
 impl LiveView {
+    fn new(plan: &ViewPlan, extent: Extent, at: Moment, writer: Writer, waker: Waker) -> Self {
+        Self {
+            gaze: Controller::new(plan.policy.clone(), plan.parameters, extent, at),
+            planned: None,
+            heard_ns: 0,
+            asked_ns: 0,
+            writer,
+            waker,
+            records: Vec::with_capacity(plan.budget),
+        }
+    }
+
     /// Makes a new plan where the gaze has moved, and returns since which frame it is the plan.
     fn replan(
         &mut self,

@@ -129,6 +129,11 @@ impl ViewPort {
         self.bell.ring();
     }
 
+    /// Whether it is to publish no more: its client is gone.
+    pub fn is_over(&self) -> bool {
+        self.entry.end_reason().is_some()
+    }
+
     /// The view cannot publish, while its stream goes on: subscribers are told why.
     pub fn fail(&self, reason: &str) {
         self.entry.end(reason);
