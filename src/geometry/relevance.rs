@@ -39,6 +39,49 @@ impl RelevanceMap {
         Self { grid, weights }
     }
 
+    /// Weights that grow with `values`, which are not negative: (value / mean) ^ `gain`, so that what is as great as the mean
+    /// weighs 1. `None` where they say nothing: all are 0, or `gain` is.
+    ///
+    /// They are rounded to [codes](Self::codes), so that a log keeps them as they are.
+    pub fn from_values(grid: Extent, values: &[f32], gain: f64) -> Option<Self> {
+        let sum: f64 = values.iter().map(|value| f64::from(*value)).sum();
+        let mean = sum / values.len() as f64;
+        if !(0.0 < mean && 0.0 < gain) {
+            return None;
+        }
+        let weight = |value: &f32| (f64::from(*value) / mean).powf(gain);
+        let table = code_table();
+        let codes: Vec<u8> =
+            values.iter().map(|value| nearest_code(&table, weight(value))).collect();
+        Some(Self::from_codes(grid, &codes))
+    }
+
+    /// The map of these codes, row by row: code c stands for a weight of 2^((c - 128) / 32), so that neighbours differ by 2 %.
+    pub fn from_codes(grid: Extent, codes: &[u8]) -> Self {
+        let table = code_table();
+        Self::new(grid, codes.iter().map(|code| table[usize::from(*code)]))
+    }
+
+    /// The codes nearest to the weights, row by row; exact for a map that was made from codes.
+    pub fn codes(&self) -> Vec<u8> {
+        let table = code_table();
+        self.weights.iter().map(|weight| nearest_code(&table, *weight)).collect()
+    }
+
+    /// Columns and rows.
+    pub fn grid(&self) -> Extent {
+        self.grid
+    }
+
+    /// By which factor the weight of some cell differs most; infinite for another grid.
+    pub fn factor_to(&self, other: &Self) -> f64 {
+        if self.grid != other.grid {
+            return f64::INFINITY;
+        }
+        let factor = |(a, b): (&f64, &f64)| (a / b).max(b / a);
+        self.weights.iter().zip(&other.weights).map(factor).fold(1.0, f64::max)
+    }
+
     /// The greatest weight of the cells that touch `region` of an image of `image` pixels.
     pub fn greatest(&self, image: Extent, region: PixelBox) -> f64 {
         let columns = cells(region.x0, region.x1, image.width, self.grid.width);
@@ -55,4 +98,30 @@ fn cells(start: u32, end: u32, side: u32, count: u32) -> std::ops::Range<usize> 
     let first = scaled(start) / u64::from(side);
     let past = scaled(end).div_ceil(u64::from(side)).min(u64::from(count));
     first as usize..past as usize
+}
+
+/// The weight of every code. From roots and products alone, which every machine rounds alike, so that a gaze log leads to the
+/// same plans everywhere.
+fn code_table() -> [f64; 256] {
+    let step = 2f64.sqrt().sqrt().sqrt().sqrt().sqrt();
+    let mut table = [0.0; 256];
+    for (code, weight) in table.iter_mut().enumerate() {
+        let (octave, part) = (code / 32, code % 32);
+        let octave = [0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0][octave];
+        *weight = (0..part).fold(octave, |weight, _| weight * step);
+    }
+    table
+}
+
+/// The code whose weight is nearest, as a factor.
+fn nearest_code(table: &[f64; 256], weight: f64) -> u8 {
+    // Between two codes it is their geometric mean that decides.
+    let above = table.partition_point(|bound| *bound < weight);
+    let code = match above {
+        0 => 0,
+        256 => 255,
+        _ if weight * weight < table[above - 1] * table[above] => above - 1,
+        _ => above,
+    };
+    u8::try_from(code).unwrap_or(u8::MAX)
 }
