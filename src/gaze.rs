@@ -1,4 +1,9 @@
 //! Where a view looks: pure code, no device, no clock.
 
 pub mod controller;
+mod eye;
+pub mod inhibition;
 pub mod log;
+pub mod policy;
+pub mod saliency;
+mod scan;

@@ -12,3 +12,4 @@ pub mod pyramid;
 pub mod relevance;
 pub mod rule;
 pub mod tile;
+pub mod weights;

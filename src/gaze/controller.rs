@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use super::log::GazeLog;
+use super::policy::FixationPolicy;
+use super::policy::feedback::Feedbacked;
+use super::policy::fixed::Fixed;
+use super::policy::replay::Replay;
+use super::policy::saliency::Salient;
 use crate::config::GazeParameters;
 use crate::frame::FrameStamp;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
-use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
+use crate::geometry::fixation::Gaze;
 
 /// What a view looks at when no client tells it otherwise.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,26 +52,29 @@ impl Moment {
 }
 
 /// Decides where one view looks.
-#[derive(Clone, Debug)]
+///
+/// Of each frame it is told first what clients said, by [`take`](Self::take), and then to decide, by [`step`](Self::step). The
+/// same calls lead to the same gaze.
+#[derive(Debug)]
 pub struct Controller {
-    extent: Extent,
-    gaze: Gaze,
+    policy: Box<dyn FixationPolicy>,
 }
 
 impl Controller {
     /// Starts to look at a source of `extent`, of which nothing has been seen yet.
     pub fn new(policy: Policy, parameters: GazeParameters, extent: Extent, at: Moment) -> Self {
-        let _ = parameters;
-        let (x, y) = if let Policy::Fixed { x, y } = policy { (x, y) } else { (0.5, 0.5) };
-        let (x, y) = snapped(extent, x * f64::from(extent.width), y * f64::from(extent.height));
-        let reason = FixationReason::Policy;
-        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason };
-        Self { extent, gaze: Gaze { fixation, relevance: None } }
+        let policy: Box<dyn FixationPolicy> = match policy {
+            Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, at)),
+            Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, at)),
+            Policy::Saliency => Box::new(Salient::new(parameters, extent, at)),
+            Policy::Replay(log) => Box::new(Replay::new(log, extent, at)),
+        };
+        Self { policy }
     }
 
     /// Where the view looks.
     pub fn gaze(&self) -> &Gaze {
-        &self.gaze
+        self.policy.gaze()
     }
 
     /// Whether the newest feedback has been decided on.
@@ -76,38 +84,22 @@ impl Controller {
 
     /// Whether [`step`](Self::step) wants to see the coarse level.
     pub fn wants_coarse(&self) -> bool {
-        false
+        self.policy.wants_coarse()
     }
 
     /// Takes what clients said before the frame of `at`, the newest of it.
     pub fn take(&mut self, feedback: &Feedback, at: Moment) {
-        if let Feedback::Look { x, y, .. } = *feedback {
-            let (x, y) = snapped(self.extent, x, y);
-            self.saccade(x, y, FixationReason::Look, at.frame_seq);
-        }
+        self.policy.take(feedback, at);
     }
 
     /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the coarse level of the frame before and that
     /// frame's number, if it is [wanted](Self::wants_coarse) and there was one.
     pub fn step(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
-        let _ = (at, seen);
+        self.policy.step(at, seen);
     }
 
     /// Keeps looking at the same part of the picture after the source changed its size.
     pub fn resize(&mut self, extent: Extent, at: Moment) {
-        let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
-        let fixation = self.gaze.fixation;
-        let x = scaled(fixation.x, self.extent.width, extent.width);
-        let y = scaled(fixation.y, self.extent.height, extent.height);
-        self.extent = extent;
-        let (x, y) = snapped(extent, x, y);
-        self.saccade(x, y, fixation.reason, at.frame_seq);
-    }
-
-    fn saccade(&mut self, x: f64, y: f64, reason: FixationReason, since_frame: u64) {
-        let fixation = &mut self.gaze.fixation;
-        if (x, y, reason) != (fixation.x, fixation.y, fixation.reason) {
-            *fixation = Fixation { id: fixation.id + 1, x, y, since_frame, reason };
-        }
+        self.policy.resize(extent, at);
     }
 }

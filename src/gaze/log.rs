@@ -1,13 +1,40 @@
 //! A recorded gaze: what a view looked at, frame by frame.
+//!
+//! A log is text, one JSON object a line. The first line says what was recorded:
+//!
+//! ```json
+//! {"foveate_gaze_log":1,"view":"camera/main","extent":[768,576]}
+//! ```
+//!
+//! Each further line says what the view looked at from frame `frame` on. Relevance is a grid of codes, two hexadecimal digits a
+//! cell, row by row, as in [`RelevanceMap::from_codes`]; `null` where all of the image matters alike.
+//!
+//! ```json
+//! {"frame":5,"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
+//! ```
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::geometry::fixation::Gaze;
+use serde::{Deserialize, Serialize};
+
+use crate::geometry::extent::Extent;
+use crate::geometry::fixation::{Fixation, FixationReason, Gaze};
+use crate::geometry::relevance::{Relevance, RelevanceMap};
+
+/// The version of the format that this code reads and writes.
+const VERSION: u32 = 1;
+
+/// The longest side of a relevance map in a log.
+const GRID_SIDE_MAX: u32 = 128;
 
 /// What a view looked at, from which frame on.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GazeLog {
+    /// The stream and the view that were recorded, as `stream/view`.
+    pub view: String,
+    /// Extent of the source that the fixations lie in.
+    pub extent: Extent,
     /// Ascending by frame: from this `frame_seq` on the view had this gaze.
     pub entries: Vec<(u64, Arc<Gaze>)>,
 }
@@ -24,6 +51,54 @@ pub enum GazeLogError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It can be read, and cannot be replayed.
+    #[error("cannot replay {}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it.
+        source: GazeLogParseError,
+    },
+}
+
+/// What is wrong in a gaze log.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GazeLogParseError {
+    /// Something else than a gaze log.
+    #[error(
+        "it is no gaze log: the first line of one that `foveate record` wrote names \"foveate_gaze_log\""
+    )]
+    NotALog,
+    /// Written by a later version of the program.
+    #[error("it is a gaze log of version {version}, and this program reads version {VERSION}")]
+    OtherVersion {
+        /// The version that it names.
+        version: u64,
+    },
+    /// A line is cut off, or was edited.
+    #[error("line {line} is broken: {reason}")]
+    BrokenLine {
+        /// Which one, from 1.
+        line: usize,
+        /// What was expected.
+        reason: String,
+    },
+    /// A frame before the one above it, or the same.
+    #[error(
+        "line {line} is about frame {frame}, which is not after frame {before} of the line above"
+    )]
+    NotAscending {
+        /// Which one, from 1.
+        line: usize,
+        /// Its frame.
+        frame: u64,
+        /// The frame of the entry before.
+        before: u64,
+    },
+    /// Nothing was recorded.
+    #[error("it has no entry: record at least one frame")]
+    Empty,
 }
 
 impl GazeLog {
@@ -33,8 +108,136 @@ impl GazeLog {
     ///
     /// If it cannot be read, or is no gaze log.
     pub fn load(path: &Path) -> Result<Self, GazeLogError> {
-        std::fs::read(path)
-            .map(|_| Self::default())
-            .map_err(|source| GazeLogError::Unreadable { path: path.to_owned(), source })
+        let unreadable = |source| GazeLogError::Unreadable { path: path.to_owned(), source };
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        Self::parse(&String::from_utf8_lossy(&bytes))
+            .map_err(|source| GazeLogError::Malformed { path: path.to_owned(), source })
     }
+
+    /// Reads the text of a log.
+    ///
+    /// # Errors
+    ///
+    /// If it is no gaze log, one of another version, or broken.
+    pub fn parse(text: &str) -> Result<Self, GazeLogParseError> {
+        let mut lines = (1..).zip(text.lines());
+        let Some((_, first)) = lines.next() else { return Err(GazeLogParseError::NotALog) };
+        let Header { view, extent, .. } = parse_header(first)?;
+        let mut entries: Vec<(u64, Arc<Gaze>)> = Vec::new();
+        for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
+            let (frame, gaze) = parse_entry(text)
+                .map_err(|reason| GazeLogParseError::BrokenLine { line, reason })?;
+            match entries.last() {
+                Some(&(before, _)) if frame <= before => {
+                    return Err(GazeLogParseError::NotAscending { line, frame, before });
+                }
+                _ => entries.push((frame, Arc::new(gaze))),
+            }
+        }
+        if entries.is_empty() {
+            return Err(GazeLogParseError::Empty);
+        }
+        Ok(Self { view, extent: Extent::new(extent[0], extent[1]), entries })
+    }
+}
+
+/// The first line of a log of `view`, as `stream/view`, of a source of `extent`; without a newline.
+pub fn header_line(view: &str, extent: Extent) -> String {
+    let extent = [extent.width, extent.height];
+    line(&Header { foveate_gaze_log: VERSION, view: view.to_owned(), extent })
+}
+
+/// The line that says that a view had this gaze from frame `frame_seq` on; without a newline.
+pub fn entry_line(gaze: &Gaze, frame_seq: u64) -> String {
+    let Fixation { id, x, y, since_frame, reason } = gaze.fixation;
+    let relevance = gaze.relevance.as_deref().map(RelevanceEntry::of);
+    line(&Entry { frame: frame_seq, id, x, y, since_frame, reason, relevance })
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    foveate_gaze_log: u32,
+    view: String,
+    extent: [u32; 2],
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    frame: u64,
+    id: u64,
+    x: f64,
+    y: f64,
+    since_frame: u64,
+    reason: FixationReason,
+    relevance: Option<RelevanceEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RelevanceEntry {
+    frame: u64,
+    grid: [u32; 2],
+    codes: String,
+}
+
+impl RelevanceEntry {
+    fn of(relevance: &Relevance) -> Self {
+        let grid = relevance.map.grid();
+        let codes = relevance.map.codes().iter().map(|code| format!("{code:02x}")).collect();
+        Self { frame: relevance.frame_seq, grid: [grid.width, grid.height], codes }
+    }
+
+    fn checked(&self) -> Result<Relevance, String> {
+        let [width, height] = self.grid;
+        let sides = 1..=GRID_SIDE_MAX;
+        if !sides.contains(&width) || !sides.contains(&height) {
+            return Err(format!("a grid of 1 to {GRID_SIDE_MAX} cells a side is expected"));
+        }
+        let grid = Extent::new(width, height);
+        let digits = self.codes.as_bytes();
+        if digits.len() != 2 * grid.area() {
+            return Err(format!(
+                "{} hexadecimal digits are expected in \"codes\"",
+                2 * grid.area()
+            ));
+        }
+        let codes: Option<Vec<u8>> = digits.as_chunks::<2>().0.iter().map(code_of).collect();
+        let codes = codes.ok_or("hexadecimal digits are expected in \"codes\"")?;
+        Ok(Relevance { map: RelevanceMap::from_codes(grid, &codes), frame_seq: self.frame })
+    }
+}
+
+fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|_| GazeLogParseError::NotALog)?;
+    let version = value.get("foveate_gaze_log").and_then(serde_json::Value::as_u64);
+    let version = version.ok_or(GazeLogParseError::NotALog)?;
+    if version != u64::from(VERSION) {
+        return Err(GazeLogParseError::OtherVersion { version });
+    }
+    let broken = |reason: String| GazeLogParseError::BrokenLine { line: 1, reason };
+    let header: Header =
+        serde_json::from_value(value).map_err(|error| broken(error.to_string()))?;
+    if !Extent::new(header.extent[0], header.extent[1]).is_supported() {
+        return Err(broken("no source has such an \"extent\"".to_owned()));
+    }
+    Ok(header)
+}
+
+fn parse_entry(text: &str) -> Result<(u64, Gaze), String> {
+    let entry: Entry = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let Entry { frame, id, x, y, since_frame, reason, relevance } = entry;
+    let relevance = relevance.map(|relevance| relevance.checked()).transpose()?.map(Arc::new);
+    Ok((frame, Gaze { fixation: Fixation { id, x, y, since_frame, reason }, relevance }))
+}
+
+fn code_of(digits: &[u8; 2]) -> Option<u8> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(16 * digit(digits[0])? + digit(digits[1])?).ok()
+}
+
+/// JSON of what always has one.
+fn line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 use super::extent::Extent;
 use super::plan::TokenPlan;
 use super::pyramid::PyramidShape;
+use super::weights::Weights;
 
 /// The longest side of a map that a consumer may send.
 pub const ATTENTION_SIDE_MAX: u32 = 128;
@@ -26,6 +27,13 @@ impl Region {
     /// All of an image.
     pub fn of(extent: Extent) -> Self {
         Self { x0: 0.0, y0: 0.0, x1: f64::from(extent.width), y1: f64::from(extent.height) }
+    }
+
+    /// Refuses what has no area, or none that can be told.
+    fn check(self) -> Result<(), AttentionError> {
+        let (width, height) = (self.x1 - self.x0, self.y1 - self.y0);
+        let is_measured = width.is_finite() && height.is_finite() && 0.0 < width && 0.0 < height;
+        is_measured.then_some(()).ok_or(AttentionError::EmptyRegion)
     }
 }
 
@@ -101,7 +109,8 @@ pub enum AttentionError {
 }
 
 impl AttentionMap {
-    /// Checks a map of `grid` over `region` of an image.
+    /// Checks a map of `grid` over `region` of an image. Cells that do not touch the image must be attention too, and are
+    /// ignored.
     ///
     /// # Errors
     ///
@@ -116,11 +125,20 @@ impl AttentionMap {
         if !sides.contains(&grid.width) || !sides.contains(&grid.height) {
             return Err(AttentionError::Grid { grid });
         }
-        let _ = image;
-        Ok(Self { grid, region, weights })
+        if weights.len() != grid.area() {
+            return Err(AttentionError::Count { given: weights.len(), wanted: grid.area() });
+        }
+        region.check()?;
+        check_numbers(&weights)?;
+        Self { grid, region, weights }.over(image)
     }
 
-    /// Paints one score per token back to where the tokens of `plan` lie.
+    /// Paints one score per token back to where the tokens of `plan` lie. Scores beyond the last token pad the array, and
+    /// are ignored.
+    ///
+    /// A cell is a patch of the finest level in the plan, so that each has the score of the token that it lies under; where
+    /// the image has more than 512 of them a side it is coarser, and has the greatest score of the tokens that it touches.
+    /// Either way a token with a higher score than another's is painted higher.
     ///
     /// # Errors
     ///
@@ -130,8 +148,31 @@ impl AttentionMap {
         shape: PyramidShape,
         scores: &[f32],
     ) -> Result<Self, AttentionError> {
-        let _ = (plan, shape, scores);
-        Err(AttentionError::AllZero)
+        let wanted = plan.tokens.len();
+        let Some(scores) = scores.get(..wanted) else {
+            return Err(AttentionError::Count { given: scores.len(), wanted });
+        };
+        check_numbers(scores)?;
+        let image = shape.extent();
+        let finest = plan.tokens.iter().map(|token| token.level).min().unwrap_or(0);
+        let mut cell = plan.patch_side << finest;
+        while PAINTED_SIDE_MAX < image.in_cells(cell).longer_side() {
+            cell *= 2;
+        }
+        let grid = image.in_cells(cell);
+        let mut weights = vec![0.0; grid.area()];
+        for (token, score) in plan.tokens.iter().zip(scores) {
+            let lies = token.pixel_box(shape, plan.patch_side);
+            for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
+                for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
+                    let at = row as usize * grid.width as usize + column as usize;
+                    weights[at] = score.max(weights[at]);
+                }
+            }
+        }
+        let side = |cells: u32| f64::from(cells) * f64::from(cell);
+        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
+        Self { grid, region, weights }.over(image)
     }
 
     /// Columns and rows.
@@ -149,8 +190,40 @@ impl AttentionMap {
         &self.weights
     }
 
-    /// The point in pixels that it asks for: its peak over the image, between the cells.
+    /// The point in pixels that it asks for: its peak over the image, to within half a cell; see [`Weights::peak`]. The
+    /// middle of an image that it does not lie over.
     pub fn peak(&self, image: Extent) -> (f64, f64) {
-        (f64::from(image.width) / 2.0, f64::from(image.height) / 2.0)
+        let middle = (f64::from(image.width) / 2.0, f64::from(image.height) / 2.0);
+        self.as_weights().peak(image).map_or(middle, |peak| (peak.x, peak.y))
     }
+
+    /// The same as borrowed weights.
+    pub fn as_weights(&self) -> Weights<'_> {
+        Weights { grid: self.grid, region: self.region, cells: &self.weights }
+    }
+
+    /// Itself, if it attends to something of the image.
+    fn over(self, image: Extent) -> Result<Self, AttentionError> {
+        let window = self.as_weights().window(image).ok_or(AttentionError::Outside { image })?;
+        let mut inside = window.indices(self.grid.width as usize);
+        if inside.all(|index| self.weights[index] == 0.0) {
+            return Err(AttentionError::AllZero);
+        }
+        Ok(self)
+    }
+}
+
+/// The longest side of a painted map.
+const PAINTED_SIDE_MAX: u32 = 512;
+
+fn check_numbers(numbers: &[f32]) -> Result<(), AttentionError> {
+    for (index, &value) in numbers.iter().enumerate() {
+        if !value.is_finite() {
+            return Err(AttentionError::NotFinite { index, value });
+        }
+        if value < 0.0 {
+            return Err(AttentionError::Negative { index, value });
+        }
+    }
+    Ok(())
 }

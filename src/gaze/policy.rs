@@ -1,0 +1,39 @@
+//! Who chooses where a view looks, and how long the choice holds.
+
+use std::fmt::Debug;
+
+use super::controller::Moment;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::extent::Extent;
+use crate::geometry::feedback::Feedback;
+use crate::geometry::fixation::Gaze;
+
+pub mod feedback;
+pub mod fixed;
+pub mod replay;
+pub mod saliency;
+
+/// A way to choose where a view looks.
+///
+/// Its fixations lie in the image, on the grid of [`snapped`](crate::geometry::fixation::snapped). One gets a new id, the next
+/// number, exactly when its place or its reason changes, and says in which frame that was. Maps move it at most
+/// `saccade_hz` times a second and never before it has dwelt for `dwell_min_ms`; a `look` always. It is a function of the
+/// calls alone.
+pub trait FixationPolicy: Debug + Send {
+    /// Where the view looks.
+    fn gaze(&self) -> &Gaze;
+
+    /// Whether it looks at the coarse level.
+    fn wants_coarse(&self) -> bool {
+        false
+    }
+
+    /// Takes what clients said before the frame of `at`.
+    fn take(&mut self, feedback: &Feedback, at: Moment);
+
+    /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier frame's coarse level and number.
+    fn step(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>);
+
+    /// The source has another extent from the frame of `at` on.
+    fn resize(&mut self, extent: Extent, at: Moment);
+}

@@ -1,0 +1,80 @@
+//! What was recorded.
+
+use std::sync::Arc;
+
+use super::FixationPolicy;
+use crate::gaze::controller::Moment;
+use crate::gaze::log::GazeLog;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::extent::Extent;
+use crate::geometry::feedback::Feedback;
+use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
+
+/// Looks where a log says, frame by frame, whatever clients say. Before the first entry it looks where that does.
+///
+/// Over a source of another size than the recorded one it looks at the same part of the picture.
+#[derive(Debug)]
+pub struct Replay {
+    log: Arc<GazeLog>,
+    extent: Extent,
+    /// Pixels of this source from pixels of the recorded one.
+    scale: (f64, f64),
+    /// The entry of `gaze`.
+    index: usize,
+    gaze: Gaze,
+}
+
+impl Replay {
+    /// Looks where `log` says of the frame of `at`; at the middle, if it says nothing at all.
+    pub fn new(log: Arc<GazeLog>, extent: Extent, at: Moment) -> Self {
+        let ratio = |from: u32, to: u32| f64::from(to) / f64::from(from.max(1));
+        let scale =
+            (ratio(log.extent.width, extent.width), ratio(log.extent.height, extent.height));
+        let (x, y) = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
+        let (x, y) = snapped(extent, x, y);
+        let reason = FixationReason::Policy;
+        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason };
+        let gaze = Gaze { fixation, relevance: None };
+        let mut replay = Self { log, extent, scale, index: usize::MAX, gaze };
+        replay.turn_to(at.frame_seq);
+        replay
+    }
+
+    fn turn_to(&mut self, frame_seq: u64) {
+        let past = self.log.entries.partition_point(|(from, _)| *from <= frame_seq);
+        let index = past.saturating_sub(1);
+        if index != self.index && index < self.log.entries.len() {
+            self.index = index;
+            self.load();
+        }
+    }
+
+    fn load(&mut self) {
+        let Some((_, gaze)) = self.log.entries.get(self.index) else { return };
+        let Gaze { fixation, relevance } = &**gaze;
+        let (x, y) = snapped(self.extent, fixation.x * self.scale.0, fixation.y * self.scale.1);
+        self.gaze = Gaze { fixation: Fixation { x, y, ..*fixation }, relevance: relevance.clone() };
+    }
+}
+
+impl FixationPolicy for Replay {
+    fn gaze(&self) -> &Gaze {
+        &self.gaze
+    }
+
+    fn take(&mut self, _feedback: &Feedback, _at: Moment) {}
+
+    fn step(&mut self, at: Moment, _seen: Option<(&CoarseLevel, u64)>) {
+        self.turn_to(at.frame_seq);
+    }
+
+    fn resize(&mut self, extent: Extent, at: Moment) {
+        self.extent = extent;
+        self.turn_to(at.frame_seq);
+        self.load();
+        if self.log.entries.is_empty() {
+            let Fixation { x, y, .. } = self.gaze.fixation;
+            (self.gaze.fixation.x, self.gaze.fixation.y) = snapped(extent, x, y);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What stands out in a picture: what changes in it, and what differs from its surroundings.
+//!
+//! Centre-surround contrast over scales in brightness and two opponent colours, each map weighed by how alone its peaks
+//! stand, after Itti, Koch and Niebur, "A model of saliency-based visual attention for rapid scene analysis", IEEE PAMI 20
+//! (1998), and a weak preference for the middle, after Tatler, "The central fixation bias in scene viewing", Journal of
+//! Vision 7 (2007). Change weighs most.
+
+use self::change::Background;
+use self::contrast::Contrast;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::extent::Extent;
+use crate::geometry::pyramid::PyramidShape;
+
+mod change;
+mod contrast;
+
+/// What contrast weighs beside change.
+const CONTRAST_WEIGHT: f32 = 0.2;
+
+/// How often change is smoothed: each time by 1/4, 1/2, 1/4 along both axes, so that the middle of what moves is its peak.
+const CHANGE_SMOOTHINGS: usize = 2;
+
+/// What stands out on the coarse level of one source. Everything is allocated when it is built.
+#[derive(Clone, Debug)]
+pub struct Saliency {
+    grid: Extent,
+    background: Background,
+    contrast: Contrast,
+    /// Between 0 and 1: the preference for the middle.
+    prior: Vec<f32>,
+    change: Vec<f32>,
+    map: Vec<f32>,
+    scratch: Vec<f32>,
+}
+
+impl Saliency {
+    /// Nothing has been seen yet of a source of `extent`; its edge counts `centre_prior` less than its middle, 0..=1.
+    pub fn new(extent: Extent, centre_prior: f64) -> Self {
+        let shape = PyramidShape::new(extent);
+        let grid = shape.level_extent(CoarseLevel::level_of(shape));
+        let zeros = vec![0.0; grid.area()];
+        Self {
+            grid,
+            background: Background::new(grid),
+            contrast: Contrast::new(grid),
+            prior: prior(grid, centre_prior),
+            change: zeros.clone(),
+            map: zeros.clone(),
+            scratch: zeros,
+        }
+    }
+
+    /// Columns and rows of the coarse level and of both maps.
+    pub fn grid(&self) -> Extent {
+        self.grid
+    }
+
+    /// What stood out when it was last weighed, row by row; not negative.
+    pub fn map(&self) -> &[f32] {
+        &self.map
+    }
+
+    /// What changed when it was last weighed, row by row, 0..=1.
+    pub fn change(&self) -> &[f32] {
+        &self.change
+    }
+
+    /// Weighs what stands out in a picture, against what has been absorbed before it.
+    pub fn weigh(&mut self, seen: &CoarseLevel) {
+        let samples = seen.texels.as_flattened();
+        self.background.change_into(samples, &mut self.change);
+        for _ in 0..CHANGE_SMOOTHINGS {
+            smooth(&mut self.change, &mut self.scratch, self.grid.width as usize);
+        }
+        let share = singularity(&self.change, 0.0);
+        for (map, change) in self.map.iter_mut().zip(&self.change) {
+            *map = share * change;
+        }
+        self.contrast.add_to(&seen.texels, CONTRAST_WEIGHT, &mut self.map);
+        for (map, prior) in self.map.iter_mut().zip(&self.prior) {
+            *map *= prior;
+        }
+    }
+
+    /// Takes a picture into what is known of the scene, `elapsed_s` seconds after the one before.
+    pub fn absorb(&mut self, seen: &CoarseLevel, elapsed_s: f32) {
+        self.background.absorb(seen.texels.as_flattened(), elapsed_s);
+    }
+}
+
+/// How alone the peaks of a map stand, 0..=1: near 1 for few peaks over a low ground, near 0 where all is alike. A map whose
+/// peak is below `floor` counts less.
+///
+/// The measure is Itti's (greatest - mean)^2, with the mean of all cells in place of the mean of the other peaks.
+fn singularity(map: &[f32], floor: f32) -> f32 {
+    let greatest = map.iter().copied().fold(0.0, f32::max);
+    let mean = map.iter().sum::<f32>() / map.len() as f32;
+    let share = (greatest - mean) / greatest.max(floor);
+    if 0.0 < greatest { share * share } else { 0.0 }
+}
+
+/// Smooths rows of `width` by 1/4, 1/2, 1/4 along both axes; beyond an edge all is as at it.
+fn smooth(map: &mut [f32], scratch: &mut [f32], width: usize) {
+    for (target, row) in scratch.chunks_exact_mut(width).zip(map.chunks_exact(width)) {
+        for (index, target) in target.iter_mut().enumerate() {
+            let (left, right) = (row[index.saturating_sub(1)], row[(index + 1).min(width - 1)]);
+            *target = 0.25 * (left + right) + 0.5 * row[index];
+        }
+    }
+    let height = map.len() / width;
+    let row = |index: usize| &scratch[index * width..][..width];
+    for (index, target) in map.chunks_exact_mut(width).enumerate() {
+        let (above, below) = (row(index.saturating_sub(1)), row((index + 1).min(height - 1)));
+        for (((target, above), here), below) in
+            target.iter_mut().zip(above).zip(row(index)).zip(below)
+        {
+            *target = 0.25 * (above + below) + 0.5 * here;
+        }
+    }
+}
+
+/// 1 in the middle, and at the edges 1 - `strength`; in between it falls with the square of the distance.
+#[expect(clippy::cast_possible_truncation, reason = "shares, 0..=1")]
+fn prior(grid: Extent, strength: f64) -> Vec<f32> {
+    let offset = |index: u32, count: u32| (2.0 * f64::from(index) + 1.0) / f64::from(count) - 1.0;
+    let weight = |(x, y): (u32, u32)| {
+        let (dx, dy) = (offset(x, grid.width), offset(y, grid.height));
+        (1.0 - strength * (dx * dx).max(dy * dy)) as f32
+    };
+    let cells = (0..grid.height).flat_map(|y| (0..grid.width).map(move |x| (x, y)));
+    cells.map(weight).collect()
+}

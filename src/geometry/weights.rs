@@ -1,0 +1,219 @@
+//! Weights on a grid of cells: where their peak is, what they are at a point, and the same on a coarser grid.
+
+use std::ops::Range;
+
+use super::attention::Region;
+use super::extent::Extent;
+
+/// Weights of the cells of a grid over a region of the plane that the image lies in. Cells that do not touch the image
+/// count for nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights<'a> {
+    /// Columns and rows.
+    pub grid: Extent,
+    /// What the grid lies over, in source pixels.
+    pub region: Region,
+    /// Row by row; finite and not negative.
+    pub cells: &'a [f32],
+}
+
+/// The highest place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Peak {
+    /// Pixels right of the source's left edge.
+    pub x: f64,
+    /// Pixels below the source's top edge.
+    pub y: f64,
+    /// Weight of the greatest cell.
+    pub weight: f32,
+}
+
+/// The cells that touch the image.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    pub(super) columns: Range<usize>,
+    pub(super) rows: Range<usize>,
+}
+
+impl Window {
+    /// Row-major indices of its cells in a grid of `width` columns.
+    pub(super) fn indices(&self, width: usize) -> impl Iterator<Item = usize> {
+        let Self { columns, rows } = self.clone();
+        rows.flat_map(move |row| columns.clone().map(move |column| row * width + column))
+    }
+}
+
+impl Weights<'_> {
+    /// The greatest cell, refined to a fraction of it, always inside the image; the first of several. `None` where no cell
+    /// touches the image, or none of those has any weight.
+    ///
+    /// The place of a bump that is wider than a cell is found to within half a cell; where cells share the greatest weight,
+    /// the middle of them is taken.
+    pub fn peak(&self, image: Extent) -> Option<Peak> {
+        let window = self.window(image)?;
+        let width = self.grid.width as usize;
+        let greater =
+            |best: usize, at: usize| if self.cells[best] < self.cells[at] { at } else { best };
+        let best = window.indices(width).reduce(greater)?;
+        let weight = self.cells[best];
+        if weight <= 0.0 {
+            return None;
+        }
+        let (column, row) = (best % width, best / width);
+        let level = self.plateau(&window, column, row);
+        let (x, y) = level.unwrap_or_else(|| self.refined(&window, column, row));
+        let (x, y) = self.pixel_from_cell(x, y);
+        let (right, bottom) = (f64::from(image.width), f64::from(image.height));
+        Some(Peak { x: x.clamp(0.0, right), y: y.clamp(0.0, bottom), weight })
+    }
+
+    /// The weight of the cell that the point (`x`, `y`) in pixels lies in; 0 outside the region.
+    pub fn at(&self, x: f64, y: f64) -> f32 {
+        let Region { x0, y0, x1, y1 } = self.region;
+        if !(x0..=x1).contains(&x) || !(y0..=y1).contains(&y) {
+            return 0.0;
+        }
+        let index = |point: f64, from: f64, to: f64, count: u32| {
+            bounded(cell_at(point, from, to, count), count - 1)
+        };
+        self.cell(index(x, x0, x1, self.grid.width), index(y, y0, y1, self.grid.height))
+    }
+
+    /// The greatest weight under each cell of a grid of `target` cells over the whole image, row by row; 0 where nothing
+    /// lies.
+    pub fn pooled(&self, image: Extent, target: Extent) -> Vec<f32> {
+        let Region { x0, y0, x1, y1 } = self.region;
+        let spans = |side: u32, count: u32, from: f64, to: f64, cells: u32| -> Vec<Range<usize>> {
+            let edge = |index: u32| f64::from(index) * f64::from(side) / f64::from(count);
+            let span = |index| touched(edge(index), edge(index + 1), from, to, cells);
+            (0..count).map(span).collect()
+        };
+        let columns = spans(image.width, target.width, x0, x1, self.grid.width);
+        let rows = spans(image.height, target.height, y0, y1, self.grid.height);
+        let greatest = |rows: &Range<usize>, columns: &Range<usize>| {
+            let window = Window { columns: columns.clone(), rows: rows.clone() };
+            let under = window.indices(self.grid.width as usize).map(|at| self.cells[at]);
+            under.fold(0.0, f32::max)
+        };
+        rows.iter().flat_map(|rows| columns.iter().map(|columns| greatest(rows, columns))).collect()
+    }
+
+    /// The cells that touch the image; `None` if there are none.
+    pub(super) fn window(&self, image: Extent) -> Option<Window> {
+        let Region { x0, y0, x1, y1 } = self.region;
+        let columns = touched(0.0, f64::from(image.width), x0, x1, self.grid.width);
+        let rows = touched(0.0, f64::from(image.height), y0, y1, self.grid.height);
+        (!columns.is_empty() && !rows.is_empty()).then_some(Window { columns, rows })
+    }
+
+    /// The middle, in cells, of the connected cells that are as great as this one; `None` if it stands alone. It lies on one of
+    /// them, also where they form a ring.
+    fn plateau(&self, window: &Window, column: usize, row: usize) -> Option<(f64, f64)> {
+        let weight = self.cell(column, row);
+        let index = |(column, row): (usize, usize)| row * self.grid.width as usize + column;
+        if neighbours(window, column, row).all(|cell| self.cells[index(cell)] != weight) {
+            return None;
+        }
+        let mut is_found = vec![false; self.cells.len()];
+        is_found[index((column, row))] = true;
+        let mut found = vec![(column, row)];
+        let mut next = 0;
+        while let Some(&(column, row)) = found.get(next) {
+            next += 1;
+            for cell in neighbours(window, column, row) {
+                let is_new = !std::mem::replace(&mut is_found[index(cell)], true);
+                if is_new && self.cells[index(cell)] == weight {
+                    found.push(cell);
+                }
+            }
+        }
+        let centre = |(column, row): (usize, usize)| (column as f64 + 0.5, row as f64 + 0.5);
+        let count = found.len() as f64;
+        let sum =
+            found.iter().map(|cell| centre(*cell)).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let middle = (sum.0 / count, sum.1 / count);
+        let off = |cell: &(usize, usize)| {
+            let (x, y) = centre(*cell);
+            (x - middle.0).abs().max((y - middle.1).abs())
+        };
+        let nearest = found.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b)))?;
+        Some(if off(&nearest) <= 0.5 { middle } else { centre(nearest) })
+    }
+
+    /// The summit in cells, by a parabola through the cell and its neighbours along each axis.
+    fn refined(&self, window: &Window, column: usize, row: usize) -> (f64, f64) {
+        let here = self.cell(column, row);
+        let interior = |at: usize, range: &Range<usize>| range.start < at && at + 1 < range.end;
+        let dx = if interior(column, &window.columns) {
+            summit(self.cell(column - 1, row), here, self.cell(column + 1, row))
+        } else {
+            0.0
+        };
+        let dy = if interior(row, &window.rows) {
+            summit(self.cell(column, row - 1), here, self.cell(column, row + 1))
+        } else {
+            0.0
+        };
+        (column as f64 + 0.5 + dx, row as f64 + 0.5 + dy)
+    }
+
+    fn cell(&self, column: usize, row: usize) -> f32 {
+        self.cells[row * self.grid.width as usize + column]
+    }
+
+    fn pixel_from_cell(&self, x: f64, y: f64) -> (f64, f64) {
+        let Region { x0, y0, x1, y1 } = self.region;
+        let place = |cell: f64, from: f64, to: f64, count: u32| {
+            let share = cell / f64::from(count);
+            from * (1.0 - share) + to * share
+        };
+        (place(x, x0, x1, self.grid.width), place(y, y0, y1, self.grid.height))
+    }
+}
+
+/// Where a bump through three neighbours has its summit, -0.5..=0.5 cells from the middle one, which is the greatest.
+///
+/// Through their logarithms where all are above 0, which is exact for a Gaussian.
+fn summit(before: f32, here: f32, after: f32) -> f64 {
+    let [before, here, after] = [before, here, after].map(f64::from);
+    let [before, here, after] = if 0.0 < before.min(after) {
+        [before.ln(), here.ln(), after.ln()]
+    } else {
+        [before, here, after]
+    };
+    let bend = 2.0 * here - before - after;
+    if 0.0 < bend { (0.5 * (after - before) / bend).clamp(-0.5, 0.5) } else { 0.0 }
+}
+
+/// The cells left, right, above and below, as far as they lie in the window.
+fn neighbours(window: &Window, column: usize, row: usize) -> impl Iterator<Item = (usize, usize)> {
+    let Window { columns, rows } = window.clone();
+    [
+        (column.wrapping_sub(1), row),
+        (column + 1, row),
+        (column, row.wrapping_sub(1)),
+        (column, row + 1),
+    ]
+    .into_iter()
+    .filter(move |(column, row)| columns.contains(column) && rows.contains(row))
+}
+
+/// The cells, of `count` from `from` to `to`, that `[start, end)` touches.
+fn touched(start: f64, end: f64, from: f64, to: f64, count: u32) -> Range<usize> {
+    if end <= from || to <= start {
+        return 0..0;
+    }
+    let past = bounded(cell_at(end, from, to, count).ceil(), count);
+    bounded(cell_at(start, from, to, count).floor(), count).min(past)..past
+}
+
+/// Where a point lies among `count` cells from `from` to `to`, in cells.
+fn cell_at(point: f64, from: f64, to: f64, count: u32) -> f64 {
+    (point - from) / (to - from) * f64::from(count)
+}
+
+/// A number of cells as an index, in 0..=`count`.
+#[expect(clippy::cast_possible_truncation, reason = "clamped")]
+fn bounded(cells: f64, count: u32) -> usize {
+    cells.clamp(0.0, f64::from(count)) as usize
+}
