@@ -6,6 +6,7 @@ pub mod coarse;
 pub mod extent;
 pub mod feedback;
 pub mod fixation;
+pub mod gaze_entry;
 pub mod patch;
 pub mod plan;
 pub mod pyramid;

@@ -24,6 +24,7 @@ pub mod look;
 pub mod meter;
 pub mod npy;
 pub mod picture;
+pub mod record;
 mod segment;
 pub mod snap;
 pub mod trace;
@@ -59,6 +60,8 @@ enum Command {
     Attend(attend::Arguments),
     /// Make a view look where its policy says again
     Release(look::ReleaseArguments),
+    /// Write down where a view looks, to be replayed
+    Record(record::Arguments),
     /// Write down where a view looks, as a table
     Trace(trace::Arguments),
     /// Draw a view's newest token frame
@@ -130,6 +133,10 @@ pub enum ToolError {
     #[error("the clip cannot be played: {0}")]
     Clip(String),
 
+    /// The log of a view does not hold all of it.
+    #[error("the log ends here: {0}")]
+    Recording(String),
+
     /// What a view was to look at cannot be read.
     #[error(transparent)]
     GazeLog(#[from] GazeLogError),
@@ -183,6 +190,7 @@ impl ToolError {
             Self::Subscription(_)
             | Self::Clip(_)
             | Self::Interrupted
+            | Self::Recording(_)
             | Self::Ring(_)
             | Self::File { .. }
             | Self::Unreadable { .. }
@@ -215,6 +223,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Look(arguments) => look::run(&arguments, &socket, out),
         Command::Attend(arguments) => attend::run(&arguments, &socket, out),
         Command::Release(arguments) => look::release(&arguments, &socket, out),
+        Command::Record(arguments) => record::run(&arguments, &socket, out),
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
         Command::Doctor => doctor::run(&socket, out),

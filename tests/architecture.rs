@@ -26,7 +26,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("control", &["ring"]),
     ("stream", &["change", "retina", "gaze", "layout", "ring"]),
     ("daemon", &["stream", "control", "capture"]),
-    ("tool", &["stream", "control", "ring", "capture", "gpu"]),
+    ("tool", &["stream", "control", "ring", "gaze", "capture", "gpu"]),
     ("log", &[]),
     ("bin", &["daemon", "tool", "control", "log"]),
 ];

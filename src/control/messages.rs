@@ -20,7 +20,7 @@
 //!                        <- {"ok":true,"view":"camera/main"}
 //!                        <- {"event":"segment","view":"camera/main","epoch":"00c0ffee00c0ffee"}   + descriptor
 //!                        <- 16 bytes: ring sequence, publish time                (where `notify` was asked)
-//!                        <- {"event":"gaze","view":"camera/main","frame":813,"fixation":{...}}   (where `gaze` was asked)
+//!                        <- {"event":"gaze","view":"camera/main","entry":{...},"lost":0}   (where `gaze` was asked)
 //!                        <- {"event":"ended","view":"camera/main","reason":"end of the file"}
 //! {"op":"jump"}                                              ->
 //!                        <- {"ok":false,"reason":"bad-request","error":"unknown variant `jump`, expected ..."}
@@ -36,7 +36,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat, Released};
-pub use self::gaze::{GazeEvent, RelevanceListing};
+pub use self::gaze::GazeEvent;
 pub use self::listing::{
     ChangeListing, FixationListing, Listing, ServerListing, SteeringListing, StreamListing,
     StreamState, ViewListing,

@@ -22,7 +22,8 @@ use super::messages::{
 };
 use super::steering::{Helm, Steered};
 use super::{ControlError, socket};
-use crate::link::SUBSCRIBERS_PENDING_MAX;
+use crate::geometry::gaze_entry::GazeEntry;
+use crate::link::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use crate::stats::Counter;
 
 mod allowance;
@@ -465,7 +466,10 @@ impl Service {
         for view in self.connections.iter().filter_map(Connection::recorded) {
             if taken.iter().all(|(name, _)| name != view.name()) {
                 let (notes, lost) = view.link().take_gazes();
-                let event = |note| GazeEvent::new(view.name(), &note, lost);
+                let event = |note: GazeNote| {
+                    let entry = GazeEntry::new(&note.gaze, note.frame_seq);
+                    GazeEvent { view: view.name().clone(), entry, lost }
+                };
                 let events = notes.into_iter().map(|note| Event::Gaze(event(note)).to_datagram());
                 taken.push((view.name().clone(), events.collect()));
             }

@@ -79,7 +79,7 @@ impl Controller {
 
     /// Whether the newest feedback has been decided on.
     pub fn is_settled(&self) -> bool {
-        true
+        self.policy.is_settled()
     }
 
     /// Whether [`step`](Self::step) wants to see the coarse level.

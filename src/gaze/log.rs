@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each further line says what the view looked at from frame `frame` on. Relevance is a grid of codes, two hexadecimal digits a
-//! cell, row by row, as in [`RelevanceMap::from_codes`]; `null` where all of the image matters alike.
+//! cell, row by row, as in [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
 //!
 //! ```json
 //! {"frame":5,"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
@@ -19,14 +19,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{Fixation, FixationReason, Gaze};
-use crate::geometry::relevance::{Relevance, RelevanceMap};
+use crate::geometry::fixation::Gaze;
+use crate::geometry::gaze_entry::GazeEntry;
 
 /// The version of the format that this code reads and writes.
 const VERSION: u32 = 1;
-
-/// The longest side of a relevance map in a log.
-const GRID_SIDE_MAX: u32 = 128;
 
 /// What a view looked at, from which frame on.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,11 +144,9 @@ pub fn header_line(view: &str, extent: Extent) -> String {
     line(&Header { foveate_gaze_log: VERSION, view: view.to_owned(), extent })
 }
 
-/// The line that says that a view had this gaze from frame `frame_seq` on; without a newline.
-pub fn entry_line(gaze: &Gaze, frame_seq: u64) -> String {
-    let Fixation { id, x, y, since_frame, reason } = gaze.fixation;
-    let relevance = gaze.relevance.as_deref().map(RelevanceEntry::of);
-    line(&Entry { frame: frame_seq, id, x, y, since_frame, reason, relevance })
+/// The line of an entry; without a newline.
+pub fn entry_line(entry: &GazeEntry) -> String {
+    line(entry)
 }
 
 #[derive(Serialize, Deserialize)]
@@ -159,53 +154,6 @@ struct Header {
     foveate_gaze_log: u32,
     view: String,
     extent: [u32; 2],
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Entry {
-    frame: u64,
-    id: u64,
-    x: f64,
-    y: f64,
-    since_frame: u64,
-    reason: FixationReason,
-    relevance: Option<RelevanceEntry>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RelevanceEntry {
-    frame: u64,
-    grid: [u32; 2],
-    codes: String,
-}
-
-impl RelevanceEntry {
-    fn of(relevance: &Relevance) -> Self {
-        let grid = relevance.map.grid();
-        let codes = relevance.map.codes().iter().map(|code| format!("{code:02x}")).collect();
-        Self { frame: relevance.frame_seq, grid: [grid.width, grid.height], codes }
-    }
-
-    fn checked(&self) -> Result<Relevance, String> {
-        let [width, height] = self.grid;
-        let sides = 1..=GRID_SIDE_MAX;
-        if !sides.contains(&width) || !sides.contains(&height) {
-            return Err(format!("a grid of 1 to {GRID_SIDE_MAX} cells a side is expected"));
-        }
-        let grid = Extent::new(width, height);
-        let digits = self.codes.as_bytes();
-        if digits.len() != 2 * grid.area() {
-            return Err(format!(
-                "{} hexadecimal digits are expected in \"codes\"",
-                2 * grid.area()
-            ));
-        }
-        let codes: Option<Vec<u8>> = digits.as_chunks::<2>().0.iter().map(code_of).collect();
-        let codes = codes.ok_or("hexadecimal digits are expected in \"codes\"")?;
-        Ok(Relevance { map: RelevanceMap::from_codes(grid, &codes), frame_seq: self.frame })
-    }
 }
 
 fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
@@ -226,15 +174,8 @@ fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
 }
 
 fn parse_entry(text: &str) -> Result<(u64, Gaze), String> {
-    let entry: Entry = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let Entry { frame, id, x, y, since_frame, reason, relevance } = entry;
-    let relevance = relevance.map(|relevance| relevance.checked()).transpose()?.map(Arc::new);
-    Ok((frame, Gaze { fixation: Fixation { id, x, y, since_frame, reason }, relevance }))
-}
-
-fn code_of(digits: &[u8; 2]) -> Option<u8> {
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    u8::try_from(16 * digit(digits[0])? + digit(digits[1])?).ok()
+    let entry: GazeEntry = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    Ok((entry.frame, entry.gaze()?))
 }
 
 /// JSON of what always has one.

@@ -23,6 +23,11 @@ pub trait FixationPolicy: Debug + Send {
     /// Where the view looks.
     fn gaze(&self) -> &Gaze;
 
+    /// Whether all that clients said has been decided on.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
     /// Whether it looks at the coarse level.
     fn wants_coarse(&self) -> bool {
         false

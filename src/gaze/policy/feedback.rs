@@ -95,6 +95,10 @@ impl FixationPolicy for Feedbacked {
         self.eye.gaze()
     }
 
+    fn is_settled(&self) -> bool {
+        self.consumer.as_ref().is_none_or(|consumer| !consumer.is_new)
+    }
+
     fn wants_coarse(&self) -> bool {
         true
     }

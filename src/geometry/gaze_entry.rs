@@ -1,0 +1,97 @@
+//! A gaze as text, for those who record it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::extent::Extent;
+use super::fixation::{Fixation, FixationReason, Gaze};
+use super::relevance::{Relevance, RelevanceMap};
+
+/// The longest side of a relevance map that is recorded.
+const GRID_SIDE_MAX: u32 = 128;
+
+/// What a view looked at from a frame on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GazeEntry {
+    /// `frame_seq` of the first frame that was sampled so, or of the first one after recording began.
+    pub frame: u64,
+    /// Grows by one with every new fixation of the view, from 1.
+    pub id: u64,
+    /// Pixels right of the source's left edge.
+    pub x: f64,
+    /// Pixels below the source's top edge.
+    pub y: f64,
+    /// `frame_seq` of the first frame that was sampled around it.
+    pub since_frame: u64,
+    /// Why it was chosen.
+    pub reason: FixationReason,
+    /// How much each part of the image matters; `null` where all of it matters alike.
+    pub relevance: Option<RelevanceEntry>,
+}
+
+/// How much each part of the image matters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelevanceEntry {
+    /// `frame_seq` of the frame that it was made from.
+    pub frame: u64,
+    /// Columns and rows.
+    pub grid: [u32; 2],
+    /// One [code](RelevanceMap::from_codes) for each cell, row by row, two hexadecimal digits each.
+    pub codes: String,
+}
+
+impl GazeEntry {
+    /// A view has had this gaze from frame `frame_seq` on.
+    pub fn new(gaze: &Gaze, frame_seq: u64) -> Self {
+        let Fixation { id, x, y, since_frame, reason } = gaze.fixation;
+        let relevance = gaze.relevance.as_deref().map(RelevanceEntry::from);
+        Self { frame: frame_seq, id, x, y, since_frame, reason, relevance }
+    }
+
+    /// The gaze.
+    ///
+    /// # Errors
+    ///
+    /// If its relevance is not one; says what was expected.
+    pub fn gaze(&self) -> Result<Gaze, String> {
+        let Self { id, x, y, since_frame, reason, .. } = *self;
+        let relevance = self.relevance.as_ref().map(RelevanceEntry::relevance).transpose()?;
+        let fixation = Fixation { id, x, y, since_frame, reason };
+        Ok(Gaze { fixation, relevance: relevance.map(Arc::new) })
+    }
+}
+
+impl RelevanceEntry {
+    fn relevance(&self) -> Result<Relevance, String> {
+        let [width, height] = self.grid;
+        let sides = 1..=GRID_SIDE_MAX;
+        if !sides.contains(&width) || !sides.contains(&height) {
+            return Err(format!("a grid of 1 to {GRID_SIDE_MAX} cells a side is expected"));
+        }
+        let grid = Extent::new(width, height);
+        let digits = self.codes.as_bytes();
+        if digits.len() != 2 * grid.area() {
+            let wanted = 2 * grid.area();
+            return Err(format!("{wanted} hexadecimal digits are expected in \"codes\""));
+        }
+        let codes: Option<Vec<u8>> = digits.as_chunks::<2>().0.iter().map(code_of).collect();
+        let codes = codes.ok_or("hexadecimal digits are expected in \"codes\"")?;
+        Ok(Relevance { map: RelevanceMap::from_codes(grid, &codes), frame_seq: self.frame })
+    }
+}
+
+impl From<&Relevance> for RelevanceEntry {
+    fn from(Relevance { map, frame_seq }: &Relevance) -> Self {
+        let grid = map.grid();
+        let codes = map.codes().iter().map(|code| format!("{code:02x}")).collect();
+        Self { frame: *frame_seq, grid: [grid.width, grid.height], codes }
+    }
+}
+
+fn code_of(digits: &[u8; 2]) -> Option<u8> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(16 * digit(digits[0])? + digit(digits[1])?).ok()
+}
