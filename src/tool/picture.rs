@@ -69,6 +69,37 @@ impl Picture {
         }
     }
 
+    /// Draws a line of twice `radius`, between two points.
+    fn draw_line(&mut self, from: (f64, f64), to: (f64, f64), radius: u32, color: Rgb) {
+        let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+        let steps = dx.abs().max(dy.abs()).ceil().max(1.0);
+        let mut step = 0.0;
+        while step <= steps {
+            let share = step / steps;
+            self.draw_disc((from.0 + share * dx, from.1 + share * dy), radius, color);
+            step += 1.0;
+        }
+    }
+
+    /// Draws the part of a disc that lies inside.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "points lie in the picture, and what is left of its edges counts as 0"
+    )]
+    fn draw_disc(&mut self, centre: (f64, f64), radius: u32, color: Rgb) {
+        let reach = f64::from(radius);
+        for y in -(radius as i32)..=radius as i32 {
+            let y = f64::from(y);
+            let half = (reach * reach - y * y).sqrt();
+            let row = centre.1 + y;
+            if 0.0 <= row {
+                let columns = (centre.0 - half) as u32..(centre.0 + half) as u32 + 1;
+                self.fill(columns, row as u32..row as u32 + 1, color);
+            }
+        }
+    }
+
     /// Paints the part of the rectangle that lies inside.
     fn fill(&mut self, columns: std::ops::Range<u32>, rows: std::ops::Range<u32>, color: Rgb) {
         let columns = columns.start.min(self.extent.width)..columns.end.min(self.extent.width);
@@ -98,6 +129,22 @@ pub fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
         let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1];
         picture.fill(x0..x1, y0..y0 + 1, color);
         picture.fill(x0..x0 + 1, y0..y1, color);
+    }
+    paint_cross(&mut picture, frame.head.fixation);
+    picture
+}
+
+/// The rebuilt picture, and over it the way of the eye: a line from fixation to fixation, the older the bluer, a disc at each
+/// and a cross at the last. `fixations` are points in pixels, the present one last.
+pub fn scanpath(segment: &SegmentInfo, frame: &TokenFrameBuf, fixations: &[(f64, f64)]) -> Picture {
+    let mut picture = rebuilt(segment, frame);
+    picture.dim();
+    let width = (picture.extent.longer_side() / 400).max(1);
+    let ages = (1..fixations.len()).rev();
+    for (pair, age) in fixations.windows(2).zip(ages) {
+        let color = LEVEL_COLORS[(age - 1).min(LEVEL_COLORS.len() - 1)];
+        picture.draw_line(pair[0], pair[1], width, color);
+        picture.draw_disc(pair[0], 3 * width, color);
     }
     paint_cross(&mut picture, frame.head.fixation);
     picture

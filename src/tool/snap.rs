@@ -17,7 +17,7 @@ pub struct Arguments {
     /// The view, as `foveate ls` names it
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// Where rebuilt.png, boxes.png and density.png go; made where it is missing
+    /// Where rebuilt.png, boxes.png, density.png and scanpath.png go; made where it is missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How long to wait for a frame, in seconds
@@ -31,22 +31,33 @@ pub(super) fn run(
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
+    let mut client = Client::connect(socket)?;
     let mut subscription = Client::connect(socket)?.subscribe(&arguments.view, false)?;
     let mut frame = TokenFrameBuf::default();
     await_frame(&mut subscription, &mut frame, Duration::from_secs(arguments.timeout))?;
     let segment = subscription.reader().ok_or(ToolError::NoFrame)?.header();
+    let scanpath = scanpath(&mut client, &arguments.view)?;
 
     make_directory(&arguments.out)?;
     for (name, picture) in [
         ("rebuilt.png", picture::rebuilt(segment, &frame)),
         ("boxes.png", picture::boxes(segment, &frame)),
         ("density.png", picture::density(segment, &frame)),
+        ("scanpath.png", picture::scanpath(segment, &frame, &scanpath)),
     ] {
         let path = arguments.out.join(name);
         save(&picture, &path)?;
         writeln!(out, "{}", path.display()).map_err(ToolError::Output)?;
     }
     Ok(())
+}
+
+/// Where the view has looked lately, the present place last.
+fn scanpath(client: &mut Client, name: &ViewName) -> Result<Vec<(f64, f64)>, ToolError> {
+    let views = client.list()?.into_iter().flat_map(|stream| stream.views);
+    let view = views.into_iter().find(|view| view.name == *name);
+    let fixations = view.map(|view| view.scanpath).unwrap_or_default();
+    Ok(fixations.into_iter().map(|fixation| (fixation.x, fixation.y)).collect())
 }
 
 fn await_frame(
