@@ -85,7 +85,9 @@ impl ViewMaker {
         Self { shape, site: Site::Detecting(Arc::clone(gpu)) }
     }
 
-    /// Makes what samples a view, and runs it once, as some drivers compile only then. The retina itself is not touched.
+    /// Makes what samples a view, and runs it once, as some drivers compile only then. The retina is not touched, but
+    /// shares the device's queue: frames wait there for as long as that one run takes, which is long only where the driver
+    /// compiles then, as llvmpipe does.
     ///
     /// # Errors
     ///

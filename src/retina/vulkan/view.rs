@@ -7,6 +7,7 @@ use super::sample::SamplePass;
 use super::stale::StalePass;
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TILE_SIDE;
 use crate::gpu::{Buffer, BufferKind, Gpu, GpuError, Lane};
 use crate::retina::ViewSpec;
 
@@ -21,7 +22,7 @@ pub(in crate::retina) fn warm_told(
 ) -> Result<SamplePass, GpuError> {
     let mut sample = SamplePass::new(gpu, shape, spec)?;
     sample.prepare_warm();
-    let (mut lane, pyramid) = (lane(gpu)?, smallest_pyramid(gpu)?);
+    let (mut lane, pyramid) = (lane(gpu)?, small_pyramid(gpu, shape)?);
     lane.run(|recorder| sample.record(recorder, &pyramid))?;
     Ok(sample)
 }
@@ -35,7 +36,7 @@ pub(in crate::retina) fn warm_detecting(
     let mut sample = SamplePass::new(gpu, shape, spec)?;
     let mut stale = StalePass::new(gpu, shape, spec)?;
     stale.prepare_warm(&mut sample);
-    let (mut lane, pyramid) = (lane(gpu)?, smallest_pyramid(gpu)?);
+    let (mut lane, pyramid) = (lane(gpu)?, small_pyramid(gpu, shape)?);
     let bits = Buffer::new(gpu, "ingested tiles", BufferKind::HostWritten, BITS_BYTES)?;
     lane.run(|recorder| {
         stale.record(recorder, &bits, &sample);
@@ -49,7 +50,13 @@ fn lane(gpu: &Arc<Gpu>) -> Result<Lane, GpuError> {
     Lane::new(gpu, "view in the making", 0)
 }
 
-/// Something to sample: one tile, which holds the one token that passes are warmed with.
-fn smallest_pyramid(gpu: &Arc<Gpu>) -> Result<Pyramid, GpuError> {
-    Pyramid::new(gpu, PyramidShape::new(Extent::new(1, 1)))
+/// Something to sample that drivers compile the same code for as for a pyramid of `shape`: llvmpipe asks which sides of
+/// an image are powers of two, and finds out only when the pass first runs.
+fn small_pyramid(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Pyramid, GpuError> {
+    let grid = shape.extent().in_cells(TILE_SIDE);
+    let [width, height] = [grid.width, grid.height].map(|tiles| {
+        let alike = if tiles.is_power_of_two() { 1 } else { 3 };
+        alike * TILE_SIDE
+    });
+    Pyramid::new(gpu, PyramidShape::new(Extent::new(width, height)))
 }
