@@ -250,9 +250,10 @@ impl Stream {
         let NewView { view, sample, pass } = view;
         match (&mut self.source, pass) {
             (None, None) => {}
-            (Some(source), Some(pass)) => {
+            (Some(source), Some((kind, pass))) if kind == source.kind() => {
                 if let Err(refused) = source.add_view(pass) {
-                    let (refusal, pass) = (refused.refusal(), Some(refused.into_pass()));
+                    let refusal = refused.refusal();
+                    let pass = Some((kind, refused.into_pass()));
                     return Err(Box::new((NewView { view, sample, pass }, refusal)));
                 }
             }

@@ -32,8 +32,8 @@ pub(super) struct Blueprint {
 pub struct NewView {
     pub(super) view: View,
     pub(super) sample: ViewSample,
-    /// `None` where the stream had no frame yet.
-    pub(super) pass: Option<ViewPass>,
+    /// For which frames, and what samples them; `None` where the stream had no frame yet.
+    pub(super) pass: Option<(FrameKind, ViewPass)>,
 }
 
 /// A view that has [left](super::Stream::remove_view) its stream, to be dropped where nobody waits for it.
@@ -85,7 +85,7 @@ impl Workshop {
         let blueprint = self.blueprint.lock().clone();
         let mut pass = None;
         if let Some(Blueprint { kind, backend, maker }) = blueprint {
-            pass = Some(maker.make(view.spec())?);
+            pass = Some((kind, maker.make(view.spec())?));
             let spec = view.segment_spec(&self.stream, kind, &backend);
             view.set_arrival(Arrival::prepare(&view, &spec)?);
         }
