@@ -198,7 +198,7 @@ pub fn seqpacket_socket() -> OwnedFd {
 }
 
 /// Waits until another thread has made `condition` true.
-pub fn until(what: &str, condition: impl Fn() -> bool) {
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let started = Instant::now();
     while !condition() {
         assert!(started.elapsed() < HANG, "in vain waited until {what}");
