@@ -12,6 +12,8 @@ mod device;
 mod film;
 #[path = "common/naive.rs"]
 mod naive;
+#[path = "support/scene.rs"]
+mod scene;
 
 use foveate::backend::BackendKind;
 use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
@@ -26,6 +28,7 @@ use rustix::process::Signal;
 use daemon::{Daemon, Feed, Follower, Place};
 use film::{Film, encode, raw_bytes, raw_pipeline};
 use naive::{OwnedFrame, Random};
+use scene::{bt601, fed, random_film, stream, view, with_vulkan};
 
 /// Every format at an odd size, each with another colorimetry, and some sizes at which something ends.
 const KINDS: [(PixelFormat, Extent, &str); 12] = [
@@ -346,42 +349,10 @@ fn assert_ends_by_itself(daemon: Daemon<'_>) -> String {
     outcome.stderr
 }
 
-/// Runs a test with the lines that choose the Vulkan device of the tests.
-fn with_vulkan(test: impl FnOnce(&str)) {
-    device::with_gpu(|gpu| {
-        test(&format!("backend = 'vulkan'\ndevice = '{}'", gpu.summary().name));
-    });
-}
-
-/// A table of a stream, in every-frame pace.
-fn stream(name: &str, source: &str, settings: &str) -> String {
-    format!("[[stream]]\nname = '{name}'\n{source}\npace = 'every-frame'\n{settings}\n")
-}
-
-fn view(name: &str, settings: &str) -> String {
-    format!("[[stream.view]]\nname = '{name}'\n{settings}\n")
-}
-
-/// The key of a stream that reads the frames of `film` from the feed at `name`.
-fn fed(place: &Place, name: &str, film: &Film) -> String {
-    let OwnedFrame { format, extent, .. } = *film.frame(1);
-    format!("pipeline = '{}'", raw_pipeline(&place.path(name), format, extent, "bt601"))
-}
-
-fn random_film(format: PixelFormat, extent: Extent, color: ColorTransform, count: usize) -> Film {
-    let mut random = Random(u64::from(extent.width) << 32 | u64::from(extent.height));
-    let first = OwnedFrame::random(format, extent, color, &mut random);
-    Film::random(first, count, &mut random)
-}
-
 /// A random frame in the colours of caps without colorimetry.
 fn frame(format: PixelFormat, width: u32, height: u32) -> OwnedFrame {
     let color = if format.is_rgb() { ColorTransform::IDENTITY } else { bt601() };
     OwnedFrame::random(format, Extent::new(width, height), color, &mut Random(width.into()))
-}
-
-fn bt601() -> ColorTransform {
-    ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Limited)
 }
 
 /// What GStreamer's documentation says that a colorimetry means.

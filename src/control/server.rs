@@ -131,6 +131,7 @@ impl Server {
             counters: Arc::clone(&counters),
             connections: Vec::new(),
             clients_seen: 0,
+            clients: 0,
             accept_again_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
@@ -181,6 +182,8 @@ struct Service {
     connections: Vec<Connection>,
     /// Connections so far.
     clients_seen: u64,
+    /// Connections at present.
+    clients: u64,
     /// When the system had no descriptor left: the listener is not polled until then.
     accept_again_at: Option<Instant>,
     buffer: Vec<u8>,
@@ -440,7 +443,7 @@ impl Service {
     fn listing(&self) -> ServerListing {
         let counters = &self.counters;
         ServerListing {
-            clients: self.connections.len() as u64,
+            clients: self.clients,
             clients_accepted: counters.clients_accepted.get(),
             clients_dropped: counters.clients_dropped.get(),
             requests: counters.requests.get(),
@@ -533,6 +536,7 @@ impl Service {
 
     /// A client is gone, or has to go: what it holds is given up.
     fn hang_up(&mut self, connection: Connection) {
+        self.clients -= 1;
         let number = connection.client.number;
         for view in self.directory.views() {
             view.steering().lock().release(number);
@@ -588,6 +592,7 @@ impl Service {
             if self.connections.len() < self.limits.clients {
                 self.counters.clients_accepted.add(1);
                 self.clients_seen += 1;
+                self.clients += 1;
                 self.connections.push(Connection::new(socket, self.clients_seen, self.limits));
             } else {
                 self.turn_away(socket);

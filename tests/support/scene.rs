@@ -1,0 +1,51 @@
+//! Streams whose frames a test sends one by one, and what they show.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate::frame::PixelFormat;
+use foveate::geometry::extent::Extent;
+
+use super::daemon::Place;
+use super::device;
+use super::film::{Film, raw_pipeline};
+use super::naive::{OwnedFrame, Random};
+
+/// Runs a test with the lines that choose the Vulkan device of the tests.
+pub fn with_vulkan(test: impl FnOnce(&str)) {
+    device::with_gpu(|gpu| {
+        test(&format!("backend = 'vulkan'\ndevice = '{}'", gpu.summary().name));
+    });
+}
+
+/// A table of a stream, in every-frame pace.
+pub fn stream(name: &str, source: &str, settings: &str) -> String {
+    format!("[[stream]]\nname = '{name}'\n{source}\npace = 'every-frame'\n{settings}\n")
+}
+
+/// A table of a view.
+pub fn view(name: &str, settings: &str) -> String {
+    format!("[[stream.view]]\nname = '{name}'\n{settings}\n")
+}
+
+/// The key of a stream that reads the frames of `film` from the feed at `name`.
+pub fn fed(place: &Place, name: &str, film: &Film) -> String {
+    let OwnedFrame { format, extent, .. } = *film.frame(1);
+    format!("pipeline = '{}'", raw_pipeline(&place.path(name), format, extent, "bt601"))
+}
+
+pub fn random_film(
+    format: PixelFormat,
+    extent: Extent,
+    color: ColorTransform,
+    count: usize,
+) -> Film {
+    let mut random = Random(u64::from(extent.width) << 32 | u64::from(extent.height));
+    let first = OwnedFrame::random(format, extent, color, &mut random);
+    Film::random(first, count, &mut random)
+}
+
+pub fn bt601() -> ColorTransform {
+    ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Limited)
+}
