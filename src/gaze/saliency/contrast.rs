@@ -15,6 +15,9 @@ const FEATURES: usize = 3;
 /// A contrast, in levels of 256, below which a map counts for less: noise is no peak.
 const FAINT: f32 = 24.0;
 
+/// A contrast, in levels of 256, that is none.
+const NOISE: f32 = 1.0;
+
 /// What it takes to find the contrast of pictures of one extent.
 #[derive(Clone, Debug)]
 pub(super) struct Contrast {
@@ -76,7 +79,8 @@ impl Contrast {
                     }
                 }
                 for (map, contrast) in self.maps.iter_mut().zip(contrast) {
-                    map[row * self.width + column] = contrast / SCALES.len() as f32;
+                    map[row * self.width + column] =
+                        (contrast / SCALES.len() as f32 - NOISE).max(0.0);
                 }
             }
         }
