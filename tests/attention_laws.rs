@@ -1,6 +1,7 @@
 //! What is no attention is refused, and says why; a peak is found to within half a cell; scores are painted back in their
 //! order, where their tokens lie.
 
+#![allow(clippy::cast_possible_truncation, reason = "weights")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use foveate::geometry::attention::{ATTENTION_SIDE_MAX, AttentionError, AttentionMap, Region};

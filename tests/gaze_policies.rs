@@ -1,6 +1,7 @@
 //! What holds for every policy, whatever clients say and whatever the source and its clock do; and what each policy
 //! promises beyond.
 
+#![allow(clippy::cast_possible_truncation, reason = "numbers of a test")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;

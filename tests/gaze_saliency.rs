@@ -100,10 +100,15 @@ proptest! {
 #[test]
 fn a_place_that_always_changes_makes_room_for_what_is_new() {
     let mut saliency = Saliency::new(EXTENT, 0.3);
-    let flicker = |index: usize| {
+    let flicker = |index: u32| {
         let mut picture = checkered();
         for offset in 0..4 {
-            paint(&mut picture, 20 + 4 * offset, 20, if index % 2 == 0 { 20 } else { 240 });
+            paint(
+                &mut picture,
+                20 + 4 * offset,
+                20,
+                if index.is_multiple_of(2) { 20 } else { 240 },
+            );
         }
         picture
     };
