@@ -28,8 +28,10 @@ pub(super) struct Eye {
     parameters: GazeParameters,
     extent: Extent,
     gaze: Gaze,
-    /// The stream's time in the frame before.
-    time_ns: u64,
+    /// Where it looked in the frame before: who moves twice in a frame has moved once.
+    before: Fixation,
+    /// The moment that it went on to last.
+    at: Moment,
     elapsed_ns: u64,
     /// When it last moved; `None` if it never has.
     moved_ns: Option<u64>,
@@ -54,7 +56,8 @@ impl Eye {
             parameters,
             extent,
             gaze: Gaze { fixation, relevance: None },
-            time_ns: at.time_ns,
+            before: fixation,
+            at,
             elapsed_ns: 0,
             moved_ns: None,
             decided: None,
@@ -79,13 +82,18 @@ impl Eye {
         pixel_from_share(self.extent, share)
     }
 
-    /// Goes on to a moment. A stream that begins again is decided on at once.
+    /// Goes on to a moment; again to the same one, nothing happens. A stream that begins again is decided on at once.
     pub(super) fn advance(&mut self, at: Moment) {
-        if at.time_ns < self.time_ns {
+        if at == self.at {
+            return;
+        }
+        if at.time_ns < self.at.time_ns {
             self.decide_now();
         }
-        self.elapsed_ns = self.elapsed_ns.saturating_add(at.time_ns.saturating_sub(self.time_ns));
-        self.time_ns = at.time_ns;
+        let passed_ns = at.time_ns.saturating_sub(self.at.time_ns);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(passed_ns);
+        self.at = at;
+        self.before = self.gaze.fixation;
         if let Some(Hold::Until(end_ns) | Hold::UntilNewerOr(end_ns)) = self.hold
             && end_ns <= self.elapsed_ns
         {
@@ -128,16 +136,21 @@ impl Eye {
     }
 
     /// Looks at a point in pixels because a client says so. What is no point is not looked at.
-    pub(super) fn look(&mut self, x: f64, y: f64, hold: Hold, at: Moment) {
+    pub(super) fn look(&mut self, x: f64, y: f64, hold: Hold) {
         if !x.is_nan() && !y.is_nan() {
             self.hold = Some(hold);
-            self.saccade(x, y, FixationReason::Look, at);
+            self.saccade(x, y, FixationReason::Look);
         }
     }
 
-    /// Ends a hold; says whether there was one.
-    pub(super) fn release(&mut self) -> bool {
-        self.hold.take().is_some()
+    /// Ends a hold.
+    pub(super) fn release(&mut self) {
+        self.hold = None;
+    }
+
+    /// Whether it looks where a client made it look.
+    pub(super) fn obeys(&self) -> bool {
+        matches!(self.gaze.fixation.reason, FixationReason::Look | FixationReason::Attend)
     }
 
     /// Attention came: ends a hold that yields to it.
@@ -146,8 +159,8 @@ impl Eye {
     }
 
     /// Looks at a point in pixels.
-    pub(super) fn saccade(&mut self, x: f64, y: f64, reason: FixationReason, at: Moment) {
-        if self.turn(x, y, reason, at) {
+    pub(super) fn saccade(&mut self, x: f64, y: f64, reason: FixationReason) {
+        if self.turn(x, y, reason) {
             self.moved_ns = Some(self.elapsed_ns);
         }
     }
@@ -159,23 +172,23 @@ impl Eye {
 
     /// Keeps looking at the same part of the picture. That is no saccade: the picture grew or shrank around the eye.
     pub(super) fn resize(&mut self, extent: Extent, at: Moment) {
+        self.advance(at);
         let Fixation { x, y, reason, .. } = self.gaze.fixation;
         let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
         let x = scaled(x, self.extent.width, extent.width);
         let y = scaled(y, self.extent.height, extent.height);
         self.extent = extent;
-        self.turn(x, y, reason, at);
+        self.turn(x, y, reason);
     }
 
-    /// Points at a place; says whether that is another fixation.
-    fn turn(&mut self, x: f64, y: f64, reason: FixationReason, at: Moment) -> bool {
+    /// Points at a place; says whether that is another fixation than the one in the frame before.
+    fn turn(&mut self, x: f64, y: f64, reason: FixationReason) -> bool {
         let (x, y) = snapped(self.extent, x, y);
-        let fixation = &mut self.gaze.fixation;
-        let is_new = (x, y, reason) != (fixation.x, fixation.y, fixation.reason);
-        if is_new {
-            let id = fixation.id + 1;
-            *fixation = Fixation { id, x, y, since_frame: at.frame_seq, reason };
-        }
+        let Fixation { id, x: before_x, y: before_y, reason: before_reason, .. } = self.before;
+        let is_new = (x, y, reason) != (before_x, before_y, before_reason);
+        let since_frame = self.at.frame_seq;
+        let other = Fixation { id: id + 1, x, y, since_frame, reason };
+        self.gaze.fixation = if is_new { other } else { self.before };
         is_new
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::controller::Moment;
 use super::eye::{CENTRE, Eye};
 use super::inhibition::Inhibition;
 use super::saliency::Saliency;
@@ -109,7 +108,7 @@ impl Scan {
     }
 
     /// Looks at what stands out most where the eye has not just been, if that beats the present place.
-    pub(super) fn choose(&mut self, eye: &mut Eye, at: Moment) {
+    pub(super) fn choose(&mut self, eye: &mut Eye) {
         let now_ns = eye.elapsed_ns();
         self.inhibition.forget(now_ns);
         self.follow();
@@ -125,12 +124,12 @@ impl Scan {
         if let Some(peak) = weights.peak(self.extent) {
             let here = f64::from(weights.at(fixation.x, fixation.y));
             if !is_own || self.parameters.hysteresis * here < f64::from(peak.weight) {
-                eye.saccade(peak.x, peak.y, FixationReason::Saliency, at);
+                eye.saccade(peak.x, peak.y, FixationReason::Saliency);
                 self.leave_trace(eye);
             }
         } else if !is_own {
             let (x, y) = eye.pixel_from_share(CENTRE);
-            eye.saccade(x, y, FixationReason::Policy, at);
+            eye.saccade(x, y, FixationReason::Policy);
         }
     }
 

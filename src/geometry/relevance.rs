@@ -49,10 +49,12 @@ impl RelevanceMap {
         if !(0.0 < mean && 0.0 < gain) {
             return None;
         }
-        let weight = |value: &f32| (f64::from(*value) / mean).powf(gain);
-        let table = code_table();
-        let codes: Vec<u8> =
-            values.iter().map(|value| nearest_code(&table, weight(value))).collect();
+        #[expect(clippy::cast_possible_truncation, reason = "clamped")]
+        let code = |value: &f32| {
+            let octaves = gain * (f64::from(*value) / mean).log2();
+            (128.0 + 32.0 * octaves).round().clamp(0.0, 255.0) as u8
+        };
+        let codes: Vec<u8> = values.iter().map(code).collect();
         Some(Self::from_codes(grid, &codes))
     }
 

@@ -61,11 +61,11 @@ impl Feedbacked {
         self.consumer.take_if(|consumer| !heard(consumer));
     }
 
-    fn decide(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
+    fn decide(&mut self, seen: Option<(&CoarseLevel, u64)>) {
         let Some(consumer) = &mut self.consumer else {
             self.scan.weigh(seen);
             self.eye.set_relevance(self.scan.relevance());
-            self.scan.choose(&mut self.eye, at);
+            self.scan.choose(&mut self.eye);
             return;
         };
         let Some(map) = consumer.map.clone() else { return };
@@ -74,17 +74,17 @@ impl Feedbacked {
                 self.scan.relevance_of(&map, consumer.frame_seq, consumer.relevance.take());
         }
         self.eye.set_relevance(consumer.relevance.clone());
-        self.follow(&map, at);
+        self.follow(&map);
     }
 
     /// Looks at the peak of a map, if that beats the present place, or another reason led there.
-    fn follow(&mut self, map: &AttentionMap, at: Moment) {
+    fn follow(&mut self, map: &AttentionMap) {
         let Some(peak) = map.as_weights().peak(self.eye.extent()) else { return };
         let fixation = self.eye.gaze().fixation;
         let here = f64::from(map.as_weights().at(fixation.x, fixation.y));
         let beats = self.parameters.hysteresis * here < f64::from(peak.weight);
         if self.eye.may_move() && (beats || fixation.reason != FixationReason::Attend) {
-            self.eye.saccade(peak.x, peak.y, FixationReason::Attend, at);
+            self.eye.saccade(peak.x, peak.y, FixationReason::Attend);
             self.scan.leave_trace(&self.eye);
         }
     }
@@ -108,12 +108,12 @@ impl FixationPolicy for Feedbacked {
         match feedback {
             Feedback::Look { x, y, hold_ns } => {
                 let hold = self.eye.hold_for_or_until_silence(*hold_ns);
-                self.eye.look(*x, *y, hold, at);
+                self.eye.look(*x, *y, hold);
             }
             Feedback::Attend { map, frame_seq } => self.attend(map, *frame_seq),
             Feedback::Release => {
-                let was_held = self.eye.release();
-                if self.consumer.take().is_some() || was_held {
+                self.eye.release();
+                if self.consumer.take().is_some() || self.eye.obeys() {
                     self.eye.decide_now();
                 }
             }
@@ -124,7 +124,7 @@ impl FixationPolicy for Feedbacked {
         self.eye.advance(at);
         self.listen();
         if self.eye.is_due() {
-            self.decide(at, seen);
+            self.decide(seen);
         }
         self.scan.absorb(seen, self.eye.elapsed_ns());
     }

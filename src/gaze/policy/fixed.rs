@@ -23,9 +23,9 @@ impl Fixed {
         Self { eye: Eye::new(parameters, extent, home, at), home }
     }
 
-    fn go_home(&mut self, at: Moment) {
+    fn go_home(&mut self) {
         let (x, y) = self.eye.pixel_from_share(self.home);
-        self.eye.saccade(x, y, FixationReason::Policy, at);
+        self.eye.saccade(x, y, FixationReason::Policy);
     }
 }
 
@@ -39,12 +39,12 @@ impl FixationPolicy for Fixed {
         match *feedback {
             Feedback::Look { x, y, hold_ns } => {
                 let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.eye.hold_for(hold_ns));
-                self.eye.look(x, y, hold, at);
+                self.eye.look(x, y, hold);
             }
             Feedback::Attend { .. } => {}
             Feedback::Release => {
                 self.eye.release();
-                self.go_home(at);
+                self.go_home();
             }
         }
     }
@@ -52,7 +52,7 @@ impl FixationPolicy for Fixed {
     fn step(&mut self, at: Moment, _seen: Option<(&CoarseLevel, u64)>) {
         self.eye.advance(at);
         if !self.eye.is_held() {
-            self.go_home(at);
+            self.go_home();
         }
     }
 

@@ -39,11 +39,12 @@ impl FixationPolicy for Salient {
         match *feedback {
             Feedback::Look { x, y, hold_ns } => {
                 let hold = self.eye.hold_for_or_until_silence(hold_ns);
-                self.eye.look(x, y, hold, at);
+                self.eye.look(x, y, hold);
             }
             Feedback::Attend { .. } => {}
             Feedback::Release => {
-                if self.eye.release() {
+                self.eye.release();
+                if self.eye.obeys() {
                     self.eye.decide_now();
                 }
             }
@@ -55,7 +56,7 @@ impl FixationPolicy for Salient {
         if self.eye.is_due() {
             self.scan.weigh(seen);
             self.eye.set_relevance(self.scan.relevance());
-            self.scan.choose(&mut self.eye, at);
+            self.scan.choose(&mut self.eye);
         }
         self.scan.absorb(seen, self.eye.elapsed_ns());
     }

@@ -1,6 +1,6 @@
 //! Centre-surround contrast in brightness and two opponent colours, over two scales.
 
-use super::singularity;
+use super::{greatest_and_sum, singularity};
 use crate::geometry::extent::Extent;
 
 /// Radii in texels of the boxes that are compared: centre and surround of each scale.
@@ -15,6 +15,9 @@ const FEATURES: usize = 3;
 /// A contrast, in levels of 256, below which a map counts for less: noise is no peak.
 const FAINT: f32 = 24.0;
 
+/// A contrast, in levels of 256, that is none.
+const NOISE: f32 = 1.0;
+
 /// What it takes to find the contrast of pictures of one extent.
 #[derive(Clone, Debug)]
 pub(super) struct Contrast {
@@ -24,6 +27,10 @@ pub(super) struct Contrast {
     sums: Vec<Features>,
     /// Of each feature the contrast of each texel.
     maps: [Vec<f32>; FEATURES],
+    /// Of one row: sums over its boxes' columns; means of centres and of surrounds; the contrast.
+    strip: Vec<Features>,
+    means: [Vec<[f32; 4]>; 2],
+    row: Vec<[f32; 4]>,
 }
 
 impl Contrast {
@@ -31,7 +38,9 @@ impl Contrast {
         let (width, height) = (grid.width as usize, grid.height as usize);
         let zeros = || vec![0.0; width * height];
         let sums = vec![[0; 4]; (width + 1) * (height + 1)];
-        Self { width, height, sums, maps: [zeros(), zeros(), zeros()] }
+        let (strip, row) = (vec![[0; 4]; width + 1], vec![[0.0; 4]; width]);
+        let maps = [zeros(), zeros(), zeros()];
+        Self { width, height, sums, maps, strip, means: [row.clone(), row.clone()], row }
     }
 
     /// Adds the contrast of a picture to a map: at most `weight`, where all features have their only peak.
@@ -39,7 +48,7 @@ impl Contrast {
         self.sum_up(texels);
         self.compare();
         for feature in &self.maps {
-            let greatest = feature.iter().copied().fold(0.0, f32::max);
+            let (greatest, _) = greatest_and_sum(feature);
             let share =
                 weight / FEATURES as f32 * singularity(feature, FAINT) / greatest.max(FAINT);
             for (target, contrast) in map.iter_mut().zip(feature) {
@@ -65,32 +74,49 @@ impl Contrast {
     }
 
     fn compare(&mut self) {
+        let scale = 1.0 / SCALES.len() as f32;
         for row in 0..self.height {
-            for column in 0..self.width {
-                let mut contrast = [0.0; 4];
-                for (centre, surround) in SCALES {
-                    let centre = self.mean(column, row, centre);
-                    let surround = self.mean(column, row, surround);
+            self.row.fill([-NOISE; 4]);
+            for (centre, surround) in SCALES {
+                self.average(row, centre, 0);
+                self.average(row, surround, 1);
+                let [centres, surrounds] = &self.means;
+                for (contrast, (centre, surround)) in
+                    self.row.iter_mut().zip(centres.iter().zip(surrounds))
+                {
                     for index in 0..4 {
-                        contrast[index] += (centre[index] - surround[index]).abs();
+                        contrast[index] += scale * (centre[index] - surround[index]).abs();
                     }
                 }
-                for (map, contrast) in self.maps.iter_mut().zip(contrast) {
-                    map[row * self.width + column] = contrast / SCALES.len() as f32;
+            }
+            for (index, map) in self.maps.iter_mut().enumerate() {
+                let map = &mut map[row * self.width..][..self.width];
+                for (target, contrast) in map.iter_mut().zip(&self.row) {
+                    *target = contrast[index].max(0.0);
                 }
             }
         }
     }
 
-    /// The mean features of the texels at most `radius` away along each axis.
-    fn mean(&self, column: usize, row: usize, radius: usize) -> [f32; 4] {
-        let (left, right) = (column.saturating_sub(radius), (column + radius + 1).min(self.width));
+    /// The mean features, for each texel of a row, of the texels at most `radius` away along each axis.
+    fn average(&mut self, row: usize, radius: usize, target: usize) {
+        let (width, stride) = (self.width, self.width + 1);
         let (top, bottom) = (row.saturating_sub(radius), (row + radius + 1).min(self.height));
-        let stride = self.width + 1;
-        let [a, b] = [left, right].map(|x| self.sums[top * stride + x]);
-        let [c, d] = [left, right].map(|x| self.sums[bottom * stride + x]);
-        let scale = 1.0 / ((right - left) * (bottom - top)) as f32;
-        std::array::from_fn(|index| (a[index] - b[index] - c[index] + d[index]) as f32 * scale)
+        let (above, below) =
+            (&self.sums[top * stride..][..stride], &self.sums[bottom * stride..][..stride]);
+        for (strip, (above, below)) in self.strip.iter_mut().zip(above.iter().zip(below)) {
+            for index in 0..4 {
+                strip[index] = below[index] - above[index];
+            }
+        }
+        for (column, mean) in self.means[target].iter_mut().enumerate() {
+            let (left, right) = (column.saturating_sub(radius), (column + radius + 1).min(width));
+            let (before, after) = (self.strip[left], self.strip[right]);
+            let share = 1.0 / ((right - left) * (bottom - top)) as f32;
+            for index in 0..4 {
+                mean[index] = (after[index] - before[index]) as f32 * share;
+            }
+        }
     }
 }
 
