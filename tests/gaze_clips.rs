@@ -21,6 +21,7 @@ use foveate::geometry::attention::{AttentionMap, Region};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::feedback::Feedback;
 use foveate::layout::Layout;
+use foveate::link::{Bell, ClientLink, view_link};
 use foveate::ring::{Reader, TokenFrameBuf};
 use foveate::stream::{Backends, Stream, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
@@ -69,7 +70,7 @@ fn who_is_attended_to_stays_in_the_fovea() {
     for_each_frame(&path, |index, frame| {
         for (view, walker) in walkers.iter().enumerate() {
             if let Some(feedback) = oracle(walker, index) {
-                run.stream.take_feedback(view, feedback);
+                run.clients[view].post(feedback, 1).unwrap();
             }
         }
         run.step(index, frame);
@@ -220,6 +221,8 @@ fn interval(index: usize) -> f64 {
 /// A stream on the CPU, and a reader of each of its views.
 struct Run {
     stream: Stream,
+    /// One for each view.
+    clients: Vec<ClientLink>,
     /// By how much the first frame comes earlier than it does in the clip, so that decisions fall on other frames.
     phase_ns: u64,
     view_count: usize,
@@ -232,12 +235,22 @@ struct Run {
 impl Run {
     fn new(policies: Vec<Policy>, phase_ns: u64) -> Self {
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-        let view = |policy| (view(policy), crossbeam_channel::never());
         let view_count = policies.len();
-        let views = policies.into_iter().map(view);
+        let bell = Arc::new(Bell::new().unwrap());
+        let links = (0..view_count).map(|_| view_link(&bell, false));
+        let (links, clients): (Vec<_>, Vec<_>) = links.unzip();
+        let views = policies.into_iter().map(view).zip(links);
         let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());
         let (readers, tokens) = (Vec::new(), Vec::new());
-        Self { stream, phase_ns, view_count, readers, frame: TokenFrameBuf::default(), tokens }
+        Self {
+            stream,
+            clients,
+            phase_ns,
+            view_count,
+            readers,
+            frame: TokenFrameBuf::default(),
+            tokens,
+        }
     }
 
     fn step(&mut self, index: usize, frame: &FrameView<'_>) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use foveate::gaze::log::{GazeLog, GazeLogError, GazeLogParseError, entry_line, header_line};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate::geometry::gaze_entry::GazeEntry;
 use foveate::geometry::relevance::{Relevance, RelevanceMap};
 use proptest::prelude::*;
 
@@ -21,7 +22,7 @@ proptest! {
         gazes in prop::collection::btree_map(any::<u64>(), gaze(), 1..20), view in "[a-z\"\\\\é]{0,9}/m",
     ) {
         let entries: Vec<_> = gazes.into_iter().map(|(frame, gaze)| (frame, Arc::new(gaze))).collect();
-        let lines = entries.iter().map(|(frame, gaze)| entry_line(gaze, *frame));
+        let lines = entries.iter().map(|(frame, gaze)| entry_line(&GazeEntry::new(gaze, *frame)));
         let text: Vec<String> = [header_line(&view, EXTENT)].into_iter().chain(lines).collect();
         prop_assert!(text.iter().all(|line| line.len() < MOST_BYTES_OF_A_LINE && !line.contains('\n')));
         let log = GazeLog::parse(&(text.join("\n") + "\n")).unwrap();
@@ -31,7 +32,7 @@ proptest! {
     #[test]
     fn no_text_is_too_broken_to_be_refused(text in "\\PC{0,80}", cut in 0..400usize) {
         prop_assert!(GazeLog::parse(&text).is_err());
-        let (header, entry) = (header_line("a/b", EXTENT), entry_line(&any_gaze(), 3));
+        let (header, entry) = (header_line("a/b", EXTENT), entry_line(&GazeEntry::new(&any_gaze(), 3)));
         let whole = format!("{header}\n{entry}");
         let cut = cut.min(whole.len() - 1);
         prop_assert!(GazeLog::parse(&whole[..cut]).is_err(), "{}", &whole[..cut]);
@@ -43,7 +44,7 @@ proptest! {
 #[test]
 fn a_broken_log_says_what_is_wrong_and_where() {
     let header = header_line("camera/main", EXTENT);
-    let entry = |frame| entry_line(&any_gaze(), frame);
+    let entry = |frame| entry_line(&GazeEntry::new(&any_gaze(), frame));
     let broken = entry(7).replace("\"x\"", "\"z\"");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
@@ -80,7 +81,11 @@ fn a_file_that_cannot_be_replayed_is_named() {
     assert!(error.to_string().contains("gaze.log"));
     let source = error.source().and_then(|source| source.downcast_ref());
     assert!(matches!(source, Some(GazeLogParseError::NotALog)));
-    fs::write(&path, [header_line("a/b", EXTENT), entry_line(&any_gaze(), 3)].join("\n")).unwrap();
+    fs::write(
+        &path,
+        [header_line("a/b", EXTENT), entry_line(&GazeEntry::new(&any_gaze(), 3))].join("\n"),
+    )
+    .unwrap();
     assert_eq!(GazeLog::load(&path).unwrap().entries, [(3, Arc::new(any_gaze()))]);
 }
 

@@ -14,6 +14,7 @@ use foveate::geometry::coarse::CoarseLevel;
 use foveate::geometry::extent::Extent;
 use foveate::geometry::feedback::Feedback;
 use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate::geometry::gaze_entry::GazeEntry;
 use foveate::geometry::pyramid::PyramidShape;
 use proptest::prelude::*;
 
@@ -204,8 +205,8 @@ fn a_gain_of_0_makes_no_relevance() {
 fn a_replay_begins_with_its_first_entry_and_fits_the_source() {
     let text = [
         header_line("camera/main", EXTENT),
-        entry_line(&gaze_at(3, 64.0, 48.0), 10),
-        entry_line(&gaze_at(4, 640.0, 0.0), 20),
+        entry_line(&GazeEntry::new(&gaze_at(3, 64.0, 48.0), 10)),
+        entry_line(&GazeEntry::new(&gaze_at(4, 640.0, 0.0), 20)),
     ];
     let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
     let twice = Extent::new(1280, 960);
@@ -401,7 +402,7 @@ fn text_of(recorded: &[(u64, Extent, Gaze)]) -> String {
     let mut last = None;
     for (frame_seq, _, gaze) in recorded {
         if last != Some(gaze) {
-            lines.push(entry_line(gaze, *frame_seq));
+            lines.push(entry_line(&GazeEntry::new(gaze, *frame_seq)));
             last = Some(gaze);
         }
     }

@@ -196,6 +196,8 @@ impl Watch {
             publish_ns: head.publish_ns,
             age_ns,
             fixation: head.fixation.into(),
+            asked_ns: head.asked_ns,
+            relevance_frame: head.relevance_frame,
             sample_bound: head.sample_bound,
             rgb_bound: head.rgb_bound,
             dirty_tiles: head.dirty_tiles,
@@ -324,6 +326,10 @@ struct FrameLine<'a> {
     /// From capture until it was read.
     age_ns: u64,
     fixation: FixationListing,
+    /// When the message came that led to the fixation; 0 where none did.
+    asked_ns: u64,
+    /// The frame that the tokens' relevance was made from; 0 where all matter alike.
+    relevance_frame: u64,
     sample_bound: u32,
     rgb_bound: u32,
     dirty_tiles: u32,
