@@ -164,6 +164,19 @@ fn await_end(events: &Receiver<Event>, mut running: usize) -> Result<(), DaemonE
     outcome
 }
 
+/// Reads what the streams of `config` need besides: the gaze logs that their views replay.
+///
+/// # Errors
+///
+/// If one cannot be read, or is none.
+pub fn check(config: &Config) -> Result<(), DaemonError> {
+    for stream in &config.streams {
+        let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
+        plans(stream).map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// The views of a stream, with the gaze logs that they replay.
 fn plans(stream: &StreamConfig) -> Result<Vec<ViewPlan>, StreamFailure> {
     Ok(stream.views.iter().map(ViewPlan::try_from).collect::<Result<_, _>>()?)

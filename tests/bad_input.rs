@@ -192,6 +192,33 @@ fn a_configuration_that_cannot_be_used_is_refused_by_daemon_check_and_extract() 
 }
 
 #[test]
+fn a_gaze_log_that_cannot_be_replayed_is_refused_by_daemon_check_and_extract() {
+    let place = Place::new();
+    let header = r#"{"foveate_gaze_log":1,"view":"camera/main","extent":[64,48]}"#;
+    place.write("empty.log", format!("{header}\n"));
+    place.write("other.log", "time,x,y\n");
+    place.write("newer.log", header.replace(":1,", ":2,"));
+    place.write("broken.log", format!("{header}\n{{\"frame\":1,\"id\":\n"));
+    for (log, parts) in [
+        ("none.log", &["cannot read the gaze log", "none.log", "No such file"][..]),
+        ("empty.log", &["cannot replay", "empty.log", "no entry"]),
+        ("other.log", &["other.log", "no gaze log", "`foveate record`"]),
+        ("newer.log", &["newer.log", "version 2", "version 1"]),
+        ("broken.log", &["broken.log", "line 2 is broken"]),
+    ] {
+        let gaze = format!("gaze = {{ policy = 'replay', log = '{log}' }}");
+        let stream =
+            "[[stream]]\nname = 'camera'\nsource = 'test'\n[[stream.view]]\nname = 'main'\n";
+        let file = place.write("replay.toml", format!("{stream}{gaze}\n")).display().to_string();
+        for arguments in [&["--config", &file][..], &["--check", "--config", &file]] {
+            assert_is_refusal(&place.foveated(arguments, &[]).finish(), &[78], parts, log);
+        }
+        let extract = ["extract", "clip.avi", "--out", "out", "--config", &file];
+        assert_is_refusal(&place.foveate(&extract).finish(), &[78], parts, log);
+    }
+}
+
+#[test]
 fn check_says_that_a_configuration_is_fine_and_starts_nothing() {
     let place = Place::new();
     let outcome = place.foveated(&["--check"], &[]).finish();

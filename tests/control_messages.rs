@@ -135,3 +135,21 @@ fn a_newer_daemon_is_understood_as_far_as_possible() {
         FromDaemon::Refused(expected)
     );
 }
+
+/// The document names every reason that there is, and no other.
+#[test]
+fn the_document_names_every_reason_of_a_refusal() {
+    let document = include_str!("../docs/control.md");
+    let (_, table) = document.split_once("| `reason` | Why |").unwrap();
+    let cells = table.lines().filter_map(|row| row.strip_prefix("| `")?.split(" |").next());
+    let names = cells.flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`'));
+    let mut known = 0;
+    for name in names {
+        let reason: RefusalReason = serde_json::from_value(name.into()).unwrap();
+        assert_ne!(reason, RefusalReason::Other, "no reason is called {name}");
+        assert_eq!(reason.to_string(), name);
+        known += 1;
+    }
+    // They are numbered from 0 in the order of their declaration, `Other` last.
+    assert_eq!(known, RefusalReason::Other as usize, "reasons that the document names");
+}

@@ -64,6 +64,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         redact::register(secret);
     }
     if arguments.check {
+        daemon::check(&config)?;
         // The exit code says so, too, where nobody reads this.
         let _ = writeln!(io::stdout(), "the configuration is fine");
         return Ok(());
