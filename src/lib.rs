@@ -6,12 +6,12 @@
 //!  capture -mailbox-+-> change --> retina.update ..................> publish -> ring-+-> read only
 //!                   |   (tiles)    ingest -> reduce -> sample                       |
 //!                   |                                    ^                          |
-//!                   |                       token plans <- layout <- gaze <---------+-- control
+//!                   |                       token plans <- layout <- gaze <- link <-+-- control
 //! ```
 //!
 //! In reading order: the words in [`geometry`], [`frame`], [`color`] and [`token`]; the stages [`change`],
-//! [`retina`], [`layout`], [`gaze`] and [`ring`]; `stream`, one frame through the stages; [`control`], the
-//! sockets; `daemon` and `tool`, the two programs.
+//! [`retina`], [`layout`], [`gaze`] and [`ring`]; `stream`, one frame through the stages; [`link`] and [`control`],
+//! clients and sockets; `daemon` and `tool`, the two programs.
 
 pub mod backend;
 #[cfg(feature = "gst")]
