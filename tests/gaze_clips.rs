@@ -83,6 +83,9 @@ fn who_is_attended_to_stays_in_the_fovea() {
             shares[view].1 += 1;
         }
     });
+    let at_once =
+        (0..795).map(|index| walkers.iter().filter(|walker| walker.at(index).is_some()).count());
+    say(&format!("clip: {} walkers, at most {} at once", walkers.len(), at_once.max().unwrap()));
     let longest = (0..walkers.len()).max_by_key(|view| walkers[*view].boxes.len()).unwrap();
     let all = shares.iter().fold((0, 0), |sum, share| (sum.0 + share.0, sum.1 + share.1));
     say(&format!(
@@ -103,8 +106,9 @@ fn who_is_attended_to_stays_in_the_fovea() {
 fn whoever_comes_into_sight_is_soon_looked_at() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
-    let seen = visits(&path, &walkers, |_, _| {});
+    let (seen, on_square) = visits(&path, &walkers, |_, _| {});
     say(&format!("saliency: looked at within 2 s of coming into sight: {}", percent(seen)));
+    say(&format!("saliency: where others paint a square, the eye is in {}", percent(on_square)));
     say(&format!(
         "chance: the same, with fixations anywhere: {}",
         percent(visits_by_chance(&walkers))
@@ -115,28 +119,33 @@ fn whoever_comes_into_sight_is_soon_looked_at() {
 #[test]
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let seen = visits(&path, &walkers_of(&path), |index, picture| {
+    let (seen, on_square) = visits(&path, &walkers_of(&path), |index, picture| {
         picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
     });
     say(&format!("saliency: the same beside a flickering square: {}", percent(seen)));
+    say(&format!("saliency: the eye is on the flickering square in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
 }
 
 #[test]
 fn waving_leaves_do_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let seen = visits(&path, &walkers_of(&path), |index, picture| {
+    let (seen, on_square) = visits(&path, &walkers_of(&path), |index, picture| {
         let time = index as f64 * 0.1;
         picture.paint(|x, y, _| leaf(x, y, time));
     });
     say(&format!("saliency: the same beside waving leaves: {}", percent(seen)));
+    say(&format!("saliency: the eye is on the leaves in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
 }
 
-/// The share of walkers that `saliency` looks at soon, in frames that were painted on; each counts once for each of
-/// [`PHASES_NS`].
-fn visits(path: &Path, walkers: &[Walker], paint: impl Fn(usize, &mut Picture)) -> (usize, usize) {
-    let mut seen = 0;
+/// A share: a part, and what it is of.
+type Share = (usize, usize);
+
+/// Which share of the walkers `saliency` looks at soon in frames that were painted on, each counted once for each of
+/// [`PHASES_NS`]; and in which share of the frames it looks at where the square is.
+fn visits(path: &Path, walkers: &[Walker], paint: impl Fn(usize, &mut Picture)) -> (Share, Share) {
+    let (mut seen, mut on_square, mut frames) = (0, 0, 0);
     for phase_ns in PHASES_NS {
         let mut run = Run::new(vec![Policy::Saliency], phase_ns);
         let mut fixations = Vec::new();
@@ -148,12 +157,20 @@ fn visits(path: &Path, walkers: &[Walker], paint: impl Fn(usize, &mut Picture)) 
             fixations.push((fixation.x, fixation.y));
         });
         seen += visited(walkers, &fixations);
+        on_square += fixations.iter().filter(|place| square().contains(**place, 0.0)).count();
+        frames += fixations.len();
     }
-    (seen, PHASES_NS.len() * walkers.len())
+    ((seen, PHASES_NS.len() * walkers.len()), (on_square, frames))
+}
+
+/// What is painted over.
+fn square() -> PixelBox {
+    let [x0, y0, side] = [PAINTED_AT.0, PAINTED_AT.1, PAINTED_SIDE].map(|pixels| pixels as f64);
+    PixelBox { x0, y0, x1: x0 + side, y1: y0 + side }
 }
 
 /// The same, if the eye jumped anywhere four times a second.
-fn visits_by_chance(walkers: &[Walker]) -> (usize, usize) {
+fn visits_by_chance(walkers: &[Walker]) -> Share {
     const RUNS: u64 = 100;
     let mut random = 1u64;
     let mut share = || {
@@ -352,7 +369,7 @@ fn for_each_frame(path: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
     }
 }
 
-fn percent((part, whole): (usize, usize)) -> String {
+fn percent((part, whole): Share) -> String {
     format!("{:.1} % ({part} of {whole})", 100.0 * part as f64 / whole as f64)
 }
 
