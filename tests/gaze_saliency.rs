@@ -125,7 +125,7 @@ fn a_place_that_always_changes_makes_room_for_what_is_new() {
         saliency.absorb(&flicker(index), FRAME_S);
     }
     let mut picture = flicker(100);
-    paint(&mut picture, 70, 50, 180);
+    paint(&mut picture, 70, 50, 145);
     saliency.weigh(&picture);
     let (column, row) = greatest(saliency.map());
     assert!((70..74).contains(&column) && (50..58).contains(&row), "{column} {row}");
