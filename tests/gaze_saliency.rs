@@ -121,10 +121,10 @@ fn a_place_that_always_changes_makes_room_for_what_is_new() {
         (20..36).contains(&column) && (20..28).contains(&row),
         "a flicker is new too: {column} {row}"
     );
-    for index in 0..100 {
+    for index in 0..101 {
         saliency.absorb(&flicker(index), FRAME_S);
     }
-    let mut picture = flicker(100);
+    let mut picture = flicker(101);
     paint(&mut picture, 70, 50, 145);
     saliency.weigh(&picture);
     let (column, row) = greatest(saliency.map());
