@@ -53,6 +53,9 @@ mod names;
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 
+/// The longest reason in words, in bytes, of a refusal; it may quote what a client sent.
+const REFUSAL_BYTES_MAX: usize = 4096;
+
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
@@ -203,9 +206,9 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal.
+    /// A refusal. A long reason is cut, so that it fits a datagram.
     pub fn new(reason: RefusalReason, error: impl Into<String>) -> Self {
-        Self { reason, error: error.into(), holder: None }
+        Self { reason, error: clipped(&error.into(), REFUSAL_BYTES_MAX), holder: None }
     }
 }
 

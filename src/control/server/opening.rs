@@ -2,10 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::Service;
 use super::connection::Connection;
+use super::{Service, json_len};
 use crate::config::{GazeChoice, ViewConfig};
+use crate::control::directory::StreamEntry;
 use crate::control::messages::{Opened, Refusal, RefusalReason, StreamState, ViewName, accepted};
+
+/// Bytes of JSON that a view may be described in; all keys that there are take a fifth of them.
+const VIEW_BYTES_MAX: usize = 4096;
 
 impl Service {
     /// Opens a view of the client's own on `stream`, as `table` says.
@@ -27,10 +31,9 @@ impl Service {
             return Err(Refusal::new(RefusalReason::Ended, error));
         }
         let number = connection.client.number;
-        let unnamed = || Value::String(format!("open-{number}-{}", connection.opened + 1));
-        table.entry("name").or_insert_with(unnamed);
+        table.entry("name").or_insert_with(|| free_name(&entry, number).into());
         let config = checked_view(&table)?;
-        if entry.views().iter().any(|view| view.config().name == config.name) {
+        if has_view(&entry, &config.name) {
             let error = format!("stream `{stream}` has a view `{}` already", config.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
         }
@@ -45,15 +48,14 @@ impl Service {
     /// Refuses what is beyond the limits.
     fn check_room(&self, connection: &Connection, config: &ViewConfig) -> Result<(), Refusal> {
         let limits = self.limits;
-        let views = self.directory.views();
-        let opened = views.iter().filter(|view| view.owner().is_some());
-        let present: usize = opened.clone().map(|view| view.config().ring_bytes()).sum();
+        let opened = self.directory.views_of_clients();
+        let present: usize = opened.iter().map(|view| view.config().ring_bytes()).sum();
         let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));
         if limits.views_per_client <= connection.opened {
             let most = limits.views_per_client;
             return refused(format!("a client may open {most} views: close this connection first"));
         }
-        if limits.views_opened <= opened.count() {
+        if limits.views_opened <= opened.len() {
             return refused(format!("clients have opened {} views already", limits.views_opened));
         }
         let left = limits.opened_bytes.saturating_sub(present);
@@ -70,14 +72,49 @@ impl Service {
 
 /// A view as a configuration would have it. Nothing of it may name a file of the daemon's.
 fn checked_view(table: &Map<String, Value>) -> Result<ViewConfig, Refusal> {
-    let config = toml::to_string(table)
-        .map_err(|error| bad_request(&error))
-        .and_then(|text| ViewConfig::parse(&text).map_err(|error| bad_request(&error)))?;
+    let bytes = json_len(table);
+    if VIEW_BYTES_MAX < bytes {
+        let error =
+            format!("a view of {bytes} bytes, where at most {VIEW_BYTES_MAX} bytes will do");
+        return Err(Refusal::new(RefusalReason::BadRequest, error));
+    }
+    let text = toml_text(table).map_err(|error| bad_request(&error))?;
+    let config = ViewConfig::parse(&text).map_err(|error| bad_request(&error))?;
     if let GazeChoice::Replay { .. } = config.gaze.choice {
         let error = "a view that a client opens takes the policies \"fixed\", \"feedback\" and \"saliency\"";
         return Err(Refusal::new(RefusalReason::BadRequest, error));
     }
     Ok(config)
+}
+
+/// One line for each key. Tables are written inline: under headers, each of which repeats the names of the tables around it, a
+/// deep one would grow with the square of its depth.
+fn toml_text(table: &Map<String, Value>) -> Result<String, toml::ser::Error> {
+    let mut text = String::new();
+    for (key, value) in table {
+        // The quotes and escapes of JSON are those of TOML.
+        text.push_str(&Value::from(key.as_str()).to_string());
+        text.push_str(" = ");
+        text.push_str(&toml::Value::try_from(value)?.to_string());
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// A name for a view of client `number` that none has.
+fn free_name(stream: &StreamEntry, number: u64) -> String {
+    let mut index = 1;
+    loop {
+        let name = format!("open-{number}-{index}");
+        if !has_view(stream, &name) {
+            return name;
+        }
+        index += 1;
+    }
+}
+
+fn has_view(stream: &StreamEntry, name: &str) -> bool {
+    stream.views().iter().any(|view| view.config().name == name)
 }
 
 fn bad_request(error: &dyn std::error::Error) -> Refusal {
