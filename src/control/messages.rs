@@ -42,6 +42,7 @@ pub use self::listing::{
     StreamState, ViewListing,
 };
 pub use self::names::{ViewName, ViewNameError};
+pub use self::opening::view_from_table;
 pub use crate::config::is_name;
 pub use crate::ring::abi::NOTICE_BYTES;
 
@@ -49,6 +50,7 @@ mod feedback;
 mod gaze;
 mod listing;
 mod names;
+mod opening;
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
