@@ -19,7 +19,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use parking_lot::Mutex;
 use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
-use rustix::event::EventfdFlags;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, Gaze};
@@ -110,11 +110,13 @@ fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewLink, ClientLink) {
         told: Told::default(),
         news: Told::default(),
         plans: VecDeque::new(),
+        shape: None,
         noted_plan: None,
         noted_gaze: None,
     };
     let posts = Mutex::new(Posts { ring: posts, last_ticket: 0 });
-    let client = ClientLink { shared, posts, gazes: Mutex::new(gazed), subscribers };
+    let (gazes, waiting) = (Mutex::new(gazed), view.subscribers.clone());
+    let client = ClientLink { shared, posts, gazes, subscribers, waiting };
     (view, client)
 }
 
@@ -123,6 +125,8 @@ fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewLink, ClientLink) {
 struct Shared {
     /// `frame_seq` of the newest frame whose plan is told; 0 before the first.
     newest_frame: AtomicU64,
+    /// `frame_seq` of the first frame of the present extent; 0 before the first.
+    first_frame: AtomicU64,
     board: Mutex<Board>,
     /// Whether a client waits for the board to change.
     is_awaited: AtomicBool,
@@ -165,6 +169,8 @@ pub struct ViewLink {
     news: Told,
     /// Not told yet.
     plans: VecDeque<ShownPlan>,
+    /// That of the newest frame.
+    shape: Option<PyramidShape>,
     /// `since_frame` of the newest plan that was noted.
     noted_plan: Option<u64>,
     /// What those who record were last sent.
@@ -191,6 +197,10 @@ impl ViewLink {
 
     /// Tells what is about to be published. Never waits.
     pub fn show(&mut self, outlook: &Outlook<'_>) {
+        if self.shape.replace(outlook.shape) != Some(outlook.shape) {
+            // Told before the frame: until that is told too, it is among those that have not been published.
+            self.shared.first_frame.store(outlook.frame_seq, Ordering::Relaxed);
+        }
         self.note_plan(outlook);
         self.note_gaze(outlook);
         self.news.fixation = Some(outlook.gaze.fixation);
@@ -281,6 +291,8 @@ pub struct ClientLink {
     posts: Mutex<Posts>,
     gazes: Mutex<HeapCons<GazeNote>>,
     subscribers: Sender<OwnedFd>,
+    /// Those that the frame loop has not taken.
+    waiting: Receiver<OwnedFd>,
 }
 
 struct Posts {
@@ -303,6 +315,11 @@ impl ClientLink {
     pub fn newest_frame(&self) -> u64 {
         // SYNC(plan-of-frame): pairs with the store in `ViewLink::show`.
         self.shared.newest_frame.load(Ordering::Acquire)
+    }
+
+    /// `frame_seq` of the oldest frame of the present extent, if it is asked for after the newest; 0 before the first.
+    pub fn first_frame(&self) -> u64 {
+        self.shared.first_frame.load(Ordering::Relaxed)
     }
 
     /// The plan that frame `frame_seq` was sampled by, if it is still known.
@@ -329,6 +346,11 @@ impl ClientLink {
 
     /// Whether somebody records the gaze. Whoever begins to is sent the present one first.
     pub fn set_recorded(&self, is_recorded: bool) {
+        let was_recorded = self.shared.is_recorded.load(Ordering::Relaxed);
+        if is_recorded && !was_recorded {
+            // What is left of an earlier record has a gap behind it.
+            self.gazes.lock().clear();
+        }
         self.shared.is_new_record.store(is_recorded, Ordering::Relaxed);
         self.shared.is_recorded.store(is_recorded, Ordering::Relaxed);
     }
@@ -342,13 +364,30 @@ impl ClientLink {
     /// Whether [`notify`](Self::notify) has no room for another connection. Only the server's thread fills it, so what this
     /// says stays true until it does.
     pub fn is_full_of_subscribers(&self) -> bool {
-        self.subscribers.is_full()
+        self.subscribers.is_full() && !self.is_let_go()
     }
 
     /// Hands `connection` to the frame loop's waker, for notices; false if there is no room. Of a view that has ended there
     /// are none.
     pub fn notify(&self, connection: OwnedFd) -> bool {
-        !matches!(self.subscribers.try_send(connection), Err(TrySendError::Full(_)))
+        let sent = self.subscribers.try_send(connection);
+        !matches!(sent, Err(TrySendError::Full(_))) || self.is_let_go()
+    }
+
+    /// Drops connections that were shut down before the frame loop took them.
+    pub fn forget_closed(&self) {
+        for _ in 0..self.waiting.len() {
+            let Ok(connection) = self.waiting.try_recv() else { break };
+            if !is_shut_down(&connection) {
+                // There is room where it came from.
+                let _ = self.subscribers.try_send(connection);
+            }
+        }
+    }
+
+    /// Whether the frame loop's end is gone.
+    pub fn is_let_go(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
     }
 }
 
@@ -356,6 +395,12 @@ impl std::fmt::Debug for ClientLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientLink").field("shared", &self.shared).finish_non_exhaustive()
     }
+}
+
+fn is_shut_down(connection: &OwnedFd) -> bool {
+    let mut entries = [PollFd::new(connection, PollFlags::empty())];
+    let polled = poll(&mut entries, Some(&Timespec::default()));
+    polled.is_ok() && entries[0].revents().contains(PollFlags::HUP)
 }
 
 /// Wakes the server's thread from its poll.

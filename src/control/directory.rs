@@ -117,6 +117,11 @@ impl Directory {
         self.streams.lock().values().flat_map(|stream| stream.views()).collect()
     }
 
+    /// The views that clients opened, and those of them that are closed and not gone yet.
+    pub(super) fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
+        self.streams.lock().values().flat_map(|stream| stream.views_of_clients()).collect()
+    }
+
     /// The streams from that of `after` on, in the order of their names.
     pub(super) fn streams_from(&self, after: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
         let first = after.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
@@ -138,6 +143,8 @@ pub struct StreamEntry {
     counters: Arc<StreamCounters>,
     /// Those of the configuration in its order, then those that clients opened in the order of their names.
     views: Mutex<Vec<Arc<ViewEntry>>>,
+    /// Those that clients closed and that the frame loop has not let go: their rings still take memory.
+    closed: Mutex<Vec<Arc<ViewEntry>>>,
     commands: Sender<ViewCommand>,
 }
 
@@ -166,7 +173,8 @@ impl StreamEntry {
             backend: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
-        Self { name, status, counters: Arc::default(), views, commands }
+        let (counters, closed) = (Arc::default(), Mutex::default());
+        Self { name, status, counters, views, closed, commands }
     }
 
     /// Its name.
@@ -183,6 +191,14 @@ impl StreamEntry {
     /// Its views: those of the configuration, then those that clients opened.
     pub(super) fn views(&self) -> Vec<Arc<ViewEntry>> {
         self.views.lock().clone()
+    }
+
+    /// Those that clients opened, and those of them that are closed and not gone yet.
+    fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
+        let mut closed = self.closed.lock();
+        closed.retain(|view| !view.link().is_let_go());
+        let open = self.views().into_iter().filter(|view| view.owner().is_some());
+        open.chain(closed.iter().cloned()).collect()
     }
 
     /// Adds a view that belongs to `owner`. Its name must be its own.
@@ -203,6 +219,7 @@ impl StreamEntry {
             if is_owned {
                 view.end("the client that opened the view is gone");
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
+                self.closed.lock().push(Arc::clone(view));
             }
             !is_owned
         });

@@ -42,6 +42,7 @@ pub use self::listing::{
     StreamState, ViewListing,
 };
 pub use self::names::{ViewName, ViewNameError};
+pub use self::opening::view_from_table;
 pub use crate::config::is_name;
 pub use crate::ring::abi::NOTICE_BYTES;
 
@@ -49,9 +50,13 @@ mod feedback;
 mod gaze;
 mod listing;
 mod names;
+mod opening;
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
+
+/// The longest reason in words, in bytes, of a refusal; it may quote what a client sent.
+const REFUSAL_BYTES_MAX: usize = 4096;
 
 /// What a client asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,9 +208,9 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal.
+    /// A refusal. A long reason is cut, so that it fits a datagram.
     pub fn new(reason: RefusalReason, error: impl Into<String>) -> Self {
-        Self { reason, error: error.into(), holder: None }
+        Self { reason, error: clipped(&error.into(), REFUSAL_BYTES_MAX), holder: None }
     }
 }
 

@@ -40,6 +40,9 @@ const NAMES_LISTED_MAX: usize = 16;
 /// How long a client that wants to wait for a decision may wait.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Connections that are accepted before those that are open are served again.
+const ACCEPTED_AT_ONCE: usize = 16;
+
 /// How long no connection is accepted after the system had no descriptor for one.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -130,8 +133,8 @@ impl Server {
             limits,
             counters: Arc::clone(&counters),
             connections: Vec::new(),
+            clients_present: 0,
             clients_seen: 0,
-            clients: 0,
             accept_again_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
@@ -180,10 +183,10 @@ struct Service {
     limits: Limits,
     counters: Arc<ServerCounters>,
     connections: Vec<Connection>,
+    /// Those in `connections`, and those that are being served.
+    clients_present: usize,
     /// Connections so far.
     clients_seen: u64,
-    /// Connections at present.
-    clients: u64,
     /// When the system had no descriptor left: the listener is not polled until then.
     accept_again_at: Option<Instant>,
     buffer: Vec<u8>,
@@ -256,19 +259,25 @@ impl Service {
 
     /// Serves one request of every connection that is `ready`, so that a busy one delays no other for long.
     fn serve(&mut self, ready: &[bool]) {
-        let connections = std::mem::take(&mut self.connections);
         let mut ready = ready.iter();
-        for mut connection in connections {
+        self.for_each(|service, connection| {
             let is_ready = ready.next().copied().unwrap_or(false);
-            let fate = if is_ready { self.serve_one(&mut connection) } else { Fate::Keep };
-            self.keep_or_close(connection, fate);
-        }
+            if is_ready { service.serve_one(connection) } else { Fate::Keep }
+        });
     }
 
-    fn keep_or_close(&mut self, connection: Connection, fate: Fate) {
-        match fate {
-            Fate::Keep => self.connections.push(connection),
-            Fate::Close => self.hang_up(connection),
+    /// Does something for every connection. Those to be closed are hung up on after the last, because what one leaves behind
+    /// depends on who is still there.
+    fn for_each(&mut self, mut serve: impl FnMut(&mut Self, &mut Connection) -> Fate) {
+        let mut leaving = Vec::new();
+        for mut connection in std::mem::take(&mut self.connections) {
+            match serve(self, &mut connection) {
+                Fate::Keep => self.connections.push(connection),
+                Fate::Close => leaving.push(connection),
+            }
+        }
+        for connection in leaving {
+            self.hang_up(connection);
         }
     }
 
@@ -443,7 +452,7 @@ impl Service {
     fn listing(&self) -> ServerListing {
         let counters = &self.counters;
         ServerListing {
-            clients: self.clients,
+            clients: self.clients_present as u64,
             clients_accepted: counters.clients_accepted.get(),
             clients_dropped: counters.clients_dropped.get(),
             requests: counters.requests.get(),
@@ -454,13 +463,10 @@ impl Service {
     /// Tells everybody what changed since they were told last.
     fn tell_all(&mut self) {
         let gazes = self.take_gazes();
-        for mut connection in std::mem::take(&mut self.connections) {
-            let mut fate = self.tell_gazes(&connection, &gazes);
-            if fate == Fate::Keep {
-                fate = self.tell(&mut connection);
-            }
-            self.keep_or_close(connection, fate);
-        }
+        self.for_each(|service, connection| match service.tell_gazes(connection, &gazes) {
+            Fate::Keep => service.tell(connection),
+            Fate::Close => Fate::Close,
+        });
     }
 
     /// Where the views that somebody records have looked.
@@ -490,14 +496,13 @@ impl Service {
     /// Answers those who waited for a decision that has been made, or for too long.
     fn answer_awaiting(&mut self) {
         let now = Instant::now();
-        for mut connection in std::mem::take(&mut self.connections) {
+        self.for_each(|service, connection| {
             let answer = connection.awaiting.as_ref().and_then(|awaiting| awaiting.answer(now));
-            let fate = answer.map_or(Fate::Keep, |answer| {
+            answer.map_or(Fate::Keep, |answer| {
                 connection.awaiting = None;
-                self.send(&connection, &answer)
-            });
-            self.keep_or_close(connection, fate);
-        }
+                service.send(connection, &answer)
+            })
+        });
     }
 
     fn tell(&self, connection: &mut Connection) -> Fate {
@@ -536,7 +541,7 @@ impl Service {
 
     /// A client is gone, or has to go: what it holds is given up.
     fn hang_up(&mut self, connection: Connection) {
-        self.clients -= 1;
+        self.clients_present -= 1;
         let number = connection.client.number;
         for view in self.directory.views() {
             view.steering().lock().release(number);
@@ -555,6 +560,9 @@ impl Service {
             view.link().set_recorded(false);
         }
         socket::close(connection.socket);
+        if let Some(subscription) = &connection.subscription {
+            subscription.view.link().forget_closed();
+        }
     }
 
     fn send(&self, connection: &Connection, datagram: &[u8]) -> Fate {
@@ -575,9 +583,9 @@ impl Service {
         }
     }
 
-    /// Takes every connection that waits; those above the limit are told so and closed.
+    /// Takes connections that wait; those above the limit are told so and closed.
     fn accept(&mut self) {
-        loop {
+        for _ in 0..ACCEPTED_AT_ONCE {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = match rustix::net::accept_with(&self.listener.socket, flags) {
                 Ok(socket) => socket,
@@ -592,7 +600,7 @@ impl Service {
             if self.connections.len() < self.limits.clients {
                 self.counters.clients_accepted.add(1);
                 self.clients_seen += 1;
-                self.clients += 1;
+                self.clients_present += 1;
                 self.connections.push(Connection::new(socket, self.clients_seen, self.limits));
             } else {
                 self.turn_away(socket);

@@ -193,7 +193,8 @@ impl Helm<'_> {
             let error = format!("frame {frame} has not been published: the newest is {newest}");
             return Err(Refusal::new(RefusalReason::UnknownFrame, error));
         }
-        if frame + FRAMES_KEPT <= newest { Err(self.too_old(frame)) } else { Ok(()) }
+        let is_old = frame < self.view.link().first_frame() || FRAMES_KEPT <= newest - frame;
+        if is_old { Err(self.too_old(frame)) } else { Ok(()) }
     }
 
     fn too_old(self, frame: u64) -> Refusal {

@@ -62,9 +62,10 @@ impl ViewEntry {
         &self.steering
     }
 
-    /// It publishes no more, for this reason.
+    /// It publishes no more, for this reason. Who follows it keeps its segment, and the daemon does not.
     pub(super) fn end(&self, reason: &str) {
         *self.end_reason.lock() = Some(reason.to_owned());
+        *self.segment.lock() = None;
     }
 
     /// Why it publishes no more while its stream goes on, if so.
@@ -125,7 +126,12 @@ impl ViewPort {
     /// read-only, and readers that come later, too.
     pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {
         let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
-        *self.entry.segment.lock() = Some(segment);
+        let mut present = self.entry.segment.lock();
+        // It may have been closed meanwhile.
+        if !self.is_over() {
+            *present = Some(segment);
+        }
+        drop(present);
         self.bell.ring();
     }
 

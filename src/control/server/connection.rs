@@ -125,7 +125,13 @@ impl Awaiting {
 fn peer_name(socket: &OwnedFd) -> String {
     let Ok(peer) = socket_peercred(socket) else { return "an unknown process".to_owned() };
     let pid = peer.pid.as_raw_nonzero().get();
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
-    let name = name.map(|name| format!(" ({})", name.trim_end())).unwrap_or_default();
+    let name = std::fs::read(format!("/proc/{pid}/comm"));
+    let name = name.map(|name| format!(" ({})", printable(&name))).unwrap_or_default();
     format!("process {pid}{name}")
+}
+
+/// A name that its process chose, such that it does nothing to a terminal.
+fn printable(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name.trim_ascii_end());
+    name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

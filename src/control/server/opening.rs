@@ -4,8 +4,11 @@ use serde_json::{Map, Value};
 
 use super::Service;
 use super::connection::Connection;
-use crate::config::{GazeChoice, ViewConfig};
-use crate::control::messages::{Opened, Refusal, RefusalReason, StreamState, ViewName, accepted};
+use crate::config::ViewConfig;
+use crate::control::directory::StreamEntry;
+use crate::control::messages::{
+    Opened, Refusal, RefusalReason, StreamState, ViewName, accepted, view_from_table,
+};
 
 impl Service {
     /// Opens a view of the client's own on `stream`, as `table` says.
@@ -27,15 +30,15 @@ impl Service {
             return Err(Refusal::new(RefusalReason::Ended, error));
         }
         let number = connection.client.number;
-        let unnamed = || Value::String(format!("open-{number}-{}", connection.opened + 1));
-        table.entry("name").or_insert_with(unnamed);
-        let config = checked_view(&table)?;
-        if entry.views().iter().any(|view| view.config().name == config.name) {
+        table.entry("name").or_insert_with(|| free_name(&entry, number).into());
+        let config = view_from_table(&table)?;
+        if has_view(&entry, &config.name) {
             let error = format!("stream `{stream}` has a view `{}` already", config.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
         }
         self.check_room(connection, &config)?;
-        let view = ViewName::new(stream, &config.name).map_err(|error| bad_request(&error))?;
+        let view = ViewName::new(stream, &config.name)
+            .map_err(|error| Refusal::new(RefusalReason::BadRequest, error.to_string()))?;
         connection.opened += 1;
         tracing::info!(%view, client = connection.client.name, "opening a view");
         entry.open_view(config, connection.client.clone(), self.directory.bell());
@@ -45,15 +48,14 @@ impl Service {
     /// Refuses what is beyond the limits.
     fn check_room(&self, connection: &Connection, config: &ViewConfig) -> Result<(), Refusal> {
         let limits = self.limits;
-        let views = self.directory.views();
-        let opened = views.iter().filter(|view| view.owner().is_some());
-        let present: usize = opened.clone().map(|view| view.config().ring_bytes()).sum();
+        let opened = self.directory.views_of_clients();
+        let present: usize = opened.iter().map(|view| view.config().ring_bytes()).sum();
         let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));
         if limits.views_per_client <= connection.opened {
             let most = limits.views_per_client;
             return refused(format!("a client may open {most} views: close this connection first"));
         }
-        if limits.views_opened <= opened.count() {
+        if limits.views_opened <= opened.len() {
             return refused(format!("clients have opened {} views already", limits.views_opened));
         }
         let left = limits.opened_bytes.saturating_sub(present);
@@ -68,18 +70,18 @@ impl Service {
     }
 }
 
-/// A view as a configuration would have it. Nothing of it may name a file of the daemon's.
-fn checked_view(table: &Map<String, Value>) -> Result<ViewConfig, Refusal> {
-    let config = toml::to_string(table)
-        .map_err(|error| bad_request(&error))
-        .and_then(|text| ViewConfig::parse(&text).map_err(|error| bad_request(&error)))?;
-    if let GazeChoice::Replay { .. } = config.gaze.choice {
-        let error = "a view that a client opens takes the policies \"fixed\", \"feedback\" and \"saliency\"";
-        return Err(Refusal::new(RefusalReason::BadRequest, error));
+/// A name for a view of client `number` that none has.
+fn free_name(stream: &StreamEntry, number: u64) -> String {
+    let mut index = 1;
+    loop {
+        let name = format!("open-{number}-{index}");
+        if !has_view(stream, &name) {
+            return name;
+        }
+        index += 1;
     }
-    Ok(config)
 }
 
-fn bad_request(error: &dyn std::error::Error) -> Refusal {
-    Refusal::new(RefusalReason::BadRequest, error.to_string())
+fn has_view(stream: &StreamEntry, name: &str) -> bool {
+    stream.views().iter().any(|view| view.config().name == name)
 }

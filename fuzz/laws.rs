@@ -1,0 +1,131 @@
+//! What holds for any bytes where a message or a gaze log is expected: nothing panics, what is refused says why in a datagram, and
+//! what is understood means the same when it is written and read again.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use foveate::control::messages::{
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Listing, Looking, Refusal,
+    RefusalReason, Request, refused, view_from_table,
+};
+use foveate::gaze::controller::{Controller, Moment, Policy};
+use foveate::gaze::log::{GazeLog, entry_line, header_line};
+use foveate::geometry::attention::{AttentionMap, Region};
+use foveate::geometry::extent::Extent;
+use foveate::geometry::gaze_entry::GazeEntry;
+use foveate::geometry::pyramid::PyramidShape;
+use foveate::layout::Layout;
+use foveate::stream::ViewPlan;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A picture whose sides are odd.
+const IMAGE: Extent = Extent::new(97, 65);
+
+/// Panics where one of the laws is broken.
+pub(crate) fn hold_for(bytes: &[u8]) {
+    if bytes.len() <= DATAGRAM_BYTES_MAX {
+        hold_for_request(bytes);
+        hold_for_answer::<Value>(bytes);
+        hold_for_answer::<Listing>(bytes);
+        hold_for_answer::<Looking>(bytes);
+    }
+    hold_for_log(&String::from_utf8_lossy(bytes));
+}
+
+fn hold_for_request(datagram: &[u8]) {
+    let (request, payload) = match Request::from_datagram(datagram) {
+        Ok(understood) => understood,
+        Err(refusal) => return hold_for_refusal(&refusal, &[RefusalReason::BadRequest]),
+    };
+    let again = request.to_datagram(payload);
+    assert_eq!(Request::from_datagram(&again), Ok((request.clone(), payload)));
+    match request {
+        Request::Attend(attend) => hold_for_map(&attend, payload),
+        Request::AttendTokens(attend) => hold_for_scores(&attend, payload),
+        Request::OpenView { view, .. } => match view_from_table(&view) {
+            Ok(config) => {
+                let plan = ViewPlan::try_from(&config).expect("it names no file");
+                let shape = PyramidShape::new(IMAGE);
+                let side = plan.format.patch_side;
+                let tokens = plan.layout.plan(shape, side, plan.budget, (8.0, 64.9), None).tokens;
+                assert!((1..=plan.budget).contains(&tokens.len()));
+            }
+            Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::BadRequest]),
+        },
+        _ => {}
+    }
+}
+
+fn hold_for_refusal(refusal: &Refusal, expected: &[RefusalReason]) {
+    assert!(expected.contains(&refusal.reason), "{refusal:?}");
+    assert!(!refusal.error.is_empty());
+    let datagram = refused(refusal);
+    assert!(datagram.len() <= DATAGRAM_BYTES_MAX, "{} bytes", datagram.len());
+    let read = FromDaemon::<Value>::from_datagram(&datagram).expect("it is a message");
+    assert_eq!(read, FromDaemon::Refused(refusal.clone()));
+}
+
+fn hold_for_map(attend: &Attend, payload: &[u8]) {
+    let region = attend.region.unwrap_or(Region::of(IMAGE));
+    let [rows, columns] = attend.shape;
+    match attend.dtype.numbers(payload) {
+        Ok(weights) => {
+            if let Ok(map) = AttentionMap::new(Extent::new(columns, rows), region, IMAGE, weights) {
+                hold_for_peak(&map);
+            }
+        }
+        Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::WrongCount]),
+    }
+}
+
+fn hold_for_scores(attend: &AttendTokens, payload: &[u8]) {
+    let shape = PyramidShape::new(IMAGE);
+    let plan = Layout::Foveal { e0_px: None }.plan(shape, 14, 9, (50.0, 20.0), None);
+    match attend.dtype.numbers(payload) {
+        Ok(scores) => {
+            if let Ok(map) = AttentionMap::painted(&plan, shape, &scores) {
+                hold_for_peak(&map);
+            }
+        }
+        Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::WrongCount]),
+    }
+}
+
+fn hold_for_peak(map: &AttentionMap) {
+    let (x, y) = map.peak(IMAGE);
+    let (right, bottom) = (f64::from(IMAGE.width), f64::from(IMAGE.height));
+    assert!((0.0..=right).contains(&x) && (0.0..=bottom).contains(&y), "({x}, {y}) of {map:?}");
+    let pooled = map.as_weights().pooled(IMAGE, Extent::new(7, 5));
+    assert!(pooled.iter().all(|weight| weight.is_finite() && 0.0 <= *weight), "{map:?}");
+}
+
+fn hold_for_answer<T: DeserializeOwned + PartialEq + Debug>(datagram: &[u8]) {
+    if let Ok(FromDaemon::<T>::Event(event)) = FromDaemon::from_datagram(datagram) {
+        let again = FromDaemon::<T>::from_datagram(&event.to_datagram());
+        assert_eq!(again.expect("it is a message"), FromDaemon::Event(event.clone()));
+        if let Event::Gaze(event) = event
+            && let Ok(gaze) = event.entry.gaze()
+        {
+            assert_eq!(GazeEntry::new(&gaze, event.entry.frame).gaze(), Ok(gaze));
+        }
+    }
+}
+
+fn hold_for_log(text: &str) {
+    let Ok(log) = GazeLog::parse(text) else { return };
+    let mut lines = vec![header_line(&log.view, log.extent)];
+    let line = |(frame, gaze): &(u64, Arc<_>)| entry_line(&GazeEntry::new(gaze, *frame));
+    lines.extend(log.entries.iter().map(line));
+    assert_eq!(GazeLog::parse(&lines.join("\n")).expect("it was read"), log);
+
+    let at = Moment { frame_seq: 1, time_ns: 0 };
+    let mut controller =
+        Controller::new(Policy::Replay(Arc::new(log)), Default::default(), IMAGE, at);
+    controller.step(Moment { frame_seq: 5, time_ns: 1 }, None);
+    let gaze = controller.gaze();
+    let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
+    let (shape, at) = (PyramidShape::new(IMAGE), (gaze.fixation.x, gaze.fixation.y));
+    let plan = Layout::Foveal { e0_px: None }.plan(shape, 16, 20, at, relevance);
+    assert!((1..=20).contains(&plan.tokens.len()));
+}

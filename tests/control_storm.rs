@@ -1,0 +1,232 @@
+//! Ten thousand messages that make no sense, from clients that come and go as they like, leave nothing behind.
+//!
+//! One test, because it counts what belongs to the process.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/mutation.rs"]
+mod mutation;
+#[path = "common/naive.rs"]
+mod naive;
+#[path = "support/storm.rs"]
+mod storm;
+#[path = "support/control.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use foveate::config::{GazeChoice, GazeConfig, ViewConfig};
+use foveate::control::client::Client;
+use foveate::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
+use foveate::control::messages::{Look, RefusalReason, ServerListing};
+use foveate::control::server::Limits;
+use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate::geometry::pyramid::PyramidShape;
+use foveate::layout::Layout;
+use foveate::link::{Outlook, ViewLink};
+use foveate::ring::{Waker, Writer};
+use storm::Attacker;
+use support::{EXTENT, HANG, Stage, main_view, publish, start, until, view_config};
+
+/// Clients at a time.
+const CLIENTS: u64 = 32;
+
+/// Memory that may be taken by what a storm leaves to the allocator, in bytes.
+const SLACK: usize = 16 << 20;
+
+#[test]
+fn a_storm_of_messages_is_answered_and_leaves_nothing_behind() {
+    let stage = Stage::open_limited(Limits { opened_bytes: 64 << 20, ..support::UNLIMITED });
+    let mut port = attentive_stream(&stage);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| play_frames(&mut port, &is_over));
+        let _end = RaisedAtLast(&is_over);
+        until("the stream is live", || looks_and_releases(&stage));
+        let mut witness = Client::connect(&stage.path).unwrap();
+        until_alone(&mut witness);
+        let before = Belongings::now();
+        every_message_is_answered_once(&stage);
+        storm(&stage.path, 1, 2_000);
+        all_are_gone(&stage, &mut witness, &before);
+        let warm = Belongings::now();
+
+        let is_long = std::env::var_os("FOVEATE_LONG").is_some();
+        storm(&stage.path, 2, if is_long { 1_000_000 } else { 10_000 });
+        all_are_gone(&stage, &mut witness, &before);
+        let grown = Belongings::now().memory.saturating_sub(warm.memory);
+        assert!(grown < SLACK, "{grown} bytes more than before");
+    });
+}
+
+/// Ten thousand messages whose answers are all read: the server counts as many refusals for each reason as came back.
+fn every_message_is_answered_once(stage: &Stage) {
+    let before = server(stage);
+    let mut attacker = Attacker::new(&stage.path, 0);
+    while attacker.sent < 10_000 {
+        attacker.exchange();
+    }
+    let after = server(stage);
+    let mut counted: BTreeMap<RefusalReason, u64> = after.refused;
+    for (reason, count) in before.refused {
+        *counted.get_mut(&reason).unwrap() -= count;
+    }
+    counted.retain(|_, count| *count != 0);
+    assert_eq!(counted, attacker.refusals);
+    assert!(10 <= counted.len(), "not much was tried: {counted:?}");
+}
+
+/// Lets clients rage until `count` messages were sent.
+fn storm(socket: &Path, seed: u64, count: u64) {
+    let sent = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let sent = &sent;
+            scope.spawn(move || {
+                let mut attacker = Attacker::new(socket, CLIENTS * seed + number);
+                while sent.load(Ordering::Relaxed) < count {
+                    let before = attacker.sent;
+                    attacker.exchange();
+                    attacker.offend();
+                    sent.fetch_add(attacker.sent - before, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+}
+
+/// What the process has.
+#[derive(Debug)]
+struct Belongings {
+    descriptors: usize,
+    threads: usize,
+    memory: usize,
+}
+
+impl Belongings {
+    fn now() -> Self {
+        let count = |folder: &str| fs::read_dir(folder).unwrap().count();
+        let statm = fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+        let memory = pages * rustix::param::page_size();
+        Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"), memory }
+    }
+}
+
+/// Waits until what clients held is given back, and looks that the view is there as it was.
+fn all_are_gone(stage: &Stage, witness: &mut Client, before: &Belongings) {
+    until_alone(witness);
+    let streams = witness.list().unwrap();
+    let views: Vec<_> = streams.iter().flat_map(|stream| &stream.views).collect();
+    assert!(views.iter().map(|view| view.name.to_string()).eq(["camera/main"]));
+    assert_eq!(views[0].steering.holder, None, "a lease outlives its client");
+    assert!(looks_and_releases(stage));
+    until_alone(witness);
+    // The frame loop lets go of those that it notified, and of views, a frame later.
+    until("descriptors and threads are as many as before", || {
+        let now = Belongings::now();
+        (now.descriptors, now.threads) == (before.descriptors, before.threads)
+    });
+}
+
+/// Waits until the server has no other client.
+fn until_alone(witness: &mut Client) {
+    let started = Instant::now();
+    while witness.listing().unwrap().server.unwrap().clients != 1 {
+        assert!(started.elapsed() < HANG, "clients that are gone are still served");
+    }
+}
+
+/// Whether a client can steer the view, and sees that it did.
+fn looks_and_releases(stage: &Stage) -> bool {
+    let mut client = Client::connect(&stage.path).unwrap();
+    let looked = client.look(Look { wait: true, ..Look::at(&main_view(), 5.0, 6.0) });
+    looked.is_ok_and(|looking| looking.fixation.is_some()) && client.release(&main_view()).is_ok()
+}
+
+fn server(stage: &Stage) -> ServerListing {
+    Client::connect(&stage.path).unwrap().listing().unwrap().server.unwrap()
+}
+
+/// A stream whose view takes maps.
+fn attentive_stream(stage: &Stage) -> StreamPort {
+    let gaze = GazeConfig { choice: GazeChoice::Feedback, ..GazeConfig::default() };
+    stage.directory.add_stream(StreamSpec {
+        name: "camera".to_owned(),
+        source: String::new(),
+        views: vec![ViewConfig { gaze, ..view_config("main") }],
+    })
+}
+
+/// Plays the frame loop of a stream.
+fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
+    let writer = start(port);
+    let mut views = vec![Played::new(port.views[0].take_link(), writer)];
+    let mut opened: Vec<Box<ViewPort>> = Vec::new();
+    let mut frame_seq = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        match port.commands.recv_timeout(Duration::from_millis(1)) {
+            Ok(ViewCommand::Open(mut view)) => {
+                let writer = support::writer(view.name());
+                view.set_segment(writer.reader_fd().unwrap(), writer.epoch());
+                views.push(Played::new(view.take_link(), writer));
+                opened.push(view);
+            }
+            Ok(ViewCommand::Close(name)) => {
+                let index = opened.iter().position(|view| *view.name() == name).unwrap();
+                opened.remove(index);
+                views.remove(1 + index);
+            }
+            Err(_) => {}
+        }
+        frame_seq += 1;
+        for view in &mut views {
+            view.show(frame_seq);
+        }
+    }
+}
+
+/// A view of the frame loop.
+struct Played {
+    link: ViewLink,
+    waker: Waker,
+    writer: Writer,
+}
+
+impl Played {
+    fn new(link: ViewLink, writer: Writer) -> Self {
+        let waker = Waker::new(&writer, link.subscribers()).unwrap();
+        Self { link, waker, writer }
+    }
+
+    /// Looks at another place in each frame.
+    fn show(&mut self, frame_seq: u64) {
+        self.link.newest_post();
+        let reason = FixationReason::Policy;
+        let fixation = Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason };
+        let shape = PyramidShape::new(EXTENT);
+        self.link.show(&Outlook {
+            frame_seq,
+            shape,
+            gaze: &Gaze { fixation, relevance: None },
+            plan: &Layout::Uniform.plan(shape, 14, 9, (9.0, 9.0), None),
+            plan_since: frame_seq,
+            is_settled: true,
+        });
+        publish(&mut self.writer, frame_seq, 0);
+        self.waker.wake();
+    }
+}
+
+/// A flag that is raised however the test ends, so that its threads end.
+struct RaisedAtLast<'a>(&'a AtomicBool);
+
+impl Drop for RaisedAtLast<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
