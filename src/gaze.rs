@@ -4,6 +4,7 @@ pub mod controller;
 mod eye;
 pub mod inhibition;
 pub mod log;
+pub mod moment;
 pub mod policy;
 pub mod saliency;
 mod scan;

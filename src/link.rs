@@ -344,8 +344,12 @@ impl ClientLink {
         self.shared.is_awaited.store(is_awaited, Ordering::Relaxed);
     }
 
-    /// Whether somebody records the gaze. Whoever begins to is sent the present one first.
+    /// Whether somebody records the gaze. Whoever begins to is sent the present one first, and nothing from before.
     pub fn set_recorded(&self, is_recorded: bool) {
+        if is_recorded && !self.shared.is_recorded.load(Ordering::Relaxed) {
+            self.gazes.lock().clear();
+            self.shared.gazes_lost.store(0, Ordering::Relaxed);
+        }
         let was_recorded = self.shared.is_recorded.load(Ordering::Relaxed);
         if is_recorded && !was_recorded {
             // What is left of an earlier record has a gap behind it.
@@ -355,7 +359,7 @@ impl ClientLink {
         self.shared.is_recorded.store(is_recorded, Ordering::Relaxed);
     }
 
-    /// Where the view looked since the last call, and how many gazes were lost so far.
+    /// Where the view looked since the last call, and how many gazes were lost since recording began.
     pub fn take_gazes(&self) -> (Vec<GazeNote>, u64) {
         let gazes = self.gazes.lock().pop_iter().collect();
         (gazes, self.shared.gazes_lost.load(Ordering::Relaxed))

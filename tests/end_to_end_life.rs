@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use foveate::color::ColorTransform;
 use foveate::config::SourceChoice;
 use foveate::control::client::{Next, SubscriptionError};
+use foveate::control::messages::Look;
 use foveate::control::messages::StreamState;
 use foveate::frame::PixelFormat;
 use foveate::geometry::extent::Extent;
@@ -234,12 +235,16 @@ fn snap_draws_what_the_tokens_say() {
     let mut follower = daemon.subscribe("camera/main");
     feed.send(&raw_bytes(film.frame(1)));
     follower.next_frame();
+    daemon.client().look(Look::at(&"camera/main".parse().unwrap(), 12.0, 9.0)).unwrap();
+    feed.send(&raw_bytes(film.frame(1)));
+    follower.next_frame();
     let out = place.path("pictures");
     let output = place.foveate(&["snap", "camera/main", "--out", out.to_str().unwrap()]).finish();
     output.assert_clean_exit(0);
 
     let extent = film.frame(1).extent;
-    let [rebuilt, ..] = ["rebuilt.png", "boxes.png", "density.png"].map(|name| {
+    let names = ["rebuilt.png", "boxes.png", "density.png", "scanpath.png"];
+    let [rebuilt, .., scanpath] = names.map(|name| {
         let path = out.join(name);
         assert!(output.stdout.lines().any(|line| Path::new(line) == path), "{output:?}");
         let (size, pixels) = decoded_png(&path);
@@ -260,7 +265,12 @@ fn snap_draws_what_the_tokens_say() {
     assert!(extent.area() / 8 < compared, "{compared} pixels lie in tokens of level 0");
     let names: Vec<_> =
         fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 3, "{names:?}");
+    assert_eq!(names.len(), 4, "{names:?}");
+    // From the first fixation to the second, in the colour of the newest way.
+    let way = |(x, y): (u32, u32)| scanpath[(y * extent.width + x) as usize] == [255, 82, 82];
+    let (from, to) = ((extent.width / 2, extent.height / 2), (12, 9));
+    assert!(way(((from.0 + to.0) / 2, (from.1 + to.1) / 2)), "the way from {from:?} to {to:?}");
+    assert!(!way((2, extent.height - 3)));
     daemon.stop();
 }
 

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use foveate::config::GazeParameters;
-use foveate::gaze::controller::{Controller, Moment, Policy};
+use foveate::gaze::controller::{Controller, Policy};
 use foveate::gaze::log::{GazeLog, entry_line, header_line};
+use foveate::gaze::moment::Moment;
 use foveate::geometry::attention::{AttentionMap, Region};
 use foveate::geometry::coarse::CoarseLevel;
 use foveate::geometry::extent::Extent;

@@ -13,17 +13,14 @@ use super::environment::{self, Environment};
 use super::error::Refusal;
 use super::gaze::GazeTable;
 use super::values::{
-    Checked, Length, Name, NormalisationKind, OneOf, Parameter, PatchSide, SampleDifference,
-    SampleThreshold, Switch, Text, Whole,
+    Checked, Length, Maybe, Name, NormalisationKind, OneOf, Parameter, PatchSide, SampleDifference,
+    SampleThreshold, Switch, Text, Whole, value,
 };
 use super::{
     BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, LayoutChoice, Pace, ShorthandKind,
     SourceChoice, StreamConfig, Threshold, ViewConfig,
 };
 use crate::token::{DType, Normalisation, TokenFormat};
-
-/// An optional value of a kind.
-pub(super) type Maybe<K> = Option<Spanned<Checked<K>>>;
 
 /// The whole file.
 #[derive(Deserialize)]
@@ -349,9 +346,4 @@ fn check_fits(normalisation: Normalisation, dtype: DType) -> Result<(), String> 
             "(value - mean) / std must stay within {largest:e}, the largest number of this dtype"
         ))
     }
-}
-
-/// What the file says, or `default`.
-pub(super) fn value<K: super::values::Kind>(maybe: Maybe<K>, default: K::Value) -> K::Value {
-    maybe.map_or(default, |value| value.into_inner().0)
 }

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::document::{Maybe, value};
 use super::error::Refusal;
-use super::values::{Fraction, GazePolicy, OneOf, Real, Text, Whole};
+use super::values::{Fraction, GazePolicy, Maybe, OneOf, Real, Text, Whole, value};
 
 /// Where a view looks, and how its eye moves.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,8 +6,13 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 
+use toml::Spanned;
+
 use super::{BackendChoice, ChangeOn, LayoutChoice, Pace, Threshold, is_name};
 use crate::token::{DType, Normalisation};
+
+/// An optional value of a kind.
+pub(super) type Maybe<K> = Option<Spanned<Checked<K>>>;
 
 /// A kind of value. Every conversion that is not given refuses.
 pub(super) trait Kind: Sized {
@@ -384,4 +389,9 @@ fn offer(f: &mut fmt::Formatter<'_>, words: impl Iterator<Item = &'static str>) 
         f.write_char('"')?;
     }
     Ok(())
+}
+
+/// What the file says, or `default`.
+pub(super) fn value<K: Kind>(maybe: Maybe<K>, default: K::Value) -> K::Value {
+    maybe.map_or(default, |value| value.into_inner().0)
 }

@@ -496,13 +496,27 @@ impl Service {
     /// Answers those who waited for a decision that has been made, or for too long.
     fn answer_awaiting(&mut self) {
         let now = Instant::now();
+        let mut answered = Vec::new();
         self.for_each(|service, connection| {
-            let answer = connection.awaiting.as_ref().and_then(|awaiting| awaiting.answer(now));
-            answer.map_or(Fate::Keep, |answer| {
-                connection.awaiting = None;
-                service.send(connection, &answer)
-            })
+            let Some(awaiting) = connection.awaiting.take_if(|awaiting| awaiting.is_over(now))
+            else {
+                return Fate::Keep;
+            };
+            let fate = service.send(connection, &awaiting.answer());
+            answered.push(awaiting.view);
+            fate
         });
+        for view in answered {
+            self.await_no_more(&view);
+        }
+    }
+
+    /// Has the bell left alone by a view that nobody waits for any more.
+    fn await_no_more(&self, view: &Arc<ViewEntry>) {
+        let mut awaited = self.connections.iter().filter_map(|other| other.awaiting.as_ref());
+        if awaited.all(|awaiting| !Arc::ptr_eq(&awaiting.view, view)) {
+            view.link().set_awaited(false);
+        }
     }
 
     fn tell(&self, connection: &mut Connection) -> Fate {
@@ -558,6 +572,9 @@ impl Service {
         };
         if let Some(view) = connection.recorded().filter(|view| !is_with_others(view)) {
             view.link().set_recorded(false);
+        }
+        if let Some(awaiting) = &connection.awaiting {
+            self.await_no_more(&awaiting.view);
         }
         socket::close(connection.socket);
         if let Some(subscription) = &connection.subscription {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::log::GazeLog;
+use super::moment::Moment;
 use super::policy::FixationPolicy;
 use super::policy::feedback::Feedbacked;
 use super::policy::fixed::Fixed;
 use super::policy::replay::Replay;
 use super::policy::saliency::Salient;
 use crate::config::GazeParameters;
-use crate::frame::FrameStamp;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
@@ -31,24 +31,6 @@ pub enum Policy {
     Saliency,
     /// What was recorded.
     Replay(Arc<GazeLog>),
-}
-
-/// A moment of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// Which frame.
-    pub frame_seq: u64,
-    /// Its time in the stream, in nanoseconds: its presentation time, or, where it has none, when it was taken. It may jump, also
-    /// back, where a file begins again.
-    pub time_ns: u64,
-}
-
-impl Moment {
-    /// The moment of the frame of `stamp`.
-    pub fn of(stamp: &FrameStamp) -> Self {
-        let time_ns = stamp.pts_ns.unwrap_or(stamp.capture_ns);
-        Self { frame_seq: stamp.frame_seq, time_ns }
-    }
 }
 
 /// Decides where one view looks.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::controller::Moment;
+use super::moment::Moment;
 use crate::config::GazeParameters;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};

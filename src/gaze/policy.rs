@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::controller::Moment;
+use super::moment::Moment;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;

@@ -110,14 +110,15 @@ impl Subscription {
 }
 
 impl Awaiting {
-    /// The answer, if it is time for it.
-    pub(super) fn answer(&self, now: Instant) -> Option<Vec<u8>> {
-        let fixation = self.view.link().settled(self.ticket);
-        if fixation.is_none() && now < self.until {
-            return None;
-        }
-        let looking = Looking { fixation: fixation.map(Into::into), ..self.looking.clone() };
-        Some(accepted(&looking))
+    /// Whether it has been decided, or has lasted too long.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.until <= now || self.view.link().settled(self.ticket).is_some()
+    }
+
+    /// The answer: what it led to, if that is known.
+    pub(super) fn answer(&self) -> Vec<u8> {
+        let fixation = self.view.link().settled(self.ticket).map(Into::into);
+        accepted(&Looking { fixation, ..self.looking.clone() })
     }
 }
 

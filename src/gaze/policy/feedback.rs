@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::FixationPolicy;
 use crate::config::GazeParameters;
-use crate::gaze::controller::Moment;
 use crate::gaze::eye::{CENTRE, Eye};
+use crate::gaze::moment::Moment;
 use crate::gaze::scan::Scan;
 use crate::geometry::attention::AttentionMap;
 use crate::geometry::coarse::CoarseLevel;

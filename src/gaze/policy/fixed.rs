@@ -2,8 +2,8 @@
 
 use super::FixationPolicy;
 use crate::config::GazeParameters;
-use crate::gaze::controller::Moment;
 use crate::gaze::eye::{Eye, Hold};
+use crate::gaze::moment::Moment;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::FixationPolicy;
-use crate::gaze::controller::Moment;
 use crate::gaze::log::GazeLog;
+use crate::gaze::moment::Moment;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;

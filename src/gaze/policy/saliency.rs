@@ -2,8 +2,8 @@
 
 use super::FixationPolicy;
 use crate::config::GazeParameters;
-use crate::gaze::controller::Moment;
 use crate::gaze::eye::{CENTRE, Eye};
+use crate::gaze::moment::Moment;
 use crate::gaze::scan::Scan;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
