@@ -469,7 +469,7 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
     ];
     let frame = (operation(), after_ns, 0..12u64);
     let frame = frame.prop_map(|(operation, after_ns, seed)| Frame { operation, after_ns, seed });
-    prop::collection::vec(frame, 0..120)
+    prop::collection::vec(frame, 1..120)
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
