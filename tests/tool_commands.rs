@@ -81,7 +81,7 @@ fn ls_shows_every_stream_and_view() {
         "  backend  cpu on a processor: asked for\n",
         "  change   found on the cpu, threshold 3, 5 of 6 tiles in the newest frame\n",
         "  counted  0 captured, 0 dropped, 0 published\n",
-        "  camera/wide  foveal  4 of 14x14  u8     -\n",
+        "  camera/wide  foveal  4 of 14x14  u8     fixed   -\n",
     ] {
         assert!(table.contains(part), "{part:?} is missing in\n{table}");
     }
@@ -170,7 +170,7 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     let lines = lines.collect::<Vec<_>>();
     assert_eq!(lines.len(), 3);
     let segment = serde_json::json!({
-        "abi": [1, 0], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "abi": [1, 1], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
         "mean": [0.0, 0.0, 0.0], "std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0], "capacity": 4, "source_width": 64,
         "source_height": 48, "pixel_format": "NV12", "backend": "cpu", "device": "a processor", "slot_count": 8,
         "total_bytes": 36_864, "planes": [{
@@ -189,6 +189,7 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
         assert_eq!(line["fixation"]["reason"], "policy");
         assert_eq!((&line["sample_bound"], &line["rgb_bound"]), (&1.into(), &2.into()));
         assert_eq!((&line["dirty_tiles"], &line["tile_count"]), (&1.into(), &4.into()));
+        assert_eq!((&line["asked_ns"], &line["relevance_frame"]), (&0.into(), &0.into()));
         assert_eq!(line["token_count"], 2);
         assert_eq!(line["tokens_per_level"], serde_json::json!([1, 1]));
         for time in ["capture_ns", "capture_unix_ns", "arrival_ns", "publish_ns", "age_ns"] {
