@@ -300,6 +300,16 @@ impl Stream {
         self.source.as_ref().map(|source| source.books().ingested())
     }
 
+    /// Tokens of the newest frame, of all views.
+    pub fn token_count(&self) -> usize {
+        self.samples.iter().map(|sample| sample.plan().tokens.len()).sum()
+    }
+
+    /// Tokens that were sampled for the newest frame; the others were as they had been.
+    pub fn sampled_count(&self) -> usize {
+        self.samples.iter().map(|sample| sample.stale().len()).sum()
+    }
+
     /// What the stream runs on, and why.
     pub fn backend(&self) -> &Backend {
         self.backend.describe()

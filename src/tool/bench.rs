@@ -13,7 +13,10 @@ use self::report::{
 };
 use self::session::{Samples, Session, Setup};
 use super::ToolError;
-use crate::config::{BackendChoice, ChangeConfig, ChangeOn, LayoutChoice, Threshold, ViewConfig};
+use crate::config::{
+    BackendChoice, ChangeConfig, ChangeOn, GazeChoice, GazeConfig, LayoutChoice, Threshold,
+    ViewConfig,
+};
 use crate::error::chain;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
@@ -61,6 +64,9 @@ pub struct Arguments {
     /// Views, 1 to 64: the first looks at the middle, the others elsewhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64), default_value_t = 1)]
     views: u8,
+    /// Where the views look: each at a point of its own, or at what stands out
+    #[arg(long, value_enum, default_value = "fixed")]
+    policy: Policy,
     /// Number format of the tokens: u8, f16, bf16 or f32
     #[arg(long, value_parser = dtype, default_value = "f16")]
     dtype: DType,
@@ -111,6 +117,12 @@ enum ChangeSide {
 enum Layout {
     Foveal,
     Uniform,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Policy {
+    Fixed,
+    Saliency,
 }
 
 /// Measures, and writes what was found to `out`.
@@ -235,6 +247,8 @@ fn setup(arguments: &Arguments) -> Setup {
     Setup {
         view: ViewConfig { layout, budget: arguments.budget, format, ..view },
         view_count: arguments.views.into(),
+        gaze: (arguments.policy == Policy::Saliency)
+            .then(|| GazeConfig { choice: GazeChoice::Saliency, ..GazeConfig::default() }),
         change: ChangeConfig {
             threshold: Threshold::Fixed(arguments.threshold),
             refresh_frames: arguments.refresh,
@@ -320,6 +334,10 @@ fn view_facts(arguments: &Arguments) -> ViewFacts {
         layout: match arguments.layout {
             Layout::Foveal => "foveal",
             Layout::Uniform => "uniform",
+        },
+        policy: match arguments.policy {
+            Policy::Fixed => "fixed",
+            Policy::Saliency => "saliency",
         },
         budget: arguments.budget,
         patch_side: arguments.patch,

@@ -57,6 +57,7 @@ pub(super) struct FrameFacts {
 pub(super) struct ViewFacts {
     pub(super) count: usize,
     pub(super) layout: &'static str,
+    pub(super) policy: &'static str,
     pub(super) budget: u32,
     pub(super) patch_side: u32,
     pub(super) dtype: DType,
@@ -204,9 +205,10 @@ impl Report {
         writeln!(out, "  frames  {}", frames.text())?;
         writeln!(
             out,
-            "  views   {}, {}: {} tokens of {side}x{side} {}",
+            "  views   {}, {}, {}: {} tokens of {side}x{side} {}",
             views.count,
             views.layout,
+            views.policy,
             self.tokens.count,
             format!("{:?}", views.dtype).to_lowercase(),
             side = views.patch_side,

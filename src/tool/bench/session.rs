@@ -9,7 +9,6 @@ use crate::backend::{Backend, BackendKind};
 use crate::clock::{Span, monotonic_ns, unix_ns};
 use crate::config::{ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
 use crate::frame::{CaptureClock, FrameStamp};
-use crate::geometry::plan::PixelBox;
 use crate::geometry::tile::TILE_SIDE;
 use crate::link::ViewLink;
 use crate::ring::{Reader, TokenFrameBuf};
@@ -18,6 +17,9 @@ use crate::tool::ToolError;
 
 /// Frames that a new stream takes before anything counts: every slot of a ring is written, every kernel has run.
 const FIRST_FRAMES: usize = 20;
+
+/// From one frame to the next in the time of the stream: 30 a second, however fast they are played.
+const FRAME_NS: u64 = 1_000_000_000 / 30;
 
 /// What comes before the frames that count: others had the processor meanwhile, and its caches.
 const WARM_UP_FRAMES: usize = 4;
@@ -29,6 +31,8 @@ pub(super) struct Setup {
     /// What all views have in common.
     pub(super) view: ViewConfig,
     pub(super) view_count: usize,
+    /// Where all views look; without it each at a point of its own.
+    pub(super) gaze: Option<GazeConfig>,
     pub(super) change: ChangeConfig,
     /// Whether caches are emptied before each frame.
     pub(super) cold: bool,
@@ -40,8 +44,6 @@ pub(super) struct Session<'a> {
     stream: Stream,
     /// One for each view.
     readers: Vec<Reader>,
-    /// What the tokens of all views cover. They stay, because the fixations rest.
-    boxes: Vec<PixelBox>,
     evictor: Option<Evictor>,
     /// What it is to run on.
     kind: BackendKind,
@@ -72,7 +74,7 @@ impl<'a> Session<'a> {
         backend: StreamBackend,
     ) -> Result<Self, ToolError> {
         let views = (0..setup.view_count).map(|index| {
-            let gaze = gaze_of(index);
+            let gaze = setup.gaze.clone().unwrap_or_else(|| gaze_of(index));
             let name = format!("view-{index}");
             let view = ViewConfig { name, gaze, ..setup.view.clone() };
             Ok((ViewPlan::try_from(&view)?, ViewLink::to_nobody()))
@@ -80,15 +82,13 @@ impl<'a> Session<'a> {
         let views = views.collect::<Result<Vec<_>, ToolError>>()?;
         let kind = backend.describe().kind;
         let stream = Stream::new("bench", backend, setup.change, views, Arc::default());
-        let (readers, boxes) = (Vec::new(), Vec::new());
         let evictor = setup.cold.then(Evictor::new);
-        let mut session = Self { frames, stream, readers, boxes, evictor, kind, position: 0 };
+        let mut session = Self { frames, stream, readers: Vec::new(), evictor, kind, position: 0 };
         session.step()?;
         for index in 0..setup.view_count {
             let (segment, _) = session.stream.segment(index)?.expect("a frame was published");
             session.readers.push(Reader::from_fd(segment)?);
         }
-        session.boxes = session.token_boxes()?;
         for _ in 1..FIRST_FRAMES {
             session.step()?;
         }
@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
 
     /// Tokens of all views.
     pub(super) fn token_count(&self) -> usize {
-        self.boxes.len()
+        self.stream.token_count()
     }
 
     /// Tiles of a frame.
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
             samples.times.push(self.stream.times());
             let dirty = self.stream.ingested().expect("a frame was published");
             samples.dirty_tiles += dirty.count();
-            samples.sampled_tokens += self.boxes.iter().filter(|at| dirty.reaches(**at)).count();
+            samples.sampled_tokens += self.stream.sampled_count();
         }
         samples.copies_ns = self.copies_ns(count);
         self.check_backend()?;
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         let (now_ns, now_unix_ns) = (monotonic_ns(), unix_ns());
         let stamp = FrameStamp {
             frame_seq: self.position as u64,
-            pts_ns: None,
+            pts_ns: Some(self.position as u64 * FRAME_NS),
             capture_ns: now_ns,
             capture_unix_ns: now_unix_ns,
             capture_clock: CaptureClock::Unknown,
@@ -199,14 +199,6 @@ impl<'a> Session<'a> {
         // The first copy pays for the pages of the target.
         copy(0, &mut None);
         (0..count).map(|position| copy(position, &mut self.evictor)).collect()
-    }
-
-    fn token_boxes(&mut self) -> Result<Vec<PixelBox>, ToolError> {
-        let frames = self.newest()?;
-        let records = frames.iter().flat_map(|frame| &frame.records);
-        Ok(records
-            .map(|record| PixelBox { x0: record.x0, y0: record.y0, x1: record.x1, y1: record.y1 })
-            .collect())
     }
 }
 
