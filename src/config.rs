@@ -13,12 +13,14 @@ use std::path::{Path, PathBuf};
 
 use crate::token::{DType, Normalisation, TokenFormat};
 
+mod camera;
 mod document;
 mod environment;
 mod error;
 mod gaze;
 mod values;
 
+pub use camera::CameraConfig;
 pub use error::ConfigError;
 pub use gaze::{GazeChoice, GazeConfig, GazeParameters};
 
@@ -73,6 +75,8 @@ pub struct StreamConfig {
     pub change: ChangeConfig,
     /// Where changes are found; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
     pub change_on: ChangeOn,
+    /// What is known of the camera.
+    pub camera: Option<CameraConfig>,
     /// At least one view; no two of one name.
     pub views: Vec<ViewConfig>,
 }
@@ -300,6 +304,7 @@ impl Default for StreamConfig {
             device: None,
             change: ChangeConfig::default(),
             change_on: ChangeOn::default(),
+            camera: None,
             views: vec![ViewConfig::default()],
         }
     }

@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::camera::{CalibrationError, Camera};
 use crate::capture::CaptureError;
 use crate::config::{Config, StreamConfig};
 use crate::control::ControlError;
@@ -61,6 +62,9 @@ pub enum StreamFailure {
     /// What one of its views was to look at cannot be read.
     #[error(transparent)]
     GazeLog(#[from] GazeLogError),
+    /// The calibration of its camera cannot be used.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
     /// Its frames cannot be published.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -74,7 +78,10 @@ impl DaemonError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
-            Self::Stream { source: StreamFailure::GazeLog(_), .. } => exit::CONFIG,
+            Self::Stream {
+                source: StreamFailure::GazeLog(_) | StreamFailure::Calibration(_),
+                ..
+            } => exit::CONFIG,
             Self::Stream { source: StreamFailure::Panicked, .. } | Self::System { .. } => {
                 exit::FAILURE
             }
@@ -113,10 +120,13 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
     for (stream, port) in config.streams.iter().zip(ports) {
         let chosen = backends.choose(stream.backend, stream.device.as_deref());
         let chosen = chosen.and_then(|backend| backend.finding_changes_on(stream.change_on));
-        match chosen.map_err(StreamFailure::from).and_then(|backend| Ok((backend, plans(stream)?)))
+        match chosen
+            .map_err(StreamFailure::from)
+            .and_then(|backend| Ok((backend, plans(stream)?, camera(stream)?)))
         {
-            Ok((backend, plans)) => {
-                let frame_loop = FrameLoop::new(stream, backend, port, plans, Arc::clone(&stop));
+            Ok((backend, plans, camera)) => {
+                let frame_loop =
+                    FrameLoop::new(stream, backend, port, plans, camera, Arc::clone(&stop));
                 let frame_loop = frame_loop.map_err(system("cannot start a thread"))?;
                 let spawned = spawn(&stream.name, frame_loop, &sender);
                 loops.push(spawned.map_err(system("cannot start a thread"))?);
@@ -164,7 +174,7 @@ fn await_end(events: &Receiver<Event>, mut running: usize) -> Result<(), DaemonE
     outcome
 }
 
-/// Reads what the streams of `config` need besides: the gaze logs that their views replay.
+/// Reads what the streams of `config` need besides: the gaze logs that their views replay, and calibrations.
 ///
 /// # Errors
 ///
@@ -172,7 +182,7 @@ fn await_end(events: &Receiver<Event>, mut running: usize) -> Result<(), DaemonE
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     for stream in &config.streams {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
-        plans(stream).map_err(failed)?;
+        plans(stream).and_then(|_| camera(stream)).map_err(failed)?;
     }
     Ok(())
 }
@@ -180,6 +190,12 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
 /// The views of a stream, with the gaze logs that they replay.
 fn plans(stream: &StreamConfig) -> Result<Vec<ViewPlan>, StreamFailure> {
     Ok(stream.views.iter().map(ViewPlan::try_from).collect::<Result<_, _>>()?)
+}
+
+/// The camera of a stream, with its calibration.
+fn camera(stream: &StreamConfig) -> Result<Option<Camera>, StreamFailure> {
+    let load = |camera| Camera::load(&stream.name, camera);
+    Ok(stream.camera.as_ref().map(load).transpose()?)
 }
 
 fn spawn(

@@ -15,6 +15,7 @@
 compile_error!("the ring's memory is defined for little-endian machines with 64-bit atomics");
 
 pub mod abi;
+mod camera;
 mod header;
 mod mapping;
 pub mod reader;

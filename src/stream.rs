@@ -9,6 +9,7 @@ pub use self::view::REPLACED;
 use self::view::View;
 pub use self::workshop::{NewView, OldView, Workshop};
 use crate::backend::Backend;
+use crate::camera::Camera;
 use crate::change::books::ChangeBooks;
 use crate::clock::{Span, monotonic_ns};
 use crate::config::{ChangeConfig, GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
@@ -144,6 +145,8 @@ pub struct Stream {
     samples: Vec<ViewSample>,
     /// What was built for one kind of frame; `None` until the first.
     source: Option<Source>,
+    /// What is known of the camera, to be published.
+    camera: Option<Arc<Camera>>,
     workshop: Workshop,
     times: StageTimes,
 }
@@ -170,9 +173,18 @@ impl Stream {
             views,
             samples,
             source: None,
-            workshop: Workshop::new(name),
+            camera: None,
+            workshop: Workshop::new(name, None),
             times: StageTimes::default(),
         }
+    }
+
+    /// Publishes what is known of the camera; before the first frame.
+    #[must_use]
+    pub fn with_camera(mut self, camera: Option<Camera>) -> Self {
+        self.camera = camera.map(Arc::new);
+        self.workshop = Workshop::new(&self.name, self.camera.clone());
+        self
     }
 
     /// Takes one frame through the stages and publishes the tokens of every view.
@@ -342,8 +354,14 @@ impl Stream {
         self.source = None;
         // A ring takes the place of one as large, so only first ones are more than there is already.
         let first = self.views.iter().filter(|view| !view.is_live());
-        let first =
-            first.map(|view| view.segment_spec(&self.name, frame.kind(), self.backend.describe()));
+        let first = first.map(|view| {
+            view.segment_spec(
+                &self.name,
+                frame.kind(),
+                self.backend.describe(),
+                self.camera.as_deref(),
+            )
+        });
         check_memory(&first.collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
         let before = self.backend.describe().kind;
@@ -352,7 +370,12 @@ impl Stream {
             self.counters.backend_fallbacks.add(1);
         }
         for view in &mut self.views {
-            let spec = view.segment_spec(&self.name, frame.kind(), self.backend.describe());
+            let spec = view.segment_spec(
+                &self.name,
+                frame.kind(),
+                self.backend.describe(),
+                self.camera.as_deref(),
+            );
             view.open_segment(&spec, Moment::of(stamp))?;
         }
         self.workshop.set(source.blueprint(self.backend.describe()));

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::camera::CalibrationError;
 use crate::config::ConfigError;
 use crate::control::client::SubscriptionError;
 use crate::control::{ControlError, socket_path};
@@ -141,6 +142,10 @@ pub enum ToolError {
     #[error(transparent)]
     GazeLog(#[from] GazeLogError),
 
+    /// The calibration of a camera cannot be used.
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+
     /// Frames cannot be sampled or published.
     #[error(transparent)]
     Stream(#[from] StreamError),
@@ -179,7 +184,7 @@ impl ToolError {
             }
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
-            Self::Config(_) | Self::GazeLog(_) => exit::CONFIG,
+            Self::Config(_) | Self::GazeLog(_) | Self::Calibration(_) => exit::CONFIG,
             Self::Usage(_) => exit::USAGE,
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 exit::UNAVAILABLE

@@ -7,13 +7,13 @@ use foveate::backend::BackendKind;
 use foveate::frame::CaptureClock;
 use foveate::geometry::fixation::FixationReason;
 use foveate::ring::abi::{
-    ABI_MAJOR, ABI_MINOR, CameraBlock, HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAGIC,
-    MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES, PlaneEntry, SegmentHeader,
-    SlotHeader, StateBlock, TokenRecord,
+    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CameraBlock, CameraFrameBlock, HEADER_BYTES,
+    LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES,
+    PlaneEntry, SegmentHeader, SlotHeader, StateBlock, TokenRecord,
 };
 use foveate::ring::{State, TokenFrameBuf, Writer};
 use foveate::token::DType;
-use support::{bytes_of, frame, publish, reader_of, spec};
+use support::{bytes_of, camera, frame, publish, reader_of, spec};
 
 #[path = "support/ring.rs"]
 mod support;
@@ -58,6 +58,8 @@ fn the_document_gives_every_field_its_place() {
         rows!(LiveBlock at LIVE_OFFSET => newest, futex, reserved_0, reserved_1, state_sequence,
             reserved_2, states, reserved_3),
         rows!(StateBlock at 0 => code, reserved, reason),
+        rows!(CameraFrameBlock at CAMERA_FRAME_OFFSET => optical_frame, parent_frame, parent_from_optical,
+            source_from_calibrated, calibrated_width, calibrated_height),
         rows!(SlotHeader at 0 => lock, ring_sequence, frame_seq, pts_ns, capture_ns, capture_unix_ns,
             arrival_ns, publish_ns, flags, capture_clock, fixation_id, fixation_x, fixation_y,
             fixation_since_frame, fixation_reason, sample_bound, rgb_bound, token_count, dirty_tiles,
@@ -92,8 +94,8 @@ fn the_document_gives_every_type_its_size() {
 #[test]
 fn the_documents_numbers_are_the_codes() {
     let codes = (ABI_MAJOR, ABI_MINOR, HEADER_BYTES, LIVE_OFFSET, &MAGIC, NOTICE_BYTES);
-    assert_eq!(codes, (1, 1, 4096, 1408, b"FOVEATE\0", 16));
-    assert_eq!(LIVE_OFFSET + size_of::<LiveBlock>(), 1792);
+    assert_eq!(codes, (1, 2, 4096, 1408, b"FOVEATE\0", 16));
+    assert_eq!((LIVE_OFFSET + size_of::<LiveBlock>(), CAMERA_FRAME_OFFSET), (1792, 1792));
     assert_eq!((size_of::<SlotHeader>(), size_of::<TokenRecord>()), (256, 48));
     assert_eq!((MAX_PLANE_COUNT, MIN_SLOT_COUNT, MAX_SLOT_COUNT), (8, 2, 1024));
 }
@@ -126,8 +128,17 @@ fn a_frame_lies_where_the_document_says() {
     let u64_at = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
     let place = |at: usize| usize::try_from(u64_at(at)).unwrap();
 
-    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 1, 1));
+    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 1, 2));
     assert_eq!(place(16), bytes.len());
+    let camera = camera();
+    assert_eq!((u32_at(384), u32_at(388)), (1, 5));
+    assert_eq!(f64::from_bits(u64_at(384 + 24 + 8)), camera.calibration.k[1]);
+    assert_eq!(f64::from_bits(u64_at(384 + 96)), camera.calibration.coefficients[0]);
+    assert_eq!(&bytes[1792..1806], b"front_optical\0");
+    assert_eq!(&bytes[1856..1866], b"base_link\0");
+    assert_eq!(f64::from_bits(u64_at(1920)), camera.mount.unwrap().1[0]);
+    assert_eq!(f64::from_bits(u64_at(2016)), camera.source_from_calibrated[0]);
+    assert_eq!((u32_at(2064), u32_at(2068)), (640, 480));
     assert_eq!(u64_at(64), writer.epoch());
     assert_eq!(&bytes[216..221], b"main\0");
     assert_eq!((u64_at(1408), u32_at(1416)), (11, 11));

@@ -78,7 +78,7 @@ fn another_major_version_is_refused_with_both_versions() {
     bytes[offset_of!(SegmentHeader, abi_major)] = 2;
     bytes[offset_of!(SegmentHeader, abi_minor)] = 7;
     let said = refused(&bytes);
-    assert!(said.contains("ABI 2.7") && said.contains("1.1"), "{said}");
+    assert!(said.contains("ABI 2.7") && said.contains("1.2"), "{said}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, Deserializer};
 
+use super::camera::CameraTable;
 use super::environment::{self, Environment};
 use super::error::Refusal;
 use super::gaze::GazeTable;
@@ -55,6 +56,7 @@ struct StreamTable {
     device: Maybe<Text>,
     #[serde(default)]
     change: ChangeTable,
+    camera: Option<CameraTable>,
     #[serde(default)]
     view: Vec<Spanned<ViewTable>>,
 }
@@ -167,6 +169,7 @@ impl StreamTable {
             device: self.device.map(|device| device.into_inner().0),
             change: self.change.checked()?,
             change_on,
+            camera: self.camera.map(|camera| camera.checked(directory)).transpose()?,
             views: if self.view.is_empty() {
                 default.views
             } else {

@@ -4,11 +4,12 @@ use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 
 use toml::Spanned;
 
 use super::{BackendChoice, ChangeOn, LayoutChoice, Pace, Threshold, is_name};
+use crate::camera::Flip;
 use crate::token::{DType, Normalisation};
 
 /// An optional value of a kind.
@@ -39,6 +40,11 @@ pub(super) trait Kind: Sized {
 
     /// From a string.
     fn from_text(_: &str) -> Option<Self::Value> {
+        None
+    }
+
+    /// From a list of numbers.
+    fn from_list(_: &[f64]) -> Option<Self::Value> {
         None
     }
 
@@ -80,6 +86,14 @@ impl<'de, K: Kind> Visitor<'de> for KindVisitor<K> {
 
     fn visit_str<E: Error>(self, value: &str) -> Result<K::Value, E> {
         K::from_text(value).ok_or_else(|| E::invalid_value(Unexpected::Str(value), &self))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<K::Value, A::Error> {
+        let mut numbers = Vec::new();
+        while let Some(number) = list.next_element::<f64>()? {
+            numbers.push(number);
+        }
+        K::from_list(&numbers).ok_or_else(|| A::Error::invalid_value(Unexpected::Seq, &self))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<K::Value, A::Error> {
@@ -189,6 +203,21 @@ impl Kind for Length {
     }
 }
 
+/// So many finite numbers.
+pub(super) struct List<const COUNT: usize>;
+
+impl<const COUNT: usize> Kind for List<COUNT> {
+    type Value = [f64; COUNT];
+
+    fn allowed(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of {COUNT} numbers")
+    }
+
+    fn from_list(numbers: &[f64]) -> Option<[f64; COUNT]> {
+        <[f64; COUNT]>::try_from(numbers).ok().filter(|list| list.iter().all(|n| n.is_finite()))
+    }
+}
+
 /// The name of a stream or a view.
 pub(super) struct Name;
 
@@ -295,6 +324,11 @@ impl Choices for BackendChoice {
 impl Choices for ChangeOn {
     const CHOICES: &'static [(&'static str, Self)] =
         &[("auto", Self::Auto), ("cpu", Self::Cpu), ("gpu", Self::Gpu)];
+}
+
+impl Choices for Flip {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("horizontal", Self::Horizontal), ("vertical", Self::Vertical)];
 }
 
 impl Choices for LayoutChoice {

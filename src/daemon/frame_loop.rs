@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::StreamFailure;
 use super::views::{self, Joiners, ViewChange};
+use crate::camera::Camera;
 use crate::capture::mailbox::Taken;
 use crate::capture::{CapturedFrame, End, Source, SourceSpec};
 use crate::config::StreamConfig;
@@ -40,6 +41,7 @@ impl FrameLoop {
         backend: StreamBackend,
         mut port: StreamPort,
         plans: Vec<ViewPlan>,
+        camera: Option<Camera>,
         stop: Arc<AtomicBool>,
     ) -> io::Result<Self> {
         let chosen = backend.describe();
@@ -56,6 +58,7 @@ impl FrameLoop {
         let links = port.views.iter_mut().map(ViewPort::take_link);
         let views = plans.into_iter().zip(links);
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
+        let stream = stream.with_camera(camera);
         let spec = SourceSpec::from(config);
         let workshop = stream.workshop().clone();
         let joiners = views::start(&config.name, workshop, port.commands.clone())?;

@@ -1,9 +1,10 @@
-//! The memory of a segment, byte by byte: ABI 1.1. `docs/abi.md` says the same for readers in other languages.
+//! The memory of a segment, byte by byte: ABI 1.2. `docs/abi.md` says the same for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before anybody else sees the segment
 //! 1408  LiveBlock       newest sequence, futex word, state
-//! 1792  reserved
+//! 1792  CameraFrameBlock  written once: where the camera is, and what became of its pictures
+//! 2072  reserved
 //! 4096  slot 0          SlotHeader, TokenRecord * capacity, planes
 //!       slot 1          at slot_stride from the one before
 //!       ...
@@ -23,7 +24,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 1;
 
 /// Grows when reserved room or a plane gets a meaning that an old reader may ignore.
-pub const ABI_MINOR: u32 = 1;
+pub const ABI_MINOR: u32 = 2;
 
 /// Where the first slot begins.
 pub const HEADER_BYTES: usize = 4096;
@@ -125,20 +126,45 @@ pub struct SegmentHeader {
     pub planes: [PlaneEntry; MAX_PLANE_COUNT],
 }
 
-/// The camera model: reserved room. All 0, which means that there is none.
+/// Where [`CameraFrameBlock`] begins: right behind [`LiveBlock`].
+pub const CAMERA_FRAME_OFFSET: usize = LIVE_OFFSET + size_of::<LiveBlock>();
+
+/// [`CameraBlock::kind`] of a pinhole camera.
+pub const CAMERA_PINHOLE: u32 = 1;
+
+/// The camera model. All 0 where there is none.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct CameraBlock {
-    /// 0: none.
+    /// 0: none; [`CAMERA_PINHOLE`].
     pub kind: u32,
     /// Entries of `coefficients` that are in use.
     pub coefficient_count: u32,
     /// Name of the distortion model.
     pub distortion_name: [u8; 16],
-    /// The camera matrix, row by row, in pixels.
+    /// The camera matrix, row by row, in pixels of the calibrated picture.
     pub k: [f64; 9],
-    /// Coefficients of the distortion.
+    /// Coefficients of the distortion, in the order of `D` of ROS's `camera_info`.
     pub coefficients: [f64; 14],
+}
+
+/// Where the camera is, and what became of its pictures, at [`CAMERA_FRAME_OFFSET`]. It does not change while the segment
+/// lives. All 0 where there is no camera model.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub struct CameraFrameBlock {
+    /// Name of the frame of reference of the camera's rays: x right, y down, z forward.
+    pub optical_frame: [u8; 64],
+    /// Name of the frame of reference that the camera is fixed in; empty where nobody said.
+    pub parent_frame: [u8; 64],
+    /// Rows of [R | t]: from the optical frame to the parent's, in metres.
+    pub parent_from_optical: [f64; 12],
+    /// Rows of a 2 x 3 matrix: from (x, y, 1) of the calibrated picture to pixels of the source.
+    pub source_from_calibrated: [f64; 6],
+    /// Width of the calibrated picture in pixels.
+    pub calibrated_width: u32,
+    /// Height of the calibrated picture in pixels.
+    pub calibrated_height: u32,
 }
 
 /// One entry of the table of planes: an array with one item for each token.
@@ -286,7 +312,10 @@ pub struct TokenRecord {
 
 const _: () = {
     assert!(LIVE_OFFSET == 1408, "the header keeps its size within a major version");
-    assert!(LIVE_OFFSET + size_of::<LiveBlock>() <= HEADER_BYTES, "reserved room is left");
+    assert!(
+        CAMERA_FRAME_OFFSET + size_of::<CameraFrameBlock>() <= HEADER_BYTES,
+        "reserved room is left"
+    );
     assert!(size_of::<SlotHeader>() == 256, "the slot header keeps its size");
     assert!(size_of::<TokenRecord>() == 48, "the record keeps its size");
 };

@@ -2,13 +2,13 @@
 
 use bytemuck::Zeroable;
 
-use super::RingError;
 use super::abi::{
-    ABI_MAJOR, ABI_MINOR, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
-    PIXELS_ORDER, PIXELS_PLANE, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader,
-    TokenRecord, padded_text, unpadded,
+    ABI_MAJOR, ABI_MINOR, CameraFrameBlock, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT,
+    MIN_SLOT_COUNT, PIXELS_ORDER, PIXELS_PLANE, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader,
+    SlotHeader, TokenRecord, padded_text, unpadded,
 };
 use super::segment::{PlaneInfo, SegmentInfo, SegmentLayout, SegmentSpec};
+use super::{RingError, camera};
 use crate::backend::BackendKind;
 use crate::geometry::extent::Extent;
 use crate::token::{DType, Normalisation, TokenFormat};
@@ -50,6 +50,7 @@ pub(super) fn header_from_spec(
         view_name: whole_text("view", &spec.view, "at most 63 bytes, no NUL")?,
         layout_name: whole_text("layout", &spec.layout, "at most 31 bytes, no NUL")?,
         backend_device: padded_text(&spec.device),
+        camera: camera::blocks(spec.camera.as_ref()).0,
         planes,
         ..SegmentHeader::zeroed()
     })
@@ -89,6 +90,7 @@ fn whole_text<const BYTES: usize>(
 /// the ABI. From here on nothing is checked again.
 pub(super) fn info_from_header(
     header: &SegmentHeader,
+    camera_frame: &CameraFrameBlock,
     file_bytes: u64,
 ) -> Result<(SegmentInfo, SegmentLayout), RingError> {
     check_version(header)?;
@@ -123,6 +125,7 @@ pub(super) fn info_from_header(
         device: text("backend_device", &header.backend_device)?,
         slot_count: layout.slot_count,
         total_bytes: layout.total_bytes,
+        camera: camera::facts(&header.camera, camera_frame)?,
         planes,
     };
     Ok((info, layout))
@@ -225,7 +228,7 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
     Ok(TokenFormat { patch_side: side, dtype: pixels.dtype, normalisation })
 }
 
-fn text(field: &'static str, padded: &[u8]) -> Result<String, RingError> {
+pub(super) fn text(field: &'static str, padded: &[u8]) -> Result<String, RingError> {
     String::from_utf8(unpadded(padded).to_vec())
         .map_err(|_| malformed(field, format!("\"{}\"", padded.escape_ascii())))
 }
@@ -239,6 +242,10 @@ fn malformed(field: &'static str, value: impl ToString) -> RingError {
     RingError::Malformed { field, value: value.to_string() }
 }
 
-fn ensure(holds: bool, field: &'static str, value: impl ToString) -> Result<(), RingError> {
+pub(super) fn ensure(
+    holds: bool,
+    field: &'static str,
+    value: impl ToString,
+) -> Result<(), RingError> {
     if holds { Ok(()) } else { Err(malformed(field, value)) }
 }

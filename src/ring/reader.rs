@@ -12,7 +12,8 @@ use rustix::thread::futex;
 use rustix::time::Timespec;
 
 use super::abi::{
-    FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord, unpadded,
+    CAMERA_FRAME_OFFSET, CameraFrameBlock, FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader,
+    State, StateBlock, TokenRecord, unpadded,
 };
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
@@ -116,7 +117,11 @@ impl Reader {
         let mut header = SegmentHeader::zeroed();
         let header_bytes = size_of_val(&header);
         load_bytes(bytemuck::bytes_of_mut(&mut header), mapping.words(0, header_bytes));
-        let (info, layout) = info_from_header(&header, file_bytes)?;
+        let mut camera_frame = CameraFrameBlock::zeroed();
+        let camera_bytes = size_of_val(&camera_frame);
+        let words = mapping.words(CAMERA_FRAME_OFFSET, camera_bytes);
+        load_bytes(bytemuck::bytes_of_mut(&mut camera_frame), words);
+        let (info, layout) = info_from_header(&header, &camera_frame, file_bytes)?;
 
         let mut reader = Self { segment: Segment { mapping, layout }, info, last: 0, seen: 0 };
         reader.last = reader.look().saturating_sub(1);

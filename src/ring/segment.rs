@@ -16,6 +16,7 @@ use super::abi::{
 use super::mapping::Mapping;
 use super::{RingError, SystemResultExt};
 use crate::backend::BackendKind;
+use crate::camera::CameraFacts;
 use crate::geometry::extent::Extent;
 use crate::token::{DType, TokenFormat};
 
@@ -52,6 +53,8 @@ pub struct SegmentSpec {
     pub device: String,
     /// Frames that the ring holds, usually [`DEFAULT_SLOT_COUNT`].
     pub slot_count: usize,
+    /// What is known of the camera.
+    pub camera: Option<CameraFacts>,
 }
 
 /// What a segment says of itself, in Rust's types. It does not change while the segment lives.
@@ -83,6 +86,8 @@ pub struct SegmentInfo {
     pub slot_count: usize,
     /// Size of the segment in bytes.
     pub total_bytes: usize,
+    /// What is known of the camera.
+    pub camera: Option<CameraFacts>,
     /// What a slot holds beside the records; the tokens' texels come first.
     pub planes: Vec<PlaneInfo>,
 }

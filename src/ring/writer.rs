@@ -9,13 +9,15 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::abi::{FLAG_PTS, SlotHeader, State, StateBlock, TokenRecord, padded_text};
+use super::abi::{
+    CAMERA_FRAME_OFFSET, FLAG_PTS, SlotHeader, State, StateBlock, TokenRecord, padded_text,
+};
 use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::segment::{
     Segment, SegmentLayout, SegmentSpec, being_written, reserved_memory, seal, written,
 };
-use super::{RingError, SystemResultExt};
+use super::{RingError, SystemResultExt, camera};
 use crate::clock;
 use crate::frame::FrameStamp;
 use crate::geometry::fixation::Fixation;
@@ -76,6 +78,9 @@ impl Writer {
         let file = reserved_memory(&name, layout.total_bytes)?;
         let mapping = Mapping::writable(file.as_fd(), layout.total_bytes)?;
         store_bytes(mapping.words(0, size_of_val(&header)), bytemuck::bytes_of(&header));
+        let (_, camera) = camera::blocks(spec.camera.as_ref());
+        let words = mapping.words(CAMERA_FRAME_OFFSET, size_of_val(&camera));
+        store_bytes(words, bytemuck::bytes_of(&camera));
         let segment = Arc::new(Segment { mapping, layout });
         store_state(&segment, 0, State::Live, "");
         // After this nobody, not even this process, can map it for writing again.

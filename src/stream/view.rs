@@ -7,6 +7,7 @@ use bytemuck::Zeroable;
 use super::source::Source;
 use super::{StreamError, ViewPlan};
 use crate::backend::Backend;
+use crate::camera::Camera;
 use crate::frame::{FrameKind, FrameStamp};
 use crate::gaze::controller::Controller;
 use crate::gaze::moment::Moment;
@@ -89,6 +90,7 @@ impl View {
         stream: &str,
         kind: FrameKind,
         backend: &Backend,
+        camera: Option<&Camera>,
     ) -> SegmentSpec {
         SegmentSpec {
             stream: stream.to_owned(),
@@ -101,6 +103,7 @@ impl View {
             backend: backend.kind,
             device: backend.device.clone(),
             slot_count: self.plan.slot_count,
+            camera: camera.map(|camera| camera.facts(kind.extent)),
         }
     }
 

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::view::{Arrival, View};
 use super::{StreamError, ViewPlan};
 use crate::backend::Backend;
+use crate::camera::Camera;
 use crate::frame::FrameKind;
 use crate::link::ViewLink;
 use crate::retina::{ViewMaker, ViewPass, ViewSample};
@@ -16,6 +17,7 @@ use crate::retina::{ViewMaker, ViewPass, ViewSample};
 #[derive(Clone, Debug)]
 pub struct Workshop {
     stream: String,
+    camera: Option<Arc<Camera>>,
     blueprint: Arc<Mutex<Option<Blueprint>>>,
 }
 
@@ -53,8 +55,8 @@ impl OldView {
 
 impl Workshop {
     /// For a stream that has seen no frame.
-    pub(super) fn new(stream: &str) -> Self {
-        Self { stream: stream.to_owned(), blueprint: Arc::default() }
+    pub(super) fn new(stream: &str, camera: Option<Arc<Camera>>) -> Self {
+        Self { stream: stream.to_owned(), camera, blueprint: Arc::default() }
     }
 
     /// The stream has frames of another kind, or another backend, from now on.
@@ -86,7 +88,7 @@ impl Workshop {
         let mut pass = None;
         if let Some(Blueprint { kind, backend, maker }) = blueprint {
             pass = Some((kind, maker.make(view.spec())?));
-            let spec = view.segment_spec(&self.stream, kind, &backend);
+            let spec = view.segment_spec(&self.stream, kind, &backend, self.camera.as_deref());
             view.set_arrival(Arrival::prepare(&view, &spec)?);
         }
         Ok(NewView { view, sample, pass })

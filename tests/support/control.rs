@@ -115,6 +115,7 @@ pub fn writer(view: &ViewName) -> Writer {
         backend: BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: 8,
+        camera: None,
     })
     .unwrap()
 }

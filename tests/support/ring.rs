@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use foveate::backend::BackendKind;
+use foveate::camera::{Calibration, CameraFacts};
 use foveate::frame::{CaptureClock, FrameStamp};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::fixation::{Fixation, FixationReason};
@@ -36,6 +37,23 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         backend: BackendKind::Cpu,
         device: "some processor".to_owned(),
         slot_count: DEFAULT_SLOT_COUNT,
+        camera: Some(camera()),
+    }
+}
+
+/// A camera all of whose numbers differ.
+pub(crate) fn camera() -> CameraFacts {
+    let number = |index: usize| index as f64 + 0.25;
+    CameraFacts {
+        calibration: Calibration {
+            extent: Extent::new(640, 480),
+            k: std::array::from_fn(number),
+            distortion: "plumb_bob".to_owned(),
+            coefficients: (100..105).map(number).collect(),
+        },
+        optical_frame: "front_optical".to_owned(),
+        mount: Some(("base_link".to_owned(), std::array::from_fn(|index| number(200 + index)))),
+        source_from_calibrated: std::array::from_fn(|index| number(300 + index)),
     }
 }
 

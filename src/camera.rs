@@ -1,0 +1,282 @@
+//! The model of a camera: how rays of light become pixels, as ROS describes it in `camera_info`, and what the pipeline
+//! did to the picture since it was calibrated.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use yaml_rust2::{Yaml, YamlLoader};
+
+use crate::config::CameraConfig;
+use crate::geometry::extent::Extent;
+
+/// Coefficients of a distortion that are published.
+pub const COEFFICIENTS_MAX: usize = 14;
+
+/// Bytes of the name of a distortion model.
+pub const MODEL_BYTES_MAX: usize = 15;
+
+/// Bytes of the name of a frame of reference.
+pub const FRAME_BYTES_MAX: usize = 63;
+
+/// A calibrated pinhole camera.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// Width and height of the pictures that it was calibrated with, in pixels.
+    pub extent: Extent,
+    /// The camera matrix, row by row, in pixels of those pictures.
+    pub k: [f64; 9],
+    /// Name of the distortion model, such as `plumb_bob`.
+    pub distortion: String,
+    /// Its coefficients, in the order of `D` of `camera_info`.
+    pub coefficients: Vec<f64>,
+}
+
+/// A camera, where it is, and what became of its pictures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Camera {
+    /// How rays become pixels.
+    pub calibration: Calibration,
+    /// Name of the frame of reference of its rays: x right, y down, z forward.
+    pub optical_frame: String,
+    /// Where it is; `None` where nobody said.
+    pub mount: Option<Mount>,
+    /// What the pipeline does to the calibrated picture.
+    pub edit: Edit,
+}
+
+/// Where a camera is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mount {
+    /// Name of the frame of reference that it is fixed in.
+    pub parent_frame: String,
+    /// Where its centre is in that frame, in metres.
+    pub translation: [f64; 3],
+    /// How it is turned: a quaternion x, y, z, w of length 1, from the optical frame to that frame.
+    pub rotation: [f64; 4],
+}
+
+/// What a pipeline does to the calibrated picture: cuts, mirrors and turns it, in this order, and scales what is left to
+/// the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Edit {
+    /// What is cut out: left, top, width and height in pixels; `None` for all.
+    pub crop: Option<[u32; 4]>,
+    /// Which sides change places.
+    pub flip: Flip,
+    /// Quarter turns clockwise, 0 to 3.
+    pub quarter_turns: u8,
+}
+
+/// Which sides of a picture change places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flip {
+    /// None.
+    #[default]
+    None,
+    /// Left and right.
+    Horizontal,
+    /// Top and bottom.
+    Vertical,
+}
+
+/// What is published of a camera, for sources of one extent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CameraFacts {
+    /// How rays become pixels of the calibrated picture.
+    pub calibration: Calibration,
+    /// Name of the frame of reference of its rays: x right, y down, z forward.
+    pub optical_frame: String,
+    /// The frame of reference that it is fixed in, and rows of [R | t] from the optical frame to that one, in metres.
+    pub mount: Option<(String, [f64; 12])>,
+    /// Rows of a 2 x 3 matrix: from (x, y, 1) of the calibrated picture to pixels of the source.
+    pub source_from_calibrated: [f64; 6],
+}
+
+/// Why a calibration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrationError {
+    /// It cannot be read.
+    #[error("cannot read the calibration {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is not what `camera_calibration` of ROS writes.
+    #[error("{} is no calibration: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        reason: String,
+    },
+    /// The configuration cuts out what is not in the calibrated picture.
+    #[error(
+        "`crop` in [stream.camera] leaves the calibrated picture of {extent} pixels of {}",
+        path.display()
+    )]
+    CropOutside {
+        /// The calibration.
+        path: PathBuf,
+        /// What it is for.
+        extent: Extent,
+    },
+}
+
+impl Calibration {
+    /// Reads a file as `camera_calibration` of ROS writes it: YAML with `image_width`, `image_height`, `camera_matrix`,
+    /// `distortion_model` and `distortion_coefficients`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or does not hold them.
+    pub fn load(path: &Path) -> Result<Self, CalibrationError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| CalibrationError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&text)
+            .map_err(|reason| CalibrationError::Malformed { path: path.to_owned(), reason })
+    }
+
+    /// Reads the text of such a file.
+    ///
+    /// # Errors
+    ///
+    /// If it is none; says what was expected.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let documents = YamlLoader::load_from_str(text).map_err(|error| error.to_string())?;
+        let document = documents.first().ok_or("it is empty")?;
+        let extent = Extent::new(side(document, "image_width")?, side(document, "image_height")?);
+        let k = numbers(&document["camera_matrix"]["data"], "camera_matrix")?;
+        let k: [f64; 9] = k.try_into().map_err(|_| "`camera_matrix` takes 9 numbers")?;
+        let [fx, _, _, _, fy, _, below @ ..] = k;
+        if !(0.0 < fx && 0.0 < fy) || below != [0.0, 0.0, 1.0] {
+            return Err(
+                "`camera_matrix` takes focal lengths above 0 and a last row of 0, 0, 1".into()
+            );
+        }
+        let distortion = document["distortion_model"].as_str().unwrap_or("plumb_bob").to_owned();
+        if MODEL_BYTES_MAX < distortion.len() {
+            return Err(format!("`distortion_model` takes at most {MODEL_BYTES_MAX} bytes"));
+        }
+        let coefficients = &document["distortion_coefficients"]["data"];
+        let coefficients = numbers(coefficients, "distortion_coefficients")?;
+        if COEFFICIENTS_MAX < coefficients.len() {
+            return Err(format!(
+                "`distortion_coefficients` takes at most {COEFFICIENTS_MAX} numbers"
+            ));
+        }
+        Ok(Self { extent, k, distortion, coefficients })
+    }
+}
+
+impl Camera {
+    /// The camera of stream `stream`, as it is configured to be.
+    ///
+    /// # Errors
+    ///
+    /// If its calibration cannot be read, or is none, or is for a smaller picture than is cut out of it.
+    pub fn load(stream: &str, config: &CameraConfig) -> Result<Self, CalibrationError> {
+        let calibration = Calibration::load(&config.calibration)?;
+        let extent = calibration.extent;
+        if let Some([left, top, width, height]) = config.edit.crop
+            && (extent.width < left + width || extent.height < top + height)
+        {
+            let path = config.calibration.clone();
+            return Err(CalibrationError::CropOutside { path, extent });
+        }
+        let named = || format!("{stream}_optical");
+        Ok(Self {
+            calibration,
+            optical_frame: config.optical_frame.clone().unwrap_or_else(named),
+            mount: config.mount.clone(),
+            edit: config.edit,
+        })
+    }
+
+    /// What is published of it for sources of `source` pixels.
+    pub fn facts(&self, source: Extent) -> CameraFacts {
+        let mount = |mount: &Mount| (mount.parent_frame.clone(), mount.parent_from_optical());
+        CameraFacts {
+            calibration: self.calibration.clone(),
+            optical_frame: self.optical_frame.clone(),
+            mount: self.mount.as_ref().map(mount),
+            source_from_calibrated: self.source_from_calibrated(source),
+        }
+    }
+
+    /// The 2 x 3 matrix, row by row, that takes a point of the calibrated picture, (x, y, 1), to one of a source of
+    /// `source` pixels.
+    pub fn source_from_calibrated(&self, source: Extent) -> [f64; 6] {
+        let Extent { width, height } = self.calibration.extent;
+        let [left, top, width, height] =
+            self.edit.crop.unwrap_or([0, 0, width, height]).map(f64::from);
+        let mut affine = Affine([1.0, 0.0, -left, 0.0, 1.0, -top]);
+        affine = match self.edit.flip {
+            Flip::None => affine,
+            Flip::Horizontal => affine.then([-1.0, 0.0, width, 0.0, 1.0, 0.0]),
+            Flip::Vertical => affine.then([1.0, 0.0, 0.0, 0.0, -1.0, height]),
+        };
+        let (mut width, mut height) = (width, height);
+        for _ in 0..self.edit.quarter_turns {
+            // The top left corner becomes the top right one.
+            affine = affine.then([0.0, -1.0, height, 1.0, 0.0, 0.0]);
+            (width, height) = (height, width);
+        }
+        let scale = [f64::from(source.width) / width, f64::from(source.height) / height];
+        affine.then([scale[0], 0.0, 0.0, 0.0, scale[1], 0.0]).0
+    }
+}
+
+impl Mount {
+    /// Rows of [R | t]: from the optical frame to the parent's, in metres.
+    pub fn parent_from_optical(&self) -> [f64; 12] {
+        let [x, y, z, w] = self.rotation;
+        let [tx, ty, tz] = self.translation;
+        [
+            1.0 - 2.0 * (y * y + z * z),
+            2.0 * (x * y - z * w),
+            2.0 * (x * z + y * w),
+            tx,
+            2.0 * (x * y + z * w),
+            1.0 - 2.0 * (x * x + z * z),
+            2.0 * (y * z - x * w),
+            ty,
+            2.0 * (x * z - y * w),
+            2.0 * (y * z + x * w),
+            1.0 - 2.0 * (x * x + y * y),
+            tz,
+        ]
+    }
+}
+
+/// Rows of a 2 x 3 matrix.
+#[derive(Clone, Copy, Debug)]
+struct Affine([f64; 6]);
+
+impl Affine {
+    /// First this, and then `next`.
+    fn then(self, next: [f64; 6]) -> Self {
+        let [a, b, c, d, e, f] = self.0;
+        let row = |[p, q, r]: [f64; 3]| [p * a + q * d, p * b + q * e, p * c + q * f + r];
+        let [first, second] = [row([next[0], next[1], next[2]]), row([next[3], next[4], next[5]])];
+        Self([first[0], first[1], first[2], second[0], second[1], second[2]])
+    }
+}
+
+fn side(document: &Yaml, key: &str) -> Result<u32, String> {
+    let side = document[key].as_i64().and_then(|side| u32::try_from(side).ok());
+    side.filter(|side| (1..=Extent::MAX_SIDE).contains(side))
+        .ok_or_else(|| format!("`{key}` takes a number of pixels, 1 to {}", Extent::MAX_SIDE))
+}
+
+fn numbers(list: &Yaml, key: &str) -> Result<Vec<f64>, String> {
+    let expected = || format!("`{key}` takes `data`, a list of numbers");
+    let number = |item: &Yaml| match item {
+        Yaml::Integer(number) => Some(*number as f64),
+        item => item.as_f64().filter(|number| number.is_finite()),
+    };
+    let list = list.as_vec().ok_or_else(expected)?;
+    list.iter().map(number).collect::<Option<_>>().ok_or_else(expected)
+}
