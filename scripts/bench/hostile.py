@@ -1,8 +1,8 @@
 """Measures whether hostile clients change how long a frame takes from arrival to publication.
 
 Phases without and with a storm of clients alternate while one daemon publishes the test pattern, so that whatever else the
-machine does falls on both. The storm is one thread: it floods over 32 connections with the fuzzer's corpus and with broken
-copies of it, without reading on some, and leaves and comes again.
+machine does falls on both. The storm is one thread: it sends the fuzzer's corpus and broken copies of it over 32 connections,
+does not read on some, and leaves and comes again.
 """
 
 import argparse
@@ -34,9 +34,9 @@ name = "calm"
 class Storm(threading.Thread):
     """Rages while `is_on` is set."""
 
-    def __init__(self, path, corpus):
+    def __init__(self, path, corpus, rate):
         super().__init__(daemon=True)
-        self.path, self.corpus = path, corpus
+        self.path, self.corpus, self.rate = path, corpus, rate
         self.is_on = threading.Event()
         self.sent = 0
         self.random = random.Random(1)
@@ -44,7 +44,11 @@ class Storm(threading.Thread):
     def run(self):
         while self.is_on.wait():
             clients = [self.connected() for _ in range(CLIENTS)]
+            began, before = time.monotonic(), self.sent
             while self.is_on.is_set():
+                if self.rate and self.rate * (time.monotonic() - began) < self.sent - before:
+                    time.sleep(0.001)
+                    continue
                 number = self.random.randrange(CLIENTS)
                 if not self.disturb(clients[number], reads=number % 4 != 0):
                     clients[number].close()
@@ -87,7 +91,7 @@ def measure(arguments, folder):
         while not pathlib.Path(path).exists():
             time.sleep(0.1)
         corpus = pathlib.Path(__file__).parents[2] / "fuzz/corpus/messages"
-        storm = Storm(path, [file.read_bytes() for file in sorted(corpus.iterdir())])
+        storm = Storm(path, messages(corpus, arguments.no_views), arguments.rate)
         storm.start()
         phases = {"quiet": [], "storm": []}
         for round_number in range(2 * arguments.rounds):
@@ -96,10 +100,18 @@ def measure(arguments, folder):
             # The first half second belongs to neither.
             time.sleep(0.5)
             phases[name].append(watched(programs, path, arguments.seconds))
+        storm.is_on.clear()
+        time.sleep(0.5)
         return phases, storm.sent
     finally:
         daemon.terminate()
         daemon.wait()
+
+
+def messages(corpus, no_views):
+    """The contents of the corpus, without those that open views where they are to be left out."""
+    files = [file for file in sorted(corpus.iterdir()) if not (no_views and file.name.startswith("open_view"))]
+    return [file.read_bytes() for file in files]
 
 
 def watched(programs, path, seconds):
@@ -114,10 +126,14 @@ def main():
     parser.add_argument("--programs", default="target/release", help="where foveated and foveate are (target/release)")
     parser.add_argument("--rounds", type=int, default=6, help="phases of each kind (6)")
     parser.add_argument("--seconds", type=int, default=5, help="length of a phase (5)")
+    parser.add_argument("--no-views", action="store_true", help="without opening views, which cost what views cost")
+    parser.add_argument(
+        "--rate", type=int, default=6400, help="messages a second, 0 for all that go (6400: what 32 clients may send)"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         phases, sent = measure(arguments, folder)
-    seconds = arguments.rounds * arguments.seconds
+    seconds = arguments.rounds * (arguments.seconds + 0.5)
     print(f"{sent} messages, about {sent / seconds:.0f} a second of storm")
     print(f"{'':8}{'frames':>8}{'p50 us':>10}{'p99 us':>10}")
     for name, rounds in phases.items():
