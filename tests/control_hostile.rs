@@ -5,7 +5,10 @@
 #[path = "support/control.rs"]
 mod support;
 
-use std::io::Read;
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,10 +22,12 @@ use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate::geometry::plan::TokenPlan;
 use foveate::geometry::pyramid::PyramidShape;
 use foveate::link::{Bell, Outlook, SUBSCRIBERS_PENDING_MAX, ViewLink, view_link};
+use foveate::ring::Waker;
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::Value;
-use support::{EXTENT, RawClient, Stage, UNLIMITED};
+use support::{EXTENT, HANG, RawClient, Stage, UNLIMITED, until};
 
 const RECORD: &[u8] = br#"{"op":"subscribe","view":"camera/main","gaze":true}"#;
 const NOTIFY: &[u8] = br#"{"op":"subscribe","view":"camera/main","notify":true}"#;
@@ -228,6 +233,61 @@ fn a_name_that_was_taken_on_purpose_hinders_no_view_without_one() {
     let squat = br#"{"op":"open_view","stream":"camera","view":{"name":"open-2-1"}}"#;
     assert_eq!(squatter.ask(squat)["ok"], true);
     assert_eq!(client.ask(br#"{"op":"open_view","stream":"camera"}"#)["view"], "camera/open-2-2");
+}
+
+#[test]
+fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
+    let stage = Stage::open();
+    let (mut port, writer) = stage.live_stream("camera", &["main", "a", "b", "c"]);
+    let waker = Waker::new(&writer, port.views[0].take_link().subscribers()).unwrap();
+    let other = RawClient::connect(&stage.path);
+    // They come while the server does not listen, so that it and nobody else is left with them.
+    let before_them: [(&str, &[&[u8]]); 3] = [("a", &[]), ("b", &[b""]), ("c", &[b"", b""])];
+    let clients = before_them.map(|(view, datagrams)| {
+        let client = RawClient::connect(&stage.path);
+        assert_eq!(client.ask(NOTIFY)["ok"], true);
+        assert_eq!(json(&client.receive())["event"], "segment");
+        until("the waker has its socket", || {
+            waker.wake();
+            rustix::net::recv(&client.0, &mut [0; 16], RecvFlags::DONTWAIT).is_ok()
+        });
+        let wait = format!(r#"{{"op":"look","view":"camera/{view}","x":1,"y":1,"wait":true}}"#);
+        client.send(wait.as_bytes()).unwrap();
+        for datagram in datagrams {
+            client.send(datagram).unwrap();
+        }
+        send_lingering(&client);
+        client
+    });
+    drop(clients);
+    until_clients(&stage, 1);
+    assert_eq!(other.ask(br#"{"op":"list"}"#)["ok"], true);
+    // Neither does the frame loop wait, which holds copies of the sockets.
+    let (sender, woken) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        waker.wake();
+        sender.send(()).unwrap();
+    });
+    woken.recv_timeout(HANG).unwrap();
+}
+
+/// Sends a TCP socket that, once nobody else has it, takes three times [`HANG`] to close.
+fn send_lingering(client: &RawClient) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (unread, _) = listener.accept().unwrap();
+    // It lives as long as the test's process.
+    std::mem::forget(unread);
+    socket.set_nonblocking(true).unwrap();
+    while (&socket).write(&[0; 1 << 16]).is_ok() {}
+    socket.set_nonblocking(false).unwrap();
+    set_socket_linger(&socket, Some(3 * HANG)).unwrap();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [socket.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let parts = [IoSlice::new(br#"{"op":"list"}"#)];
+    rustix::net::sendmsg(&client.0, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
 }
 
 /// Opens views, four a client, until one is refused or there were `most`; all clients leave. Returns how many were opened and the

@@ -13,6 +13,7 @@ fn help_is_given_and_names_every_option() {
         ("test.sh", &["long", "no-clips", "yes"]),
         ("bench_peers.sh", &["quick", "clip", "device", "json", "refresh-docs", "yes"]),
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
+        ("fuzz.sh", &["seconds", "yes"]),
     ] {
         let output = run(script, &["--help"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -42,7 +43,7 @@ fn wrong_usage_is_refused_with_the_reason() {
     ] {
         refused("demo.sh", arguments, reason);
     }
-    for script in ["demo.sh", "test.sh", "bench_peers.sh", "plot_scaling.sh"] {
+    for script in ["demo.sh", "test.sh", "bench_peers.sh", "plot_scaling.sh", "fuzz.sh"] {
         refused(script, &["--short"], "unknown option --short");
         refused(script, &["--yes", ""], "unknown option ''");
         refused(script, &["--yes --help"], "unknown option '--yes --help'");
@@ -50,6 +51,7 @@ fn wrong_usage_is_refused_with_the_reason() {
     refused("bench_peers.sh", &["--device"], "--device needs a value");
     refused("bench_peers.sh", &["--clip", "no/such/clip.avi"], "no such file");
     refused("plot_scaling.sh", &["--backend", "cuda"], "cpu or vulkan");
+    refused("fuzz.sh", &["--seconds", "0"], "whole number from 1");
     refused("plot_scaling.sh", &["--out"], "--out needs a value");
 }
 

@@ -195,9 +195,9 @@ impl StreamEntry {
 
     /// Those that clients opened, and those of them that are closed and not gone yet.
     fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
+        let open = self.views().into_iter().filter(|view| view.owner().is_some());
         let mut closed = self.closed.lock();
         closed.retain(|view| !view.link().is_let_go());
-        let open = self.views().into_iter().filter(|view| view.owner().is_some());
         open.chain(closed.iter().cloned()).collect()
     }
 

@@ -14,6 +14,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
 
 use self::connection::{Awaiting, Connection, Subscription};
+use self::farewell::Farewell;
 use self::listener::Listener;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::messages::{
@@ -28,6 +29,7 @@ use crate::stats::Counter;
 
 mod allowance;
 mod connection;
+mod farewell;
 mod listener;
 mod opening;
 
@@ -135,6 +137,7 @@ impl Server {
             connections: Vec::new(),
             clients_present: 0,
             clients_seen: 0,
+            farewell: Farewell::default(),
             accept_again_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
@@ -187,6 +190,7 @@ struct Service {
     clients_present: usize,
     /// Connections so far.
     clients_seen: u64,
+    farewell: Farewell,
     /// When the system had no descriptor left: the listener is not polled until then.
     accept_again_at: Option<Instant>,
     buffer: Vec<u8>,
@@ -209,7 +213,7 @@ impl Service {
         }
         self.tell_all();
         for connection in std::mem::take(&mut self.connections) {
-            socket::close(connection.socket);
+            self.farewell.close(connection.socket);
         }
     }
 
@@ -285,7 +289,12 @@ impl Service {
         if connection.awaiting.is_some() {
             return Fate::Close;
         }
-        let len = match socket::receive_bytes(&connection.socket, &mut self.buffer) {
+        let received = match socket::brings_descriptors(&connection.socket) {
+            Ok(true) => return self.turn_out(connection),
+            Ok(false) => socket::receive_bytes(&connection.socket, &mut self.buffer),
+            Err(errno) => Err(errno),
+        };
+        let len = match received {
             Ok(0) => return Fate::Close,
             Ok(len) => len,
             Err(Errno::AGAIN) => return Fate::Keep,
@@ -306,6 +315,15 @@ impl Service {
             return Fate::Close;
         }
         connection.start_notices()
+    }
+
+    /// Refuses a request that comes with descriptors, unread.
+    fn turn_out(&self, connection: &Connection) -> Fate {
+        self.counters.requests.add(1);
+        let error = "descriptors come with the request, and no request takes any";
+        let refusal = self.refusal(&Refusal::new(RefusalReason::BadRequest, error));
+        self.send(connection, &refusal);
+        Fate::Close
     }
 
     /// The answer to the datagram of `len` bytes in the buffer.
@@ -576,7 +594,7 @@ impl Service {
         if let Some(awaiting) = &connection.awaiting {
             self.await_no_more(&awaiting.view);
         }
-        socket::close(connection.socket);
+        self.farewell.close(connection.socket);
         if let Some(subscription) = &connection.subscription {
             subscription.view.link().forget_closed();
         }
@@ -603,6 +621,13 @@ impl Service {
     /// Takes connections that wait; those above the limit are told so and closed.
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
+            if self.limits.clients <= self.farewell.pending() {
+                tracing::warn!(
+                    "too many connections are being closed; accepting again in a second"
+                );
+                self.accept_again_at = Some(Instant::now() + ACCEPT_PAUSE);
+                return;
+            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = match rustix::net::accept_with(&self.listener.socket, flags) {
                 Ok(socket) => socket,
@@ -630,7 +655,7 @@ impl Service {
         let refusal = self.refusal(&Refusal::new(RefusalReason::TooManyClients, error));
         // The socket is fresh, so there is room for it unless the client is gone.
         let _ = socket::send(&socket, &refusal, None, SendFlags::DONTWAIT);
-        socket::close(socket);
+        self.farewell.close(socket);
     }
 
     /// Counts a refusal and puts it into a datagram.

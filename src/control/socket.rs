@@ -7,11 +7,15 @@ use std::path::Path;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType,
 };
 
 use super::ControlError;
+
+/// More datagrams without bytes than the default limits of a socket's memory allow.
+const EMPTY_DATAGRAMS_MAX: usize = 600;
 
 /// A socket that is not connected and closes on exec.
 pub(super) fn unconnected(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
@@ -82,12 +86,38 @@ pub(super) fn receive_bytes(socket: impl AsFd, buffer: &mut [u8]) -> rustix::io:
     retry_on_intr(|| rustix::net::recv(&socket, &mut *buffer, flags)).map(|(_, len)| len)
 }
 
-/// Closes a connection for everybody who holds its socket, such that what was sent still reaches the peer.
+/// Whether a descriptor comes with the next datagram, which stays where it is.
+pub(super) fn brings_descriptors(socket: impl AsFd) -> rustix::io::Result<bool> {
+    let mut nothing = RecvAncillaryBuffer::new(&mut []);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+    let peeked = retry_on_intr(|| rustix::net::recvmsg(&socket, &mut [], &mut nothing, flags))?;
+    Ok(peeked.flags.contains(ReturnFlags::CTRUNC))
+}
+
+/// Hangs up on a peer for everybody who holds the socket.
+pub(super) fn shut_down(socket: impl AsFd) {
+    // It fails where the peer was faster.
+    let _ = rustix::net::shutdown(socket, Shutdown::Both);
+}
+
+/// Reads away what a peer has sent before the socket was shut down, up to a datagram with descriptors unless those are
+/// `to_be_discarded`, which may take any time. Returns whether there was no such datagram.
 ///
-/// Linux resets the peer of a socket that is closed with datagrams unread, and the peer would see that before
-/// the last answer; so they are read away. There is an end to them: nobody can send after the shutdown.
-pub(super) fn close(socket: OwnedFd) {
-    if rustix::net::shutdown(&socket, Shutdown::Both).is_ok() {
-        while matches!(receive_bytes(&socket, &mut [0; 16]), Ok(1..)) {}
+/// Linux resets the peer of a socket that is closed with datagrams unread, and the peer would see that before the last answer.
+/// A datagram without bytes looks as the end does; a socket holds fewer than are passed over here.
+pub(super) fn drain(socket: impl AsFd, to_be_discarded: bool) -> bool {
+    let mut nothing_count = 0;
+    while nothing_count < EMPTY_DATAGRAMS_MAX {
+        match brings_descriptors(&socket) {
+            Ok(true) if !to_be_discarded => return false,
+            Ok(_) => {
+                if !matches!(receive_bytes(&socket, &mut [0; 16]), Ok(1..)) {
+                    nothing_count += 1;
+                }
+            }
+            // That the peer has gone is told once, and before what it sent.
+            Err(_) => nothing_count += 1,
+        }
     }
+    true
 }
