@@ -15,6 +15,7 @@ use foveate::geometry::attention::{AttentionMap, Region};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::gaze_entry::GazeEntry;
 use foveate::geometry::pyramid::PyramidShape;
+use foveate::geometry::weights::Peak;
 use foveate::layout::Layout;
 use foveate::stream::ViewPlan;
 use serde::de::DeserializeOwned;
@@ -94,7 +95,7 @@ fn hold_for_scores(attend: &AttendTokens, payload: &[u8]) {
 }
 
 fn hold_for_peak(map: &AttentionMap) {
-    let (x, y) = map.peak(IMAGE);
+    let Peak { x, y, .. } = map.peak();
     let (right, bottom) = (f64::from(IMAGE.width), f64::from(IMAGE.height));
     assert!((0.0..=right).contains(&x) && (0.0..=bottom).contains(&y), "({x}, {y}) of {map:?}");
     let pooled = map.as_weights().pooled(IMAGE, Extent::new(7, 5));

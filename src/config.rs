@@ -24,6 +24,9 @@ pub use camera::CameraConfig;
 pub use error::ConfigError;
 pub use gaze::{GazeChoice, GazeConfig, GazeParameters};
 
+/// Views that a stream may have, so that more can be opened.
+pub const VIEWS_MAX: usize = 32;
+
 /// The longest name of a stream or view, in bytes.
 pub const NAME_BYTES_MAX: usize = 63;
 

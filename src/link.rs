@@ -21,6 +21,7 @@ use ringbuf::traits::{Consumer, Producer, Split};
 use ringbuf::{HeapCons, HeapProd, HeapRb};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
+use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, Gaze};
 use crate::geometry::plan::TokenPlan;
@@ -48,6 +49,8 @@ pub struct Post {
     pub ticket: u64,
     /// What a client wants.
     pub feedback: Feedback,
+    /// The extent of the image that it is about, in pixels.
+    pub image: Extent,
     /// When it came, on CLOCK_MONOTONIC, in nanoseconds.
     pub at_ns: u64,
 }
@@ -127,6 +130,8 @@ struct Shared {
     newest_frame: AtomicU64,
     /// `frame_seq` of the first frame of the present extent; 0 before the first.
     first_frame: AtomicU64,
+    /// `frame_seq` of the newest frame, whether its plan is told or not; 0 before the first.
+    newest_shown: AtomicU64,
     board: Mutex<Board>,
     /// Whether a client waits for the board to change.
     is_awaited: AtomicBool,
@@ -201,6 +206,7 @@ impl ViewLink {
             // Told before the frame: until that is told too, it is among those that have not been published.
             self.shared.first_frame.store(outlook.frame_seq, Ordering::Relaxed);
         }
+        self.shared.newest_shown.store(outlook.frame_seq, Ordering::Relaxed);
         self.note_plan(outlook);
         self.note_gaze(outlook);
         self.news.fixation = Some(outlook.gaze.fixation);
@@ -301,17 +307,22 @@ struct Posts {
 }
 
 impl ClientLink {
-    /// Hands feedback that came at `at_ns` to the frame loop, and returns its ticket; `None` if the frame loop has left too
-    /// much untaken.
-    pub fn post(&self, feedback: Feedback, at_ns: u64) -> Option<u64> {
+    /// Hands feedback about an image of `image` pixels that came at `at_ns` to the frame loop, and returns its ticket; `None` if
+    /// the frame loop has left too much untaken.
+    pub fn post(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
         let mut posts = self.posts.lock();
         let ticket = posts.last_ticket + 1;
-        posts.ring.try_push(Post { ticket, feedback, at_ns }).ok()?;
+        posts.ring.try_push(Post { ticket, feedback, image, at_ns }).ok()?;
         posts.last_ticket = ticket;
         Some(ticket)
     }
 
-    /// `frame_seq` of the newest frame that feedback may name; 0 before the first.
+    /// `frame_seq` of the newest frame; 0 before the first.
+    pub fn newest_shown(&self) -> u64 {
+        self.shared.newest_shown.load(Ordering::Relaxed)
+    }
+
+    /// `frame_seq` of the newest frame whose plan is known: that, or one before; 0 before the first.
     pub fn newest_frame(&self) -> u64 {
         // SYNC(plan-of-frame): pairs with the store in `ViewLink::show`.
         self.shared.newest_frame.load(Ordering::Acquire)
@@ -344,14 +355,10 @@ impl ClientLink {
         self.shared.is_awaited.store(is_awaited, Ordering::Relaxed);
     }
 
-    /// Whether somebody records the gaze. Whoever begins to is sent the present one first, and nothing from before.
+    /// Whether somebody records the gaze. Whoever begins to is sent the present one first, and where nobody did before nothing
+    /// from before.
     pub fn set_recorded(&self, is_recorded: bool) {
         if is_recorded && !self.shared.is_recorded.load(Ordering::Relaxed) {
-            self.gazes.lock().clear();
-            self.shared.gazes_lost.store(0, Ordering::Relaxed);
-        }
-        let was_recorded = self.shared.is_recorded.load(Ordering::Relaxed);
-        if is_recorded && !was_recorded {
             // What is left of an earlier record has a gap behind it.
             self.gazes.lock().clear();
         }
@@ -359,10 +366,14 @@ impl ClientLink {
         self.shared.is_recorded.store(is_recorded, Ordering::Relaxed);
     }
 
-    /// Where the view looked since the last call, and how many gazes were lost since recording began.
-    pub fn take_gazes(&self) -> (Vec<GazeNote>, u64) {
-        let gazes = self.gazes.lock().pop_iter().collect();
-        (gazes, self.shared.gazes_lost.load(Ordering::Relaxed))
+    /// Gazes that were lost so far because too many came at once.
+    pub fn gazes_lost(&self) -> u64 {
+        self.shared.gazes_lost.load(Ordering::Relaxed)
+    }
+
+    /// Where the view looked since the last call.
+    pub fn take_gazes(&self) -> Vec<GazeNote> {
+        self.gazes.lock().pop_iter().collect()
     }
 
     /// Whether [`notify`](Self::notify) has no room for another connection. Only the server's thread fills it, so what this

@@ -22,7 +22,7 @@ pub mod vulkan;
 pub use self::view::{Refusal, RefusedView, ViewMaker, ViewPass};
 
 /// Most views that a retina may come to have while it runs: it has room for so many from the beginning.
-pub const MOST_VIEWS: usize = 32;
+pub const MOST_VIEWS: usize = crate::config::VIEWS_MAX;
 
 /// What a view asks of a retina when it is built, so that nothing is allocated later.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -293,6 +293,11 @@ impl Stream {
         self.views[index].gaze()
     }
 
+    /// Identity of the segment that view `index` publishes in; `None` before the first frame.
+    pub fn epoch(&self, index: usize) -> Option<u64> {
+        self.views[index].epoch()
+    }
+
     /// The segment that view `index` publishes in, and its epoch; `None` before the first frame.
     ///
     /// # Errors

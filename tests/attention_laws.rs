@@ -9,6 +9,7 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::plan::{Token, TokenPlan};
 use foveate::geometry::pyramid::PyramidShape;
 use foveate::geometry::relevance::RelevanceMap;
+use foveate::geometry::weights::Peak;
 use foveate::layout::Layout;
 use proptest::prelude::*;
 
@@ -35,7 +36,8 @@ proptest! {
             (-0.5 * (dx * dx + dy * dy)).exp()
         });
         let map = AttentionMap::new(Extent::new(columns, rows), region, IMAGE, weights).unwrap();
-        let peak = map.peak(IMAGE);
+        let Peak { x, y, .. } = map.peak();
+        let peak = (x, y);
         prop_assert!((peak.0 - x).abs() <= 0.501 * cell_x, "{peak:?} is not at {x} {y}");
         prop_assert!((peak.1 - y).abs() <= 0.501 * cell_y, "{peak:?} is not at {x} {y}");
     }
@@ -48,7 +50,7 @@ proptest! {
         let grid = Extent::new(columns, rows);
         let weights = numbers[..grid.area()].to_vec();
         if let Ok(map) = AttentionMap::new(grid, region, IMAGE, weights) {
-            let (x, y) = map.peak(IMAGE);
+            let Peak { x, y, .. } = map.peak();
             prop_assert!((0.0..=640.0).contains(&x) && (0.0..=480.0).contains(&y), "{x} {y}");
         }
     }
@@ -85,7 +87,7 @@ proptest! {
         let scores = scores(seed, plan.tokens.len());
         let best = (0..scores.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap();
         let lies = plan.tokens[best].pixel_box(shape, 16);
-        let (x, y) = AttentionMap::painted(&plan, shape, &scores).unwrap().peak(shape.extent());
+        let Peak { x, y, .. } = AttentionMap::painted(&plan, shape, &scores).unwrap().peak();
         prop_assert!(f64::from(lies.x0) <= x && x <= f64::from(lies.x1), "{x} is not in {lies:?}");
         prop_assert!(f64::from(lies.y0) <= y && y <= f64::from(lies.y1), "{y} is not in {lies:?}");
     }
@@ -119,7 +121,7 @@ fn the_middle_of_a_large_token_is_its_peak() {
     ];
     let plan = TokenPlan { patch_side: 16, tokens };
     let map = AttentionMap::painted(&plan, shape, &[0.2, 0.9, 0.5]).unwrap();
-    assert_eq!(map.peak(shape.extent()), (640.0, 384.0));
+    assert_eq!((map.peak().x, map.peak().y), (640.0, 384.0));
 }
 
 /// Cells of 32 pixels each have the greater of the scores of the patches of 16 pixels that they touch.
@@ -189,7 +191,8 @@ fn cells_beyond_the_image_are_ignored() {
     assert_eq!(map(bars), Err(AttentionError::AllZero));
     let mut attends = bars;
     attends[6] = 1.0;
-    assert_eq!(map(attends).unwrap().peak(IMAGE), (400.0, 240.0));
+    let peak = map(attends).unwrap().peak();
+    assert_eq!((peak.x, peak.y), (400.0, 240.0));
 }
 
 /// Regions that touch the image.

@@ -52,7 +52,7 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
 fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
     let bell = Arc::new(Bell::new().unwrap());
     let (mut link, client) = view_link(&bell, false);
-    let frames = || client.take_gazes().0.iter().map(|note| note.frame_seq).collect::<Vec<_>>();
+    let frames = || client.take_gazes().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
     client.set_recorded(true);
     show(&mut link, EXTENT, 1, 1.0);
     client.set_recorded(false);

@@ -70,7 +70,7 @@ fn who_is_attended_to_stays_in_the_fovea() {
     for_each_frame(&path, |index, frame| {
         for (view, walker) in walkers.iter().enumerate() {
             if let Some(feedback) = oracle(walker, index) {
-                run.clients[view].post(feedback, 1).unwrap();
+                run.clients[view].post(feedback, EXTENT, 1).unwrap();
             }
         }
         run.step(index, frame);

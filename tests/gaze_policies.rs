@@ -17,6 +17,7 @@ use foveate::geometry::feedback::Feedback;
 use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate::geometry::gaze_entry::GazeEntry;
 use foveate::geometry::pyramid::PyramidShape;
+use foveate::geometry::weights::Peak;
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(640, 480);
@@ -143,7 +144,7 @@ fn attention_is_followed_from_the_next_decision_on_and_for_as_long_as_it_comes()
     course.pass(SECOND_NS, Operation::Nothing).unwrap();
     assert_eq!(course.fixation().reason, FixationReason::Saliency);
     course.pass(SECOND_NS / 2, Operation::Attend { seed: 5 }).unwrap();
-    let (x, y) = map_of(5, EXTENT).peak(EXTENT);
+    let Peak { x, y, .. } = map_of(5, EXTENT).peak();
     let fixation = course.fixation();
     assert_eq!(fixation.reason, FixationReason::Attend);
     assert!((fixation.x - x).abs() <= 0.05 && (fixation.y - y).abs() <= 0.05);

@@ -170,7 +170,7 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
             let (x, y) = (random.below(extent.width), random.below(extent.height));
             for played in streams.iter_mut() {
                 let feedback = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
-                played.client.post(feedback, 1).unwrap();
+                played.client.post(feedback, extent, 1).unwrap();
             }
         }
         let [expected, found] = streams.each_mut().map(|played| played.step(&frame, frame_seq));

@@ -66,6 +66,7 @@ fn spec(capacity: usize) -> SegmentSpec {
         backend: foveate::backend::BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: SLOTS,
+        camera: None,
     }
 }
 

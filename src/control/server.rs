@@ -488,26 +488,29 @@ impl Service {
     }
 
     /// Where the views that somebody records have looked.
-    fn take_gazes(&self) -> Vec<(ViewName, Vec<Vec<u8>>)> {
-        let mut taken: Vec<(ViewName, Vec<Vec<u8>>)> = Vec::new();
+    fn take_gazes(&self) -> Vec<(Arc<ViewEntry>, Vec<GazeNote>)> {
+        let mut taken: Vec<(Arc<ViewEntry>, Vec<GazeNote>)> = Vec::new();
         for view in self.connections.iter().filter_map(Connection::recorded) {
-            if taken.iter().all(|(name, _)| name != view.name()) {
-                let (notes, lost) = view.link().take_gazes();
-                let event = |note: GazeNote| {
-                    let entry = GazeEntry::new(&note.gaze, note.frame_seq);
-                    GazeEvent { view: view.name().clone(), entry, lost }
-                };
-                let events = notes.into_iter().map(|note| Event::Gaze(event(note)).to_datagram());
-                taken.push((view.name().clone(), events.collect()));
+            if taken.iter().all(|(other, _)| !Arc::ptr_eq(other, view)) {
+                taken.push((Arc::clone(view), view.link().take_gazes()));
             }
         }
         taken
     }
 
-    fn tell_gazes(&self, connection: &Connection, gazes: &[(ViewName, Vec<Vec<u8>>)]) -> Fate {
+    fn tell_gazes(
+        &self,
+        connection: &Connection,
+        gazes: &[(Arc<ViewEntry>, Vec<GazeNote>)],
+    ) -> Fate {
         let Some(view) = connection.recorded() else { return Fate::Keep };
-        let events = gazes.iter().filter(|(name, _)| name == view.name()).flat_map(|(_, e)| e);
-        let mut fates = events.map(|event| self.send(connection, event));
+        let lost = connection.gazes_lost();
+        let notes = gazes.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
+        let mut fates = notes.flat_map(|(_, notes)| notes).map(|note| {
+            let entry = GazeEntry::new(&note.gaze, note.frame_seq);
+            let event = Event::Gaze(GazeEvent { view: view.name().clone(), entry, lost });
+            self.send(connection, &event.to_datagram())
+        });
         fates.find(|fate| *fate == Fate::Close).unwrap_or(Fate::Keep)
     }
 

@@ -110,7 +110,7 @@ impl Helm<'_> {
         }
         let (x, y) = snapped(image, x, y);
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
-        self.post(Feedback::Look { x, y, hold_ns }, (x, y))
+        self.post(Feedback::Look { x, y, hold_ns }, image, (x, y))
     }
 
     /// `attend`.
@@ -120,7 +120,7 @@ impl Helm<'_> {
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = attend.dtype.numbers(payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
-        let frame = attend.frame.unwrap_or_else(|| self.view.link().newest_frame());
+        let frame = attend.frame.unwrap_or_else(|| self.view.link().newest_shown());
         self.post_map(map, image, frame)
     }
 
@@ -131,6 +131,12 @@ impl Helm<'_> {
         payload: &[u8],
     ) -> Result<Steered, Refusal> {
         let image = self.open_for_maps(Some(attend.frame))?;
+        let known = self.view.link().newest_frame();
+        if known < attend.frame {
+            let error =
+                format!("the tokens of frame {} are not known yet: try again", attend.frame);
+            return Err(Refusal::new(RefusalReason::UnknownFrame, error));
+        }
         let shown = self.view.link().plan_of(attend.frame);
         let Some(shown) = shown.filter(|shown| shown.shape.extent() == image) else {
             return Err(self.too_old(attend.frame));
@@ -142,8 +148,8 @@ impl Helm<'_> {
 
     /// `release`: only who holds the lease may, or anybody where nobody does.
     pub(super) fn release(self) -> Result<(), Refusal> {
-        self.open_for(None)?;
-        self.post(Feedback::Release, (0.0, 0.0))?;
+        let image = self.open_for(None)?;
+        self.post(Feedback::Release, image, (0.0, 0.0))?;
         self.view.steering().lock().release(self.client.number);
         Ok(())
     }
@@ -159,6 +165,10 @@ impl Helm<'_> {
         };
         if state == StreamState::Ended {
             return refused(RefusalReason::Ended, "has ended");
+        }
+        if let Some(reason) = self.view.end_reason() {
+            let error = format!("view `{}` has ended: {reason}", self.view.name());
+            return Err(Refusal::new(RefusalReason::Ended, error));
         }
         if let GazeChoice::Replay { .. } = self.view.config().gaze.choice {
             return Err(self.wrong_policy("replays a recorded gaze and takes no feedback"));
@@ -188,7 +198,7 @@ impl Helm<'_> {
 
     fn check_frame(self, frame: Option<u64>) -> Result<(), Refusal> {
         let Some(frame) = frame else { return Ok(()) };
-        let newest = self.view.link().newest_frame();
+        let newest = self.view.link().newest_shown();
         if newest < frame {
             let error = format!("frame {frame} has not been published: the newest is {newest}");
             return Err(Refusal::new(RefusalReason::UnknownFrame, error));
@@ -198,7 +208,7 @@ impl Helm<'_> {
     }
 
     fn too_old(self, frame: u64) -> Refusal {
-        let newest = self.view.link().newest_frame();
+        let newest = self.view.link().newest_shown();
         let error = format!(
             "frame {frame} is too old: feedback may name the last {FRAMES_KEPT} frames of the present picture, and the \
              newest is {newest}"
@@ -213,12 +223,18 @@ impl Helm<'_> {
         frame_seq: u64,
     ) -> Result<Steered, Refusal> {
         let map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
-        let point = map.peak(image);
-        self.post(Feedback::Attend { map: Arc::new(map), frame_seq }, point)
+        let peak = map.peak();
+        let point = (peak.x, peak.y);
+        self.post(Feedback::Attend { map: Arc::new(map), frame_seq }, image, point)
     }
 
-    fn post(self, feedback: Feedback, point: (f64, f64)) -> Result<Steered, Refusal> {
-        let Some(ticket) = self.view.link().post(feedback, monotonic_ns()) else {
+    fn post(
+        self,
+        feedback: Feedback,
+        image: Extent,
+        point: (f64, f64),
+    ) -> Result<Steered, Refusal> {
+        let Some(ticket) = self.view.link().post(feedback, image, monotonic_ns()) else {
             let error = format!(
                 "stream `{}` delivers no frames and has {POSTS_PENDING_MAX} messages to take",
                 self.stream.name()

@@ -81,6 +81,7 @@ impl FrameLoop {
         // Before the source is dropped, because a pipeline may take its time to stop.
         self.stream.end(&reason);
         self.port.ended(&reason);
+        self.joiners.end();
         result.map(drop)
     }
 
@@ -144,10 +145,18 @@ impl FrameLoop {
         Ok(())
     }
 
+    /// Gives subscribers the segments that they do not have yet. Where no descriptor is left, it is a view that a client opened
+    /// that has to go, and not the stream.
     fn hand_out_segments(&self) -> Result<(), StreamFailure> {
         for (index, port) in self.port.views.iter().enumerate() {
-            if let Some((descriptor, epoch)) = self.stream.segment(index)? {
-                port.set_segment(descriptor, epoch);
+            if self.stream.epoch(index) == port.epoch() {
+                continue;
+            }
+            match self.stream.segment(index) {
+                Ok(Some((descriptor, epoch))) => port.set_segment(descriptor, epoch),
+                Ok(None) => {}
+                Err(error) if port.is_opened() => port.fail(&chain(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
@@ -155,7 +164,7 @@ impl FrameLoop {
 
     /// Takes in the views that were made since, and lets those go that were closed. Never waits.
     fn change_views(&mut self) {
-        while let Ok(change) = self.joiners.changes.try_recv() {
+        while let Some(change) = self.joiners.next_change() {
             match change {
                 ViewChange::Join(joining) => self.join(*joining),
                 ViewChange::Leave(name) => self.leave(&name),
@@ -171,7 +180,10 @@ impl FrameLoop {
         match self.stream.add_view(view).map_err(|refused| *refused) {
             Ok(()) => self.port.views.push(port),
             Err((view, Refusal::OtherRetina)) => self.joiners.give_back(port, view),
-            Err((_, refusal)) => port.fail(&refusal.to_string()),
+            Err((view, refusal)) => {
+                port.fail(&refusal.to_string());
+                self.joiners.drop_unused(view);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The thread that makes the views that clients open, and drops those that they close, so that no frame waits for it.
 
 use std::io;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
@@ -23,9 +23,9 @@ pub(super) enum ViewChange {
 
 /// The frame loop's end of the workshop.
 pub(super) struct Joiners {
-    /// What happens to its views.
-    pub(super) changes: Receiver<ViewChange>,
+    changes: Receiver<ViewChange>,
     returns: Sender<Return>,
+    thread: JoinHandle<()>,
 }
 
 /// What comes back from the frame loop.
@@ -39,6 +39,20 @@ enum Return {
 }
 
 impl Joiners {
+    /// What happened next to its views, if anything has. Never waits.
+    pub(super) fn next_change(&self) -> Option<ViewChange> {
+        self.changes.try_recv().ok()
+    }
+
+    /// Ends the thread, and waits for what it is at.
+    pub(super) fn end(self) {
+        let Self { changes, returns, thread } = self;
+        drop((changes, returns));
+        if thread.join().is_err() {
+            tracing::error!("the thread that makes views panicked");
+        }
+    }
+
     /// Has a view made again.
     pub(super) fn give_back(&self, port: ViewPort, view: NewView) {
         // The thread ends only after this end is dropped.
@@ -73,10 +87,10 @@ pub(super) fn start(
 ) -> io::Result<Joiners> {
     let (changed, changes) = bounded(CHANGES_PENDING_MAX);
     let (returns, returned) = unbounded();
-    thread::Builder::new()
+    let thread = thread::Builder::new()
         .name(format!("views-{stream}"))
         .spawn(move || work(&workshop, &commands, &returned, &changed))?;
-    Ok(Joiners { changes, returns })
+    Ok(Joiners { changes, returns, thread })
 }
 
 fn work(

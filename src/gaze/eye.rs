@@ -69,10 +69,6 @@ impl Eye {
         &self.gaze
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        self.extent
-    }
-
     /// Its time in nanoseconds, 0 at the start.
     pub(super) fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns

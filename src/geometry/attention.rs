@@ -3,7 +3,7 @@
 use super::extent::Extent;
 use super::plan::TokenPlan;
 use super::pyramid::PyramidShape;
-use super::weights::Weights;
+use super::weights::{Peak, Weights};
 
 /// The longest side of a map that a consumer may send.
 pub const ATTENTION_SIDE_MAX: u32 = 128;
@@ -56,6 +56,8 @@ pub struct AttentionMap {
     region: Region,
     /// Row by row.
     weights: Vec<f32>,
+    /// Found once, where the map is made.
+    peak: Peak,
 }
 
 /// Why numbers are no attention.
@@ -130,7 +132,7 @@ impl AttentionMap {
         }
         region.check()?;
         check_numbers(&weights)?;
-        Self { grid, region, weights }.over(image)
+        Self::over(image, grid, region, weights)
     }
 
     /// Paints one score per token back to where the tokens of `plan` lie. Scores beyond the last token pad the array, and
@@ -172,7 +174,7 @@ impl AttentionMap {
         }
         let side = |cells: u32| f64::from(cells) * f64::from(cell);
         let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
-        Self { grid, region, weights }.over(image)
+        Self::over(image, grid, region, weights)
     }
 
     /// Columns and rows.
@@ -190,11 +192,9 @@ impl AttentionMap {
         &self.weights
     }
 
-    /// The point in pixels that it asks for: its peak over the image, to within half a cell; see [`Weights::peak`]. The
-    /// middle of an image that it does not lie over.
-    pub fn peak(&self, image: Extent) -> (f64, f64) {
-        let middle = (f64::from(image.width) / 2.0, f64::from(image.height) / 2.0);
-        self.as_weights().peak(image).map_or(middle, |peak| (peak.x, peak.y))
+    /// The place that it asks for: its peak over the image, to within half a cell; see [`Weights::peak`].
+    pub fn peak(&self) -> Peak {
+        self.peak
     }
 
     /// The same as borrowed weights.
@@ -202,14 +202,20 @@ impl AttentionMap {
         Weights { grid: self.grid, region: self.region, cells: &self.weights }
     }
 
-    /// Itself, if it attends to something of the image.
-    fn over(self, image: Extent) -> Result<Self, AttentionError> {
-        let window = self.as_weights().window(image).ok_or(AttentionError::Outside { image })?;
-        let mut inside = window.indices(self.grid.width as usize);
-        if inside.all(|index| self.weights[index] == 0.0) {
-            return Err(AttentionError::AllZero);
+    /// The map of checked numbers, if they attend to something of the image.
+    fn over(
+        image: Extent,
+        grid: Extent,
+        region: Region,
+        weights: Vec<f32>,
+    ) -> Result<Self, AttentionError> {
+        let view = Weights { grid, region, cells: &weights };
+        if view.window(image).is_none() {
+            return Err(AttentionError::Outside { image });
         }
-        Ok(self)
+        let peak = view.peak(image).filter(|peak| 0.0 < peak.weight);
+        let peak = peak.ok_or(AttentionError::AllZero)?;
+        Ok(Self { grid, region, weights, peak })
     }
 }
 

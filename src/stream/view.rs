@@ -149,6 +149,11 @@ impl View {
             .map_err(|source| StreamError::Ring { view: view.clone(), source })
     }
 
+    /// Identity of the segment that it publishes in; `None` before the first frame.
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.live.as_ref().map(|live| live.writer.epoch())
+    }
+
     /// The segment that it publishes in, and its epoch; `None` before the first frame.
     pub(super) fn segment(&self) -> Result<Option<(OwnedFd, u64)>, StreamError> {
         let Some(live) = &self.live else { return Ok(None) };
@@ -185,7 +190,8 @@ impl View {
     ) {
         let Some(live) = &mut self.live else { return };
         let id_before = live.gaze.gaze().fixation.id;
-        if let Some(post) = self.link.newest_post() {
+        // What was said of a picture of another extent means nothing in this one.
+        if let Some(post) = self.link.newest_post().filter(|post| post.image == shape.extent()) {
             live.gaze.take(&post.feedback, at);
             live.heard_ns = post.at_ns;
         }

@@ -122,6 +122,16 @@ impl ViewPort {
         self.link.take().expect("a view has one frame loop")
     }
 
+    /// Whether a client opened it.
+    pub fn is_opened(&self) -> bool {
+        self.entry.owner.is_some()
+    }
+
+    /// Identity of the segment that subscribers have; `None` before the first.
+    pub fn epoch(&self) -> Option<u64> {
+        self.entry.segment.lock().as_ref().map(|segment| segment.epoch.0)
+    }
+
     /// The view publishes in another segment from now on: all subscribers get `descriptor`, which must be
     /// read-only, and readers that come later, too.
     pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {

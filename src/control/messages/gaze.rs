@@ -12,6 +12,6 @@ pub struct GazeEvent {
     pub view: ViewName,
     /// From which frame on, and where.
     pub entry: GazeEntry,
-    /// Events of this view that were lost since recording began, because too many came at once.
+    /// Events of this view that were lost since the subscription, because too many came at once.
     pub lost: u64,
 }

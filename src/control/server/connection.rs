@@ -36,6 +36,8 @@ pub(super) struct Subscription {
     /// Asked for and not yet handed to the waker: the first notice must not overtake the answer.
     wants_notices: bool,
     wants_gazes: bool,
+    /// Gazes of the view that were lost before.
+    lost_before: u64,
 }
 
 /// A decision that a client waits for.
@@ -66,6 +68,14 @@ impl Connection {
     pub(super) fn recorded(&self) -> Option<&Arc<ViewEntry>> {
         let subscription = self.subscription.as_ref()?;
         subscription.wants_gazes.then_some(&subscription.view)
+    }
+
+    /// Gazes that it should have been told and that were lost.
+    pub(super) fn gazes_lost(&self) -> u64 {
+        let lost = |subscription: &Subscription| {
+            subscription.view.link().gazes_lost() - subscription.lost_before
+        };
+        self.subscription.as_ref().map_or(0, lost)
     }
 
     /// Hands it to the waker if it wants notices, once it has its answer and its segment.
@@ -100,7 +110,16 @@ impl Subscription {
         wants_notices: bool,
         wants_gazes: bool,
     ) -> Self {
-        Self { stream, view, epoch_told: None, end_told: false, wants_notices, wants_gazes }
+        let lost_before = view.link().gazes_lost();
+        Self {
+            stream,
+            view,
+            epoch_told: None,
+            end_told: false,
+            wants_notices,
+            wants_gazes,
+            lost_before,
+        }
     }
 
     /// Why the view publishes no more, if so.

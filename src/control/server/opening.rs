@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Service;
 use super::connection::Connection;
-use crate::config::ViewConfig;
+use crate::config::{VIEWS_MAX, ViewConfig};
 use crate::control::directory::StreamEntry;
 use crate::control::messages::{
     Opened, Refusal, RefusalReason, StreamState, ViewName, accepted, view_from_table,
@@ -25,9 +25,15 @@ impl Service {
             let error = format!("there is no stream `{stream}`; there are: {}", names.join(", "));
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         };
-        if entry.state().0 == StreamState::Ended {
-            let error = format!("stream `{stream}` has ended");
-            return Err(Refusal::new(RefusalReason::Ended, error));
+        // Before its first frame it is not known what a view takes, and one that cannot be had must not end the stream.
+        let refused =
+            |reason, text: &str| Err(Refusal::new(reason, format!("stream `{stream}` {text}")));
+        match entry.state().0 {
+            StreamState::Starting => {
+                return refused(RefusalReason::NotStarted, "has not delivered a frame yet");
+            }
+            StreamState::Ended => return refused(RefusalReason::Ended, "has ended"),
+            StreamState::Live | StreamState::Stalled => {}
         }
         let number = connection.client.number;
         table.entry("name").or_insert_with(|| free_name(&entry, number).into());
@@ -35,6 +41,12 @@ impl Service {
         if has_view(&entry, &config.name) {
             let error = format!("stream `{stream}` has a view `{}` already", config.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
+        }
+        if VIEWS_MAX <= entry.views().len() {
+            return refused(
+                RefusalReason::TooManyViews,
+                &format!("has {VIEWS_MAX} views already: close one first"),
+            );
         }
         self.check_room(connection, &config)?;
         let view = ViewName::new(stream, &config.name)

@@ -79,7 +79,7 @@ impl Feedbacked {
 
     /// Looks at the peak of a map, if that beats the present place, or another reason led there.
     fn follow(&mut self, map: &AttentionMap) {
-        let Some(peak) = map.as_weights().peak(self.eye.extent()) else { return };
+        let peak = map.peak();
         let fixation = self.eye.gaze().fixation;
         let here = f64::from(map.as_weights().at(fixation.x, fixation.y));
         let beats = self.parameters.hysteresis * here < f64::from(peak.weight);
@@ -134,6 +134,8 @@ impl FixationPolicy for Feedbacked {
         self.scan.resize(extent);
         if let Some(consumer) = &mut self.consumer {
             consumer.map = None;
+            // Nothing is left of it to decide.
+            consumer.is_new = false;
         }
     }
 }
