@@ -8,8 +8,9 @@ use foveate::control::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Listing, Looking, Refusal,
     RefusalReason, Request, refused, view_from_table,
 };
-use foveate::gaze::controller::{Controller, Moment, Policy};
+use foveate::gaze::controller::{Controller, Policy};
 use foveate::gaze::log::{GazeLog, entry_line, header_line};
+use foveate::gaze::moment::Moment;
 use foveate::geometry::attention::{AttentionMap, Region};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::gaze_entry::GazeEntry;
