@@ -46,7 +46,7 @@ fn a_map_arrives_as_it_was_sent_in_every_number_format() {
         let encode = |value: &f32| match dtype {
             NumberFormat::F32 => value.to_le_bytes().to_vec(),
             NumberFormat::F16 => half::f16::from_f32(*value).to_le_bytes().to_vec(),
-            NumberFormat::U8 => vec![if *value == 0.0 { 0 } else { (255.0 * value) as u8 }],
+            NumberFormat::U8 => vec![[0, 63, 127, 255][(value * 3.0).ceil() as usize]],
         };
         values.iter().flat_map(encode).collect()
     };
@@ -317,8 +317,13 @@ fn a_view_that_a_client_opens_is_its_own_until_it_leaves() {
 
 #[test]
 fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
-    let limits =
-        Limits { views_per_client: 2, views_opened: 3, opened_bytes: 9_000_000, ..UNLIMITED };
+    let limits = Limits {
+        views_per_client: 2,
+        views_opened: 3,
+        opened_tokens: 4998,
+        opened_bytes: 9_000_000,
+        ..UNLIMITED
+    };
     let scene = Scene::with(|_| {}, limits);
     let mut client = scene.client();
     for (view, part) in [
@@ -339,8 +344,13 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 
     // 2 slots of 100 tokens of 1,536 bytes.
     let small = || table(json!({"budget": 100, "slots": 2}));
-    let vast = table(json!({"budget": 5000}));
-    assert_eq!(reason(client.open_view("camera", vast)), RefusalReason::TooManyViews);
+    for (vast, part) in
+        [(json!({"budget": 4000}), "bytes"), (json!({"budget": 4999, "slots": 2}), "tokens")]
+    {
+        let refusal = refusal(client.open_view("camera", table(vast)));
+        assert_eq!(refusal.reason, RefusalReason::TooManyViews);
+        assert!(refusal.error.contains(part), "{refusal}");
+    }
     client.open_view("camera", small()).unwrap();
     client.open_view("camera", small()).unwrap();
     assert_eq!(reason(client.open_view("camera", small())), RefusalReason::TooManyViews);

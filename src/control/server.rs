@@ -61,6 +61,8 @@ pub struct Limits {
     pub views_per_client: usize,
     /// Views that all of them may open.
     pub views_opened: usize,
+    /// Tokens a frame of the views that all of them may open: what they cost every frame.
+    pub opened_tokens: usize,
     /// Bytes of the rings of views that all of them may open.
     pub opened_bytes: usize,
 }
@@ -73,6 +75,7 @@ impl Default for Limits {
             feedback_per_second: 60,
             views_per_client: 4,
             views_opened: 16,
+            opened_tokens: 4096,
             opened_bytes: 256 << 20,
         }
     }

@@ -73,7 +73,7 @@ pub(super) fn write_outcome(
             let (id, x, y, since) = (fixation.id, fixation.x, fixation.y, fixation.since_frame);
             writeln!(out, "fixation {id}: {x}, {y} since frame {since}, by {}", fixation.reason)
         }
-        None if was_awaited => writeln!(out, "no frame came within a second: not decided yet"),
+        None if was_awaited => writeln!(out, "nothing has been decided within a second"),
         None => Ok(()),
     }
 }

@@ -37,6 +37,7 @@ pub const UNLIMITED: Limits = Limits {
     feedback_per_second: 1_000_000,
     views_per_client: 4,
     views_opened: 16,
+    opened_tokens: 1 << 20,
     opened_bytes: 1 << 30,
 };
 

@@ -89,7 +89,7 @@ pub struct Looking {
     pub x: f64,
     /// Pixels below the source's top edge, inside the image.
     pub y: f64,
-    /// The fixation that it led to; only where `wait` was asked, and absent where no frame came in a second.
+    /// The fixation that it led to; only where `wait` was asked, and absent where nothing was decided within a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fixation: Option<FixationListing>,
 }

@@ -70,6 +70,14 @@ impl Service {
         if limits.views_opened <= opened.len() {
             return refused(format!("clients have opened {} views already", limits.views_opened));
         }
+        let tokens: usize = opened.iter().map(|view| view.config().budget as usize).sum();
+        let left = limits.opened_tokens.saturating_sub(tokens);
+        if left < config.budget as usize {
+            let wanted = config.budget;
+            return refused(format!(
+                "{wanted} tokens a frame, and {left} are left for views that clients open: ask for a smaller budget"
+            ));
+        }
         let left = limits.opened_bytes.saturating_sub(present);
         let wanted = config.ring_bytes();
         if left < wanted {
