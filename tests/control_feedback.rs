@@ -41,12 +41,13 @@ fn a_look_may_be_in_shares_of_the_picture_and_for_a_time() {
 fn a_map_arrives_as_it_was_sent_in_every_number_format() {
     let mut scene = Scene::open();
     let mut client = scene.client();
-    let values = [0.0, 0.5, 0.25, 0.0, 1.0, 0.0];
+    // As numbers with a point, and as bytes.
+    let values = [(0.0, 0), (0.5, 127), (0.25, 63), (0.0, 0), (1.0, 255), (0.0, 0)];
     let bytes = |dtype: NumberFormat| -> Vec<u8> {
-        let encode = |value: &f32| match dtype {
+        let encode = |&(value, byte): &(f32, u8)| match dtype {
             NumberFormat::F32 => value.to_le_bytes().to_vec(),
-            NumberFormat::F16 => half::f16::from_f32(*value).to_le_bytes().to_vec(),
-            NumberFormat::U8 => vec![[0, 63, 127, 255][(value * 3.0).ceil() as usize]],
+            NumberFormat::F16 => half::f16::from_f32(value).to_le_bytes().to_vec(),
+            NumberFormat::U8 => vec![byte],
         };
         values.iter().flat_map(encode).collect()
     };
@@ -57,7 +58,7 @@ fn a_map_arrives_as_it_was_sent_in_every_number_format() {
         let Some(Feedback::Attend { map, frame_seq }) = scene.heard() else { panic!("no map") };
         assert_eq!((map.grid().width, map.grid().height, frame_seq), (3, 2, 5));
         let scale = if dtype == NumberFormat::U8 { 255.0 } else { 1.0 };
-        for (found, sent) in map.weights().iter().zip(values) {
+        for (found, (sent, _)) in map.weights().iter().zip(values) {
             assert!((found / scale - sent).abs() < 0.005, "{dtype:?}: {found} for {sent}");
         }
     }
