@@ -219,6 +219,31 @@ fn a_gaze_log_that_cannot_be_replayed_is_refused_by_daemon_check_and_extract() {
 }
 
 #[test]
+fn a_calibration_that_cannot_be_used_is_refused_by_daemon_check_and_extract() {
+    let place = Place::new();
+    let fine = "image_width: 64\nimage_height: 48\ncamera_matrix: {data: [50, 0, 32, 0, 50, 24, 0, 0, 1]}\n\
+                distortion_coefficients: {data: []}\n";
+    place.write("fine.yaml", fine);
+    place.write("text.yaml", "hello");
+    for (camera, parts) in [
+        (
+            "calibration = 'none.yaml'",
+            &["cannot read the calibration", "none.yaml", "No such file"][..],
+        ),
+        ("calibration = 'text.yaml'", &["text.yaml is no calibration", "`image_width`"]),
+        ("calibration = 'fine.yaml'\ncrop = [0, 0, 65, 48]", &["`crop`", "64x48", "fine.yaml"]),
+    ] {
+        let stream = "[[stream]]\nname = 'camera'\nsource = 'test'\n[stream.camera]\n";
+        let file = place.write("camera.toml", format!("{stream}{camera}\n")).display().to_string();
+        for arguments in [&["--config", &file][..], &["--check", "--config", &file]] {
+            assert_is_refusal(&place.foveated(arguments, &[]).finish(), &[78], parts, camera);
+        }
+        let extract = ["extract", "clip.avi", "--out", "out", "--config", &file];
+        assert_is_refusal(&place.foveate(&extract).finish(), &[78], parts, camera);
+    }
+}
+
+#[test]
 fn check_says_that_a_configuration_is_fine_and_starts_nothing() {
     let place = Place::new();
     let outcome = place.foveated(&["--check"], &[]).finish();

@@ -42,6 +42,27 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     assert_eq!(config.streams[0].views[0].e0, Some(48.0));
 }
 
+/// So may the camera, whose table is commented out as a whole.
+#[test]
+fn the_camera_of_the_default_file_is_accepted() {
+    let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    let begin = text.find("# [stream.camera]").unwrap();
+    let end = begin + text[begin..].find("\n\n").unwrap();
+    let is_comment = |line: &str| !line.contains(" = ") && !line.starts_with("# [");
+    let table: String = text[begin..end]
+        .lines()
+        .filter(|line| !is_comment(line))
+        .map(|line| format!("{}\n", line.trim_start_matches("# ")))
+        .collect();
+    let config = parse(&format!("{}{table}{}", &text[..begin], &text[end..]), "default.toml");
+    let camera = config.streams[0].camera.clone().unwrap();
+    assert!(camera.calibration.ends_with("front.yaml"));
+    assert_eq!(camera.optical_frame.as_deref(), Some("front_optical"));
+    assert_eq!(camera.mount.unwrap().rotation, [-0.5, 0.5, -0.5, 0.5]);
+    assert_eq!(camera.edit.crop, Some([160, 0, 960, 720]));
+    assert_eq!(table.lines().count(), 9, "{table}");
+}
+
 #[test]
 fn every_shipped_file_is_accepted() {
     let files = files_below("configs", "toml");

@@ -226,6 +226,43 @@ fn look_moves_the_fixation_that_another_reader_sees() {
 }
 
 #[test]
+fn readers_find_the_camera_in_the_ring() {
+    let film = random_film(1);
+    let Extent { width, height } = film.frame(1).extent;
+    let place = Place::new();
+    // Calibrated at twice the size, and turned upside down by whoever mounted it.
+    place.write(
+        "camera.yaml",
+        format!(
+            "image_width: {}\nimage_height: {}\ncamera_matrix: {{data: [90, 0, 50, 0, 91, 40, 0, 0, 1]}}\n\
+             distortion_model: plumb_bob\ndistortion_coefficients: {{data: [0.1, -0.2, 0, 0, 0.05]}}\n",
+            2 * width,
+            2 * height
+        ),
+    );
+    let table = "[stream.camera]\ncalibration = 'camera.yaml'\nrotate = 180\nparent_frame = 'base_link'\n\
+                 translation = [1.0, 2.0, 3.0]\n";
+    let mut feed = Feed::open(&place.path("feed"));
+    let daemon = place.daemon(&format!("{}{table}", fed_config(&place, &film)));
+    let mut follower = daemon.subscribe("camera/main");
+    feed.send(&raw_bytes(film.frame(1)));
+    follower.next_frame();
+    let camera = follower.subscription.reader().unwrap().header().camera.clone().unwrap();
+    assert_eq!(camera.calibration.extent, Extent::new(2 * width, 2 * height));
+    assert_eq!(camera.calibration.k, [90.0, 0.0, 50.0, 0.0, 91.0, 40.0, 0.0, 0.0, 1.0]);
+    assert_eq!(camera.calibration.coefficients, [0.1, -0.2, 0.0, 0.0, 0.05]);
+    assert_eq!(camera.optical_frame, "camera_optical");
+    let (parent, matrix) = camera.mount.unwrap();
+    assert_eq!(
+        (parent.as_str(), [matrix[3], matrix[7], matrix[11]]),
+        ("base_link", [1.0, 2.0, 3.0])
+    );
+    let [width, height] = [width, height].map(f64::from);
+    assert_eq!(camera.source_from_calibrated, [-0.5, 0.0, width, 0.0, -0.5, height]);
+    daemon.stop();
+}
+
+#[test]
 fn snap_draws_what_the_tokens_say() {
     let film = random_film(1);
     let place = Place::new();
