@@ -1,0 +1,477 @@
+"""A view: its frames, and where it looks."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, TypeVar, Union
+
+import numpy as np
+
+from .control import DAEMON_STOPS, Connection, HungUp, Looking, Path, looking, socket_path
+from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
+from .frame import Frame
+from .ring import Ring
+from .segment import SegmentInfo, opened
+
+#: The longest wait for the socket, in seconds: a frame may be published before the daemon begins to send notices.
+_SLICE_S = 0.1
+#: How often a daemon that is gone is looked for, in seconds.
+_RECONNECT_S = 0.1
+_GONE = "the daemon is gone: it has stopped, or it dropped this connection"
+
+T = TypeVar("T")
+
+
+def open(view: str, socket: Optional[Path] = None, *, reconnect: bool = False) -> View:
+    """Opens a view, to read its frames and to say where it looks.
+
+    :param view: its address, such as ``"front/policy"``; ``foveate ls`` lists them.
+    :param socket: the daemon's socket; by default ``$FOVEATE_SOCKET``, else ``foveate.sock`` in the first directory of
+        ``$RUNTIME_DIRECTORY``, else in ``$XDG_RUNTIME_DIR/foveate``, else in ``/run/foveate``.
+    :param reconnect: whether to look for the daemon when it is gone, and to go on when it is back, rather than to raise
+        :class:`Ended`.
+    :raises NoDaemon: if no daemon listens there.
+    :raises Refused: if there is no such view, or the daemon says no for another reason.
+    """
+    return View(socket_path(socket), view, None, reconnect)
+
+
+def open_view(
+    stream: str, socket: Optional[Path] = None, *, reconnect: bool = False, **keys: Any
+) -> View:
+    """Makes a view of one's own on a stream, and opens it. It lives until it is closed, or the process ends.
+
+    ``foveate.open_view("front", budget=128, gaze={"policy": "feedback"})``
+
+    :param stream: the stream to look at.
+    :param socket: as for :func:`open`.
+    :param reconnect: as for :func:`open`; the view is made anew.
+    :param keys: the keys of a ``[[stream.view]]`` of the daemon's configuration, all optional: ``name``, ``layout``,
+        ``budget``, ``patch``, ``dtype``, ``normalisation``, ``slots``, ``gaze`` and more.
+    :raises NoDaemon: if no daemon listens there.
+    :raises Refused: if there is no such stream, a key is wrong, or there are too many views.
+    """
+    return View(socket_path(socket), stream, keys, reconnect)
+
+
+class View:
+    """A view that is followed: an open connection, and the ring that the daemon sent over it.
+
+    One thread at a time reads (:meth:`read`, :meth:`borrow`, iteration, :meth:`close`); any thread may steer
+    (:meth:`look`, :meth:`attend`, :meth:`attend_tokens`, :meth:`release`) meanwhile. Frames that were read may go
+    anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
+    """
+
+    def __init__(self, path: str, address: str, own: Optional[Dict[str, Any]], reconnect: bool) -> None:
+        """For :func:`open` and :func:`open_view`. With ``own``, ``address`` is the stream that a view is made on."""
+        self._path = path
+        self._address = address
+        self._own = own
+        self._reconnect = reconnect
+        self._process = os.getpid()
+        #: The view's address.
+        self.name = address
+        self._events: Optional[Connection] = None
+        self._ring: Optional[Ring] = None
+        #: The ring that comes after, once every frame of `_ring` was read.
+        self._next_ring: Optional[Ring] = None
+        self._ended: Optional[Ended] = None
+        self._is_closed = False
+        # Guards what steers, which any thread may.
+        self._steering = threading.Lock()
+        self._control: Optional[Connection] = None
+        try:
+            self._connect()
+        except HungUp:
+            self.close()
+            raise self._gone() from None
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<foveate.View {self.name}{' (closed)' if self._is_closed else ''}>"
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the subscription, the lease, and a view of one's own. Frames that were read stay; borrowed arrays that are
+        still in use stay readable, with whatever the writer puts there."""
+        self._is_closed = True
+        self._hang_up()
+        with self._steering:
+            if self._control is not None:
+                self._control.close()
+                self._control = None
+        for ring in (self._ring, self._next_ring):
+            if ring is not None:
+                ring.close()
+        self._ring = self._next_ring = None
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll and asyncio: readable when there is news.
+
+        Then call ``read(timeout=0)`` until it raises :class:`TimedOut`. It may be readable without a frame to read. With
+        ``reconnect`` it is another one after each reconnection.
+        """
+        self._check_usable()
+        if self._events is None:
+            raise self._gone()
+        return self._events.fileno()
+
+    @property
+    def info(self) -> Optional[SegmentInfo]:
+        """What the segment in use says of itself; None before the first. :attr:`Frame.info` is that of a frame."""
+        return None if self._ring is None else self._ring.info
+
+    @property
+    def state(self) -> Tuple[str, str]:
+        """What the view is doing, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and why, in words."""
+        if self._ended is not None:
+            return "ended", self._ended.reason
+        if self._ring is None:
+            return "starting", "the stream has not delivered a frame yet"
+        return self._ring.state()
+
+    def read(
+        self,
+        timeout: Optional[float] = 1.0,
+        newest: bool = True,
+        max_age: Optional[float] = None,
+        at: Optional[int] = None,
+    ) -> Frame:
+        """Waits for a frame that was not read before, and returns a copy of it that was checked to be whole.
+
+        :param timeout: how long to wait, in seconds; 0 does not wait, None waits until there is a frame or the end.
+        :param newest: whether to pass over all but the newest frame; otherwise the oldest that is still in the ring.
+        :param max_age: pass over frames that were taken longer ago, in seconds.
+        :param at: the frame whose ``capture_ns`` is nearest to this instead (CLOCK_MONOTONIC, in ns), of those that are
+            in the ring, read before or not. It waits only while there is none at all.
+        :raises TimedOut: if there is none in time.
+        :raises Ended: if the view publishes no more, or the daemon is gone, and every frame was read.
+        :raises Lapped: if the writer replaced each frame while it was copied: this process gets too little time.
+        """
+        if at is not None:
+            if max_age is not None:
+                raise ValueError("`at` and `max_age` exclude each other: look at the frame's `capture_ns`")
+            wanted = at
+            return self._next(timeout, lambda ring: ring.read_nearest(wanted))
+        read = Ring.read_newest if newest else Ring.read_next
+        return self._next(timeout, lambda ring: _fresh(read, ring, max_age))
+
+    @contextmanager
+    def borrow(self, timeout: Optional[float] = 1.0, max_age: Optional[float] = None) -> Iterator[Frame]:
+        """Waits for the newest frame, and lends it with its texels in place, for a ``with`` block.
+
+        What was made from it counts only once the block has ended without :class:`Lapped`: the writer does not know of
+        it, and comes round to it after ``slots`` - 1 further frames. ``frame.pixels`` is read-only, and ends with the
+        block; do not keep arrays of it.
+
+        :param timeout: as :meth:`read`.
+        :param max_age: as :meth:`read`.
+        :raises Lapped: at the end of the block, if the writer replaced the frame; also in place of an exception of the
+            block, which may come from that.
+        :raises TimedOut: as :meth:`read`, as is :class:`Ended`.
+        """
+        frame = self._next(timeout, lambda ring: _fresh(Ring.borrow_newest, ring, max_age))
+        try:
+            yield frame
+        except Exception:
+            frame.give_back()
+            raise
+        except BaseException:
+            # An interrupt must not turn into something else.
+            frame.end()
+            raise
+        frame.give_back()
+
+    def __iter__(self) -> Iterator[Frame]:
+        """The newest frames, one after the other, for as long as the stream lasts.
+
+        :raises Ended: if the daemon is gone; the end of the stream just ends it.
+        """
+        while True:
+            try:
+                frame = self.read(timeout=None)
+            except Ended as ended:
+                if ended.hung_up:
+                    raise
+                return
+            yield frame
+
+    def look(
+        self,
+        x: float,
+        y: float,
+        *,
+        normalised: bool = False,
+        for_ms: Optional[int] = None,
+        frame: Union[Frame, int, None] = None,
+        wait: bool = False,
+    ) -> Looking:
+        """Makes the view look at a point, from the very next frame on.
+
+        :param x: pixels right of the source's left edge; with ``normalised`` a share of its width, 0 to 1.
+        :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
+        :param for_ms: how long, in ms of the stream's time; None until something else is said.
+        :param frame: the frame that was looked at, or its ``frame_seq``; None for the newest.
+        :param wait: whether to wait until a frame was looked at so: then the answer has the fixation.
+        :raises Refused: if another client steers the view (``held``), or for another reason.
+        :raises Ended: if the daemon is gone.
+        """
+        fields = _given(normalised=normalised or None, for_ms=for_ms, frame=_frame_seq(frame), wait=wait or None)
+        return looking(self._steer("look", None, x=float(x), y=float(y), **fields))
+
+    def attend(
+        self,
+        weights: Any,
+        *,
+        box: Optional[Sequence[float]] = None,
+        frame: Union[Frame, int, None] = None,
+        wait: bool = False,
+    ) -> Looking:
+        """Makes the view look where an attention map has its peak, from the next decision on.
+
+        :param weights: [rows, columns], each 1 to 128, of an array or a tensor; not negative, of any scale. float32,
+            float16 and uint8 are sent as they are, others as float32.
+        :param box: what the map lies over, (x0, y0, x1, y1) in source pixels, also beyond the image where the model's
+            input was letterboxed; None for the image.
+        :param frame: the frame that it was computed on, or its ``frame_seq``; None for the newest.
+        :param wait: whether to wait until it was decided upon: then the answer has the fixation.
+        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
+        :raises Ended: if the daemon is gone.
+        """
+        numbers, dtype = _numbers(weights, "an attention map", 2)
+        region = None if box is None else [float(edge) for edge in box]
+        fields = _given(box=region, frame=_frame_seq(frame), wait=wait or None)
+        shape = list(numbers.shape)
+        return looking(self._steer("attend", numbers.tobytes(), shape=shape, dtype=dtype, **fields))
+
+    def attend_tokens(self, frame: Union[Frame, int], scores: Any, *, wait: bool = False) -> Looking:
+        """Makes the view look where the tokens of a frame have the highest score, from the next decision on.
+
+        :param frame: the frame whose tokens were scored, or its ``frame_seq``; one of the last 64.
+        :param scores: one for each token, in the order of the frame, [N] or more: what comes behind them is padding.
+        :param wait: as :meth:`attend`.
+        :raises Refused: as :meth:`attend`.
+        :raises Ended: if the daemon is gone.
+        """
+        numbers, dtype = _numbers(scores, "the scores of tokens", 1)
+        fields = _given(frame=_frame_seq(frame), dtype=dtype, wait=wait or None)
+        return looking(self._steer("attend_tokens", numbers.tobytes(), **fields))
+
+    def release(self) -> None:
+        """Lets the view look where its policy says, and other clients steer it.
+
+        :raises Refused: if the daemon says no.
+        :raises Ended: if the daemon is gone.
+        """
+        self._steer("release", None)
+
+    # What follows is for the reading thread.
+
+    def _next(self, timeout: Optional[float], read: Callable[[Ring], Optional[Frame]]) -> Frame:
+        """Waits until ``read`` makes a frame of a ring; frames come before an end, and before a new segment."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            frame = self.poll(read)
+            if frame is not None:
+                return frame
+            left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
+            if left <= 0:
+                raise TimedOut(self._why_nothing(timeout))
+            self.wait(left)
+
+    def poll(self, read: Callable[[Ring], Optional[T]]) -> Optional[T]:
+        """What ``read`` makes of the ring in use, or of the next where that one has no more; None where there is nothing.
+        For readers of several views.
+
+        :raises Ended: if nothing will come.
+        """
+        self._check_usable()
+        while True:
+            # Before the frames: a segment that was replaced gets no more.
+            self._take_events()
+            result = None if self._ring is None else read(self._ring)
+            if result is not None:
+                return result
+            if self._next_ring is not None:
+                self._enter_next_ring()
+            elif self._ended is None:
+                return None
+            elif not self._is_worth_waiting():
+                raise self._ended
+            else:
+                return None
+
+    def wait(self, timeout: float) -> None:
+        """Waits for news on the socket, at most ``timeout`` seconds; without a daemon, for that, if it was asked for."""
+        if self._events is not None:
+            poller = select.poll()
+            poller.register(self._events.fileno(), select.POLLIN)
+            poller.poll(max(0.0, timeout * 1000))
+            return
+        time.sleep(min(timeout, _RECONNECT_S))
+        self._try_to_reconnect()
+
+    def _connect(self) -> None:
+        """Connects, makes the view if it is one's own, and subscribes."""
+        if self._own is not None:
+            with self._steering:
+                if self._control is not None:
+                    self._control.close()
+                self._control = Connection(self._path)
+                self.name = str(self._control.request("open_view", stream=self._address, view=self._own)["view"])
+        events = Connection(self._path)
+        try:
+            events.subscribe(self.name)
+        except BaseException:
+            events.close()
+            raise
+        self._events = events
+        self._ended = None
+
+    def _hang_up(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def _take_events(self) -> None:
+        """Takes what the daemon has sent, up to a new segment."""
+        while self._events is not None and self._next_ring is None:
+            try:
+                received = self._events.event()
+            except HungUp:
+                self._hang_up()
+                # What the daemon said before it hung up is the better news.
+                self._ended = self._ended or self._gone()
+                return
+            if received is None:
+                return
+            self._take_event(*received)
+
+    def _take_event(self, event: Any, descriptor: Optional[int]) -> None:
+        kind = None if event is None else event.get("event")
+        if kind == "segment":
+            if descriptor is None:
+                raise FoveateError("the daemon sent a segment without a descriptor: are too many files open?")
+            ring = Ring(opened(descriptor))
+            if self._ring is not None:
+                ring.rewind()
+            self._next_ring, self._ended = ring, None
+            return
+        if descriptor is not None:
+            os.close(descriptor)
+        if kind == "ended":
+            self._ended = Ended(self.name, str(event.get("reason")))
+        elif event is not None and event.get("ok") is False:
+            raise Refused(str(event.get("reason")), str(event.get("error")), event.get("holder"))
+
+    def _enter_next_ring(self) -> None:
+        if self._ring is not None:
+            self._ring.close()
+        self._ring, self._next_ring = self._next_ring, None
+
+    def _is_worth_waiting(self) -> bool:
+        """Whether the view may come back after its end: where the daemon went away, and reconnecting was asked for."""
+        assert self._ended is not None
+        if not self._reconnect or not (self._ended.hung_up or self._ended.reason == DAEMON_STOPS):
+            return False
+        self._hang_up()
+        return True
+
+    def _try_to_reconnect(self) -> None:
+        """Connects anew if the daemon is back."""
+        try:
+            self._connect()
+        except (NoDaemon, HungUp, TimedOut):
+            pass
+        except Refused as refused:
+            # A daemon that stops refuses so until it is gone.
+            if refused.reason not in ("ended", "too-many-clients"):
+                raise
+
+    def _gone(self) -> Ended:
+        return Ended(self.name, _GONE, hung_up=True)
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise FoveateError(f"{self.name} was closed: open it again")
+        if os.getpid() != self._process:
+            raise FoveateError(f"{self.name} was opened by another process: open it in the one that reads it")
+
+    def _why_nothing(self, timeout: Optional[float]) -> str:
+        state, reason = self.state
+        because = f": {state}, {reason}" if reason else ""
+        return f"no frame of {self.name} that was not read before within {timeout:g} s{because}"
+
+    # What follows is for any thread.
+
+    def _steer(self, op: str, payload: Optional[bytes], **fields: Any) -> Dict[str, Any]:
+        """Sends feedback over a connection of its own, so that answers do not mix with events."""
+        self._check_usable()
+        with self._steering:
+            try:
+                return self._steering_connection().request(op, payload, view=self.name, **fields)
+            except HungUp:
+                self._drop_steering_connection()
+            if not self._reconnect or self._own is not None:
+                raise self._gone() from None
+            try:
+                return self._steering_connection().request(op, payload, view=self.name, **fields)
+            except HungUp:
+                self._drop_steering_connection()
+                raise self._gone() from None
+
+    def _steering_connection(self) -> Connection:
+        if self._control is None:
+            if self._own is not None:
+                raise HungUp
+            self._control = Connection(self._path)
+        return self._control
+
+    def _drop_steering_connection(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+
+def _fresh(read: Callable[[Ring], Optional[Frame]], ring: Ring, max_age: Optional[float]) -> Optional[Frame]:
+    """The next frame that is young enough."""
+    while True:
+        frame = read(ring)
+        if frame is None or max_age is None or frame.age_ns <= max_age * 1e9:
+            return frame
+
+
+def _numbers(array: Any, what: str, ndim: int) -> Tuple[np.ndarray[Any, Any], str]:
+    """The numbers as they are sent, and the name of their format."""
+    if hasattr(array, "detach"):
+        # A tensor of PyTorch, whose bfloat16 NumPy does not know.
+        array = array.detach().cpu()
+        array = array.float() if "bfloat16" in str(array.dtype) else array
+    numbers = np.asarray(array)
+    if numbers.ndim != ndim:
+        raise ValueError(f"{what} has {ndim} axes, not {numbers.ndim}: its shape is {numbers.shape}")
+    names = {"float32": "f32", "float16": "f16", "uint8": "u8"}
+    name = names.get(numbers.dtype.name)
+    if name is None:
+        numbers, name = numbers.astype(np.float32), "f32"
+    return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")), name
+
+
+def _frame_seq(frame: Union[Frame, int, None]) -> Optional[int]:
+    return frame.frame_seq if isinstance(frame, Frame) else None if frame is None else int(frame)
+
+
+def _given(**fields: Any) -> Dict[str, Any]:
+    """The fields that are not left to the daemon."""
+    return {name: value for name, value in fields.items() if value is not None}
