@@ -11,10 +11,12 @@
 """
 
 from .abi import TOKEN
+from .cache import TokenCache
 from .camera import Camera
 from .control import Looking, socket_path
 from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut
 from .frame import Bounds, Fixation, Frame, Padded
+from .many import FrameSet, Views, open_many
 from .segment import SegmentInfo
 from .view import View, open, open_view
 
@@ -27,6 +29,7 @@ __all__ = [
     "Fixation",
     "FoveateError",
     "Frame",
+    "FrameSet",
     "Lapped",
     "Looking",
     "NoDaemon",
@@ -34,8 +37,11 @@ __all__ = [
     "Refused",
     "SegmentInfo",
     "TimedOut",
+    "TokenCache",
     "View",
+    "Views",
     "open",
+    "open_many",
     "open_view",
     "socket_path",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import struct
 from dataclasses import dataclass
 from typing import Any, NoReturn, Optional, Tuple
 
@@ -116,6 +117,10 @@ class Segment:
     def load(self, offset: int, size: int) -> bytes:
         """A copy of ``size`` bytes from ``offset`` on."""
         return self._mapping[offset : offset + size]
+
+    def unpacked(self, form: struct.Struct, offset: int) -> Tuple[Any, ...]:
+        """What ``form`` says lies at ``offset``."""
+        return form.unpack_from(self._mapping, offset)
 
     def close(self) -> None:
         """Unmaps it, or leaves that to the last array that is still in use. Reading it afterwards is an error."""

@@ -23,7 +23,18 @@ _SLICE_S = 0.1
 _RECONNECT_S = 0.1
 _GONE = "the daemon is gone: it has stopped, or it dropped this connection"
 
+#: Forks between the process that imported this module and this one.
+_fork_count = 0
+
 T = TypeVar("T")
+
+
+def _count_fork() -> None:
+    global _fork_count
+    _fork_count += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
 
 
 def open(view: str, socket: Optional[Path] = None, *, reconnect: bool = False) -> View:
@@ -72,7 +83,7 @@ class View:
         self._address = address
         self._own = own
         self._reconnect = reconnect
-        self._process = os.getpid()
+        self._fork_count = _fork_count
         #: The view's address.
         self.name = address
         self._events: Optional[Connection] = None
@@ -162,8 +173,7 @@ class View:
         if at is not None:
             if max_age is not None:
                 raise ValueError("`at` and `max_age` exclude each other: look at the frame's `capture_ns`")
-            wanted = at
-            return self._next(timeout, lambda ring: ring.read_nearest(wanted))
+            return self._nearest(at, timeout)
         read = Ring.read_newest if newest else Ring.read_next
         return self._next(timeout, lambda ring: _fresh(read, ring, max_age))
 
@@ -276,13 +286,26 @@ class View:
         """
         self._steer("release", None)
 
-    # What follows is for the reading thread.
-
     def _next(self, timeout: Optional[float], read: Callable[[Ring], Optional[Frame]]) -> Frame:
         """Waits until ``read`` makes a frame of a ring; frames come before an end, and before a new segment."""
+        return self._awaited(timeout, lambda: self._poll(read))
+
+    def _nearest(self, capture_ns: int, timeout: Optional[float]) -> Frame:
+        """Waits until there is a frame, and copies the one nearest to ``capture_ns``."""
+
+        def nearest() -> Optional[Frame]:
+            newest_ns = self.poll_now(Ring.newest_capture_ns)
+            if newest_ns is None or newest_ns < capture_ns:
+                # What is asked for will not come.
+                self.check_end()
+            return self.poll_now(lambda ring: ring.read_nearest(capture_ns))
+
+        return self._awaited(timeout, nearest)
+
+    def _awaited(self, timeout: Optional[float], look: Callable[[], Optional[Frame]]) -> Frame:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            frame = self.poll(read)
+            frame = look()
             if frame is not None:
                 return frame
             left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
@@ -290,9 +313,8 @@ class View:
                 raise TimedOut(self._why_nothing(timeout))
             self.wait(left)
 
-    def poll(self, read: Callable[[Ring], Optional[T]]) -> Optional[T]:
-        """What ``read`` makes of the ring in use, or of the next where that one has no more; None where there is nothing.
-        For readers of several views.
+    def _poll(self, read: Callable[[Ring], Optional[T]]) -> Optional[T]:
+        """What ``read`` makes of the ring in use, and where that has no more, of the next; None where there is nothing yet.
 
         :raises Ended: if nothing will come.
         """
@@ -303,14 +325,33 @@ class View:
             result = None if self._ring is None else read(self._ring)
             if result is not None:
                 return result
-            if self._next_ring is not None:
-                self._enter_next_ring()
-            elif self._ended is None:
+            if self._next_ring is None:
+                self.check_end()
                 return None
-            elif not self._is_worth_waiting():
-                raise self._ended
-            else:
-                return None
+            self._enter_next_ring()
+
+    # What follows is for those who read several views, in the reading thread.
+
+    def poll_now(self, read: Callable[[Ring], Optional[T]]) -> Optional[T]:
+        """What ``read`` makes of the newest ring, without a wait; None where there is none. An end raises nothing here."""
+        self._check_usable()
+        self._take_events()
+        while self._next_ring is not None:
+            self._enter_next_ring()
+            self._take_events()
+        return None if self._ring is None else read(self._ring)
+
+    def check_end(self) -> None:
+        """
+        :raises Ended: if no further frame will come.
+        """
+        if self._ended is not None and not self._is_worth_waiting():
+            raise self._ended
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a daemon; false only between its end and a reconnection."""
+        return self._events is not None
 
     def wait(self, timeout: float) -> None:
         """Waits for news on the socket, at most ``timeout`` seconds; without a daemon, for that, if it was asked for."""
@@ -321,6 +362,8 @@ class View:
             return
         time.sleep(min(timeout, _RECONNECT_S))
         self._try_to_reconnect()
+
+    # What follows is for the reading thread alone.
 
     def _connect(self) -> None:
         """Connects, makes the view if it is one's own, and subscribes."""
@@ -405,7 +448,7 @@ class View:
     def _check_usable(self) -> None:
         if self._is_closed:
             raise FoveateError(f"{self.name} was closed: open it again")
-        if os.getpid() != self._process:
+        if self._fork_count != _fork_count:
             raise FoveateError(f"{self.name} was opened by another process: open it in the one that reads it")
 
     def _why_nothing(self, timeout: Optional[float]) -> str:
