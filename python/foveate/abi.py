@@ -6,6 +6,8 @@ offsets; a test compares the two.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 MAGIC = b"FOVEATE\0"
@@ -37,7 +39,7 @@ FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency"}
 BACKENDS = {1: "cpu", 2: "vulkan"}
 
 #: What a texel is, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
-DTYPES = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
+DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
 DTYPE_NAMES = {1: "u8", 2: "f16", 3: "bf16", 4: "f32"}
 
 CAMERA_BLOCK = np.dtype(
@@ -173,7 +175,7 @@ TOKEN = np.dtype(
 )
 
 
-def offset_of(struct: np.dtype, field: str) -> int:
+def offset_of(struct: Any, field: str) -> int:
     """Where ``field`` begins in ``struct``, in bytes."""
     return int(struct.fields[field][1])
 

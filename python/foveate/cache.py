@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .frame import Frame
 
 #: Epoch, view, layout, level, x, y: where a token's content lies.
-_Place = Tuple[int, str, str, int, int, int]
+_Place = tuple[int, str, str, int, int, int]
 
 
 class TokenCache:
@@ -38,7 +39,7 @@ class TokenCache:
         #: Tokens that were found, and tokens that had to be embedded, up to now.
         self.hits, self.misses = 0, 0
         #: For each place, least lately used first, the frame that its content is of and its row of the table.
-        self._entries: OrderedDict[_Place, Tuple[int, int]] = OrderedDict()
+        self._entries: OrderedDict[_Place, tuple[int, int]] = OrderedDict()
         #: [capacity, ...], made when the first embedding comes.
         self._table: Any = None
 
@@ -50,7 +51,7 @@ class TokenCache:
         self._entries.clear()
         self._table = None
 
-    def embed(self, frame: Frame, function: Callable[[np.ndarray[Any, Any]], Any]) -> Any:
+    def embed(self, frame: Frame, function: Callable[[NDArray[Any]], Any]) -> Any:
         """The embeddings of all tokens of ``frame``, of which ``function`` computes those that are not known.
 
         :param function: gets the indices of the tokens to embed, [M] int64 with 0 < M, and returns their embeddings,
@@ -62,7 +63,7 @@ class TokenCache:
             self.store(frame, missing, function(missing))
         return self.gather(frame)
 
-    def missing(self, frame: Frame) -> np.ndarray[Any, Any]:
+    def missing(self, frame: Frame) -> NDArray[Any]:
         """The tokens that must be embedded anew: their indices in ``frame``, [M] int64, ascending."""
         places, changes = self._keys(frame)
         missing = []
@@ -104,7 +105,7 @@ class TokenCache:
             raise KeyError("nothing was embedded yet")
         return self._table[_index(self._table, rows)]
 
-    def _keys(self, frame: Frame) -> Tuple[List[_Place], List[int]]:
+    def _keys(self, frame: Frame) -> tuple[list[_Place], list[int]]:
         if self.capacity < len(frame):
             raise ValueError(f"a cache of {self.capacity} tokens has no room for the {len(frame)} of a frame")
         source = (frame.epoch, frame.view, frame.layout)
@@ -112,7 +113,7 @@ class TokenCache:
         places = zip(tokens["level"].tolist(), tokens["x"].tolist(), tokens["y"].tolist())
         return [source + place for place in places], tokens["changed_frame"].tolist()
 
-    def _row(self, place: _Place, changed_frame: int) -> Optional[int]:
+    def _row(self, place: _Place, changed_frame: int) -> int | None:
         """The row of a place whose content is the one of ``changed_frame``."""
         kept, row = self._entries.get(place, (None, None))
         return row if kept == changed_frame else None
@@ -138,10 +139,12 @@ class TokenCache:
         found = (tuple(embeddings.shape[1:]), embeddings.dtype, getattr(embeddings, "device", None))
         kept = (tuple(table.shape[1:]), table.dtype, getattr(table, "device", None))
         if found != kept:
-            raise ValueError(f"embeddings of {found} came, and those that are kept are of {kept}: use one cache a model")
+            raise ValueError(
+                f"embeddings of {found} came, and those that are kept are of {kept}: use one cache a model"
+            )
 
 
-def _index(table: Any, rows: List[Any]) -> Any:
+def _index(table: Any, rows: list[Any]) -> Any:
     """``rows`` as what indexes ``table``."""
     if not hasattr(table, "new_zeros"):
         return np.array(rows, np.int64)

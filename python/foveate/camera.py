@@ -8,9 +8,10 @@ first pixel lies at (0.5, 0.5). The camera matrix is the one of ROS and OpenCV, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional, Tuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import abi
 from .errors import FoveateError
@@ -25,7 +26,8 @@ _STEPS_MAX = 50
 _FOLD_PROBES = 16
 #: A name fills at most 15 bytes of its field.
 _NAME_BYTES = 15
-_NO_DISTORTION = ("", "none")
+
+Floats = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,23 +37,23 @@ class Camera:
     #: 1: pinhole.
     kind: int
     #: The camera matrix in pixels of the calibrated image: [3, 3] float64.
-    k: np.ndarray[Any, Any]
+    k: Floats
     #: Name of the distortion model: ``"plumb_bob"``, ``"rational_polynomial"``, ``"equidistant"``, or one of the daemon's.
     distortion: str
     #: Its coefficients, in the order of ``D`` of ROS: [0 to 14] float64.
-    coefficients: np.ndarray[Any, Any]
+    coefficients: Floats
     #: Width and height of the calibrated image in pixels.
-    extent: Tuple[int, int]
+    extent: tuple[int, int]
     #: Source pixel = A @ (x, y, 1) of the calibrated image: [2, 3] float64.
-    source_from_calibrated: np.ndarray[Any, Any]
+    source_from_calibrated: Floats
     #: The ``frame_id`` in which directions are: x right, y down, z forward.
     optical_frame: str
     #: The frame that the extrinsics lead to, or None where there are none.
-    parent_frame: Optional[str] = None
+    parent_frame: str | None = None
     #: Rows of [R | t], in metres: [3, 4] float64, or None.
-    parent_from_optical: Optional[np.ndarray[Any, Any]] = None
+    parent_from_optical: Floats | None = None
 
-    def rays(self, points: Any) -> np.ndarray[Any, Any]:
+    def rays(self, points: Any) -> Floats:
         """The directions in which points of the source lie.
 
         :param points: [N, 2], x and y in source pixels.
@@ -62,7 +64,7 @@ class Camera:
         points = np.asarray(points, np.float64).reshape(-1, 2)
         return self._distortion().rays(self._plane_from_source(points))
 
-    def project(self, directions: Any) -> np.ndarray[Any, Any]:
+    def project(self, directions: Any) -> Floats:
         """Where directions appear in the source: the inverse of :meth:`rays`.
 
         :param directions: [N, 3] in the optical frame, of any length.
@@ -74,50 +76,49 @@ class Camera:
         calibrated = (_homogeneous(plane) @ self.k.T)[:, :2] + _PIXEL_CENTRE
         return _homogeneous(calibrated) @ self.source_from_calibrated.T
 
-    def _plane_from_source(self, points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _plane_from_source(self, points: Floats) -> Floats:
         """Points of the distorted image plane at distance 1: [N, 2]."""
         turn, shift = self.source_from_calibrated[:, :2], self.source_from_calibrated[:, 2]
         calibrated = (points - shift) @ _inverse(turn, "source_from_calibrated").T
         plane = _homogeneous(calibrated - _PIXEL_CENTRE) @ _inverse(self.k, "the camera matrix").T
         return plane[:, :2] / plane[:, 2:]
 
-    def _distortion(self) -> Any:
+    def _distortion(self) -> _Polynomial | _Equidistant:
         if self.kind != abi.CAMERA_PINHOLE:
             raise FoveateError(f"a camera of kind {self.kind} is not known here: install a newer foveate package")
-        if self.distortion in _NO_DISTORTION or not self.coefficients.any():
-            if self.distortion != "equidistant":
-                return _Polynomial(np.zeros(12))
+        if not self.distortion and not self.coefficients.any():
+            return _Polynomial(self._padded_coefficients(0))
         for name, count, model in _MODELS:
-            if self.distortion == name[: max(_NAME_BYTES, len(self.distortion))]:
+            if self.distortion in (name, name[:_NAME_BYTES]):
                 return model(self._padded_coefficients(count))
         known = ", ".join(name for name, _, _ in _MODELS)
         raise FoveateError(f"the distortion model {self.distortion!r} is not known here; known are {known}")
 
-    def _padded_coefficients(self, count: int) -> np.ndarray[Any, Any]:
+    def _padded_coefficients(self, count: int) -> Floats:
         if self.coefficients[count:].any():
             raise FoveateError(
                 f"{self.distortion} has {len(self.coefficients)} coefficients, and only the first {count} are known here"
             )
-        return np.resize(np.append(self.coefficients[:count], np.zeros(count)), count)
+        return np.append(self.coefficients, np.zeros(count))[:count]
 
 
 class _Polynomial:
     """``plumb_bob`` and ``rational_polynomial``: Brown's model, as OpenCV has it, with a rational radius and a thin
     prism: k1 k2 p1 p2 k3 k4 k5 k6 s1 s2 s3 s4."""
 
-    def __init__(self, coefficients: np.ndarray[Any, Any]) -> None:
+    def __init__(self, coefficients: Floats) -> None:
         self._coefficients = np.append(coefficients, np.zeros(12 - len(coefficients)))
 
-    def rays(self, plane: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def rays(self, plane: Floats) -> Floats:
         straight = self._straightened(plane)
         rays = _homogeneous(straight)
         return rays / np.linalg.norm(rays, axis=1, keepdims=True)
 
-    def project(self, directions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def project(self, directions: Floats) -> Floats:
         depth = np.where(0 < directions[:, 2:], directions[:, 2:], np.nan)
         return self._distorted(directions[:, :2] / depth)[0]
 
-    def _straightened(self, target: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _straightened(self, target: Floats) -> Floats:
         """The points whose distortion is ``target``, by Newton's iteration; NaN where there are none."""
         point = target.copy()
         with np.errstate(all="ignore"):
@@ -131,14 +132,14 @@ class _Polynomial:
             point[~(is_solved & self._is_unfolded(point))] = np.nan
         return point
 
-    def _is_unfolded(self, point: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _is_unfolded(self, point: Floats) -> Floats:
         """Whether the picture is not turned inside out anywhere between the principal point and ``point``."""
         unfolded = np.ones(len(point), bool)
         for share in np.linspace(0, 1, _FOLD_PROBES + 1):
             unfolded &= 0 < np.linalg.det(self._distorted(share * point)[1])
         return unfolded
 
-    def _distorted(self, point: np.ndarray[Any, Any]) -> Tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def _distorted(self, point: Floats) -> tuple[Floats, Floats]:
         """Points [N, 2] as the lens shows them, and the Jacobians of that: [N, 2, 2]."""
         k1, k2, p1, p2, k3, k4, k5, k6, s1, s2, s3, s4 = self._coefficients
         x, y = point[:, 0], point[:, 1]
@@ -164,24 +165,24 @@ class _Equidistant:
     """``equidistant``: the fisheye model of Kannala and Brandt, as OpenCV has it. The distance from the principal point
     is a polynomial of the angle from the optical axis, which may exceed a right angle."""
 
-    def __init__(self, coefficients: np.ndarray[Any, Any]) -> None:
+    def __init__(self, coefficients: Floats) -> None:
         k1, k2, k3, k4 = coefficients
         self._radius = np.polynomial.Polynomial([0, 1, 0, k1, 0, k2, 0, k3, 0, k4])
         self._slope = self._radius.deriv()
 
-    def rays(self, plane: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def rays(self, plane: Floats) -> Floats:
         radius = np.linalg.norm(plane, axis=1)
         angle = self._angle(radius)
         scale = np.divide(np.sin(angle), radius, out=np.ones_like(radius), where=0 < radius)
         return np.column_stack([plane * scale[:, None], np.cos(angle)])
 
-    def project(self, directions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def project(self, directions: Floats) -> Floats:
         across = np.linalg.norm(directions[:, :2], axis=1)
         radius = self._radius(np.arctan2(across, directions[:, 2]))
         scale = np.divide(radius, across, out=np.zeros_like(radius), where=0 < across)
         return directions[:, :2] * scale[:, None]
 
-    def _angle(self, radius: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _angle(self, radius: Floats) -> Floats:
         """The angles whose images lie at ``radius``, by Newton's iteration; NaN where there are none."""
         angle = radius.copy()
         with np.errstate(all="ignore"):
@@ -205,11 +206,11 @@ _MODELS = (
 )
 
 
-def _homogeneous(points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _homogeneous(points: Floats) -> Floats:
     return np.column_stack([points, np.ones(len(points))])
 
 
-def _inverse(matrix: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+def _inverse(matrix: Floats, name: str) -> Floats:
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
@@ -219,7 +220,7 @@ def _inverse(matrix: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     return inverse
 
 
-def _solved(matrix: np.ndarray[Any, Any], target: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _solved(matrix: Floats, target: Floats) -> Floats:
     """Cramer's rule for many systems of two: unlike LAPACK, a singular one spoils only itself."""
     (a, b), (c, d) = np.moveaxis(matrix, 0, 2)
     x, y = target[:, 0], target[:, 1]

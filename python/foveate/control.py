@@ -6,7 +6,8 @@ import array
 import json
 import os
 import socket
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Union
 
 from . import abi
 from .errors import FoveateError, NoDaemon, Refused, TimedOut
@@ -30,14 +31,14 @@ class Looking(NamedTuple):
     #: Pixels below the source's top edge, inside the image.
     y: float
     #: What it led to, where the answer was waited for; None where it was not, and where no frame came within a second.
-    fixation: Optional[Fixation]
+    fixation: Fixation | None
 
 
 class HungUp(Exception):
     """The daemon is gone, or closed this connection."""
 
 
-def socket_path(explicit: Optional[Path] = None) -> str:
+def socket_path(explicit: Path | None = None) -> str:
     """Where the socket is: ``explicit``, else ``$FOVEATE_SOCKET``, else ``foveate.sock`` in ``$RUNTIME_DIRECTORY`` (its
     first entry), in ``$XDG_RUNTIME_DIR/foveate``, or in ``/run/foveate``."""
     if explicit is not None:
@@ -81,7 +82,7 @@ class Connection:
         """Hangs up. What the daemon keeps for this connection, leases and views of one's own, ends with it."""
         self._socket.close()
 
-    def request(self, op: str, payload: Optional[bytes] = None, **fields: Any) -> Dict[str, Any]:
+    def request(self, op: str, payload: bytes | None = None, **fields: Any) -> dict[str, Any]:
         """Sends a request and waits for its answer.
 
         :raises Refused: if the daemon says no.
@@ -110,7 +111,7 @@ class Connection:
         self.request("subscribe", view=view, notify=True)
         self._socket.setblocking(False)
 
-    def event(self) -> Optional[Tuple[Optional[Mapping[str, Any]], Optional[int]]]:
+    def event(self) -> tuple[Mapping[str, Any] | None, int | None] | None:
         """The next event of a subscription and the descriptor that came with it, which is the caller's from now on. The
         event is None for a notice. None where nothing has come.
 
@@ -129,7 +130,7 @@ class Connection:
             _close(descriptor)
             raise
 
-    def _answer(self) -> Dict[str, Any]:
+    def _answer(self) -> dict[str, Any]:
         try:
             size, descriptor = self._receive()
         except (BlockingIOError, socket.timeout) as error:
@@ -140,7 +141,7 @@ class Connection:
             return answer
         raise Refused(str(answer.get("reason")), str(answer.get("error")), answer.get("holder"))
 
-    def _receive(self) -> Tuple[int, Optional[int]]:
+    def _receive(self) -> tuple[int, int | None]:
         """Receives a datagram into the buffer: its size, and the descriptor that came with it."""
         space = socket.CMSG_SPACE(array.array("i").itemsize)
         try:
@@ -157,10 +158,12 @@ class Connection:
             raise HungUp
         if flags & socket.MSG_TRUNC:
             _close(descriptor)
-            raise FoveateError(f"the daemon sent a message of more than {DATAGRAM_BYTES_MAX} bytes: update this package")
+            raise FoveateError(
+                f"the daemon sent a message of more than {DATAGRAM_BYTES_MAX} bytes: update this package"
+            )
         return size, descriptor
 
-    def _understood(self, size: int) -> Dict[str, Any]:
+    def _understood(self, size: int) -> dict[str, Any]:
         try:
             message = json.loads(bytes(memoryview(self._buffer)[:size]))
         except ValueError as error:
@@ -194,7 +197,7 @@ def _fixation(listed: Mapping[str, Any]) -> Fixation:
     )
 
 
-def _only(ancillary: Any) -> Optional[int]:
+def _only(ancillary: Any) -> int | None:
     """The first descriptor of a datagram; others are closed."""
     descriptors = array.array("i")
     for level, kind, content in ancillary:
@@ -205,7 +208,7 @@ def _only(ancillary: Any) -> Optional[int]:
     return descriptors[0] if descriptors else None
 
 
-def _close(descriptor: Optional[int]) -> None:
+def _close(descriptor: int | None) -> None:
     if descriptor is not None:
         os.close(descriptor)
 

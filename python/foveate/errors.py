@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 
 class FoveateError(Exception):
@@ -58,7 +58,7 @@ class Refused(FoveateError):
     :ivar holder: with ``"held"``, who steers the view; otherwise None.
     """
 
-    def __init__(self, reason: str, error: str, holder: Optional[str] = None) -> None:
+    def __init__(self, reason: str, error: str, holder: str | None = None) -> None:
         super().__init__(reason, error, holder)
         self.reason = reason
         self.error = error

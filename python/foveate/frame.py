@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import FoveateError, Lapped
 
@@ -42,11 +43,11 @@ class Padded(NamedTuple):
     """A frame with as many tokens as a frame may ever have, for compiled graphs."""
 
     #: [capacity, 3, P, P] of the frame's dtype; 0 beyond the frame's tokens.
-    pixels: np.ndarray[Any, Any]
+    pixels: NDArray[Any]
     #: [capacity] of :data:`foveate.TOKEN`; 0 beyond the frame's tokens.
-    tokens: np.ndarray[Any, Any]
+    tokens: NDArray[Any]
     #: [capacity] of bool: whether it is a token.
-    mask: np.ndarray[Any, Any]
+    mask: NDArray[Any]
 
 
 @dataclass(eq=False)
@@ -64,7 +65,7 @@ class Frame:
     #: Counts the frames of the stream, from 1; a gap is a dropped frame, or one that was not read.
     frame_seq: int
     #: Presentation time in the stream in ns, or None where the source has none.
-    pts_ns: Optional[int]
+    pts_ns: int | None
     #: When the frame was taken: CLOCK_MONOTONIC in ns.
     capture_ns: int
     #: The same moment: CLOCK_REALTIME in ns since 1970. This is ``header.stamp`` of ROS.
@@ -90,18 +91,18 @@ class Frame:
     #: One record a token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels of the level;
     #: ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and how many ``columns`` and
     #: ``rows`` lie inside the level, the others being repeats.
-    tokens: np.ndarray[Any, Any] = field(repr=False)
+    tokens: NDArray[Any] = field(repr=False)
     #: Frames between this one and the one that was read before: passed over as older, or lost to the writer.
     missed: int = field(default=0, init=False)
-    _pixels: Optional[np.ndarray[Any, Any]] = field(repr=False)
+    _pixels: NDArray[Any] | None = field(repr=False)
     #: Of a borrowed frame: whether the writer has not replaced it.
-    _is_held: Optional[Callable[[], bool]] = field(default=None, init=False, repr=False)
+    _is_held: Callable[[], bool] | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     @property
-    def pixels(self) -> np.ndarray[Any, Any]:
+    def pixels(self) -> NDArray[Any]:
         """The texels, [N, 3, P, P]: token, channel (R, G, B), row, column.
 
         uint8, float16 or float32, as the view's ``dtype`` says; bfloat16 as its bits in uint16, see :meth:`torch`. They are
@@ -138,12 +139,12 @@ class Frame:
         """Whether all that was read from it so far is of this frame. Always true for a copy."""
         return self._pixels is not None and (self._is_held is None or self._is_held())
 
-    def centres(self) -> np.ndarray[Any, Any]:
+    def centres(self) -> NDArray[Any]:
         """The middles of the tokens' boxes, [N, 2] float64: x and y in source pixels."""
         box = self.tokens["box"].astype(np.float64)
         return (box[:, :2] + box[:, 2:]) / 2
 
-    def rays(self) -> np.ndarray[Any, Any]:
+    def rays(self) -> NDArray[Any]:
         """The directions in which the tokens' centres lie.
 
         :returns: unit vectors in the camera's optical frame (x right, y down, z forward), [N, 3] float64; NaN where the
@@ -165,7 +166,7 @@ class Frame:
         pixels[:count], tokens[:count] = self.pixels, self.tokens
         return Padded(pixels, tokens, np.arange(capacity) < count)
 
-    def rebuild(self) -> np.ndarray[Any, Any]:
+    def rebuild(self) -> NDArray[Any]:
         """The picture that the tokens describe: each texel fills the source pixels that it is the mean of.
 
         :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
@@ -219,7 +220,7 @@ class Frame:
         """Takes the texels away."""
         self._pixels = None
 
-    def _rgb(self) -> np.ndarray[Any, Any]:
+    def _rgb(self) -> NDArray[Any]:
         """The 8-bit values that the texels were made from, [N, P, P, 3]."""
         pixels = np.moveaxis(self.pixels, 1, 3)
         if self.info.dtype == "u8":

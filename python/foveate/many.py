@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import select
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import NamedTuple
 
 from .control import Path
 from .errors import TimedOut
@@ -22,7 +23,7 @@ class FrameSet:
     """One frame of each view, captured together."""
 
     #: In the order of the views.
-    frames: Tuple[Frame, ...]
+    frames: tuple[Frame, ...]
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -30,7 +31,7 @@ class FrameSet:
     def __iter__(self) -> Iterator[Frame]:
         return iter(self.frames)
 
-    def __getitem__(self, key: Union[int, str]) -> Frame:
+    def __getitem__(self, key: int | str) -> Frame:
         """The frame of a view, by its place or its address."""
         if isinstance(key, int):
             return self.frames[key]
@@ -53,12 +54,12 @@ class _Candidate(NamedTuple):
     ring_sequence: int
     epoch: int
 
-    def copied(self, ring: Ring) -> Optional[Frame]:
+    def copied(self, ring: Ring) -> Frame | None:
         """A copy of it, if it is still there."""
         return ring.copy(self.ring_sequence) if ring.info.epoch == self.epoch else None
 
 
-def open_many(views: Sequence[str], socket: Optional[Path] = None, *, reconnect: bool = False) -> Views:
+def open_many(views: Sequence[str], socket: Path | None = None, *, reconnect: bool = False) -> Views:
     """Opens several views of one daemon, to read frames that were captured together.
 
     :param views: their addresses, such as ``["left/policy", "right/policy"]``, each once.
@@ -68,7 +69,7 @@ def open_many(views: Sequence[str], socket: Optional[Path] = None, *, reconnect:
     """
     if not views or len(set(views)) != len(views):
         raise ValueError(f"open_many takes at least one view, and each once, not {list(views)}")
-    opened: List[View] = []
+    opened: list[View] = []
     try:
         for view in views:
             opened.append(open(view, socket, reconnect=reconnect))
@@ -86,7 +87,7 @@ class Views:
         """For :func:`open_many`. The views are closed with it, and must not be read beside it."""
         self._views = list(views)
         #: For each view, epoch and ring sequence of the frame of the last set.
-        self._given: Dict[str, Tuple[int, int]] = {}
+        self._given: dict[str, tuple[int, int]] = {}
 
     def __enter__(self) -> Views:
         return self
@@ -101,7 +102,7 @@ class Views:
         """The views, to steer them."""
         return iter(self._views)
 
-    def __getitem__(self, key: Union[int, str]) -> View:
+    def __getitem__(self, key: int | str) -> View:
         """A view, by its place or its address."""
         if isinstance(key, int):
             return self._views[key]
@@ -115,7 +116,7 @@ class Views:
         for view in self._views:
             view.close()
 
-    def read(self, slop_ms: float = 20.0, timeout: Optional[float] = 1.0) -> FrameSet:
+    def read(self, slop_ms: float = 20.0, timeout: float | None = 1.0) -> FrameSet:
         """Waits for a frame of each view such that all were captured within ``slop_ms``, and copies the newest such set.
         No frame is given twice.
 
@@ -135,7 +136,7 @@ class Views:
                 raise self._late(slop_ms, timeout)
             self._wait(left)
 
-    def _matched(self, slop_ns: int) -> Optional[FrameSet]:
+    def _matched(self, slop_ns: int) -> FrameSet | None:
         """The newest set that is in the rings, or None."""
         chosen = _newest_within(slop_ns, [self._candidates(view) for view in self._views])
         frames = [view.poll_now(candidate.copied) for view, candidate in zip(self._views, chosen)]
@@ -148,17 +149,17 @@ class Views:
         self._given = {frame.view: (frame.epoch, frame.ring_sequence) for frame in whole}
         return FrameSet(tuple(whole))
 
-    def _candidates(self, view: View) -> List[_Candidate]:
+    def _candidates(self, view: View) -> list[_Candidate]:
         """The frames of a view that were not given yet, oldest first."""
 
-        def captures(ring: Ring) -> List[_Candidate]:
+        def captures(ring: Ring) -> list[_Candidate]:
             epoch, last = self._given.get(view.name, (0, 0))
             last = last if epoch == ring.info.epoch else 0
             return [_Candidate(*capture, ring.info.epoch) for capture in ring.captures() if last < capture[1]]
 
         return view.poll_now(captures) or []
 
-    def _late(self, slop_ms: float, timeout: Optional[float]) -> TimedOut:
+    def _late(self, slop_ms: float, timeout: float | None) -> TimedOut:
         """Which views the others had to wait for."""
         newest = {view.name: view.poll_now(Ring.newest_capture_ns) for view in self._views}
         known = [capture for capture in newest.values() if capture is not None]
@@ -185,13 +186,11 @@ class Views:
         poller.poll(timeout * 1000)
 
 
-def _newest_within(slop_ns: int, candidates: Sequence[Sequence[_Candidate]]) -> List[_Candidate]:
+def _newest_within(slop_ns: int, candidates: Sequence[Sequence[_Candidate]]) -> list[_Candidate]:
     """One candidate of each view, all within ``slop_ns``, the last of them as late as can be, and the others as close to it
     as can be; nothing if there are none."""
     for last_ns in sorted({item.capture_ns for items in candidates for item in items}, reverse=True):
-        chosen = [
-            max((item for item in items if item.capture_ns <= last_ns), default=None) for items in candidates
-        ]
+        chosen = [max((item for item in items if item.capture_ns <= last_ns), default=None) for items in candidates]
         whole = [item for item in chosen if item is not None]
         if len(whole) < len(candidates):
             return []

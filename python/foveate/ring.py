@@ -12,7 +12,7 @@ import platform
 import struct
 import threading
 from collections import namedtuple
-from typing import Any, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Ring:
         _fence()
         return newest
 
-    def state(self) -> Tuple[str, str]:
+    def state(self) -> tuple[str, str]:
         """What the view is doing, ``"live"``, ``"stalled"`` or ``"ended"``, and why."""
         sequence = self._state_sequence()
         while True:
@@ -100,7 +100,7 @@ class Ring:
             return "ended", f"the segment names a state {code} that is not known here"
         return abi.STATES[code], abi.unpadded(block["reason"]).decode("utf-8", "replace")
 
-    def read_newest(self) -> Optional[Frame]:
+    def read_newest(self) -> Frame | None:
         """A copy of the newest frame, unless it was read before. Older ones are passed over."""
         sequence = self._last
         for _ in range(_TRIES_MAX):
@@ -112,7 +112,7 @@ class Ring:
                 return self._took(frame)
         raise Lapped(sequence)
 
-    def read_next(self) -> Optional[Frame]:
+    def read_next(self) -> Frame | None:
         """A copy of the oldest frame that was not read before and is still in the ring."""
         sequence = self._last + 1
         for _ in range(_TRIES_MAX):
@@ -127,7 +127,7 @@ class Ring:
             sequence += 1
         raise Lapped(sequence)
 
-    def read_nearest(self, capture_ns: int) -> Optional[Frame]:
+    def read_nearest(self, capture_ns: int) -> Frame | None:
         """A copy of the frame that was captured nearest to ``capture_ns``, read before or not."""
         for _ in range(_TRIES_MAX):
             captures = self.captures()
@@ -139,7 +139,7 @@ class Ring:
                 return frame
         raise Lapped(sequence)
 
-    def borrow_newest(self) -> Optional[Frame]:
+    def borrow_newest(self) -> Frame | None:
         """The newest frame, unless it was read before, with its texels in place and everything else copied."""
         sequence = self._last
         for _ in range(_TRIES_MAX):
@@ -152,19 +152,19 @@ class Ring:
                 return self._took(frame)
         raise Lapped(sequence)
 
-    def captures(self) -> List[Tuple[int, int]]:
+    def captures(self) -> list[tuple[int, int]]:
         """When the frames of the ring were captured, and their ring sequences, oldest first."""
         newest = self.newest()
         oldest = max(1, newest - self._place.slot_count + 1)
         heads = [self._head(sequence) for sequence in range(oldest, newest + 1)]
         return [(head.capture_ns, head.ring_sequence) for head in heads if head is not None]
 
-    def newest_capture_ns(self) -> Optional[int]:
+    def newest_capture_ns(self) -> int | None:
         """When the newest frame was captured; None before the first."""
         captures = self.captures()
         return captures[-1][0] if captures else None
 
-    def copy(self, sequence: int) -> Optional[Frame]:
+    def copy(self, sequence: int) -> Frame | None:
         """A copy of frame ``sequence``, or None if the writer replaced it before that was done."""
         frame = self._in_place(sequence)
         if frame is None:
@@ -189,7 +189,7 @@ class Ring:
 
         frame.lend(is_held)
 
-    def _in_place(self, sequence: int) -> Optional[Frame]:
+    def _in_place(self, sequence: int) -> Frame | None:
         head = self._head(sequence)
         if head is None:
             return None
@@ -204,11 +204,13 @@ class Ring:
             return None
         # SYNC(filled): pairs with the last store to the lock in `Writer::publish`.
         _fence()
-        head = _SlotHead._make(self._segment.unpacked(_HEAD, self._slot(sequence)))
+        head: Any = _SlotHead._make(self._segment.unpacked(_HEAD, self._slot(sequence)))
         if not self.holds(sequence):
             return None
         if head.ring_sequence != sequence:
-            raise BrokenSegment(f"the segment is broken: ring_sequence is {head.ring_sequence} in the slot of {sequence}")
+            raise BrokenSegment(
+                f"the segment is broken: ring_sequence is {head.ring_sequence} in the slot of {sequence}"
+            )
         if self._place.capacity < head.token_count:
             raise BrokenSegment(f"the segment is broken: token_count is {head.token_count}")
         return head

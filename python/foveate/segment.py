@@ -7,7 +7,7 @@ import mmap
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, NoReturn, Optional, Tuple
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class SegmentInfo:
     """What a segment says of itself. It does not change while the segment lives."""
 
     #: Version of the ABI: major and minor.
-    abi: Tuple[int, int]
+    abi: tuple[int, int]
     #: A random number, different for every segment.
     epoch: int
     #: Name of the stream.
@@ -47,11 +47,11 @@ class SegmentInfo:
     #: Most tokens of a frame.
     capacity: int
     #: Width and height of the source in pixels.
-    extent: Tuple[int, int]
+    extent: tuple[int, int]
     #: R, G, B: a texel is (value / 255 - mean) / std.
-    mean: Tuple[float, float, float]
+    mean: tuple[float, float, float]
     #: R, G, B.
-    std: Tuple[float, float, float]
+    std: tuple[float, float, float]
     #: The camera's format, as GStreamer names it.
     pixel_format: str
     #: What keeps the pyramid: ``"cpu"`` or ``"vulkan"``.
@@ -61,7 +61,7 @@ class SegmentInfo:
     #: Frames that the ring holds.
     slot_count: int
     #: The camera model, or None where the stream has none.
-    camera: Optional[Camera]
+    camera: Camera | None
 
     @property
     def name(self) -> str:
@@ -118,7 +118,7 @@ class Segment:
         """A copy of ``size`` bytes from ``offset`` on."""
         return self._mapping[offset : offset + size]
 
-    def unpacked(self, form: struct.Struct, offset: int) -> Tuple[Any, ...]:
+    def unpacked(self, form: struct.Struct, offset: int) -> tuple[Any, ...]:
         """What ``form`` says lies at ``offset``."""
         return form.unpack_from(self._mapping, offset)
 
@@ -153,13 +153,15 @@ def _checked_size(descriptor: int) -> int:
     return size
 
 
-def _parsed(header: Any, file_bytes: int, camera: Optional[Camera]) -> Tuple[SegmentInfo, Placement]:
+def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[SegmentInfo, Placement]:
     """What ``header`` says, if all of it lies inside a segment of ``file_bytes`` bytes and follows the ABI."""
     _check_version(header)
     _check_sizes(header, file_bytes)
     placement = _placement(header)
     width, height = int(header["source_width"]), int(header["source_height"])
-    _ensure(1 <= min(width, height) and max(width, height) <= abi.SIDE_MAX, "source_width x source_height", (width, height))
+    _ensure(
+        1 <= min(width, height) and max(width, height) <= abi.SIDE_MAX, "source_width x source_height", (width, height)
+    )
     backend = abi.BACKENDS.get(int(header["backend_kind"]))
     info = SegmentInfo(
         abi=(int(header["abi_major"]), int(header["abi_minor"])),
@@ -264,7 +266,7 @@ def _check_plane(header: Any, entry: Any) -> None:
     _text(entry, "name")
 
 
-def _camera(header: Any, segment: bytes) -> Optional[Camera]:
+def _camera(header: Any, segment: bytes) -> Camera | None:
     """The camera model, if the segment's version may have one and it does."""
     block = header["camera"]
     if int(header["abi_minor"]) < abi.CAMERA_MINOR or int(block["kind"]) == abi.CAMERA_NONE:

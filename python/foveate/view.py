@@ -6,10 +6,12 @@ import os
 import select
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .control import DAEMON_STOPS, Connection, HungUp, Looking, Path, looking, socket_path
 from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
@@ -37,7 +39,7 @@ def _count_fork() -> None:
 os.register_at_fork(after_in_child=_count_fork)
 
 
-def open(view: str, socket: Optional[Path] = None, *, reconnect: bool = False) -> View:
+def open(view: str, socket: Path | None = None, *, reconnect: bool = False) -> View:
     """Opens a view, to read its frames and to say where it looks.
 
     :param view: its address, such as ``"front/policy"``; ``foveate ls`` lists them.
@@ -51,9 +53,7 @@ def open(view: str, socket: Optional[Path] = None, *, reconnect: bool = False) -
     return View(socket_path(socket), view, None, reconnect)
 
 
-def open_view(
-    stream: str, socket: Optional[Path] = None, *, reconnect: bool = False, **keys: Any
-) -> View:
+def open_view(stream: str, socket: Path | None = None, *, reconnect: bool = False, **keys: Any) -> View:
     """Makes a view of one's own on a stream, and opens it. It lives until it is closed, or the process ends.
 
     ``foveate.open_view("front", budget=128, gaze={"policy": "feedback"})``
@@ -77,7 +77,7 @@ class View:
     anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
     """
 
-    def __init__(self, path: str, address: str, own: Optional[Dict[str, Any]], reconnect: bool) -> None:
+    def __init__(self, path: str, address: str, own: dict[str, Any] | None, reconnect: bool) -> None:
         """For :func:`open` and :func:`open_view`. With ``own``, ``address`` is the stream that a view is made on."""
         self._path = path
         self._address = address
@@ -86,15 +86,15 @@ class View:
         self._fork_count = _fork_count
         #: The view's address.
         self.name = address
-        self._events: Optional[Connection] = None
-        self._ring: Optional[Ring] = None
+        self._events: Connection | None = None
+        self._ring: Ring | None = None
         #: The ring that comes after, once every frame of `_ring` was read.
-        self._next_ring: Optional[Ring] = None
-        self._ended: Optional[Ended] = None
+        self._next_ring: Ring | None = None
+        self._ended: Ended | None = None
         self._is_closed = False
         # Guards what steers, which any thread may.
         self._steering = threading.Lock()
-        self._control: Optional[Connection] = None
+        self._control: Connection | None = None
         try:
             self._connect()
         except HungUp:
@@ -139,12 +139,12 @@ class View:
         return self._events.fileno()
 
     @property
-    def info(self) -> Optional[SegmentInfo]:
+    def info(self) -> SegmentInfo | None:
         """What the segment in use says of itself; None before the first. :attr:`Frame.info` is that of a frame."""
         return None if self._ring is None else self._ring.info
 
     @property
-    def state(self) -> Tuple[str, str]:
+    def state(self) -> tuple[str, str]:
         """What the view is doing, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and why, in words."""
         if self._ended is not None:
             return "ended", self._ended.reason
@@ -154,10 +154,10 @@ class View:
 
     def read(
         self,
-        timeout: Optional[float] = 1.0,
+        timeout: float | None = 1.0,
         newest: bool = True,
-        max_age: Optional[float] = None,
-        at: Optional[int] = None,
+        max_age: float | None = None,
+        at: int | None = None,
     ) -> Frame:
         """Waits for a frame that was not read before, and returns a copy of it that was checked to be whole.
 
@@ -178,7 +178,7 @@ class View:
         return self._next(timeout, lambda ring: _fresh(read, ring, max_age))
 
     @contextmanager
-    def borrow(self, timeout: Optional[float] = 1.0, max_age: Optional[float] = None) -> Iterator[Frame]:
+    def borrow(self, timeout: float | None = 1.0, max_age: float | None = None) -> Iterator[Frame]:
         """Waits for the newest frame, and lends it with its texels in place, for a ``with`` block.
 
         What was made from it counts only once the block has ended without :class:`Lapped`: the writer does not know of
@@ -223,8 +223,8 @@ class View:
         y: float,
         *,
         normalised: bool = False,
-        for_ms: Optional[int] = None,
-        frame: Union[Frame, int, None] = None,
+        for_ms: int | None = None,
+        frame: Frame | int | None = None,
         wait: bool = False,
     ) -> Looking:
         """Makes the view look at a point, from the very next frame on.
@@ -244,8 +244,8 @@ class View:
         self,
         weights: Any,
         *,
-        box: Optional[Sequence[float]] = None,
-        frame: Union[Frame, int, None] = None,
+        box: Sequence[float] | None = None,
+        frame: Frame | int | None = None,
         wait: bool = False,
     ) -> Looking:
         """Makes the view look where an attention map has its peak, from the next decision on.
@@ -265,7 +265,7 @@ class View:
         shape = list(numbers.shape)
         return looking(self._steer("attend", numbers.tobytes(), shape=shape, dtype=dtype, **fields))
 
-    def attend_tokens(self, frame: Union[Frame, int], scores: Any, *, wait: bool = False) -> Looking:
+    def attend_tokens(self, frame: Frame | int, scores: Any, *, wait: bool = False) -> Looking:
         """Makes the view look where the tokens of a frame have the highest score, from the next decision on.
 
         :param frame: the frame whose tokens were scored, or its ``frame_seq``; one of the last 64.
@@ -286,14 +286,14 @@ class View:
         """
         self._steer("release", None)
 
-    def _next(self, timeout: Optional[float], read: Callable[[Ring], Optional[Frame]]) -> Frame:
+    def _next(self, timeout: float | None, read: Callable[[Ring], Frame | None]) -> Frame:
         """Waits until ``read`` makes a frame of a ring; frames come before an end, and before a new segment."""
         return self._awaited(timeout, lambda: self._poll(read))
 
-    def _nearest(self, capture_ns: int, timeout: Optional[float]) -> Frame:
+    def _nearest(self, capture_ns: int, timeout: float | None) -> Frame:
         """Waits until there is a frame, and copies the one nearest to ``capture_ns``."""
 
-        def nearest() -> Optional[Frame]:
+        def nearest() -> Frame | None:
             newest_ns = self.poll_now(Ring.newest_capture_ns)
             if newest_ns is None or newest_ns < capture_ns:
                 # What is asked for will not come.
@@ -302,7 +302,7 @@ class View:
 
         return self._awaited(timeout, nearest)
 
-    def _awaited(self, timeout: Optional[float], look: Callable[[], Optional[Frame]]) -> Frame:
+    def _awaited(self, timeout: float | None, look: Callable[[], Frame | None]) -> Frame:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             frame = look()
@@ -313,7 +313,7 @@ class View:
                 raise TimedOut(self._why_nothing(timeout))
             self.wait(left)
 
-    def _poll(self, read: Callable[[Ring], Optional[T]]) -> Optional[T]:
+    def _poll(self, read: Callable[[Ring], T | None]) -> T | None:
         """What ``read`` makes of the ring in use, and where that has no more, of the next; None where there is nothing yet.
 
         :raises Ended: if nothing will come.
@@ -332,7 +332,7 @@ class View:
 
     # What follows is for those who read several views, in the reading thread.
 
-    def poll_now(self, read: Callable[[Ring], Optional[T]]) -> Optional[T]:
+    def poll_now(self, read: Callable[[Ring], T | None]) -> T | None:
         """What ``read`` makes of the newest ring, without a wait; None where there is none. An end raises nothing here."""
         self._check_usable()
         self._take_events()
@@ -401,7 +401,7 @@ class View:
                 return
             self._take_event(*received)
 
-    def _take_event(self, event: Any, descriptor: Optional[int]) -> None:
+    def _take_event(self, event: Any, descriptor: int | None) -> None:
         kind = None if event is None else event.get("event")
         if kind == "segment":
             if descriptor is None:
@@ -451,14 +451,14 @@ class View:
         if self._fork_count != _fork_count:
             raise FoveateError(f"{self.name} was opened by another process: open it in the one that reads it")
 
-    def _why_nothing(self, timeout: Optional[float]) -> str:
+    def _why_nothing(self, timeout: float | None) -> str:
         state, reason = self.state
         because = f": {state}, {reason}" if reason else ""
         return f"no frame of {self.name} that was not read before within {timeout:g} s{because}"
 
     # What follows is for any thread.
 
-    def _steer(self, op: str, payload: Optional[bytes], **fields: Any) -> Dict[str, Any]:
+    def _steer(self, op: str, payload: bytes | None, **fields: Any) -> dict[str, Any]:
         """Sends feedback over a connection of its own, so that answers do not mix with events."""
         self._check_usable()
         with self._steering:
@@ -487,7 +487,7 @@ class View:
             self._control = None
 
 
-def _fresh(read: Callable[[Ring], Optional[Frame]], ring: Ring, max_age: Optional[float]) -> Optional[Frame]:
+def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | None) -> Frame | None:
     """The next frame that is young enough."""
     while True:
         frame = read(ring)
@@ -495,7 +495,7 @@ def _fresh(read: Callable[[Ring], Optional[Frame]], ring: Ring, max_age: Optiona
             return frame
 
 
-def _numbers(array: Any, what: str, ndim: int) -> Tuple[np.ndarray[Any, Any], str]:
+def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:
     """The numbers as they are sent, and the name of their format."""
     if hasattr(array, "detach"):
         # A tensor of PyTorch, whose bfloat16 NumPy does not know.
@@ -511,10 +511,10 @@ def _numbers(array: Any, what: str, ndim: int) -> Tuple[np.ndarray[Any, Any], st
     return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")), name
 
 
-def _frame_seq(frame: Union[Frame, int, None]) -> Optional[int]:
+def _frame_seq(frame: Frame | int | None) -> int | None:
     return frame.frame_seq if isinstance(frame, Frame) else None if frame is None else int(frame)
 
 
-def _given(**fields: Any) -> Dict[str, Any]:
+def _given(**fields: Any) -> dict[str, Any]:
     """The fields that are not left to the daemon."""
     return {name: value for name, value in fields.items() if value is not None}
