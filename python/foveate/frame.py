@@ -198,25 +198,27 @@ class Frame:
             return torch.from_numpy(pixels).to(device)
         return torch.from_numpy(pixels.view(np.int16)).view(torch.bfloat16).to(device)
 
-    def own_pixels(self) -> None:
+    # What follows is for the ring that the frame comes from.
+
+    def _own_pixels(self) -> None:
         """Copies texels that lie in shared memory. They count only if the frame is :attr:`still_valid` afterwards."""
         self._pixels = self.pixels.copy()
 
-    def lend(self, is_held: Callable[[], bool]) -> None:
-        """Makes it a borrowed frame, which ends with :meth:`give_back`."""
+    def _lend(self, is_held: Callable[[], bool]) -> None:
+        """Makes it a borrowed frame, which ends with :meth:`_give_back`."""
         self._is_held = is_held
 
-    def give_back(self) -> None:
+    def _give_back(self) -> None:
         """Ends the borrowing.
 
         :raises Lapped: if the writer replaced the frame meanwhile.
         """
         is_valid = self.still_valid
-        self.end()
+        self._end()
         if not is_valid:
             raise Lapped(self.ring_sequence)
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Takes the texels away."""
         self._pixels = None
 

@@ -169,7 +169,7 @@ class Ring:
         frame = self._in_place(sequence)
         if frame is None:
             return None
-        frame.own_pixels()
+        frame._own_pixels()
         return frame if self.holds(sequence) else None
 
     def holds(self, sequence: int) -> bool:
@@ -187,7 +187,7 @@ class Ring:
             _fence()
             return bool(words.item(lock) == 2 * frame.ring_sequence)
 
-        frame.lend(is_held)
+        frame._lend(is_held)
 
     def _in_place(self, sequence: int) -> Frame | None:
         head = self._head(sequence)

@@ -23,6 +23,8 @@ from .segment import SegmentInfo, opened
 _SLICE_S = 0.1
 #: How often a daemon that is gone is looked for, in seconds.
 _RECONNECT_S = 0.1
+#: Refusals of a reconnection that pass: of a daemon that is about to stop, or has not seen yet that a connection is gone.
+_PASSING = ("ended", "name-taken", "too-many-clients")
 _GONE = "the daemon is gone: it has stopped, or it dropped this connection"
 
 #: Forks between the process that imported this module and this one.
@@ -92,6 +94,8 @@ class View:
         self._next_ring: Ring | None = None
         self._ended: Ended | None = None
         self._is_closed = False
+        #: When to look for the daemon again, on the clock of `time.monotonic`.
+        self._retry_at = 0.0
         # Guards what steers, which any thread may.
         self._steering = threading.Lock()
         self._control: Connection | None = None
@@ -175,7 +179,7 @@ class View:
                 raise ValueError("`at` and `max_age` exclude each other: look at the frame's `capture_ns`")
             return self._nearest(at, timeout)
         read = Ring.read_newest if newest else Ring.read_next
-        return self._next(timeout, lambda ring: _fresh(read, ring, max_age))
+        return self._next(timeout, max_age, read)
 
     @contextmanager
     def borrow(self, timeout: float | None = 1.0, max_age: float | None = None) -> Iterator[Frame]:
@@ -191,17 +195,17 @@ class View:
             block, which may come from that.
         :raises TimedOut: as :meth:`read`, as is :class:`Ended`.
         """
-        frame = self._next(timeout, lambda ring: _fresh(Ring.borrow_newest, ring, max_age))
+        frame = self._next(timeout, max_age, Ring.borrow_newest)
         try:
             yield frame
         except Exception:
-            frame.give_back()
+            frame._give_back()
             raise
         except BaseException:
             # An interrupt must not turn into something else.
-            frame.end()
+            frame._end()
             raise
-        frame.give_back()
+        frame._give_back()
 
     def __iter__(self) -> Iterator[Frame]:
         """The newest frames, one after the other, for as long as the stream lasts.
@@ -286,9 +290,10 @@ class View:
         """
         self._steer("release", None)
 
-    def _next(self, timeout: float | None, read: Callable[[Ring], Frame | None]) -> Frame:
+    def _next(self, timeout: float | None, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Frame:
         """Waits until ``read`` makes a frame of a ring; frames come before an end, and before a new segment."""
-        return self._awaited(timeout, lambda: self._poll(read))
+        what = "that was not read before" + ("" if max_age is None else f" and is at most {max_age:g} s old")
+        return self._awaited(timeout, what, lambda: self._poll(lambda ring: _fresh(read, ring, max_age)))
 
     def _nearest(self, capture_ns: int, timeout: float | None) -> Frame:
         """Waits until there is a frame, and copies the one nearest to ``capture_ns``."""
@@ -300,9 +305,9 @@ class View:
                 self.check_end()
             return self.poll_now(lambda ring: ring.read_nearest(capture_ns))
 
-        return self._awaited(timeout, nearest)
+        return self._awaited(timeout, "at all", nearest)
 
-    def _awaited(self, timeout: float | None, look: Callable[[], Frame | None]) -> Frame:
+    def _awaited(self, timeout: float | None, what: str, look: Callable[[], Frame | None]) -> Frame:
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             frame = look()
@@ -310,7 +315,9 @@ class View:
                 return frame
             left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
             if left <= 0:
-                raise TimedOut(self._why_nothing(timeout))
+                state, reason = self.state
+                because = f": {state}, {reason}" if reason else f": the stream is {state}"
+                raise TimedOut(f"no frame of {self.name} {what} within {timeout:g} s{because}")
             self.wait(left)
 
     def _poll(self, read: Callable[[Ring], T | None]) -> T | None:
@@ -318,10 +325,9 @@ class View:
 
         :raises Ended: if nothing will come.
         """
-        self._check_usable()
         while True:
             # Before the frames: a segment that was replaced gets no more.
-            self._take_events()
+            self._take_news()
             result = None if self._ring is None else read(self._ring)
             if result is not None:
                 return result
@@ -334,11 +340,10 @@ class View:
 
     def poll_now(self, read: Callable[[Ring], T | None]) -> T | None:
         """What ``read`` makes of the newest ring, without a wait; None where there is none. An end raises nothing here."""
-        self._check_usable()
-        self._take_events()
+        self._take_news()
         while self._next_ring is not None:
             self._enter_next_ring()
-            self._take_events()
+            self._take_news()
         return None if self._ring is None else read(self._ring)
 
     def check_end(self) -> None:
@@ -354,14 +359,13 @@ class View:
         return self._events is not None
 
     def wait(self, timeout: float) -> None:
-        """Waits for news on the socket, at most ``timeout`` seconds; without a daemon, for that, if it was asked for."""
+        """Waits at most ``timeout`` seconds for news on the socket, or without a daemon until it is time to look for one."""
         if self._events is not None:
             poller = select.poll()
             poller.register(self._events.fileno(), select.POLLIN)
             poller.poll(max(0.0, timeout * 1000))
             return
-        time.sleep(min(timeout, _RECONNECT_S))
-        self._try_to_reconnect()
+        time.sleep(max(0.0, min(timeout, self._retry_at - time.monotonic())))
 
     # What follows is for the reading thread alone.
 
@@ -387,8 +391,12 @@ class View:
             self._events.close()
             self._events = None
 
-    def _take_events(self) -> None:
-        """Takes what the daemon has sent, up to a new segment."""
+    def _take_news(self) -> None:
+        """Takes what the daemon has sent, up to a new segment; where it is gone and that was asked for, connects anew."""
+        self._check_usable()
+        if self._events is None and self._reconnect and self._retry_at <= time.monotonic():
+            self._retry_at = time.monotonic() + _RECONNECT_S
+            self._try_to_reconnect()
         while self._events is not None and self._next_ring is None:
             try:
                 received = self._events.event()
@@ -438,8 +446,7 @@ class View:
         except (NoDaemon, HungUp, TimedOut):
             pass
         except Refused as refused:
-            # A daemon that stops refuses so until it is gone.
-            if refused.reason not in ("ended", "too-many-clients"):
+            if refused.reason not in _PASSING:
                 raise
 
     def _gone(self) -> Ended:
@@ -451,40 +458,38 @@ class View:
         if self._fork_count != _fork_count:
             raise FoveateError(f"{self.name} was opened by another process: open it in the one that reads it")
 
-    def _why_nothing(self, timeout: float | None) -> str:
-        state, reason = self.state
-        because = f": {state}, {reason}" if reason else ""
-        return f"no frame of {self.name} that was not read before within {timeout:g} s{because}"
-
     # What follows is for any thread.
 
     def _steer(self, op: str, payload: bytes | None, **fields: Any) -> dict[str, Any]:
         """Sends feedback over a connection of its own, so that answers do not mix with events."""
         self._check_usable()
         with self._steering:
+            # A view of one's own is gone with the connection that it was made on.
+            may_retry = self._own is None and self._control is not None
             try:
-                return self._steering_connection().request(op, payload, view=self.name, **fields)
+                return self._asked(op, payload, fields)
             except HungUp:
-                self._drop_steering_connection()
-            if not self._reconnect or self._own is not None:
-                raise self._gone() from None
+                if not may_retry:
+                    raise self._gone() from None
             try:
-                return self._steering_connection().request(op, payload, view=self.name, **fields)
+                return self._asked(op, payload, fields)
             except HungUp:
-                self._drop_steering_connection()
                 raise self._gone() from None
 
-    def _steering_connection(self) -> Connection:
+    def _asked(self, op: str, payload: bytes | None, fields: dict[str, Any]) -> dict[str, Any]:
         if self._control is None:
             if self._own is not None:
                 raise HungUp
             self._control = Connection(self._path)
-        return self._control
-
-    def _drop_steering_connection(self) -> None:
-        if self._control is not None:
+        try:
+            return self._control.request(op, payload, view=self.name, **fields)
+        except Refused:
+            raise
+        except BaseException:
+            # An answer that comes later must not be taken for that to another question.
             self._control.close()
             self._control = None
+            raise
 
 
 def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | None) -> Frame | None:
