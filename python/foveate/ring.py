@@ -180,12 +180,13 @@ class Ring:
 
     def lend(self, frame: Frame) -> None:
         """Lets a frame whose texels are in place tell whether it is whole, also after the ring was closed."""
-        words, lock = self._segment.words, self._slot(frame.ring_sequence) // 8
+        sequence = frame.ring_sequence
+        words, lock = self._segment.words, self._slot(sequence) // 8
 
         def is_held() -> bool:
             # SYNC(torn): as in `holds`.
             _fence()
-            return bool(words.item(lock) == 2 * frame.ring_sequence)
+            return bool(words.item(lock) == 2 * sequence)
 
         frame._lend(is_held)
 
