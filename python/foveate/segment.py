@@ -101,7 +101,7 @@ class Segment:
             be written by others.
         """
         total_bytes = _checked_size(descriptor)
-        self._mapping = mmap.mmap(descriptor, total_bytes, flags=_MAP_FLAGS, prot=mmap.PROT_READ)
+        self._mapping: Any = mmap.mmap(descriptor, total_bytes, flags=_MAP_FLAGS, prot=mmap.PROT_READ)
         try:
             header = np.frombuffer(self._mapping[: abi.HEADER_BYTES], abi.SEGMENT_HEADER, 1)[0]
             camera = _camera(header, self._mapping[: abi.HEADER_BYTES])
@@ -125,10 +125,11 @@ class Segment:
     def close(self) -> None:
         """Unmaps it, or leaves that to the last array that is still in use. Reading it afterwards is an error."""
         self.words = self.half_words = np.empty(0, "<u8")
+        mapping, self._mapping = self._mapping, None
         try:
-            self._mapping.close()
+            mapping.close()
         except BufferError:
-            # Somebody still holds a borrowed array; the mapping goes when that does.
+            # Somebody still holds a borrowed array, which now is the last to know the mapping.
             pass
 
 
