@@ -262,6 +262,8 @@ class FakeDaemon:
 
     def stop(self) -> None:
         """Hangs up on everybody, as a daemon does that is killed."""
+        if not os.path.exists(self.path):
+            return
         os.unlink(self.path)
         self._listener.shutdown(socket.SHUT_RDWR)
         self._acceptor.join()
