@@ -410,11 +410,19 @@ class RealDaemon:
                 break
         else:
             raise AssertionError(f"foveated ended: {''.join(lines)}")
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        # Somebody must read what it says from now on, or it blocks.
+        self._reader = threading.Thread(target=self._read_on, args=(self.process.stderr,))
+        self._reader.start()
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         self.process.send_signal(how)
         self.process.wait(HANG)
+        self._reader.join(HANG)
+
+    def _read_on(self, stderr: Any) -> None:
+        with stderr:
+            for _ in stderr:
+                pass
 
 
 def within(seconds: float = HANG) -> Iterator[None]:
