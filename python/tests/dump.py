@@ -13,8 +13,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import foveate  # noqa: E402
-from foveate import abi  # noqa: E402
+import foveate
+from foveate import abi
 
 _CLOCK_CODES = {name: code for code, name in abi.CAPTURE_CLOCKS.items()}
 _REASON_CODES = {name: code for code, name in abi.FIXATION_REASONS.items()}

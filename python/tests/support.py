@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import json
 import mmap
@@ -17,18 +18,19 @@ import tempfile
 import threading
 import time
 import unittest
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 PACKAGE_ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PACKAGE_ROOT))
 
-import foveate  # noqa: E402
-from foveate import abi  # noqa: E402
-from foveate.ring import Ring  # noqa: E402
-from foveate.segment import opened  # noqa: E402
+import foveate
+from foveate import abi
+from foveate.ring import Ring
+from foveate.segment import opened
 
 #: Far above what anything takes, in seconds: a test that waits this long has failed.
 HANG = 60.0
@@ -270,7 +272,9 @@ class FakeDaemon:
         self._listener.close()
         with self._lock:
             for connection in self._connections:
-                connection.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):
+                    # It may have hung up by itself.
+                    connection.shutdown(socket.SHUT_RDWR)
             self._connections.clear()
             self._subscribers.clear()
 
@@ -297,7 +301,8 @@ class FakeDaemon:
         with self._lock:
             for connection, name in self._subscribers.items():
                 if name == view:
-                    connection.send(datagram)
+                    with contextlib.suppress(BrokenPipeError):
+                        connection.send(datagram)
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -310,21 +315,20 @@ class FakeDaemon:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            while True:
-                try:
-                    datagram = connection.recv(1 << 18)
-                except OSError:
-                    datagram = b""
-                if not datagram:
-                    break
+        """Answers one client until it or the daemon hangs up."""
+        try:
+            while datagram := connection.recv(1 << 18):
                 head, _, payload = datagram.partition(b"\n")
                 with self._lock:
                     self._answer(connection, json.loads(head), payload)
-            with self._lock:
-                self._subscribers.pop(connection, None)
-                if connection in self._connections:
-                    self._connections.remove(connection)
+        except (BrokenPipeError, ConnectionResetError):
+            # The client did not wait for its answer.
+            pass
+        with self._lock:
+            self._subscribers.pop(connection, None)
+            if connection in self._connections:
+                self._connections.remove(connection)
+            connection.close()
 
     def _answer(self, connection: socket.socket, request: dict[str, Any], payload: bytes) -> None:
         self.requests.append((request, payload))

@@ -91,7 +91,10 @@ class RaysInvertTheProjection(unittest.TestCase):
         points = np.array([(100.25, 30.5), (3.0, 300.0)])
         calibrated = np.array([((x - 540) / -0.5, (y + 20) / 0.5) for x, y in points])
         for distortion, coefficients in MODELS.items():
-            plain, changed = camera(distortion, coefficients), camera(distortion, coefficients, source_from_calibrated=change)
+            plain, changed = (
+                camera(distortion, coefficients),
+                camera(distortion, coefficients, source_from_calibrated=change),
+            )
             np.testing.assert_allclose(changed.rays(points), plain.rays(calibrated), atol=1e-12)
             np.testing.assert_allclose(changed.project(changed.rays(points)), points, atol=1e-6)
 

@@ -47,7 +47,9 @@ layout = "uniform"
 """
 
 #: A stream that ends, beside one that keeps the daemon alive.
-ENDING = LIVE + """
+ENDING = (
+    LIVE
+    + """
 [[stream]]
 name = "short"
 pipeline = "videotestsrc is-live=true num-buffers=60 ! video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1 ! appsink name=frames"
@@ -55,6 +57,7 @@ backend = "cpu"
 [[stream.view]]
 name = "main"
 """
+)
 
 
 class DaemonIsRead(unittest.TestCase):
@@ -75,7 +78,9 @@ class DaemonIsRead(unittest.TestCase):
 
     def test_a_frame_is_what_the_configuration_says(self) -> None:
         frame = self.open("rear/small").read(HANG)
-        self.assertEqual((frame.info.stream, frame.info.view, frame.layout, frame.info.patch), ("rear", "small", "uniform", 14))
+        self.assertEqual(
+            (frame.info.stream, frame.info.view, frame.layout, frame.info.patch), ("rear", "small", "uniform", 14)
+        )
         self.assertEqual((frame.pixels.shape[1:], frame.pixels.dtype), ((3, 14, 14), np.float16))
         self.assertLessEqual(len(frame), 50)
         self.assertLessEqual(frame.capture_ns, frame.publish_ns)
@@ -211,7 +216,14 @@ class DaemonIsRead(unittest.TestCase):
         self.assertEqual(sorted(set(seqs)), seqs)
 
     def test_the_dump_names_every_field(self) -> None:
-        command = [sys.executable, str(Path(__file__).parent / "dump.py"), "front/bytes", "3", "--socket", self.daemon.path]
+        command = [
+            sys.executable,
+            str(Path(__file__).parent / "dump.py"),
+            "front/bytes",
+            "3",
+            "--socket",
+            self.daemon.path,
+        ]
         lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG).stdout.splitlines()
         frames = [json.loads(line) for line in lines]
         self.assertEqual(len(frames), 3)

@@ -57,7 +57,17 @@ class ExamplesRun(unittest.TestCase):
         for name in foveate.__all__:
             with self.subTest(name=name):
                 self.assertTrue(getattr(foveate, name).__doc__ or name == "TOKEN")
-        for name in ("open", "open_view", "open_many", "TokenCache", "Lapped", "Ended", "Refused", "TimedOut", "NoDaemon"):
+        for name in (
+            "open",
+            "open_view",
+            "open_many",
+            "TokenCache",
+            "Lapped",
+            "Ended",
+            "Refused",
+            "TimedOut",
+            "NoDaemon",
+        ):
             self.assertIn(name, text)
 
 

@@ -10,7 +10,8 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from support import FakeRing, abi, descriptors, foveate, mappings, token_records, within
+from support import FakeRing, descriptors, foveate, mappings, token_records, within
+
 from foveate import ring as ring_module
 
 
@@ -193,9 +194,11 @@ class FencesStandAroundTheCopy(unittest.TestCase):
         reader = ring.reader()
         log: list[str] = []
         lock, copy = ring_module.Ring._lock, foveate.Frame._own_pixels
-        with mock.patch.object(ring_module, "_fence", lambda: log.append("fence")), mock.patch.object(
-            ring_module.Ring, "_lock", lambda *arguments: (log.append("lock"), lock(*arguments))[1]
-        ), mock.patch.object(foveate.Frame, "_own_pixels", lambda frame: (log.append("copy"), copy(frame))[0]):
+        with (
+            mock.patch.object(ring_module, "_fence", lambda: log.append("fence")),
+            mock.patch.object(ring_module.Ring, "_lock", lambda *arguments: (log.append("lock"), lock(*arguments))[1]),
+            mock.patch.object(foveate.Frame, "_own_pixels", lambda frame: (log.append("copy"), copy(frame))[0]),
+        ):
             reader.read_newest()
         self.assertEqual(log[:2], ["fence", "lock"])
         self.assertEqual(log[log.index("copy") :], ["copy", "fence", "lock"])

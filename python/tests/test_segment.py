@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from support import SEALS, FakeRing, abi, descriptors, foveate, mappings, sealed_copy
+
 from foveate.ring import Ring
 from foveate.segment import opened
 

@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 import unittest
+from collections import Counter
 from typing import Any
 from unittest import mock
 
@@ -105,7 +106,7 @@ class ViewReads(WithDaemon):
             with self.assertRaisesRegex(foveate.TimedOut, "front/late.*starting.*not delivered"):
                 view.read(timeout=0)
             self.assertIsInstance(view.info, type(None))
-        view = self.open()
+        view = self.started()
         with self.assertRaisesRegex(TimeoutError, "within 0 s.*live"):
             view.read(timeout=0)
         self.ring.set_state(2, "no frame for 3 s")
@@ -379,7 +380,11 @@ class ViewSteers(WithDaemon):
             self.skipTest("PyTorch is not installed")
         view = self.open()
         weights = torch.arange(6.0).reshape(2, 3).requires_grad_()
-        for tensor, name, form in [(weights, "f32", "<6f"), (weights.half(), "f16", "<6e"), (weights.bfloat16(), "f32", "<6f")]:
+        for tensor, name, form in [
+            (weights, "f32", "<6f"),
+            (weights.half(), "f16", "<6e"),
+            (weights.bfloat16(), "f32", "<6f"),
+        ]:
             view.attend(tensor)
             self.assertEqual(self.asked()[0]["dtype"], name)
             self.assertEqual(self.asked()[1], struct.pack(form, *range(6)))
@@ -515,13 +520,15 @@ class NothingIsLeftBehind(WithDaemon):
         # The daemon's side is closed by its own threads, a moment later.
         for _ in within():
             gc.collect()
-            if open_now() == before:
+            if not open_now() - before:
                 return
 
 
-def open_now() -> Any:
-    """What is open, but for the numbers that sockets have."""
-    return sorted(entry.split("[")[0].split(" ", 1)[1] for entry in descriptors()), mappings()
+def open_now() -> Counter[str]:
+    """What is open, but for the numbers that descriptors and sockets have."""
+    opened = Counter(entry.split("[")[0].split(" ", 1)[1] for entry in descriptors())
+    opened["mapping"] = mappings()
+    return opened
 
 
 class SocketIsFound(unittest.TestCase):
