@@ -50,7 +50,7 @@ class Padded(NamedTuple):
     mask: NDArray[Any]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Frame:
     """The tokens of one camera frame, as one view looked at it. ``len(frame)`` is N.
 
@@ -91,15 +91,18 @@ class Frame:
     #: One record a token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels of the level;
     #: ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and how many ``columns`` and
     #: ``rows`` lie inside the level, the others being repeats.
-    tokens: NDArray[Any] = field(repr=False)
+    tokens: NDArray[Any]
     #: Frames between this one and the one that was read before: passed over as older, or lost to the writer.
     missed: int = field(default=0, init=False)
-    _pixels: NDArray[Any] | None = field(repr=False)
+    _pixels: NDArray[Any] | None
     #: Of a borrowed frame: whether the writer has not replaced it.
-    _is_held: Callable[[], bool] | None = field(default=None, init=False, repr=False)
+    _is_held: Callable[[], bool] | None = field(default=None, init=False)
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"<foveate.Frame {self.frame_seq} of {self.view}: {len(self)} tokens, {self.age_ns / 1e6:.1f} ms old>"
 
     @property
     def pixels(self) -> NDArray[Any]:

@@ -241,7 +241,12 @@ class View:
         :raises Refused: if another client steers the view (``held``), or for another reason.
         :raises Ended: if the daemon is gone.
         """
-        fields = _given(normalised=normalised or None, for_ms=for_ms, frame=_frame_seq(frame), wait=wait or None)
+        fields = _given(
+            normalised=normalised,
+            for_ms=None if for_ms is None else int(for_ms),
+            frame=_frame_seq(frame),
+            wait=wait,
+        )
         return looking(self._steer("look", None, x=float(x), y=float(y), **fields))
 
     def attend(
@@ -265,7 +270,7 @@ class View:
         """
         numbers, dtype = _numbers(weights, "an attention map", 2)
         region = None if box is None else [float(edge) for edge in box]
-        fields = _given(box=region, frame=_frame_seq(frame), wait=wait or None)
+        fields = _given(box=region, frame=_frame_seq(frame), wait=wait)
         shape = list(numbers.shape)
         return looking(self._steer("attend", numbers.tobytes(), shape=shape, dtype=dtype, **fields))
 
@@ -279,7 +284,7 @@ class View:
         :raises Ended: if the daemon is gone.
         """
         numbers, dtype = _numbers(scores, "the scores of tokens", 1)
-        fields = _given(frame=_frame_seq(frame), dtype=dtype, wait=wait or None)
+        fields = _given(frame=_frame_seq(frame), dtype=dtype, wait=wait)
         return looking(self._steer("attend_tokens", numbers.tobytes(), **fields))
 
     def release(self) -> None:
@@ -517,9 +522,13 @@ def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:
 
 
 def _frame_seq(frame: Frame | int | None) -> int | None:
-    return frame.frame_seq if isinstance(frame, Frame) else None if frame is None else int(frame)
+    if frame is None:
+        return None
+    return frame.frame_seq if isinstance(frame, Frame) else int(frame)
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    """The fields that are not left to the daemon."""
-    return {name: value for name, value in fields.items() if value is not None}
+def _given(wait: bool, normalised: bool = False, **fields: Any) -> dict[str, Any]:
+    """The fields that are not left to the daemon: those that are not None, and flags that are set."""
+    flags = {"wait": wait, "normalised": normalised}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {**given, **{name: True for name, is_set in flags.items() if is_set}}

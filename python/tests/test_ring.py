@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import platform
 import signal
 import threading
@@ -349,6 +350,15 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
         frame = ring.read()
         frame.torch()[0] = 77
         self.assertEqual(set(frame.pixels.flat), {77})
+
+    def test_a_copy_can_be_sent_to_another_process(self) -> None:
+        ring = FakeRing(dtype="f16")
+        ring.publish(token_records(3))
+        frame = ring.read()
+        sent = pickle.loads(pickle.dumps(frame))
+        self.assertEqual((sent.frame_seq, sent.fixation, sent.info), (frame.frame_seq, frame.fixation, frame.info))
+        np.testing.assert_array_equal(sent.pixels, frame.pixels)
+        np.testing.assert_array_equal(sent.tokens, frame.tokens)
 
     def test_reading_leaks_nothing(self) -> None:
         ring = FakeRing()
