@@ -121,8 +121,9 @@ class RaysInvertTheProjection(unittest.TestCase):
         distorted = radius * (1 - 0.5 * radius**2 + 0.08 * radius**4)
         peak = distorted[: np.argmax(np.diff(distorted) < 0) + 1].max()
         self.assertGreater(distorted[-1], peak + 1)
-        rays = model.rays([(640.5 + 700 * (peak + 0.5), 350.5), (640.5 + 700 * (peak - 0.01), 350.5)])
-        self.assertEqual(np.isnan(rays).all(axis=1).tolist(), [True, False])
+        radii = peak + np.array([-0.01, 0.02, 0.1, 0.3, 0.5, 0.9])
+        rays = model.rays(np.column_stack([640.5 + 700 * radii, np.full(6, 350.5)]))
+        self.assertEqual(np.isnan(rays).all(axis=1).tolist(), [False] + [True] * 5)
 
 
 class CalibrationIsChecked(unittest.TestCase):

@@ -43,6 +43,13 @@ class RingReadsInOrder(unittest.TestCase):
         self.assertEqual([(frame.ring_sequence, frame.missed) for frame in frames], [(3, 2), (4, 0), (5, 0), (6, 0)])
         self.assertIsNone(reader.read_next())
 
+    def test_next_finds_the_oldest_frame_however_far_it_fell_behind(self) -> None:
+        reader = self.ring.reader()
+        for _ in range(500):
+            self.ring.publish()
+        frame = reader.read_next()
+        self.assertEqual((frame.ring_sequence, frame.missed), (497, 496))
+
     def test_next_skips_the_frame_that_the_writer_is_about_to_replace(self) -> None:
         reader = self.ring.reader()
         for _ in range(4):
