@@ -17,8 +17,8 @@ from .frame import Fixation
 DATAGRAM_BYTES_MAX = 128 * 1024
 #: How long the daemon may take for an answer, in seconds.
 ANSWER_TIMEOUT_S = 2.0
-#: What a stream says that ends because its daemon does.
-DAEMON_STOPS = "the daemon stops"
+#: What is said of a daemon that hung up.
+GONE = "the daemon is gone: it has stopped, or it dropped this connection"
 
 Path = Union[str, "os.PathLike[str]"]
 

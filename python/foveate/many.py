@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,8 @@ from .control import Path
 from .errors import TimedOut
 from .frame import Frame
 from .ring import Ring
+from .subscription import wait_for_any
 from .view import View, open
-
-#: The longest wait, in seconds: also what a reader of a single view waits at most.
-_SLICE_S = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,20 +128,18 @@ class Views:
             matched = self._matched(int(slop_ms * 1e6))
             if matched is not None:
                 return matched
-            left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
-            if left <= 0:
+            if not wait_for_any([view.subscription for view in self._views], deadline):
                 raise self._late(slop_ms, timeout)
-            self._wait(left)
 
     def _matched(self, slop_ns: int) -> FrameSet | None:
         """The newest set that is in the rings, or None."""
         chosen = _newest_within(slop_ns, [self._candidates(view) for view in self._views])
-        frames = [view.poll_now(candidate.copied) for view, candidate in zip(self._views, chosen)]
+        frames = [view.subscription.poll_newest(candidate.copied) for view, candidate in zip(self._views, chosen)]
         whole = [frame for frame in frames if frame is not None]
         if len(whole) < len(self._views):
             # There is none, or a frame of it was replaced meanwhile: then the next look finds newer ones.
             for view in self._views:
-                view.check_end()
+                view.subscription.check_end()
             return None
         self._given = {frame.view: (frame.epoch, frame.ring_sequence) for frame in whole}
         return FrameSet(tuple(whole))
@@ -157,11 +152,11 @@ class Views:
             last = last if epoch == ring.info.epoch else 0
             return [_Candidate(*capture, ring.info.epoch) for capture in ring.captures() if last < capture[1]]
 
-        return view.poll_now(captures) or []
+        return view.subscription.poll_newest(captures) or []
 
     def _late(self, slop_ms: float, timeout: float | None) -> TimedOut:
         """Which views the others had to wait for."""
-        newest = {view.name: view.poll_now(Ring.newest_capture_ns) for view in self._views}
+        newest = {view.name: view.subscription.poll_newest(Ring.newest_capture_ns) for view in self._views}
         known = [capture for capture in newest.values() if capture is not None]
         latest = max(known, default=0)
         behind = {name: None if capture is None else latest - capture for name, capture in newest.items()}
@@ -172,18 +167,6 @@ class Views:
         ]
         because = ", ".join(what) or "none is late, but no new frames were captured so close to each other"
         return TimedOut(f"no frames within {slop_ms:g} ms of each other in {timeout:g} s: {because}", late)
-
-    def _wait(self, timeout: float) -> None:
-        """Waits for news of any view."""
-        gone = [view for view in self._views if not view.is_connected]
-        for view in gone:
-            view.wait(timeout)
-        if gone:
-            return
-        poller = select.poll()
-        for view in self._views:
-            poller.register(view.fileno(), select.POLLIN)
-        poller.poll(timeout * 1000)
 
 
 def _newest_within(slop_ns: int, candidates: Sequence[Sequence[_Candidate]]) -> list[_Candidate]:

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import os
-import select
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .control import DAEMON_STOPS, Connection, HungUp, Looking, Path, looking, socket_path
-from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
+from .control import GONE, Connection, HungUp, Looking, Path, looking, socket_path
+from .errors import Ended, FoveateError, TimedOut
 from .frame import Frame
 from .ring import Ring
-from .segment import SegmentInfo, opened
-
-#: The longest wait for the socket, in seconds: a frame may be published before the daemon begins to send notices.
-_SLICE_S = 0.1
-#: How often a daemon that is gone is looked for, in seconds.
-_RECONNECT_S = 0.1
-#: Refusals of a reconnection that pass: of a daemon that is about to stop, or has not seen yet that a connection is gone.
-_PASSING = ("ended", "name-taken", "too-many-clients")
-_GONE = "the daemon is gone: it has stopped, or it dropped this connection"
+from .segment import SegmentInfo
+from .steering import Steering
+from .subscription import Subscription
 
 #: Forks between the process that imported this module and this one.
 _fork_count = 0
-
-T = TypeVar("T")
 
 
 def _count_fork() -> None:
@@ -79,33 +69,20 @@ class View:
     anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
     """
 
-    def __init__(self, path: str, address: str, own: dict[str, Any] | None, reconnect: bool) -> None:
+    def __init__(self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool) -> None:
         """For :func:`open` and :func:`open_view`. With ``own``, ``address`` is the stream that a view is made on."""
         self._path = path
         self._address = address
         self._own = own
-        self._reconnect = reconnect
         self._fork_count = _fork_count
-        #: The view's address.
-        self.name = address
-        self._events: Connection | None = None
-        self._ring: Ring | None = None
-        #: The ring that comes after, once every frame of `_ring` was read.
-        self._next_ring: Ring | None = None
-        self._ended: Ended | None = None
         self._is_closed = False
-        #: When to look for the daemon again, on the clock of `time.monotonic`.
-        self._retry_at = 0.0
-        # Guards what steers, which any thread may.
-        self._steering = threading.Lock()
-        self._control: Connection | None = None
+        self._steering = Steering(path, address)
         try:
-            self._connect()
-        except HungUp:
-            self.close()
-            raise self._gone() from None
-        except BaseException:
-            self.close()
+            self._subscription = Subscription(self._subscribe, reconnect)
+        except BaseException as error:
+            self._steering.close()
+            if isinstance(error, HungUp):
+                raise Ended(address, GONE, hung_up=True) from None
             raise
 
     def __repr__(self) -> str:
@@ -118,43 +95,49 @@ class View:
         self.close()
 
     def close(self) -> None:
-        """Ends the subscription, the lease, and a view of one's own. Frames that were read stay; borrowed arrays that are
+        """Ends the subscription, the lease, and a view of one's own. Frames that were read stay. Borrowed arrays that are
         still in use stay readable, with whatever the writer puts there."""
         self._is_closed = True
-        self._hang_up()
-        with self._steering:
-            if self._control is not None:
-                self._control.close()
-                self._control = None
-        for ring in (self._ring, self._next_ring):
-            if ring is not None:
-                ring.close()
-        self._ring = self._next_ring = None
+        self._subscription.close()
+        self._steering.close()
 
-    def fileno(self) -> int:
-        """A descriptor for select, poll and asyncio: readable when there is news.
-
-        Then call ``read(timeout=0)`` until it raises :class:`TimedOut`. It may be readable without a frame to read. With
-        ``reconnect`` it is another one after each reconnection.
-        """
-        self._check_usable()
-        if self._events is None:
-            raise self._gone()
-        return self._events.fileno()
+    @property
+    def name(self) -> str:
+        """The view's address, such as ``"front/policy"``."""
+        return self._subscription.view
 
     @property
     def info(self) -> SegmentInfo | None:
         """What the segment in use says of itself; None before the first. :attr:`Frame.info` is that of a frame."""
-        return None if self._ring is None else self._ring.info
+        ring = self._subscription.ring
+        return None if ring is None else ring.info
 
     @property
     def state(self) -> tuple[str, str]:
         """What the view is doing, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and why, in words."""
-        if self._ended is not None:
-            return "ended", self._ended.reason
-        if self._ring is None:
-            return "starting", "the stream has not delivered a frame yet"
-        return self._ring.state()
+        return self._subscription.state
+
+    @property
+    def subscription(self) -> Subscription:
+        """What the view reads from, for readers of several views.
+
+        :raises FoveateError: if the view was closed, or belongs to another process.
+        """
+        self._check_usable()
+        return self._subscription
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll and asyncio: readable when there is news.
+
+        Then call ``read(timeout=0)`` until it raises :class:`TimedOut`. It may be readable without a frame to read.
+        With ``reconnect`` it is another one after each reconnection.
+
+        :raises Ended: while there is no daemon.
+        """
+        descriptor = self.subscription.fileno()
+        if descriptor is None:
+            raise Ended(self.name, GONE, hung_up=True)
+        return descriptor
 
     def read(
         self,
@@ -247,7 +230,7 @@ class View:
             frame=_frame_seq(frame),
             wait=wait,
         )
-        return looking(self._steer("look", None, x=float(x), y=float(y), **fields))
+        return looking(self._steer("look", x=float(x), y=float(y), **fields))
 
     def attend(
         self,
@@ -293,22 +276,24 @@ class View:
         :raises Refused: if the daemon says no.
         :raises Ended: if the daemon is gone.
         """
-        self._steer("release", None)
+        self._steer("release")
 
     def _next(self, timeout: float | None, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Frame:
         """Waits until ``read`` makes a frame of a ring; frames come before an end, and before a new segment."""
+        subscription = self.subscription
         what = "that was not read before" + ("" if max_age is None else f" and is at most {max_age:g} s old")
-        return self._awaited(timeout, what, lambda: self._poll(lambda ring: _fresh(read, ring, max_age)))
+        return self._awaited(timeout, what, lambda: subscription.poll(lambda ring: _fresh(read, ring, max_age)))
 
     def _nearest(self, capture_ns: int, timeout: float | None) -> Frame:
         """Waits until there is a frame, and copies the one nearest to ``capture_ns``."""
+        subscription = self.subscription
 
         def nearest() -> Frame | None:
-            newest_ns = self.poll_now(Ring.newest_capture_ns)
+            newest_ns = subscription.poll_newest(Ring.newest_capture_ns)
             if newest_ns is None or newest_ns < capture_ns:
                 # What is asked for will not come.
-                self.check_end()
-            return self.poll_now(lambda ring: ring.read_nearest(capture_ns))
+                subscription.check_end()
+            return subscription.poll_newest(lambda ring: ring.read_nearest(capture_ns))
 
         return self._awaited(timeout, "at all", nearest)
 
@@ -318,183 +303,33 @@ class View:
             frame = look()
             if frame is not None:
                 return frame
-            left = _SLICE_S if deadline is None else min(_SLICE_S, deadline - time.monotonic())
-            if left <= 0:
+            if not self._subscription.wait(deadline):
                 state, reason = self.state
-                because = f": {state}, {reason}" if reason else f": the stream is {state}"
-                raise TimedOut(f"no frame of {self.name} {what} within {timeout:g} s{because}")
-            self.wait(left)
+                because = f"{state}, {reason}" if reason else f"the stream is {state}"
+                raise TimedOut(f"no frame of {self.name} {what} within {timeout:g} s: {because}")
 
-    def _poll(self, read: Callable[[Ring], T | None]) -> T | None:
-        """What ``read`` makes of the ring in use, and where that has no more, of the next; None where there is nothing yet.
-
-        :raises Ended: if nothing will come.
-        """
-        while True:
-            # Before the frames: a segment that was replaced gets no more.
-            self._take_news()
-            result = None if self._ring is None else read(self._ring)
-            if result is not None:
-                return result
-            if self._next_ring is None:
-                self.check_end()
-                return None
-            self._enter_next_ring()
-
-    # What follows is for those who read several views, in the reading thread.
-
-    def poll_now(self, read: Callable[[Ring], T | None]) -> T | None:
-        """What ``read`` makes of the newest ring, without a wait; None where there is none. An end raises nothing here."""
-        self._take_news()
-        while self._next_ring is not None:
-            self._enter_next_ring()
-            self._take_news()
-        return None if self._ring is None else read(self._ring)
-
-    def check_end(self) -> None:
-        """
-        :raises Ended: if no further frame will come.
-        """
-        if self._ended is not None and not self._is_worth_waiting():
-            raise self._ended
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a daemon; false only between its end and a reconnection."""
-        return self._events is not None
-
-    def wait(self, timeout: float) -> None:
-        """Waits at most ``timeout`` seconds for news on the socket, or without a daemon until it is time to look for one."""
-        if self._events is not None:
-            poller = select.poll()
-            poller.register(self._events.fileno(), select.POLLIN)
-            poller.poll(max(0.0, timeout * 1000))
-            return
-        time.sleep(max(0.0, min(timeout, self._retry_at - time.monotonic())))
-
-    # What follows is for the reading thread alone.
-
-    def _connect(self) -> None:
-        """Connects, makes the view if it is one's own, and subscribes."""
+    def _subscribe(self) -> tuple[str, Connection]:
+        """Connects and subscribes, to a new view if it is to be one's own."""
         if self._own is not None:
-            with self._steering:
-                if self._control is not None:
-                    self._control.close()
-                self._control = Connection(self._path)
-                self.name = str(self._control.request("open_view", stream=self._address, view=self._own)["view"])
+            self._steering.make_view(self._address, self._own)
+        view = self._steering.view
         events = Connection(self._path)
         try:
-            events.subscribe(self.name)
+            events.subscribe(view)
         except BaseException:
             events.close()
             raise
-        self._events = events
-        self._ended = None
+        return view, events
 
-    def _hang_up(self) -> None:
-        if self._events is not None:
-            self._events.close()
-            self._events = None
-
-    def _take_news(self) -> None:
-        """Takes what the daemon has sent, up to a new segment; where it is gone and that was asked for, connects anew."""
+    def _steer(self, op: str, payload: bytes | None = None, **fields: Any) -> dict[str, Any]:
         self._check_usable()
-        if self._events is None and self._reconnect and self._retry_at <= time.monotonic():
-            self._retry_at = time.monotonic() + _RECONNECT_S
-            self._try_to_reconnect()
-        while self._events is not None and self._next_ring is None:
-            try:
-                received = self._events.event()
-            except HungUp:
-                self._hang_up()
-                # What the daemon said before it hung up is the better news.
-                self._ended = self._ended or self._gone()
-                return
-            if received is None:
-                return
-            self._take_event(*received)
-
-    def _take_event(self, event: Any, descriptor: int | None) -> None:
-        kind = None if event is None else event.get("event")
-        if kind == "segment":
-            if descriptor is None:
-                raise FoveateError("the daemon sent a segment without a descriptor: are too many files open?")
-            ring = Ring(opened(descriptor))
-            if self._ring is not None:
-                ring.rewind()
-            self._next_ring, self._ended = ring, None
-            return
-        if descriptor is not None:
-            os.close(descriptor)
-        if kind == "ended":
-            self._ended = Ended(self.name, str(event.get("reason")))
-        elif event is not None and event.get("ok") is False:
-            raise Refused(str(event.get("reason")), str(event.get("error")), event.get("holder"))
-
-    def _enter_next_ring(self) -> None:
-        if self._ring is not None:
-            self._ring.close()
-        self._ring, self._next_ring = self._next_ring, None
-
-    def _is_worth_waiting(self) -> bool:
-        """Whether the view may come back after its end: where the daemon went away, and reconnecting was asked for."""
-        assert self._ended is not None
-        if not self._reconnect or not (self._ended.hung_up or self._ended.reason == DAEMON_STOPS):
-            return False
-        self._hang_up()
-        return True
-
-    def _try_to_reconnect(self) -> None:
-        """Connects anew if the daemon is back."""
-        try:
-            self._connect()
-        except (NoDaemon, HungUp, TimedOut):
-            pass
-        except Refused as refused:
-            if refused.reason not in _PASSING:
-                raise
-
-    def _gone(self) -> Ended:
-        return Ended(self.name, _GONE, hung_up=True)
+        return self._steering.ask(op, payload, fields)
 
     def _check_usable(self) -> None:
         if self._is_closed:
             raise FoveateError(f"{self.name} was closed: open it again")
         if self._fork_count != _fork_count:
             raise FoveateError(f"{self.name} was opened by another process: open it in the one that reads it")
-
-    # What follows is for any thread.
-
-    def _steer(self, op: str, payload: bytes | None, **fields: Any) -> dict[str, Any]:
-        """Sends feedback over a connection of its own, so that answers do not mix with events."""
-        self._check_usable()
-        with self._steering:
-            # A view of one's own is gone with the connection that it was made on.
-            may_retry = self._own is None and self._control is not None
-            try:
-                return self._asked(op, payload, fields)
-            except HungUp:
-                if not may_retry:
-                    raise self._gone() from None
-            try:
-                return self._asked(op, payload, fields)
-            except HungUp:
-                raise self._gone() from None
-
-    def _asked(self, op: str, payload: bytes | None, fields: dict[str, Any]) -> dict[str, Any]:
-        if self._control is None:
-            if self._own is not None:
-                raise HungUp
-            self._control = Connection(self._path)
-        try:
-            return self._control.request(op, payload, view=self.name, **fields)
-        except Refused:
-            raise
-        except BaseException:
-            # An answer that comes later must not be taken for that to another question.
-            self._control.close()
-            self._control = None
-            raise
 
 
 def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | None) -> Frame | None:

@@ -23,9 +23,9 @@ class ViewsMatch(unittest.TestCase):
         for view in views:
             # Each has its segment.
             for _ in within():
-                if view.poll_now(lambda ring: True):
+                if view.subscription.poll_newest(lambda ring: True):
                     break
-                view.wait(HANG)
+                view.subscription.wait(None)
         return views
 
     def capture(self, view: str, *milliseconds: float) -> None:
