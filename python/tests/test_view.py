@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import select
+import socket
 import struct
 import threading
 import time
@@ -214,6 +215,24 @@ class ViewEnds(WithDaemon):
             next(iter(view))
         with self.assertRaises(foveate.Ended):
             view.fileno()
+
+    def test_a_daemon_that_closes_with_a_request_unread_has_hung_up(self) -> None:
+        path = self.daemon.path + ".rude"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(path)
+            listener.listen()
+
+            def drop() -> None:
+                connection, _ = listener.accept()
+                select.select([connection], [], [], HANG)
+                connection.close()
+
+            thread = threading.Thread(target=drop)
+            thread.start()
+            with self.assertRaises(foveate.Ended) as caught:
+                foveate.open(VIEW, path)
+            thread.join(HANG)
+        self.assertTrue(caught.exception.hung_up)
 
     def test_what_was_captured_before_the_end_is_still_found_and_nothing_after_it(self) -> None:
         view = self.open()
