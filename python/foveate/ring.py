@@ -40,10 +40,10 @@ def _no_fence() -> None:
 
 
 def _lock_fence() -> None:
-    """No load before it is made after it, nor the other way round.
+    """Keeps the loads before it before those after it.
 
     Python has no fence, but a lock that is released and then taken again is one for loads: none before may sink below
-    a release, none after may rise above an acquisition, and a release stays before a later acquisition of the same
+    the release, none after may rise above the acquisition, and a release stays before a later acquisition of the same
     lock (Armv8: ``[L]; po; [A]`` is ordered; RISC-V: rule 3 or 7 of the preserved program order; POWER: lwsync).
     """
     lock = threading.Lock()

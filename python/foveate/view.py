@@ -41,6 +41,7 @@ def open(view: str, socket: Path | None = None, *, reconnect: bool = False) -> V
         :class:`Ended`.
     :raises NoDaemon: if no daemon listens there.
     :raises Refused: if there is no such view, or the daemon says no for another reason.
+    :raises Ended: if the daemon goes away meanwhile.
     """
     return View(socket_path(socket), view, None, reconnect)
 
