@@ -301,7 +301,7 @@ class FakeDaemon:
         with self._lock:
             for connection, name in self._subscribers.items():
                 if name == view:
-                    with contextlib.suppress(BrokenPipeError):
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                         connection.send(datagram)
 
     def _accept(self, listener: socket.socket) -> None:

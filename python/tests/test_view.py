@@ -73,7 +73,8 @@ class ViewReads(WithDaemon):
     def test_a_notice_that_was_left_out_does_not_hide_a_frame(self) -> None:
         view = self.open()
         self.later(self.ring.publish)
-        self.assertEqual(view.read(HANG).frame_seq, 1)
+        # Without a limit, as the limit would end the wait, too.
+        self.assertEqual(view.read(timeout=None).frame_seq, 1)
 
     def test_old_frames_are_passed_over_and_the_error_says_how_old_one_may_be(self) -> None:
         view = self.started()
@@ -331,6 +332,17 @@ class ViewReconnects(WithDaemon):
         made = [request for request, _ in self.daemon.requests if request["op"] == "open_view"]
         self.assertEqual(made, [{"op": "open_view", "stream": "front", "view": {"budget": 64}}] * 2)
 
+    def test_a_daemon_that_is_about_to_stop_is_asked_again(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.stop()
+        refusals = [{"ok": False, "reason": reason, "error": ""} for reason in ("ended", "too-many-clients")]
+        self.daemon.answers["subscribe"] = lambda request: refusals.pop() if refusals else {"ok": True}
+        self.daemon.rings[VIEW] = FakeRing()
+        self.daemon.rings[VIEW].publish(frame_seq=70)
+        self.daemon.start()
+        self.assertEqual(view.read(HANG).frame_seq, 70)
+        self.assertEqual(refusals, [])
+
     def test_a_view_that_the_new_daemon_does_not_have_is_refused(self) -> None:
         view = self.open(reconnect=True)
         self.daemon.stop()
@@ -478,6 +490,20 @@ class NothingIsLeftBehind(WithDaemon):
                 view.look(1, 2)
                 view.close()
         self.assert_back_to(before)
+
+    def test_rings_are_unmapped_at_once_whoever_still_knows_them(self) -> None:
+        before = mappings()
+        view = self.started()
+        first = view.subscription.ring
+        newer = FakeRing()
+        newer.publish()
+        self.daemon.move(VIEW, newer)
+        view.read(HANG)
+        self.assertEqual(mappings(), before + 1)
+        second = view.subscription.ring
+        self.assertIsNot(first, second)
+        view.close()
+        self.assertEqual(mappings(), before)
 
     def test_a_view_that_cannot_be_opened_leaves_nothing_open(self) -> None:
         before = open_now()
