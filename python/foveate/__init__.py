@@ -1,0 +1,47 @@
+"""Reads the foveated tokens that ``foveated`` publishes in shared memory, and says where to look.
+
+    import foveate
+
+    with foveate.open("front/policy") as view:
+        for frame in view:
+            print(frame.frame_seq, frame.pixels.shape, frame.tokens["level"].max(), frame.age_ns)
+            view.look(320, 240)
+
+``docs/python.md`` is the guide, ``docs/abi.md`` and ``docs/control.md`` are what it rests on.
+"""
+
+from .abi import TOKEN
+from .cache import TokenCache
+from .camera import Camera
+from .control import Looking, socket_path
+from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut
+from .frame import Bounds, Fixation, Frame, Padded
+from .many import FrameSet, Views, open_many
+from .segment import SegmentInfo
+from .view import View, open, open_view
+
+__all__ = [
+    "TOKEN",
+    "Bounds",
+    "BrokenSegment",
+    "Camera",
+    "Ended",
+    "Fixation",
+    "FoveateError",
+    "Frame",
+    "FrameSet",
+    "Lapped",
+    "Looking",
+    "NoDaemon",
+    "Padded",
+    "Refused",
+    "SegmentInfo",
+    "TimedOut",
+    "TokenCache",
+    "View",
+    "Views",
+    "open",
+    "open_many",
+    "open_view",
+    "socket_path",
+]

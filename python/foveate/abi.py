@@ -1,0 +1,185 @@
+"""The memory of a segment, byte by byte: ABI 1.2, as ``docs/abi.md`` describes it.
+
+Everything is little-endian. NumPy's structured types stand for the structs of the document, with the same names and
+offsets; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+MAGIC = b"FOVEATE\0"
+ABI_MAJOR = 1
+ABI_MINOR = 2
+
+#: Where slot 0 begins, in bytes.
+HEADER_BYTES = 4096
+#: Bounds of the number of slots, both included.
+SLOT_COUNT_MIN, SLOT_COUNT_MAX = 2, 1024
+#: Planes and slots begin at multiples of it, in bytes.
+PLANE_ALIGNMENT = 64
+#: The longest side of a source, in pixels.
+SIDE_MAX = 16384
+#: Bytes of the words in which everything is shared.
+WORD_BYTES = 8
+#: Bytes of a notice on the subscription socket.
+NOTICE_BYTES = 16
+#: Bit of ``SlotHeader.flags``: ``pts_ns`` means something.
+FLAG_PTS = 1
+#: ``CameraBlock.kind``.
+CAMERA_NONE, CAMERA_PINHOLE = 0, 1
+#: The first minor version whose segments may describe a camera.
+CAMERA_MINOR = 2
+
+STATES = {1: "live", 2: "stalled", 3: "ended"}
+CAPTURE_CLOCKS = {0: "unknown", 1: "running-time", 2: "reference"}
+FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency"}
+BACKENDS = {1: "cpu", 2: "vulkan"}
+
+#: What a texel is, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
+DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
+DTYPE_NAMES = {1: "u8", 2: "f16", 3: "bf16", 4: "f32"}
+
+CAMERA_BLOCK = np.dtype(
+    [
+        ("kind", "<u4"),
+        ("coefficient_count", "<u4"),
+        ("distortion_name", "S16"),
+        ("k", "<f8", 9),
+        ("coefficients", "<f8", 14),
+    ]
+)
+
+PLANE_ENTRY = np.dtype(
+    [
+        ("name", "S32"),
+        ("order", "S8"),
+        ("dtype", "<u4"),
+        ("ndim", "<u4"),
+        ("shape", "<u4", 4),
+        ("offset", "<u8"),
+        ("token_stride", "<u8"),
+        ("bytes", "<u8"),
+        ("reserved", "<u8"),
+    ]
+)
+
+SEGMENT_HEADER = np.dtype(
+    [
+        ("magic", "V8"),
+        ("abi_major", "<u4"),
+        ("abi_minor", "<u4"),
+        ("total_bytes", "<u8"),
+        ("header_bytes", "<u4"),
+        ("slot_count", "<u4"),
+        ("slot_stride", "<u8"),
+        ("slot_header_bytes", "<u4"),
+        ("record_bytes", "<u4"),
+        ("records_offset", "<u4"),
+        ("token_capacity", "<u4"),
+        ("patch_side", "<u4"),
+        ("plane_count", "<u4"),
+        ("epoch", "<u8"),
+        ("source_width", "<u4"),
+        ("source_height", "<u4"),
+        ("backend_kind", "<u4"),
+        ("reserved_0", "<u4"),
+        ("mean", "<f8", 3),
+        ("std", "<f8", 3),
+        ("pixel_format", "S16"),
+        ("stream_name", "S64"),
+        ("view_name", "S64"),
+        ("layout_name", "S32"),
+        ("backend_device", "S64"),
+        ("reserved_1", "<u8"),
+        ("camera", CAMERA_BLOCK),
+        ("reserved_2", "<u8", 6),
+        ("planes", PLANE_ENTRY, 8),
+    ]
+)
+
+STATE_BLOCK = np.dtype([("code", "<u4"), ("reserved", "<u4"), ("reason", "S128")])
+
+#: At :data:`LIVE_OFFSET`. Never read whole: each number is an atomic of its own.
+LIVE_BLOCK = np.dtype(
+    [
+        ("newest", "<u8"),
+        ("futex", "<u4"),
+        ("reserved_0", "<u4"),
+        ("reserved_1", "<u8", 6),
+        ("state_sequence", "<u4"),
+        ("reserved_2", "<u4"),
+        ("states", STATE_BLOCK, 2),
+        ("reserved_3", "<u8", 5),
+    ]
+)
+LIVE_OFFSET = SEGMENT_HEADER.itemsize
+
+#: Where the camera stands on the robot, and what the pipeline did to its picture; at :data:`CAMERA_FRAME_OFFSET`.
+CAMERA_FRAME_BLOCK = np.dtype(
+    [
+        ("optical_frame", "S64"),
+        ("parent_frame", "S64"),
+        ("parent_from_optical", "<f8", 12),
+        ("source_from_calibrated", "<f8", 6),
+        ("calibrated_width", "<u4"),
+        ("calibrated_height", "<u4"),
+    ]
+)
+CAMERA_FRAME_OFFSET = LIVE_OFFSET + LIVE_BLOCK.itemsize
+
+SLOT_HEADER = np.dtype(
+    [
+        ("lock", "<u8"),
+        ("ring_sequence", "<u8"),
+        ("frame_seq", "<u8"),
+        ("pts_ns", "<u8"),
+        ("capture_ns", "<u8"),
+        ("capture_unix_ns", "<u8"),
+        ("arrival_ns", "<u8"),
+        ("publish_ns", "<u8"),
+        ("flags", "<u4"),
+        ("capture_clock", "<u4"),
+        ("fixation_id", "<u8"),
+        ("fixation_x", "<f8"),
+        ("fixation_y", "<f8"),
+        ("fixation_since_frame", "<u8"),
+        ("fixation_reason", "<u4"),
+        ("sample_bound", "<u4"),
+        ("rgb_bound", "<u4"),
+        ("token_count", "<u4"),
+        ("dirty_tiles", "<u4"),
+        ("tile_count", "<u4"),
+        ("relevance_frame", "<u8"),
+        ("asked_ns", "<u8"),
+        ("reserved", "<u8", 14),
+    ]
+)
+
+#: One token: what ``frame.tokens`` is an array of. ``box`` is x0, y0, x1, y1 of the document in one field.
+TOKEN = np.dtype(
+    [
+        ("changed_frame", "<u8"),
+        ("box", "<u4", 4),
+        ("x", "<u4"),
+        ("y", "<u4"),
+        ("level", "<u2"),
+        ("size", "<u2"),
+        ("columns", "<u2"),
+        ("rows", "<u2"),
+        ("relevance", "<f4"),
+        ("reserved", "<u4"),
+    ]
+)
+
+
+def offset_of(struct: Any, field: str) -> int:
+    """Where ``field`` begins in ``struct``, in bytes."""
+    return int(struct.fields[field][1])
+
+
+def unpadded(text: bytes) -> bytes:
+    """What stands before the first NUL."""
+    return text.split(b"\0", 1)[0]

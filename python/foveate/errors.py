@@ -1,0 +1,79 @@
+"""What can go wrong. Each error says why, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class FoveateError(Exception):
+    """The base of all errors of this package."""
+
+
+class NoDaemon(FoveateError, ConnectionError):
+    """Nobody listens on the socket."""
+
+
+class BrokenSegment(FoveateError):
+    """What the daemon sent is no segment, follows another version of the ABI, or contradicts itself."""
+
+
+class Ended(FoveateError):
+    """The view publishes no more, and every frame that is left was read.
+
+    :ivar reason: why, in words.
+    :ivar hung_up: whether the daemon is gone, or has dropped this connection, rather than the stream being over.
+    """
+
+    def __init__(self, view: str, reason: str, hung_up: bool = False) -> None:
+        super().__init__(view, reason, hung_up)
+        self.view = view
+        self.reason = reason
+        self.hung_up = hung_up
+
+    def __str__(self) -> str:
+        return f"{self.view} has ended: {self.reason}"
+
+
+class Lapped(FoveateError):
+    """The writer replaced a frame while it was read: what was made from it is worthless. Read the newest one.
+
+    :ivar ring_sequence: the frame that is gone.
+    """
+
+    def __init__(self, ring_sequence: int) -> None:
+        super().__init__(ring_sequence)
+        self.ring_sequence = ring_sequence
+
+    def __str__(self) -> str:
+        return (
+            f"the writer replaced frame {self.ring_sequence} of the ring while it was read: "
+            "be quicker, read a copy, or give the view more `slots`"
+        )
+
+
+class Refused(FoveateError):
+    """The daemon said no.
+
+    :ivar reason: why, for programs, such as ``"held"``; ``docs/control.md`` lists them.
+    :ivar holder: with ``"held"``, who steers the view; otherwise None.
+    """
+
+    def __init__(self, reason: str, error: str, holder: str | None = None) -> None:
+        super().__init__(reason, error, holder)
+        self.reason = reason
+        self.error = error
+        self.holder = holder
+
+    def __str__(self) -> str:
+        return f"the daemon refused ({self.reason}): {self.error}"
+
+
+class TimedOut(FoveateError, TimeoutError):
+    """Nothing came in the time given.
+
+    :ivar late: with :meth:`Views.read`, the views that the others had to wait for; otherwise empty.
+    """
+
+    def __init__(self, message: str, late: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.late = tuple(late)

@@ -1,0 +1,237 @@
+"""A frame of tokens: what was read, where each token lies, and what can be made of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import FoveateError, Lapped
+
+if TYPE_CHECKING:
+    from .segment import SegmentInfo
+
+
+class Fixation(NamedTuple):
+    """Where a view looks."""
+
+    #: Pixels right of the source's left edge.
+    x: float
+    #: Pixels below the source's top edge.
+    y: float
+    #: Grows by one with every new fixation of the view, from 1.
+    id: int
+    #: ``frame_seq`` of the first frame that was sampled around it.
+    since_frame: int
+    #: Why: ``"policy"``, ``"look"``, ``"attend"`` or ``"saliency"``.
+    reason: str
+
+
+class Bounds(NamedTuple):
+    """How far a frame may be off from what the camera saw."""
+
+    #: Most by which a camera sample may differ from the one that a token was made from, in steps of 0 to 255.
+    sample: int
+    #: The same for a channel of an 8-bit RGB pixel.
+    rgb: int
+
+
+class Padded(NamedTuple):
+    """A frame with as many tokens as a frame may ever have, for compiled graphs."""
+
+    #: [capacity, 3, P, P] of the frame's dtype; 0 beyond the frame's tokens.
+    pixels: NDArray[Any]
+    #: [capacity] of :data:`foveate.TOKEN`; 0 beyond the frame's tokens.
+    tokens: NDArray[Any]
+    #: [capacity] of bool: whether it is a token.
+    mask: NDArray[Any]
+
+
+@dataclass(eq=False, repr=False)
+class Frame:
+    """The tokens of one camera frame, as one view looked at it. ``len(frame)`` is N.
+
+    Frames that were read are copies and yours. Frames that were borrowed have their texels in shared memory and end with
+    the ``with`` block; everything but the texels is a copy there, too.
+    """
+
+    #: What the segment says of itself: extent, patch side, normalisation, camera and more.
+    info: SegmentInfo
+    #: Counts the frames of the segment, from 1.
+    ring_sequence: int
+    #: Counts the frames of the stream, from 1; a gap is a dropped frame, or one that was not read.
+    frame_seq: int
+    #: Presentation time in the stream in ns, or None where the source has none.
+    pts_ns: int | None
+    #: When the frame was taken: CLOCK_MONOTONIC in ns.
+    capture_ns: int
+    #: The same moment: CLOCK_REALTIME in ns since 1970. This is ``header.stamp`` of ROS.
+    capture_unix_ns: int
+    #: Where those come from: ``"running-time"``, ``"reference"``, or ``"unknown"``, where the arrival stands in.
+    capture_clock: str
+    #: When the frame reached the daemon: CLOCK_MONOTONIC in ns.
+    arrival_ns: int
+    #: When the tokens were published: CLOCK_MONOTONIC in ns.
+    publish_ns: int
+    #: Where the view looked.
+    fixation: Fixation
+    #: How far the tokens may be off.
+    bounds: Bounds
+    #: Tiles of 32 x 32 pixels that were brought up to date for this frame, of :attr:`tile_count`.
+    dirty_tiles: int
+    #: Tiles of the source.
+    tile_count: int
+    #: ``frame_seq`` of the frame that the tokens' relevance was made from; 0 where all matter alike.
+    relevance_frame: int
+    #: When the daemon got the message that led to this fixation: CLOCK_MONOTONIC in ns; 0 where none did.
+    asked_ns: int
+    #: One record a token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels of the level;
+    #: ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and how many ``columns`` and
+    #: ``rows`` lie inside the level, the others being repeats.
+    tokens: NDArray[Any]
+    #: Frames between this one and the one that was read before: passed over as older, or lost to the writer.
+    missed: int = field(default=0, init=False)
+    _pixels: NDArray[Any] | None
+    #: Of a borrowed frame: whether the writer has not replaced it.
+    _is_held: Callable[[], bool] | None = field(default=None, init=False)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"<foveate.Frame {self.frame_seq} of {self.view}: {len(self)} tokens, {self.age_ns / 1e6:.1f} ms old>"
+
+    @property
+    def pixels(self) -> NDArray[Any]:
+        """The texels, [N, 3, P, P]: token, channel (R, G, B), row, column.
+
+        uint8, float16 or float32, as the view's ``dtype`` says; bfloat16 as its bits in uint16, see :meth:`torch`. They are
+        normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8, which is 0 to 255.
+
+        :raises FoveateError: if the frame was borrowed and given back.
+        """
+        if self._pixels is None:
+            raise FoveateError("a borrowed frame ends with its `with` block: use view.read() for a copy that stays")
+        return self._pixels
+
+    @property
+    def age_ns(self) -> int:
+        """How long ago the frame was taken, in ns, at this moment."""
+        return max(0, time.clock_gettime_ns(time.CLOCK_MONOTONIC) - self.capture_ns)
+
+    @property
+    def view(self) -> str:
+        """The view that it comes from, such as ``"front/policy"``."""
+        return self.info.name
+
+    @property
+    def layout(self) -> str:
+        """Name of the layout, such as ``"foveal"``."""
+        return self.info.layout
+
+    @property
+    def epoch(self) -> int:
+        """Identity of the segment. Tokens of the same place, ``changed_frame`` and epoch have the same bytes."""
+        return self.info.epoch
+
+    @property
+    def still_valid(self) -> bool:
+        """Whether all that was read from it so far is of this frame. Always true for a copy."""
+        return self._pixels is not None and (self._is_held is None or self._is_held())
+
+    def centres(self) -> NDArray[Any]:
+        """The middles of the tokens' boxes, [N, 2] float64: x and y in source pixels."""
+        box = self.tokens["box"].astype(np.float64)
+        return (box[:, :2] + box[:, 2:]) / 2
+
+    def rays(self) -> NDArray[Any]:
+        """The directions in which the tokens' centres lie.
+
+        :returns: unit vectors in the camera's optical frame (x right, y down, z forward), [N, 3] float64; NaN where the
+            distortion model describes no direction.
+        :raises FoveateError: if the stream has no camera model, or one that is not known here.
+        """
+        camera = self.info.camera
+        if camera is None:
+            raise FoveateError(
+                f"{self.info.stream} has no camera model: give it one with [stream.camera] in the daemon's configuration"
+            )
+        return camera.rays(self.centres())
+
+    def padded(self) -> Padded:
+        """The frame with a constant number of tokens, ``info.capacity``, and a mask. All of it is a copy."""
+        count, capacity = len(self), self.info.capacity
+        pixels = np.zeros((capacity, *self.pixels.shape[1:]), self.pixels.dtype)
+        tokens = np.zeros(capacity, self.tokens.dtype)
+        pixels[:count], tokens[:count] = self.pixels, self.tokens
+        return Padded(pixels, tokens, np.arange(capacity) < count)
+
+    def rebuild(self) -> NDArray[Any]:
+        """The picture that the tokens describe: each texel fills the source pixels that it is the mean of.
+
+        :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
+        """
+        width, height = self.info.extent
+        picture = np.zeros((height, width, 3), np.uint8)
+        for token, patch in zip(self.tokens, self._rgb()):
+            x0, y0, x1, y1 = token["box"].tolist()
+            side = 1 << int(token["level"])
+            block = patch[: token["rows"], : token["columns"]].repeat(side, axis=0).repeat(side, axis=1)
+            picture[y0:y1, x0:x1] = block[: y1 - y0, : x1 - x0]
+        return picture
+
+    def torch(self, device: Any = "cpu", indices: Any = None) -> Any:
+        """The texels as a ``torch.Tensor``, [N, 3, P, P], of the view's own dtype, bfloat16 included.
+
+        On the CPU it shares the memory of :attr:`pixels` where that is a copy and ``indices`` is None.
+
+        :param device: where it goes, as PyTorch names it.
+        :param indices: take only these tokens, [M] of int: the tensor is [M, 3, P, P].
+        """
+        import torch
+
+        pixels = self.pixels if indices is None else self.pixels[indices]
+        if not pixels.flags.writeable:
+            # PyTorch has no read-only tensors.
+            pixels = pixels.copy()
+        if self.info.dtype != "bf16":
+            return torch.from_numpy(pixels).to(device)
+        return torch.from_numpy(pixels.view(np.int16)).view(torch.bfloat16).to(device)
+
+    # What follows is for the ring that the frame comes from.
+
+    def _own_pixels(self) -> None:
+        """Copies texels that lie in shared memory. They count only if the frame is :attr:`still_valid` afterwards."""
+        self._pixels = self.pixels.copy()
+
+    def _lend(self, is_held: Callable[[], bool]) -> None:
+        """Makes it a borrowed frame, which ends with :meth:`_give_back`."""
+        self._is_held = is_held
+
+    def _give_back(self) -> None:
+        """Ends the borrowing.
+
+        :raises Lapped: if the writer replaced the frame meanwhile.
+        """
+        is_valid = self.still_valid
+        self._end()
+        if not is_valid:
+            raise Lapped(self.ring_sequence)
+
+    def _end(self) -> None:
+        """Takes the texels away."""
+        self._pixels = None
+
+    def _rgb(self) -> NDArray[Any]:
+        """The 8-bit values that the texels were made from, [N, P, P, 3]."""
+        pixels = np.moveaxis(self.pixels, 1, 3)
+        if self.info.dtype == "u8":
+            return pixels
+        if self.info.dtype == "bf16":
+            # A bfloat16 is the upper half of a float32.
+            pixels = (pixels.astype(np.uint32) << 16).view(np.float32)
+        values = (pixels.astype(np.float64) * self.info.std + self.info.mean) * 255
+        return np.clip(np.floor(values + 0.5), 0, 255).astype(np.uint8)

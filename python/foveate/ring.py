@@ -1,0 +1,270 @@
+"""Reads one segment's ring: copies frames out or borrows them in place, and finds out afterwards whether the writer
+replaced them meanwhile.
+
+The order of loads is all that keeps a torn frame out. On x86-64 the processor does not reorder loads, and no compiler
+sees across the calls of an interpreter, so nothing is needed. Elsewhere :func:`_fence` puts a barrier between the lock
+and the copy.
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+import threading
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+
+from . import abi
+from .errors import BrokenSegment, Lapped
+from .frame import Bounds, Fixation, Frame
+from .segment import Segment
+
+#: A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
+_TRIES_MAX = 64
+
+_LIVE_WORD = abi.LIVE_OFFSET // 8
+_NEWEST_WORD = _LIVE_WORD + abi.offset_of(abi.LIVE_BLOCK, "newest") // 8
+_STATE_SEQUENCE_HALF_WORD = (abi.LIVE_OFFSET + abi.offset_of(abi.LIVE_BLOCK, "state_sequence")) // 4
+_STATES_OFFSET = abi.LIVE_OFFSET + abi.offset_of(abi.LIVE_BLOCK, "states")
+
+#: What a slot says of its frame, unpacked at once: a structured array takes several times as long for one record.
+_HEAD_FIELDS = [name for name in abi.SLOT_HEADER.names or () if name != "reserved"]
+_HEAD = struct.Struct("<" + "".join(abi.SLOT_HEADER[name].char for name in _HEAD_FIELDS).replace("L", "Q"))
+_SlotHead = namedtuple("_SlotHead", _HEAD_FIELDS)  # type: ignore[misc]
+
+
+def _no_fence() -> None:
+    """x86-64 loads in program order."""
+
+
+def _lock_fence() -> None:
+    """Keeps the loads before it before those after it.
+
+    Python has no fence, but a lock that is released and then taken again is one for loads: none before may sink below
+    the release, none after may rise above the acquisition, and a release stays before a later acquisition of the same
+    lock (Armv8: ``[L]; po; [A]`` is ordered; RISC-V: rule 3 or 7 of the preserved program order; POWER: lwsync).
+    """
+    lock = threading.Lock()
+    lock.acquire()
+    lock.release()
+    lock.acquire()
+
+
+_fence = _no_fence if platform.machine() in ("x86_64", "AMD64", "i386", "i686") else _lock_fence
+
+
+class Ring:
+    """The frames of one segment, and which of them were read.
+
+    It sees the frame that was the newest when it was opened, and all that come after it. For one thread at a time.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self.info = segment.info
+        self._segment = segment
+        self._place = segment.placement
+        self._last = max(0, self.newest() - 1)
+
+    def rewind(self) -> None:
+        """Counts every frame of the segment as not read yet, for those who follow a view into a new segment."""
+        self._last = 0
+
+    def close(self) -> None:
+        """Unmaps the segment."""
+        self._segment.close()
+
+    def newest(self) -> int:
+        """Ring sequence of the newest frame; 0 before the first."""
+        newest: int = self._segment.words.item(_NEWEST_WORD)
+        # SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
+        _fence()
+        return newest
+
+    def state(self) -> tuple[str, str]:
+        """What the view is doing, ``"live"``, ``"stalled"`` or ``"ended"``, and why."""
+        sequence = self._state_sequence()
+        while True:
+            # SYNC(state-filled): pairs with the last store in `Writer::set_state`.
+            _fence()
+            offset = _STATES_OFFSET + sequence % 2 * abi.STATE_BLOCK.itemsize
+            block = np.frombuffer(self._segment.load(offset, abi.STATE_BLOCK.itemsize), abi.STATE_BLOCK)[0]
+            # SYNC(state-torn): pairs with the fence in `Writer::set_state`.
+            _fence()
+            before, sequence = sequence, self._state_sequence()
+            if before == sequence:
+                break
+        code = int(block["code"])
+        if code not in abi.STATES:
+            return "ended", f"the segment names a state {code} that is not known here"
+        return abi.STATES[code], abi.unpadded(block["reason"]).decode("utf-8", "replace")
+
+    def read_newest(self) -> Frame | None:
+        """A copy of the newest frame, unless it was read before. Older ones are passed over."""
+        sequence = self._last
+        for _ in range(_TRIES_MAX):
+            sequence = self.newest()
+            if sequence <= self._last:
+                return None
+            frame = self.copy(sequence)
+            if frame is not None:
+                return self._took(frame)
+        raise Lapped(sequence)
+
+    def read_next(self) -> Frame | None:
+        """A copy of the oldest frame that was not read before and is still in the ring."""
+        sequence = self._last + 1
+        for _ in range(_TRIES_MAX):
+            newest = self.newest()
+            if newest <= self._last:
+                return None
+            sequence = min(max(sequence, newest - self._place.slot_count + 1), newest)
+            frame = self.copy(sequence)
+            if frame is not None:
+                return self._took(frame)
+            # The writer is at this one; it may not have told yet.
+            sequence += 1
+        raise Lapped(sequence)
+
+    def read_nearest(self, capture_ns: int) -> Frame | None:
+        """A copy of the frame that was captured nearest to ``capture_ns``, read before or not."""
+        for _ in range(_TRIES_MAX):
+            captures = self.captures()
+            if not captures:
+                return None
+            _, sequence = min(captures, key=lambda capture: abs(capture[0] - capture_ns))
+            frame = self.copy(sequence)
+            if frame is not None:
+                return frame
+        raise Lapped(sequence)
+
+    def borrow_newest(self) -> Frame | None:
+        """The newest frame, unless it was read before, with its texels in place and everything else copied."""
+        sequence = self._last
+        for _ in range(_TRIES_MAX):
+            sequence = self.newest()
+            if sequence <= self._last:
+                return None
+            frame = self._in_place(sequence)
+            if frame is not None:
+                self.lend(frame)
+                return self._took(frame)
+        raise Lapped(sequence)
+
+    def captures(self) -> list[tuple[int, int]]:
+        """When the frames of the ring were captured, and their ring sequences, oldest first."""
+        newest = self.newest()
+        oldest = max(1, newest - self._place.slot_count + 1)
+        heads = [self._head(sequence) for sequence in range(oldest, newest + 1)]
+        return [(head.capture_ns, head.ring_sequence) for head in heads if head is not None]
+
+    def newest_capture_ns(self) -> int | None:
+        """When the newest frame was captured; None before the first."""
+        captures = self.captures()
+        return captures[-1][0] if captures else None
+
+    def copy(self, sequence: int) -> Frame | None:
+        """A copy of frame ``sequence``, or None if the writer replaced it before that was done."""
+        frame = self._in_place(sequence)
+        if frame is None:
+            return None
+        frame._own_pixels()
+        return frame if self.holds(sequence) else None
+
+    def holds(self, sequence: int) -> bool:
+        """Whether everything that was loaded up to here is of frame ``sequence``."""
+        # SYNC(torn): pairs with the fence in `Writer::publish`.
+        _fence()
+        return self._lock(sequence) == 2 * sequence
+
+    def lend(self, frame: Frame) -> None:
+        """Lets a frame whose texels are in place tell whether it is whole, also after the ring was closed."""
+        sequence = frame.ring_sequence
+        words, lock = self._segment.words, self._slot(sequence) // 8
+
+        def is_held() -> bool:
+            # SYNC(torn): as in `holds`.
+            _fence()
+            return bool(words.item(lock) == 2 * sequence)
+
+        frame._lend(is_held)
+
+    def _in_place(self, sequence: int) -> Frame | None:
+        head = self._head(sequence)
+        if head is None:
+            return None
+        tokens = np.empty(head.token_count, abi.TOKEN)
+        tokens.view("<u8")[:] = self._words(sequence, self._place.records_offset, tokens.nbytes)
+        pixels = self._pixels(sequence, head.token_count)
+        return self._frame(head, tokens, pixels) if self.holds(sequence) else None
+
+    def _head(self, sequence: int) -> Any:
+        """The header of frame ``sequence``, or None if its slot holds another."""
+        if self._lock(sequence) != 2 * sequence:
+            return None
+        # SYNC(filled): pairs with the last store to the lock in `Writer::publish`.
+        _fence()
+        head: Any = _SlotHead._make(self._segment.unpacked(_HEAD, self._slot(sequence)))
+        if not self.holds(sequence):
+            return None
+        if head.ring_sequence != sequence:
+            raise BrokenSegment(
+                f"the segment is broken: ring_sequence is {head.ring_sequence} in the slot of {sequence}"
+            )
+        if self._place.capacity < head.token_count:
+            raise BrokenSegment(f"the segment is broken: token_count is {head.token_count}")
+        return head
+
+    def _slot(self, sequence: int) -> int:
+        return abi.HEADER_BYTES + sequence % self._place.slot_count * self._place.slot_stride
+
+    def _lock(self, sequence: int) -> int:
+        lock: int = self._segment.words.item(self._slot(sequence) // 8)
+        return lock
+
+    def _words(self, sequence: int, offset: int, size: int) -> Any:
+        start = (self._slot(sequence) + offset) // 8
+        return self._segment.words[start : start + -(-size // 8)]
+
+    def _pixels(self, sequence: int, token_count: int) -> Any:
+        place = self._place
+        size = token_count * place.token_bytes
+        raw = self._words(sequence, place.pixels_offset, size).view("u1")[:size]
+        return raw.view(place.dtype).reshape(token_count, 3, place.patch, place.patch)
+
+    def _state_sequence(self) -> int:
+        sequence: int = self._segment.half_words.item(_STATE_SEQUENCE_HALF_WORD)
+        return sequence
+
+    def _took(self, frame: Frame) -> Frame:
+        frame.missed = frame.ring_sequence - self._last - 1
+        self._last = frame.ring_sequence
+        return frame
+
+    def _frame(self, head: Any, tokens: Any, pixels: Any) -> Frame:
+        return Frame(
+            info=self.info,
+            ring_sequence=head.ring_sequence,
+            frame_seq=head.frame_seq,
+            pts_ns=head.pts_ns if head.flags & abi.FLAG_PTS else None,
+            capture_ns=head.capture_ns,
+            capture_unix_ns=head.capture_unix_ns,
+            capture_clock=abi.CAPTURE_CLOCKS.get(head.capture_clock, "unknown"),
+            arrival_ns=head.arrival_ns,
+            publish_ns=head.publish_ns,
+            fixation=Fixation(
+                x=head.fixation_x,
+                y=head.fixation_y,
+                id=head.fixation_id,
+                since_frame=head.fixation_since_frame,
+                reason=abi.FIXATION_REASONS.get(head.fixation_reason, "policy"),
+            ),
+            bounds=Bounds(sample=head.sample_bound, rgb=head.rgb_bound),
+            dirty_tiles=head.dirty_tiles,
+            tile_count=head.tile_count,
+            relevance_frame=head.relevance_frame,
+            asked_ns=head.asked_ns,
+            tokens=tokens,
+            _pixels=pixels,
+        )

@@ -1,0 +1,316 @@
+"""A segment: opened from a descriptor, checked once, then trusted."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from . import abi
+from .camera import Camera
+from .errors import BrokenSegment, FoveateError
+
+#: fcntl.F_SEAL_FUTURE_WRITE, which the standard library knows only since Python 3.12.
+_F_SEAL_FUTURE_WRITE = 0x10
+_REQUIRED_SEALS = {
+    "F_SEAL_GROW": fcntl.F_SEAL_GROW,
+    "F_SEAL_SHRINK": fcntl.F_SEAL_SHRINK,
+    "F_SEAL_FUTURE_WRITE": _F_SEAL_FUTURE_WRITE,
+}
+#: Pages are mapped at once where Python knows how (3.10), so that the first frames cause no page faults.
+_MAP_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """What a segment says of itself. It does not change while the segment lives."""
+
+    #: Version of the ABI: major and minor.
+    abi: tuple[int, int]
+    #: A random number, different for every segment.
+    epoch: int
+    #: Name of the stream.
+    stream: str
+    #: Name of the view.
+    view: str
+    #: Name of the layout, such as ``"foveal"``.
+    layout: str
+    #: P: side of a token in texels.
+    patch: int
+    #: What a texel is: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    dtype: str
+    #: Most tokens of a frame.
+    capacity: int
+    #: Width and height of the source in pixels.
+    extent: tuple[int, int]
+    #: R, G, B: a texel is (value / 255 - mean) / std.
+    mean: tuple[float, float, float]
+    #: R, G, B.
+    std: tuple[float, float, float]
+    #: The camera's format, as GStreamer names it.
+    pixel_format: str
+    #: What keeps the pyramid: ``"cpu"`` or ``"vulkan"``.
+    backend: str
+    #: Name of the device that it runs on.
+    device: str
+    #: Frames that the ring holds.
+    slot_count: int
+    #: The camera model, or None where the stream has none.
+    camera: Camera | None
+
+    @property
+    def name(self) -> str:
+        """The view's address, such as ``"front/policy"``."""
+        return f"{self.stream}/{self.view}"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where things lie in a segment, in bytes, all of it checked."""
+
+    slot_count: int
+    slot_stride: int
+    records_offset: int
+    pixels_offset: int
+    capacity: int
+    patch: int
+    dtype: np.dtype[Any]
+    total_bytes: int
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token's texels."""
+        return 3 * self.patch * self.patch * self.dtype.itemsize
+
+
+class Segment:
+    """A segment, mapped read-only.
+
+    The mapping lives until :meth:`close`, or where arrays of it are still in use, until the last of them is gone.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """Maps the segment behind ``descriptor``, which stays the caller's.
+
+        :raises BrokenSegment: if it is no segment, has another major version, contradicts itself, or could shrink or
+            be written by others.
+        """
+        total_bytes = _checked_size(descriptor)
+        self._mapping: Any = mmap.mmap(descriptor, total_bytes, flags=_MAP_FLAGS, prot=mmap.PROT_READ)
+        try:
+            header = np.frombuffer(self._mapping[: abi.HEADER_BYTES], abi.SEGMENT_HEADER, 1)[0]
+            camera = _camera(header, self._mapping[: abi.HEADER_BYTES])
+            self.info, self.placement = _parsed(header, total_bytes, camera)
+        except BaseException:
+            self._mapping.close()
+            raise
+        #: The segment as words, read-only: [total_bytes / 8] of uint64.
+        self.words = np.frombuffer(self._mapping, "<u8")
+        #: The same as halves of words: [total_bytes / 4] of uint32.
+        self.half_words = self.words.view("<u4")
+
+    def load(self, offset: int, size: int) -> bytes:
+        """A copy of ``size`` bytes from ``offset`` on."""
+        return self._mapping[offset : offset + size]
+
+    def unpacked(self, form: struct.Struct, offset: int) -> tuple[Any, ...]:
+        """What ``form`` says lies at ``offset``."""
+        return form.unpack_from(self._mapping, offset)
+
+    def close(self) -> None:
+        """Unmaps it, or leaves that to the last array that is still in use. Reading it afterwards is an error."""
+        self.words = self.half_words = np.empty(0, "<u8")
+        mapping, self._mapping = self._mapping, None
+        try:
+            mapping.close()
+        except BufferError:
+            # Somebody still holds a borrowed array, which now is the last to know the mapping.
+            pass
+
+
+def _checked_size(descriptor: int) -> int:
+    """The size in bytes of a memfd whose size and content are sealed and whose pages all exist, so that touching its
+    mapping is never fatal."""
+    try:
+        seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
+    except OSError as error:
+        raise BrokenSegment("not a Foveate segment: it is not shared memory") from error
+    missing = [name for name, seal in _REQUIRED_SEALS.items() if not seals & seal]
+    if missing:
+        raise BrokenSegment(f"not a Foveate segment: it lacks the seals {', '.join(missing)}")
+    status = os.fstat(descriptor)
+    size = status.st_size
+    if size < abi.HEADER_BYTES or size % abi.WORD_BYTES:
+        raise BrokenSegment(f"not a Foveate segment: it has {size} bytes")
+    # st_blocks counts units of 512 bytes whatever the file system.
+    reserved = status.st_blocks * 512
+    if reserved < size:
+        raise BrokenSegment(f"not a Foveate segment: only {reserved} of its {size} bytes are reserved")
+    return size
+
+
+def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[SegmentInfo, Placement]:
+    """What ``header`` says, if all of it lies inside a segment of ``file_bytes`` bytes and follows the ABI."""
+    _check_version(header)
+    _check_sizes(header, file_bytes)
+    placement = _placement(header)
+    width, height = int(header["source_width"]), int(header["source_height"])
+    _ensure(
+        1 <= min(width, height) and max(width, height) <= abi.SIDE_MAX, "source_width x source_height", (width, height)
+    )
+    backend = abi.BACKENDS.get(int(header["backend_kind"]))
+    info = SegmentInfo(
+        abi=(int(header["abi_major"]), int(header["abi_minor"])),
+        epoch=int(header["epoch"]),
+        stream=_text(header, "stream_name"),
+        view=_text(header, "view_name"),
+        layout=_text(header, "layout_name"),
+        patch=placement.patch,
+        dtype=abi.DTYPE_NAMES[int(header["planes"][0]["dtype"])],
+        capacity=placement.capacity,
+        extent=(width, height),
+        mean=tuple(header["mean"].tolist()),
+        std=tuple(header["std"].tolist()),
+        pixel_format=_text(header, "pixel_format"),
+        backend=backend or _malformed("backend_kind", header["backend_kind"]),
+        device=_text(header, "backend_device"),
+        slot_count=placement.slot_count,
+        camera=camera,
+    )
+    return info, placement
+
+
+def _check_version(header: Any) -> None:
+    magic = header["magic"].tobytes()
+    if magic != abi.MAGIC:
+        raise BrokenSegment(f"not a Foveate segment: it begins with {magic!r}")
+    major, minor = int(header["abi_major"]), int(header["abi_minor"])
+    if major != abi.ABI_MAJOR:
+        raise BrokenSegment(
+            f"the segment follows ABI {major}.{minor}, and this reader knows {abi.ABI_MAJOR}.{abi.ABI_MINOR}: "
+            "install the foveate package of the daemon's version"
+        )
+
+
+def _check_sizes(header: Any, file_bytes: int) -> None:
+    """That the slots fill the segment and that the records fit a slot."""
+
+    def is_at(field: str, expected: int) -> None:
+        _ensure(int(header[field]) == expected, field, header[field])
+
+    is_at("header_bytes", abi.HEADER_BYTES)
+    is_at("slot_header_bytes", abi.SLOT_HEADER.itemsize)
+    is_at("record_bytes", abi.TOKEN.itemsize)
+    is_at("total_bytes", file_bytes)
+    slot_count, stride = int(header["slot_count"]), int(header["slot_stride"])
+    _ensure(abi.SLOT_COUNT_MIN <= slot_count <= abi.SLOT_COUNT_MAX, "slot_count", slot_count)
+    _ensure(stride % abi.PLANE_ALIGNMENT == 0, "slot_stride", stride)
+    _ensure(abi.HEADER_BYTES + slot_count * stride == file_bytes, "slot_stride", stride)
+    records_offset = int(header["records_offset"])
+    placed = abi.SLOT_HEADER.itemsize <= records_offset and records_offset % abi.WORD_BYTES == 0
+    _ensure(placed, "records_offset", records_offset)
+    capacity = int(header["token_capacity"])
+    _ensure(0 < capacity and _records_end(header) <= stride, "token_capacity", capacity)
+
+
+def _records_end(header: Any) -> int:
+    """Where the records end, in bytes from the start of a slot."""
+    return int(header["records_offset"]) + int(header["token_capacity"]) * abi.TOKEN.itemsize
+
+
+def _placement(header: Any) -> Placement:
+    """Where the parts of a slot lie, if the first plane is what the ABI says: dense [capacity, 3, P, P]."""
+    plane_count = int(header["plane_count"])
+    _ensure(1 <= plane_count <= len(header["planes"]), "plane_count", plane_count)
+    for entry in header["planes"][:plane_count]:
+        _check_plane(header, entry)
+    pixels = header["planes"][0]
+    capacity, side = int(header["token_capacity"]), int(header["patch_side"])
+    _ensure(_text(pixels, "name") == "pixels", "planes[0].name", _text(pixels, "name"))
+    _ensure(_text(pixels, "order") == "NCHW", "planes[0].order", _text(pixels, "order"))
+    shape = pixels["shape"].tolist()
+    _ensure(int(pixels["ndim"]) == 4 and shape == [capacity, 3, side, side], "planes[0].shape", shape)
+    dtype = abi.DTYPES[int(pixels["dtype"])]
+    _ensure(0 < 3 * side * side * dtype.itemsize == int(pixels["token_stride"]), "patch_side", side)
+    return Placement(
+        slot_count=int(header["slot_count"]),
+        slot_stride=int(header["slot_stride"]),
+        records_offset=int(header["records_offset"]),
+        pixels_offset=int(pixels["offset"]),
+        capacity=capacity,
+        patch=side,
+        dtype=dtype,
+        total_bytes=int(header["total_bytes"]),
+    )
+
+
+def _check_plane(header: Any, entry: Any) -> None:
+    """That a plane lies behind the records and inside the slot, with room for every token."""
+    dtype = abi.DTYPES.get(int(entry["dtype"])) or _malformed("planes.dtype", entry["dtype"])
+    ndim = int(entry["ndim"])
+    _ensure(1 <= ndim <= len(entry["shape"]), "planes.ndim", ndim)
+    shape = entry["shape"][:ndim].tolist()
+    _ensure(shape[0] == int(header["token_capacity"]), "planes.shape", shape)
+    offset, size = int(entry["offset"]), int(entry["bytes"])
+    _ensure(offset % abi.PLANE_ALIGNMENT == 0 and _records_end(header) <= offset, "planes.offset", offset)
+    _ensure(offset + size <= int(header["slot_stride"]), "planes.bytes", size)
+    item_bytes = dtype.itemsize
+    for side in shape[1:]:
+        item_bytes *= side
+    stride = int(entry["token_stride"])
+    _ensure(item_bytes <= stride and stride * shape[0] <= size, "planes.token_stride", stride)
+    _text(entry, "name")
+
+
+def _camera(header: Any, segment: bytes) -> Camera | None:
+    """The camera model, if the segment's version may have one and it does."""
+    block = header["camera"]
+    if int(header["abi_minor"]) < abi.CAMERA_MINOR or int(block["kind"]) == abi.CAMERA_NONE:
+        return None
+    count = int(block["coefficient_count"])
+    _ensure(count <= len(block["coefficients"]), "camera.coefficient_count", count)
+    place = np.frombuffer(segment, abi.CAMERA_FRAME_BLOCK, 1, abi.CAMERA_FRAME_OFFSET)[0]
+    parent = _text(place, "parent_frame")
+    return Camera(
+        kind=int(block["kind"]),
+        k=block["k"].reshape(3, 3).copy(),
+        distortion=_text(block, "distortion_name"),
+        coefficients=block["coefficients"][:count].copy(),
+        extent=(int(place["calibrated_width"]), int(place["calibrated_height"])),
+        source_from_calibrated=place["source_from_calibrated"].reshape(2, 3).copy(),
+        optical_frame=_text(place, "optical_frame"),
+        parent_frame=parent or None,
+        parent_from_optical=place["parent_from_optical"].reshape(3, 4).copy() if parent else None,
+    )
+
+
+def _text(struct: Any, field: str) -> str:
+    padded = bytes(struct[field])
+    try:
+        return abi.unpadded(padded).decode("utf-8")
+    except UnicodeDecodeError:
+        _malformed(field, padded)
+
+
+def _ensure(holds: bool, field: str, value: object) -> None:
+    if not holds:
+        _malformed(field, value)
+
+
+def _malformed(field: str, value: object) -> NoReturn:
+    raise BrokenSegment(f"the segment is broken: {field} is {value}")
+
+
+def opened(descriptor: int) -> Segment:
+    """Opens the segment behind ``descriptor`` and closes that, whatever comes of it."""
+    try:
+        return Segment(descriptor)
+    except OSError as error:
+        raise FoveateError(f"cannot map the segment: {error.strerror}") from error
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,94 @@
+"""Every example of ``docs/python.md`` and of the package's own page runs as it stands."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import os
+import re
+import threading
+import unittest
+from unittest import mock
+
+import numpy as np
+from support import PACKAGE_ROOT, FakeDaemon, FakeRing, abi, foveate, token_records
+
+PAGES = [PACKAGE_ROOT.parent / "docs" / "python.md", PACKAGE_ROOT / "README.md"]
+EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class ExamplesRun(unittest.TestCase):
+    def setUp(self) -> None:
+        self.daemon = FakeDaemon({f"{name}/policy": camera_ring(name) for name in ("front", "rear")})
+        self.addCleanup(self.daemon.__exit__)
+        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/policy"}
+        self.is_over = threading.Event()
+        publisher = threading.Thread(target=self.publish)
+        publisher.start()
+        self.addCleanup(publisher.join)
+        self.addCleanup(self.is_over.set)
+
+    def publish(self) -> None:
+        """Both views publish together, about a hundred times a second."""
+        tokens = token_records(12, size=16, columns=16, rows=16)
+        while not self.is_over.wait(0.01):
+            for view, ring in self.daemon.rings.items():
+                assert ring is not None
+                self.daemon.publish(view, tokens, np.zeros((12, 3, 16, 16)), flags=1)
+
+    def test_every_example_runs(self) -> None:
+        iterate = foveate.View.__iter__
+        few = lambda view: itertools.islice(iterate(view), 3)  # noqa: E731
+        environment = {"FOVEATE_SOCKET": self.daemon.path}
+        for page in PAGES:
+            examples = EXAMPLE.findall(page.read_text())
+            self.assertGreater(len(examples), 0, page)
+            for needs, code in examples:
+                with self.subTest(page=page.name, code=code):
+                    if needs == "torch":
+                        torch_or_skip()
+                    with mock.patch.dict(os.environ, environment), mock.patch.object(foveate.View, "__iter__", few):
+                        with contextlib.redirect_stdout(io.StringIO()):
+                            exec(compile(code, str(page), "exec"), {})
+
+    def test_every_public_name_is_documented(self) -> None:
+        text = PAGES[0].read_text() + (foveate.__doc__ or "")
+        for name in foveate.__all__:
+            with self.subTest(name=name):
+                self.assertTrue(getattr(foveate, name).__doc__ or name == "TOKEN")
+        for name in (
+            "open",
+            "open_view",
+            "open_many",
+            "TokenCache",
+            "Lapped",
+            "Ended",
+            "Refused",
+            "TimedOut",
+            "NoDaemon",
+        ):
+            self.assertIn(name, text)
+
+
+def camera_ring(stream: str) -> FakeRing:
+    ring = FakeRing(stream=stream, capacity=16, patch=16, dtype="f16", slot_count=8, extent=(640, 480))
+    block = ring.header["camera"]
+    block["kind"], block["distortion_name"], block["k"] = 1, b"plumb_bob", (600, 0, 320, 0, 600, 240, 0, 0, 1)
+    block["coefficient_count"], block["coefficients"][:5] = 5, (-0.2, 0.05, 0, 0, 0)
+    place = ring.struct(abi.CAMERA_FRAME_BLOCK, abi.CAMERA_FRAME_OFFSET)
+    place["optical_frame"], place["parent_frame"] = f"{stream}_optical".encode(), b"base_link"
+    place["parent_from_optical"] = np.eye(3, 4).flat
+    place["source_from_calibrated"] = (1, 0, 0, 0, 1, 0)
+    return ring
+
+
+def torch_or_skip() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise unittest.SkipTest("PyTorch is not installed") from None
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,402 @@
+"""What is read from a ring is one whole frame, or an error says that it is not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import signal
+import threading
+import unittest
+from unittest import mock
+
+import numpy as np
+from support import FakeRing, descriptors, foveate, mappings, token_records, within
+
+from foveate import ring as ring_module
+
+
+class RingReadsInOrder(unittest.TestCase):
+    def setUp(self) -> None:
+        self.ring = FakeRing(slot_count=4)
+
+    def test_a_reader_begins_with_the_frame_that_was_newest_when_it_came(self) -> None:
+        self.ring.publish()
+        self.ring.publish()
+        reader = self.ring.reader()
+        self.assertEqual([reader.read_next().ring_sequence, reader.read_next()], [2, None])
+
+    def test_newest_passes_over_older_frames_and_counts_them(self) -> None:
+        reader = self.ring.reader()
+        self.assertIsNone(reader.read_newest())
+        for _ in range(3):
+            self.ring.publish()
+        frame = reader.read_newest()
+        self.assertEqual((frame.ring_sequence, frame.missed), (3, 2))
+        self.assertIsNone(reader.read_newest())
+
+    def test_next_reads_every_frame_that_is_left_and_counts_the_lost(self) -> None:
+        reader = self.ring.reader()
+        for _ in range(6):
+            self.ring.publish()
+        frames = [reader.read_next() for _ in range(4)]
+        self.assertEqual([(frame.ring_sequence, frame.missed) for frame in frames], [(3, 2), (4, 0), (5, 0), (6, 0)])
+        self.assertIsNone(reader.read_next())
+
+    def test_next_finds_the_oldest_frame_however_far_it_fell_behind(self) -> None:
+        reader = self.ring.reader()
+        for _ in range(500):
+            self.ring.publish()
+        frame = reader.read_next()
+        self.assertEqual((frame.ring_sequence, frame.missed), (497, 496))
+
+    def test_next_skips_the_frame_that_the_writer_is_about_to_replace(self) -> None:
+        reader = self.ring.reader()
+        for _ in range(4):
+            self.ring.publish()
+        self.ring.begin(5)
+        self.assertEqual(reader.read_next().ring_sequence, 2)
+
+    def test_nearest_finds_the_frame_by_its_capture_time_and_passes_over_nothing(self) -> None:
+        reader = self.ring.reader()
+        for capture_ns in (1000, 2000, 3000):
+            self.ring.publish(capture_ns=capture_ns)
+        found = [reader.read_nearest(at).capture_ns for at in (0, 1400, 1600, 2999, 9999)]
+        self.assertEqual(found, [1000, 1000, 2000, 3000, 3000])
+        self.assertEqual(reader.read_next().capture_ns, 1000)
+
+    def test_nearest_finds_no_frame_that_was_replaced(self) -> None:
+        reader = self.ring.reader()
+        for capture_ns in (1000, 2000, 3000, 4000):
+            self.ring.publish(capture_ns=capture_ns)
+        self.ring.begin(5)
+        self.assertEqual(reader.read_nearest(0).capture_ns, 2000)
+
+
+class RingNeverGivesAwayATornFrame(unittest.TestCase):
+    def setUp(self) -> None:
+        self.ring = FakeRing(slot_count=2)
+        self.reader = self.ring.reader()
+
+    def test_a_frame_that_is_being_written_is_not_read(self) -> None:
+        self.ring.publish()
+        self.ring.begin(1)
+        for read in (self.reader.read_newest, self.reader.read_next, self.reader.borrow_newest):
+            with self.assertRaises(foveate.Lapped):
+                read()
+
+    def test_a_newest_frame_that_never_comes_is_given_up(self) -> None:
+        self.ring.live["newest"] = 1000
+        with self.assertRaises(foveate.Lapped) as caught:
+            self.reader.read_newest()
+        self.assertEqual(caught.exception.ring_sequence, 1000)
+
+    def test_a_frame_that_is_replaced_during_the_copy_is_read_anew(self) -> None:
+        self.ring.publish()
+        copy = foveate.Frame._own_pixels
+
+        def replaced_meanwhile(frame: foveate.Frame) -> None:
+            copy(frame)
+            if self.ring.newest == 1:
+                self.ring.publish()
+                self.ring.publish()
+
+        with mock.patch.object(foveate.Frame, "_own_pixels", replaced_meanwhile):
+            frame = self.reader.read_newest()
+        self.assertEqual((frame.ring_sequence, frame.frame_seq, set(frame.pixels.flat)), (3, 3, {3}))
+
+    def test_a_slot_that_names_another_frame_is_refused(self) -> None:
+        self.ring.publish(ring_sequence=7)
+        with self.assertRaisesRegex(foveate.BrokenSegment, "ring_sequence is 7"):
+            self.reader.read_newest()
+
+    def test_a_frame_with_more_tokens_than_there_is_room_for_is_refused(self) -> None:
+        self.ring.publish(token_count=9)
+        with self.assertRaisesRegex(foveate.BrokenSegment, "token_count is 9"):
+            self.reader.read_newest()
+
+    def test_a_borrowed_frame_that_was_replaced_says_so(self) -> None:
+        self.ring.publish()
+        frame = self.reader.borrow_newest()
+        self.assertTrue(frame.still_valid)
+        self.ring.publish()
+        self.assertTrue(frame.still_valid)
+        self.ring.begin(3)
+        self.assertFalse(frame.still_valid)
+        with self.assertRaises(foveate.Lapped):
+            frame._give_back()
+        with self.assertRaisesRegex(foveate.FoveateError, "with"):
+            frame.pixels
+
+    def test_borrowed_texels_lie_in_the_ring_and_nothing_else_does(self) -> None:
+        self.ring.publish()
+        frame = self.reader.borrow_newest()
+        self.ring.publish()
+        self.ring.publish()
+        self.assertEqual(set(frame.pixels.flat), {3})
+        self.assertEqual((frame.frame_seq, frame.tokens["changed_frame"].tolist()), (1, [1]))
+
+    def test_a_borrowed_array_outlives_the_ring(self) -> None:
+        before = mappings()
+        self.ring.publish()
+        pixels = self.reader.borrow_newest().pixels
+        self.reader.close()
+        self.assertEqual(set(pixels.flat), {1})
+        del pixels
+        self.assertEqual(mappings(), before - 1)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the writer of this test has no fences")
+    def test_no_torn_frame_comes_from_a_writer_in_another_process(self) -> None:
+        ring = FakeRing(slot_count=2, capacity=64, patch=14)
+        reader = ring.reader()
+        writer = os.fork()
+        if writer == 0:
+            write_for_ever(ring)
+        try:
+            whole = lapped = 0
+            for _ in within():
+                if whole == 100 and lapped:
+                    break
+                try:
+                    frame = reader.read_newest()
+                except foveate.Lapped:
+                    lapped += 1
+                    continue
+                if frame is None:
+                    continue
+                stamp = frame.ring_sequence % 256
+                self.assertEqual((frame.frame_seq, len(frame)), (frame.ring_sequence, 1 + stamp % 64))
+                self.assertTrue((frame.tokens["changed_frame"] == frame.ring_sequence).all())
+                self.assertTrue((frame.pixels == stamp).all())
+                whole = min(100, whole + 1)
+                lapped += self.lapped_while_borrowing(ring)
+        finally:
+            os.kill(writer, signal.SIGKILL)
+            os.waitpid(writer, 0)
+
+    def lapped_while_borrowing(self, ring: FakeRing) -> bool:
+        """Holds a frame until the writer has come round to it."""
+        frame = ring.reader().borrow_newest()
+        for _ in within():
+            if not frame.still_valid:
+                return True
+        return False
+
+
+def write_for_ever(ring: FakeRing) -> None:
+    """In a child: frames whose every byte says which they are."""
+    try:
+        while True:
+            sequence = ring.newest + 1
+            count = 1 + sequence % 256 % 64
+            tokens = token_records(count, changed_frame=sequence)
+            ring.publish(tokens, np.full((count, 3, 14, 14), sequence % 256, np.uint8))
+    finally:
+        os._exit(1)
+
+
+class FencesStandAroundTheCopy(unittest.TestCase):
+    def test_the_copy_lies_between_two_fences_and_the_fences_between_two_looks_at_the_lock(self) -> None:
+        ring = FakeRing()
+        ring.publish()
+        reader = ring.reader()
+        log: list[str] = []
+        lock, copy = ring_module.Ring._lock, foveate.Frame._own_pixels
+        with (
+            mock.patch.object(ring_module, "_fence", lambda: log.append("fence")),
+            mock.patch.object(ring_module.Ring, "_lock", lambda *arguments: (log.append("lock"), lock(*arguments))[1]),
+            mock.patch.object(foveate.Frame, "_own_pixels", lambda frame: (log.append("copy"), copy(frame))[0]),
+        ):
+            reader.read_newest()
+        self.assertEqual(log[:2], ["fence", "lock"])
+        self.assertEqual(log[log.index("copy") :], ["copy", "fence", "lock"])
+        # The order before the copy: lock, fence, header, fence, lock, records, fence, lock.
+        self.assertEqual(log[1 : log.index("copy")], ["lock", "fence", "fence", "lock", "fence", "lock"])
+
+    def test_the_fence_of_other_machines_blocks_nobody(self) -> None:
+        threads = [threading.Thread(target=lambda: [ring_module._lock_fence() for _ in range(1000)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+
+
+class RingTellsTheState(unittest.TestCase):
+    def setUp(self) -> None:
+        self.ring = FakeRing()
+        self.reader = self.ring.reader()
+
+    def test_the_state_is_the_one_that_was_finished_last(self) -> None:
+        self.assertEqual(self.reader.state(), ("live", ""))
+        self.ring.set_state(2, "no frame for 3 s")
+        self.assertEqual(self.reader.state(), ("stalled", "no frame for 3 s"))
+        # The writer may be killed at any instruction.
+        self.ring.live["states"][0]["code"] = 3
+        self.assertEqual(self.reader.state(), ("stalled", "no frame for 3 s"))
+
+    def test_an_unknown_state_reads_as_the_end(self) -> None:
+        self.ring.set_state(9, "")
+        state, reason = self.reader.state()
+        self.assertEqual(state, "ended")
+        self.assertIn("9", reason)
+
+    def test_a_state_that_changes_during_the_copy_is_read_anew(self) -> None:
+        load = self.reader._segment.load
+
+        def changed_meanwhile(offset: int, size: int) -> bytes:
+            block = load(offset, size)
+            if int(self.ring.live["state_sequence"]) < 2:
+                self.ring.set_state(2, "stalls")
+                self.ring.set_state(3, "ends")
+            return block
+
+        with mock.patch.object(self.reader._segment, "load", changed_meanwhile):
+            self.assertEqual(self.reader.state(), ("ended", "ends"))
+
+
+class FrameSaysEverything(unittest.TestCase):
+    def test_each_field_of_the_header_arrives(self) -> None:
+        ring = FakeRing()
+        head = dict(
+            frame_seq=41, pts_ns=5, capture_ns=6, capture_unix_ns=7, arrival_ns=8, publish_ns=9, flags=1, capture_clock=2,
+            fixation_id=10, fixation_x=1.25, fixation_y=2.5, fixation_since_frame=40, fixation_reason=3, sample_bound=4,
+            rgb_bound=11, dirty_tiles=12, tile_count=13, relevance_frame=39, asked_ns=14,
+        )  # fmt: skip
+        ring.publish(**head)
+        frame = ring.read()
+        for name in (
+            "frame_seq pts_ns capture_ns capture_unix_ns arrival_ns publish_ns dirty_tiles tile_count relevance_frame asked_ns"
+        ).split():
+            self.assertEqual(getattr(frame, name), head[name], name)
+        self.assertEqual(frame.fixation, foveate.Fixation(1.25, 2.5, 10, 40, "saliency"))
+        self.assertEqual(frame.bounds, foveate.Bounds(sample=4, rgb=11))
+        self.assertEqual((frame.capture_clock, frame.layout), ("reference", "foveal"))
+        self.assertEqual((frame.view, frame.epoch), ("front/policy", int(ring.header["epoch"])))
+
+    def test_a_frame_without_a_presentation_time_has_none(self) -> None:
+        ring = FakeRing()
+        ring.publish(pts_ns=5, flags=0)
+        self.assertIsNone(ring.read().pts_ns)
+
+    def test_numbers_of_later_versions_read_as_the_plainest(self) -> None:
+        ring = FakeRing()
+        ring.publish(capture_clock=9, fixation_reason=9)
+        frame = ring.read()
+        self.assertEqual((frame.capture_clock, frame.fixation.reason), ("unknown", "policy"))
+
+    def test_a_stamp_in_the_future_is_of_age_0(self) -> None:
+        ring = FakeRing()
+        ring.publish(capture_ns=1 << 62)
+        self.assertEqual(ring.read().age_ns, 0)
+
+    def test_the_fields_of_tokens_arrive(self) -> None:
+        ring = FakeRing()
+        tokens = token_records(3, level=[0, 1, 2], changed_frame=[7, 8, 9], relevance=[1, 0.5, 16], columns=[2, 1, 2])
+        ring.publish(tokens)
+        np.testing.assert_array_equal(ring.read().tokens, tokens)
+        self.assertEqual(
+            set(ring.read().tokens.dtype.names),
+            set("level x y size box changed_frame relevance columns rows reserved".split()),
+        )
+
+
+class FrameIsMadeIntoOtherThings(unittest.TestCase):
+    def test_padding_keeps_the_tokens_and_marks_them(self) -> None:
+        ring = FakeRing(capacity=8)
+        ring.publish(token_records(3))
+        padded = ring.read().padded()
+        self.assertEqual((padded.pixels.shape, padded.tokens.shape), ((8, 3, 2, 2), (8,)))
+        self.assertEqual(padded.mask.tolist(), [True] * 3 + [False] * 5)
+        self.assertEqual((set(padded.pixels[:3].flat), set(padded.pixels[3:].flat)), ({1}, {0}))
+        self.assertEqual(padded.tokens["size"].tolist(), [2] * 3 + [0] * 5)
+
+    def test_rebuilding_gives_the_values_that_the_texels_were_made_from(self) -> None:
+        values = np.arange(256, dtype=np.uint8).reshape(-1, 1, 2, 2).repeat(3, axis=1)
+        for dtype in ("u8", "f16", "bf16", "f32"):
+            with self.subTest(dtype=dtype):
+                ring = FakeRing(capacity=64, dtype=dtype, extent=(128, 2))
+                ring.publish(token_records(64), normalised(values, ring))
+                picture = ring.read().rebuild()
+                self.assertEqual((picture.shape, picture.dtype), ((2, 128, 3), np.uint8))
+                # Token after token, each of 2 x 2.
+                np.testing.assert_array_equal(picture.reshape(2, 64, 2, 3).transpose(1, 3, 0, 2), values)
+
+    def test_rebuilding_fills_the_pixels_that_a_texel_is_the_mean_of(self) -> None:
+        # 7 x 5 pixels: a token of level 1 of which 2 x 2 texels are real, and hang over the edges.
+        ring = FakeRing(extent=(7, 5), patch=4)
+        token = token_records(1, level=1, x=2, y=1, size=4, columns=2, rows=2, box=(4, 2, 7, 5))
+        texels = np.arange(48).reshape(1, 3, 4, 4)
+        ring.publish(token, texels)
+        picture = ring.read().rebuild()
+        red = np.zeros((5, 7), int)
+        red[2:4, 4:6], red[2:4, 6:7], red[4:5, 4:6], red[4:5, 6:7] = 0, 1, 4, 5
+        np.testing.assert_array_equal(picture[:, :, 0], red)
+        self.assertEqual(picture[4, 6].tolist(), [5, 21, 37])
+
+    def test_a_tensor_has_the_texels_of_the_frame(self) -> None:
+        torch = torch_or_skip()
+        values = np.arange(96, dtype=np.uint8).reshape(8, 3, 2, 2)
+        names = {"u8": torch.uint8, "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
+        for dtype, expected in names.items():
+            with self.subTest(dtype=dtype):
+                ring = FakeRing(dtype=dtype)
+                ring.publish(token_records(8), normalised(values, ring))
+                for frame in (ring.read(), ring.reader().borrow_newest()):
+                    tensor = frame.torch()
+                    self.assertEqual((tensor.dtype, tuple(tensor.shape)), (expected, (8, 3, 2, 2)))
+                    mean, std = frame.info.mean[0], frame.info.std[0]
+                    close = (tensor[:, 0].double() * std + mean) * 255
+                    self.assertLess((close - torch.from_numpy(values[:, 0]).double()).abs().max(), 0.5)
+                    self.assertTrue((frame.torch(indices=[5, 1]) == tensor[[5, 1]]).all())
+
+    def test_a_tensor_of_a_copy_shares_its_memory(self) -> None:
+        torch_or_skip()
+        ring = FakeRing()
+        ring.publish()
+        frame = ring.read()
+        frame.torch()[0] = 77
+        self.assertEqual(set(frame.pixels.flat), {77})
+
+    def test_a_copy_can_be_sent_to_another_process(self) -> None:
+        ring = FakeRing(dtype="f16")
+        ring.publish(token_records(3))
+        frame = ring.read()
+        sent = pickle.loads(pickle.dumps(frame))
+        self.assertEqual((sent.frame_seq, sent.fixation, sent.info), (frame.frame_seq, frame.fixation, frame.info))
+        np.testing.assert_array_equal(sent.pixels, frame.pixels)
+        np.testing.assert_array_equal(sent.tokens, frame.tokens)
+
+    def test_reading_leaks_nothing(self) -> None:
+        ring = FakeRing()
+        reader = ring.reader()
+        before = descriptors(), mappings()
+        for _ in range(100):
+            ring.publish()
+            reader.read_newest()
+        self.assertEqual((descriptors(), mappings()), before)
+
+
+def normalised(values: np.ndarray, ring: FakeRing) -> np.ndarray:
+    """8-bit values [N, 3, P, P] as the daemon writes them."""
+    if ring.dtype == np.uint8:
+        return values
+    mean, std = (ring.header[field].reshape(3, 1, 1) for field in ("mean", "std"))
+    numbers = ((values / 255 - mean) / std).astype(np.float32)
+    if ring.dtype == np.uint16:
+        # Round to even to the upper half of a float32.
+        bits = numbers.view(np.uint32)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return numbers.astype(ring.dtype)
+
+
+def torch_or_skip():  # type: ignore[no-untyped-def]
+    try:
+        import torch
+    except ImportError:
+        raise unittest.SkipTest("PyTorch is not installed") from None
+    return torch
+
+
+if __name__ == "__main__":
+    unittest.main()

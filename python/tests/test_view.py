@@ -1,0 +1,602 @@
+"""A view reads what its daemon publishes, says where to look, and learns of every end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import socket
+import struct
+import threading
+import time
+import unittest
+from collections import Counter
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from support import HANG, FakeDaemon, FakeRing, descriptors, foveate, mappings, token_records, within
+
+VIEW = "front/policy"
+
+
+class WithDaemon(unittest.TestCase):
+    def setUp(self) -> None:
+        self.ring = FakeRing()
+        self.daemon = FakeDaemon({VIEW: self.ring})
+        self.addCleanup(self.daemon.__exit__)
+
+    def open(self, **arguments: Any) -> foveate.View:
+        view = foveate.open(VIEW, self.daemon.path, **arguments)
+        self.addCleanup(view.close)
+        return view
+
+    def started(self, **arguments: Any) -> foveate.View:
+        """A view that has its segment already."""
+        view = self.open(**arguments)
+        for _ in within():
+            try:
+                view.read(timeout=0)
+            except foveate.TimedOut:
+                if view.info is not None:
+                    return view
+                view.subscription.wait(None)
+        raise AssertionError
+
+    def later(self, act: Any) -> None:
+        """Does something in another thread, most likely while this one waits."""
+        thread = threading.Timer(0.05, act)
+        thread.start()
+        self.addCleanup(thread.join)
+
+
+class ViewReads(WithDaemon):
+    def test_the_newest_frame_comes_first_and_once(self) -> None:
+        self.ring.publish()
+        self.ring.publish()
+        view = self.open()
+        self.assertEqual(view.read(HANG).frame_seq, 2)
+        with self.assertRaises(foveate.TimedOut):
+            view.read(timeout=0)
+
+    def test_a_frame_ends_the_wait(self) -> None:
+        view = self.open()
+        self.later(lambda: self.daemon.publish(VIEW))
+        self.assertEqual(view.read(HANG).frame_seq, 1)
+
+    def test_every_frame_comes_in_order_where_that_is_asked(self) -> None:
+        view = self.started()
+        for _ in range(3):
+            self.daemon.publish(VIEW)
+        self.assertEqual([view.read(HANG, newest=False).frame_seq for _ in range(3)], [1, 2, 3])
+
+    def test_a_notice_that_was_left_out_does_not_hide_a_frame(self) -> None:
+        view = self.open()
+        self.later(self.ring.publish)
+        # Without a limit, as the limit would end the wait, too.
+        self.assertEqual(view.read(timeout=None).frame_seq, 1)
+
+    def test_old_frames_are_passed_over_and_the_error_says_how_old_one_may_be(self) -> None:
+        view = self.started()
+        old = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - 10**10
+        self.daemon.publish(VIEW, capture_ns=old)
+        with self.assertRaisesRegex(foveate.TimedOut, "at most 5 s old"):
+            view.read(timeout=0, max_age=5)
+        self.daemon.publish(VIEW)
+        self.daemon.publish(VIEW, capture_ns=old)
+        self.daemon.publish(VIEW)
+        self.assertEqual([view.read(HANG, newest=False, max_age=5).frame_seq for _ in range(2)], [2, 4])
+        self.daemon.publish(VIEW, capture_ns=old)
+        with self.assertRaises(foveate.TimedOut):
+            with view.borrow(timeout=0, max_age=5):
+                self.fail("an old frame was lent")
+
+    def test_a_frame_is_found_by_its_capture_time(self) -> None:
+        view = self.open()
+        self.later(lambda: [self.daemon.publish(VIEW, capture_ns=ns) for ns in (100, 200, 300)])
+        for _ in within():
+            if view.read(HANG, at=300).capture_ns == 300:
+                break
+        self.assertEqual(view.read(at=190).capture_ns, 200)
+        self.assertEqual(view.read(at=190).capture_ns, 200)
+        with self.assertRaises(ValueError):
+            view.read(at=190, max_age=1)
+
+    def test_the_error_of_a_wait_names_the_view_and_its_state(self) -> None:
+        self.daemon.rings["front/late"] = None
+        with foveate.open("front/late", self.daemon.path) as view:
+            with self.assertRaisesRegex(foveate.TimedOut, "front/late.*starting.*not delivered"):
+                view.read(timeout=0)
+            self.assertIsInstance(view.info, type(None))
+        view = self.started()
+        with self.assertRaisesRegex(TimeoutError, "within 0 s.*live"):
+            view.read(timeout=0)
+        self.ring.set_state(2, "no frame for 3 s")
+        with self.assertRaisesRegex(foveate.TimedOut, "stalled, no frame for 3 s"):
+            view.read(timeout=0)
+
+    def test_a_view_that_starts_later_is_read_once_it_does(self) -> None:
+        self.daemon.rings["front/late"] = None
+        with foveate.open("front/late", self.daemon.path) as view:
+            ring = FakeRing(view="late")
+            ring.publish()
+            self.later(lambda: self.daemon.move("front/late", ring))
+            self.assertEqual(view.read(HANG).view, "front/late")
+
+    def test_the_descriptor_is_readable_when_there_is_a_frame_and_not_after_it_was_read(self) -> None:
+        view = self.open()
+        view.subscription.wait(None)
+        with self.assertRaises(foveate.TimedOut):
+            view.read(timeout=0)
+        self.assertEqual(select.select([view], [], [], 0)[0], [])
+        self.daemon.publish(VIEW)
+        self.assertEqual(select.select([view], [], [], HANG)[0], [view])
+        view.read(timeout=0)
+        self.assertEqual(select.select([view], [], [], 0)[0], [])
+
+    def test_iteration_gives_frames_until_the_stream_ends(self) -> None:
+        view = self.open()
+        self.daemon.publish(VIEW)
+        seen = []
+        for frame in view:
+            seen.append(frame.frame_seq)
+            if frame.frame_seq == 3:
+                self.daemon.end(VIEW, "end of file")
+            else:
+                self.daemon.publish(VIEW)
+        self.assertEqual(seen, [1, 2, 3])
+        self.assertEqual(view.state, ("ended", "end of file"))
+
+
+class ViewLends(WithDaemon):
+    def test_a_frame_that_stays_is_lent_and_taken_back(self) -> None:
+        self.ring.publish()
+        with self.open().borrow(HANG) as frame:
+            self.assertEqual(set(frame.pixels.flat), {1})
+            self.assertFalse(frame.pixels.flags.writeable)
+        self.assertFalse(frame.still_valid)
+        with self.assertRaisesRegex(foveate.FoveateError, "read"):
+            frame.pixels
+
+    def test_a_frame_that_was_replaced_is_reported_at_the_end(self) -> None:
+        self.ring.publish()
+        with self.assertRaises(foveate.Lapped) as caught:
+            with self.open().borrow(HANG):
+                for _ in range(self.ring.slot_count):
+                    self.ring.publish()
+        self.assertEqual(caught.exception.ring_sequence, 1)
+
+    def test_an_error_over_torn_texels_is_reported_as_lapped(self) -> None:
+        self.ring.publish()
+        with self.assertRaises(foveate.Lapped) as caught:
+            with self.open().borrow(HANG):
+                self.ring.begin(1)
+                raise ZeroDivisionError
+        self.assertIsInstance(caught.exception.__context__, ZeroDivisionError)
+
+    def test_other_errors_pass(self) -> None:
+        self.ring.publish()
+        with self.assertRaises(ZeroDivisionError):
+            with self.open().borrow(HANG):
+                raise ZeroDivisionError
+        self.ring.publish()
+        with self.assertRaises(KeyboardInterrupt):
+            with self.open().borrow(HANG):
+                self.ring.begin(2)
+                raise KeyboardInterrupt
+
+    def test_a_view_that_is_closed_meanwhile_hurts_nobody(self) -> None:
+        self.ring.publish()
+        view = self.open()
+        with view.borrow(HANG) as frame:
+            view.close()
+            self.assertEqual(set(frame.pixels.flat), {1})
+
+
+class ViewEnds(WithDaemon):
+    def test_the_frames_that_are_left_come_before_the_end_and_its_reason(self) -> None:
+        view = self.started()
+        self.daemon.publish(VIEW)
+        self.daemon.publish(VIEW)
+        self.daemon.end(VIEW, "end of file")
+        self.daemon.stop()
+        self.assertEqual([view.read(HANG, newest=False).frame_seq for _ in range(2)], [1, 2])
+        for _ in range(2):
+            with self.assertRaisesRegex(foveate.Ended, "end of file") as caught:
+                view.read(HANG)
+            self.assertEqual((caught.exception.reason, caught.exception.hung_up), ("end of file", False))
+
+    def test_a_hang_up_ends_the_wait(self) -> None:
+        view = self.open()
+        self.later(self.daemon.stop)
+        with self.assertRaises(foveate.Ended) as caught:
+            view.read(timeout=None)
+        self.assertTrue(caught.exception.hung_up)
+        with self.assertRaises(foveate.Ended):
+            next(iter(view))
+        with self.assertRaises(foveate.Ended):
+            view.fileno()
+
+    def test_a_daemon_that_closes_with_a_request_unread_has_hung_up(self) -> None:
+        path = self.daemon.path + ".rude"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(path)
+            listener.listen()
+
+            def drop() -> None:
+                connection, _ = listener.accept()
+                select.select([connection], [], [], HANG)
+                connection.close()
+
+            thread = threading.Thread(target=drop)
+            thread.start()
+            with self.assertRaises(foveate.Ended) as caught:
+                foveate.open(VIEW, path)
+            thread.join(HANG)
+        self.assertTrue(caught.exception.hung_up)
+
+    def test_what_was_captured_before_the_end_is_still_found_and_nothing_after_it(self) -> None:
+        view = self.open()
+        self.daemon.publish(VIEW, capture_ns=100)
+        self.daemon.end(VIEW, "end of file")
+        self.assertEqual(view.read(HANG, at=90).capture_ns, 100)
+        with self.assertRaises(foveate.Ended):
+            view.read(HANG, at=110)
+
+    def test_a_new_segment_is_followed_after_the_frames_of_the_old(self) -> None:
+        view = self.started()
+        self.daemon.publish(VIEW)
+        wider = FakeRing(extent=(128, 96))
+        wider.publish()
+        self.daemon.move(VIEW, wider)
+        self.daemon.publish(VIEW)
+        frames = [view.read(HANG, newest=False) for _ in range(3)]
+        self.assertEqual([frame.info.extent for frame in frames], [(64, 48), (128, 96), (128, 96)])
+        self.assertEqual([frame.frame_seq for frame in frames], [1, 1, 2])
+        self.assertNotEqual(frames[0].epoch, frames[1].epoch)
+        self.assertEqual(view.info.extent, (128, 96))
+
+    def test_a_search_by_capture_time_looks_into_the_newest_segment(self) -> None:
+        view = self.open()
+        self.daemon.publish(VIEW, capture_ns=100)
+        newer = FakeRing()
+        newer.publish(capture_ns=900)
+        self.daemon.move(VIEW, newer)
+        for _ in within():
+            if view.read(HANG, at=100).capture_ns == 900:
+                break
+
+    def test_a_segment_after_the_end_goes_on(self) -> None:
+        view = self.open()
+        self.daemon.end(VIEW, "the camera was unplugged")
+        with self.assertRaises(foveate.Ended):
+            view.read(HANG)
+        newer = FakeRing()
+        newer.publish()
+        self.daemon.move(VIEW, newer)
+        view.subscription.wait(None)
+        self.assertEqual(view.read(HANG).frame_seq, 1)
+        with self.assertRaises(foveate.TimedOut):
+            view.read(timeout=0)
+
+
+class ViewReconnects(WithDaemon):
+    def test_a_view_goes_on_when_the_daemon_is_back(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.publish(VIEW)
+        self.daemon.stop()
+        self.assertEqual(view.read(HANG).frame_seq, 1)
+        with self.assertRaisesRegex(foveate.TimedOut, "the daemon is gone"):
+            view.read(timeout=0)
+        self.daemon.rings[VIEW] = FakeRing()
+        self.daemon.rings[VIEW].publish(frame_seq=70)
+        self.later(self.daemon.start)
+        self.assertEqual(view.read(HANG).frame_seq, 70)
+        self.assertGreaterEqual(view.fileno(), 0)
+
+    def test_a_loop_that_never_waits_reconnects_too(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.stop()
+        self.daemon.rings[VIEW] = FakeRing()
+        self.daemon.rings[VIEW].publish(frame_seq=70)
+        self.daemon.start()
+        for _ in within():
+            try:
+                if view.read(timeout=0).frame_seq == 70:
+                    break
+            except foveate.TimedOut:
+                pass
+
+    def test_a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.end(VIEW, "the daemon stops")
+        with self.assertRaises(foveate.TimedOut):
+            view.read(timeout=0)
+        newer = FakeRing()
+        newer.publish(frame_seq=70)
+        self.daemon.rings[VIEW] = newer
+        self.assertEqual(view.read(HANG).frame_seq, 70)
+        self.daemon.end(VIEW, "end of file")
+        with self.assertRaises(foveate.Ended):
+            view.read(HANG)
+
+    def test_a_view_of_ones_own_is_made_anew(self) -> None:
+        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": VIEW}
+        with foveate.open_view("front", self.daemon.path, reconnect=True, budget=64) as view:
+            self.daemon.stop()
+            self.daemon.rings[VIEW] = FakeRing()
+            self.daemon.rings[VIEW].publish(frame_seq=70)
+            self.daemon.start()
+            self.assertEqual(view.read(HANG).frame_seq, 70)
+            view.look(1, 2)
+        made = [request for request, _ in self.daemon.requests if request["op"] == "open_view"]
+        self.assertEqual(made, [{"op": "open_view", "stream": "front", "view": {"budget": 64}}] * 2)
+
+    def test_a_daemon_that_is_about_to_stop_is_asked_again(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.stop()
+        refusals = [{"ok": False, "reason": reason, "error": ""} for reason in ("ended", "too-many-clients")]
+        self.daemon.answers["subscribe"] = lambda request: refusals.pop() if refusals else {"ok": True}
+        self.daemon.rings[VIEW] = FakeRing()
+        self.daemon.rings[VIEW].publish(frame_seq=70)
+        self.daemon.start()
+        self.assertEqual(view.read(HANG).frame_seq, 70)
+        self.assertEqual(refusals, [])
+
+    def test_a_view_that_the_new_daemon_does_not_have_is_refused(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.stop()
+        self.daemon.rings.clear()
+        self.daemon.start()
+        with self.assertRaises(foveate.Refused) as caught:
+            view.read(HANG)
+        self.assertEqual(caught.exception.reason, "unknown-view")
+
+
+class ViewSteers(WithDaemon):
+    def asked(self) -> tuple[dict[str, Any], bytes]:
+        return self.daemon.requests[-1]
+
+    def test_a_point_is_sent_as_it_is_said(self) -> None:
+        view = self.open()
+        self.assertEqual(view.look(320, 240.5), foveate.Looking(1.5, 2.5, None))
+        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, "x": 320.0, "y": 240.5})
+        view.look(0.5, np.float32(0.25), normalised=True, for_ms=500, frame=7, wait=True)
+        expected = {"normalised": True, "for_ms": 500, "frame": 7, "wait": True, "x": 0.5, "y": 0.25}
+        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, **expected})
+
+    def test_the_fixation_that_was_waited_for_arrives(self) -> None:
+        fixation = {"id": 4, "x": 1.0, "y": 2.0, "since_frame": 9, "reason": "look", "news": 1}
+        self.daemon.answers["look"] = lambda request: {"ok": True, "x": 1.0, "y": 2.0, "fixation": fixation}
+        looking = self.open().look(1, 2, wait=True)
+        self.assertEqual(looking.fixation, foveate.Fixation(1.0, 2.0, 4, 9, "look"))
+
+    def test_maps_of_the_wires_formats_are_sent_as_they_are_and_others_as_float32(self) -> None:
+        view = self.open()
+        plain = np.arange(6).reshape(2, 3)
+        for dtype, name, form in [
+            ("<f4", "f32", "<6f"),
+            (">f4", "f32", "<6f"),
+            ("<f2", "f16", "<6e"),
+            ("u1", "u8", "<6B"),
+            ("f8", "f32", "<6f"),
+            ("i8", "f32", "<6f"),
+            ("?", "f32", "<6f"),
+        ]:
+            with self.subTest(dtype=dtype):
+                weights = plain.astype(dtype)
+                view.attend(weights, box=(0, -420, 1920, 1500))
+                request, payload = self.asked()
+                self.assertEqual((request["dtype"], request["shape"]), (name, [2, 3]))
+                self.assertEqual(request["box"], [0, -420, 1920, 1500])
+                self.assertEqual(payload, struct.pack(form, *weights.flat))
+        view.attend(plain.T)
+        self.assertEqual(self.asked()[1], struct.pack("<6f", *plain.T.flat))
+        with self.assertRaisesRegex(ValueError, "2 axes"):
+            view.attend(plain.flat)
+
+    def test_scores_name_the_frame_that_they_are_of(self) -> None:
+        self.ring.publish(token_records(3), frame_seq=812)
+        view = self.open()
+        frame = view.read(HANG)
+        view.attend_tokens(frame, [0.5, 1, 2])
+        request, payload = self.asked()
+        self.assertEqual(request, {"op": "attend_tokens", "view": VIEW, "frame": 812, "dtype": "f32"})
+        self.assertEqual(payload, struct.pack("<3f", 0.5, 1, 2))
+        view.attend_tokens(5, np.ones(3, np.float16), wait=True)
+        self.assertEqual((self.asked()[0]["frame"], self.asked()[0]["wait"]), (5, True))
+
+    def test_tensors_are_sent_too(self) -> None:
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("PyTorch is not installed")
+        view = self.open()
+        weights = torch.arange(6.0).reshape(2, 3).requires_grad_()
+        for tensor, name, form in [
+            (weights, "f32", "<6f"),
+            (weights.half(), "f16", "<6e"),
+            (weights.bfloat16(), "f32", "<6f"),
+        ]:
+            view.attend(tensor)
+            self.assertEqual(self.asked()[0]["dtype"], name)
+            self.assertEqual(self.asked()[1], struct.pack(form, *range(6)))
+
+    def test_a_refusal_says_why_and_who(self) -> None:
+        refusal = {"ok": False, "reason": "held", "error": "process 7 steers it", "holder": "process 7"}
+        self.daemon.answers["look"] = lambda request: refusal
+        with self.assertRaisesRegex(foveate.Refused, "held.*process 7 steers it") as caught:
+            self.open().look(1, 2)
+        self.assertEqual((caught.exception.reason, caught.exception.holder), ("held", "process 7"))
+
+    def test_a_map_that_fits_no_message_is_refused_here(self) -> None:
+        with self.assertRaises(foveate.Refused) as caught:
+            self.open().attend(np.ones((200, 200)))
+        self.assertEqual(caught.exception.reason, "too-large")
+
+    def test_an_answer_that_comes_late_is_not_taken_for_another(self) -> None:
+        self.daemon.answers["look"] = lambda request: None
+        view = self.open()
+        with mock.patch("foveate.control.ANSWER_TIMEOUT_S", 0.05), self.assertRaises(foveate.TimedOut):
+            view.look(1, 2)
+        self.daemon.answers.clear()
+        view.release()
+        self.assertEqual(self.asked()[0], {"op": "release", "view": VIEW})
+
+    def test_a_steerer_that_was_dropped_comes_back(self) -> None:
+        view = self.open()
+        view.release()
+        self.daemon.stop()
+        self.daemon.start()
+        self.assertEqual(view.look(1, 2).x, 1.5)
+        self.daemon.stop()
+        with self.assertRaises((foveate.NoDaemon, foveate.Ended)):
+            view.look(1, 2)
+
+    def test_many_threads_steer_at_once_and_each_gets_its_answer(self) -> None:
+        self.daemon.answers["look"] = lambda request: {"ok": True, "x": request["x"], "y": request["y"]}
+        view, wrong = self.open(), []
+
+        def steer(number: int) -> None:
+            for turn in range(50):
+                if view.look(number, turn)[:2] != (number, turn):
+                    wrong.append((number, turn))
+
+        threads = [threading.Thread(target=steer, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(HANG)
+        self.assertEqual(wrong, [])
+
+    def test_a_view_of_ones_own_has_the_keys_that_were_asked_for(self) -> None:
+        self.daemon.rings["front/open-1"] = self.ring
+        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/open-1"}
+        with foveate.open_view("front", self.daemon.path, budget=64, gaze={"policy": "feedback"}) as view:
+            self.assertEqual(view.name, "front/open-1")
+            view.look(1, 2)
+            self.assertEqual(self.asked()[0]["view"], "front/open-1")
+        asked = [request for request, _ in self.daemon.requests][0]
+        self.assertEqual(asked["view"], {"budget": 64, "gaze": {"policy": "feedback"}})
+
+
+class NothingIsLeftBehind(WithDaemon):
+    def test_a_view_that_was_closed_leaves_nothing_open(self) -> None:
+        self.ring.publish()
+        before = open_now()
+        for _ in range(3):
+            with self.open(reconnect=True) as view:
+                view.read(HANG)
+                view.look(1, 2)
+                view.close()
+        self.assert_back_to(before)
+
+    def test_rings_are_unmapped_at_once_whoever_still_knows_them(self) -> None:
+        before = mappings()
+        view = self.started()
+        first = view.subscription.ring
+        newer = FakeRing()
+        newer.publish()
+        self.daemon.move(VIEW, newer)
+        view.read(HANG)
+        self.assertEqual(mappings(), before + 1)
+        second = view.subscription.ring
+        self.assertIsNot(first, second)
+        view.close()
+        self.assertEqual(mappings(), before)
+
+    def test_a_view_that_cannot_be_opened_leaves_nothing_open(self) -> None:
+        before = open_now()
+        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": "front/none"}
+        # What an error refers to, tracebacks included, must hold nothing.
+        errors = []
+        for attempt in (
+            lambda: foveate.open("front/none", self.daemon.path),
+            lambda: foveate.open_view("front", self.daemon.path),
+            lambda: foveate.open(VIEW, "/nonexistent/foveate.sock"),
+            lambda: foveate.open(VIEW, "/" + 200 * "x"),
+        ):
+            try:
+                attempt()
+            except foveate.FoveateError as error:
+                errors.append(error)
+        kinds = [foveate.Refused, foveate.Refused, foveate.NoDaemon, foveate.FoveateError]
+        self.assertEqual([type(error) for error in errors], kinds)
+        self.assertIn("socket=", str(errors[2]))
+        self.assert_back_to(before)
+
+    def test_a_broken_segment_leaves_nothing_open(self) -> None:
+        before = open_now()
+        self.ring.header["abi_major"] = 2
+        with foveate.open(VIEW, self.daemon.path) as view:
+            with self.assertRaisesRegex(foveate.BrokenSegment, "ABI 2"):
+                view.read(HANG)
+        self.assert_back_to(before)
+
+    def test_new_segments_and_reconnections_leave_nothing_open(self) -> None:
+        rings = [FakeRing() for _ in range(4)]
+        before = open_now()
+        with foveate.open(VIEW, self.daemon.path, reconnect=True) as view:
+            for ring in rings:
+                self.daemon.move(VIEW, ring)
+                self.daemon.publish(VIEW)
+                for _ in within():
+                    if view.read(HANG).epoch == int(ring.header["epoch"]):
+                        break
+                self.daemon.stop()
+                self.daemon.start()
+        self.daemon.stop()
+        self.daemon.start()
+        self.assert_back_to(before)
+
+    def test_a_closed_view_says_so(self) -> None:
+        view = self.open()
+        view.close()
+        view.close()
+        for use in (view.read, view.fileno, lambda: view.look(1, 2), lambda: next(iter(view))):
+            with self.assertRaisesRegex(foveate.FoveateError, "closed"):
+                use()
+
+    def test_a_fork_does_not_read_what_its_parent_opened(self) -> None:
+        view = self.open()
+        child = os.fork()
+        if child == 0:
+            try:
+                view.read(timeout=0)
+            except foveate.TimedOut:
+                os._exit(2)
+            except foveate.FoveateError as error:
+                os._exit(0 if "another process" in str(error) else 3)
+            os._exit(4)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def assert_back_to(self, before: Any) -> None:
+        # The daemon's side is closed by its own threads, a moment later.
+        for _ in within():
+            gc.collect()
+            if not open_now() - before:
+                return
+
+
+def open_now() -> Counter[str]:
+    """What is open, but for the numbers that descriptors and sockets have."""
+    opened = Counter(entry.split("[")[0].split(" ", 1)[1] for entry in descriptors())
+    opened["mapping"] = mappings()
+    return opened
+
+
+class SocketIsFound(unittest.TestCase):
+    def test_the_first_place_that_is_named_counts(self) -> None:
+        everything = {"FOVEATE_SOCKET": "/a.sock", "RUNTIME_DIRECTORY": "/b:/c", "XDG_RUNTIME_DIR": "/d"}
+        places = ["/explicit", "/a.sock", "/b/foveate.sock", "/d/foveate/foveate.sock", "/run/foveate/foveate.sock"]
+        with mock.patch.dict(os.environ, everything):
+            self.assertEqual(foveate.socket_path("/explicit"), places[0])
+            for place, name in zip(places[1:], [*everything, None]):
+                self.assertEqual(foveate.socket_path(), place)
+                if name:
+                    # Empty counts as unset.
+                    os.environ[name] = ""
+
+
+if __name__ == "__main__":
+    unittest.main()
