@@ -61,6 +61,12 @@ provide_clips() {
     export FOVEATE_CLIPS FOVEATE_REQUIRE_CLIPS=1
 }
 
+# Debian's own Python, because its NumPy is for it. The programs were built for the tests.
+check_python() {
+    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_BIN=1 \
+        /usr/bin/python3 -B -W error -m unittest discover -s python/tests
+}
+
 # Advisories change from day to day, and the same code must pass or fail the same tests tomorrow.
 check_dependencies() {
     if ! command -v cargo-deny >/dev/null; then
@@ -86,6 +92,7 @@ main() {
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps
     step 'dependencies' check_dependencies
     step 'tests' cargo test --locked --no-fail-fast
+    step 'Python reader' check_python
     say "Everything passed in $SECONDS s."
 }
 

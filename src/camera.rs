@@ -12,8 +12,8 @@ use crate::geometry::extent::Extent;
 /// Coefficients of a distortion that are published.
 pub const COEFFICIENTS_MAX: usize = 14;
 
-/// Bytes of the name of a distortion model.
-pub const MODEL_BYTES_MAX: usize = 15;
+/// Bytes of the name of a distortion model; a segment cuts it after 15.
+pub const MODEL_BYTES_MAX: usize = 63;
 
 /// Bytes of the name of a frame of reference.
 pub const FRAME_BYTES_MAX: usize = 63;
@@ -23,7 +23,7 @@ pub const FRAME_BYTES_MAX: usize = 63;
 pub struct Calibration {
     /// Width and height of the pictures that it was calibrated with, in pixels.
     pub extent: Extent,
-    /// The camera matrix, row by row, in pixels of those pictures.
+    /// The camera matrix, row by row, in pixels of those pictures. As ROS has it: the centre of the first pixel lies at (0, 0).
     pub k: [f64; 9],
     /// Name of the distortion model, such as `plumb_bob`.
     pub distortion: String,

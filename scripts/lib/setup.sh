@@ -31,6 +31,9 @@ test_packages() {
     cat <<'END'
 vulkan-validationlayers||the Vulkan tests fail on any message of these
 shellcheck|shellcheck|checks the scripts
+g++|c++|compiles the C reader as C++
+python3|python3|runs the Python reader
+python3-numpy||the arrays of the Python reader
 END
 }
 
