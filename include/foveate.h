@@ -916,16 +916,22 @@ __attribute__((format(printf, 2, 3))) static void foveate__append(struct foveate
     if (0 < written) request->length += (size_t)written < room ? (size_t)written : room - 1;
 }
 
-// Appends a finite number, exactly, with the decimal point of JSON and not of the locale.
+// Appends what printf made of a finite number, with the decimal point of JSON and not of the locale.
+static void foveate__append_digits(struct foveate__request *request, const char *digits) {
+    bool was_point = false;
+    for (; *digits != '\0'; digits++) {
+        bool is_point = strchr("+-0123456789e", *digits) == NULL;
+        // A point of several bytes is still one.
+        if (!is_point || !was_point) foveate__append(request, "%c", is_point ? '.' : *digits);
+        was_point = is_point;
+    }
+}
+
+// Appends a finite number, exactly.
 static void foveate__append_number(struct foveate__request *request, double number) {
     char digits[64];
     snprintf(digits, sizeof digits, "%.17g", number);
-    bool was_point = false;
-    for (const char *at = digits; *at != '\0'; at++) {
-        bool is_digit = ('0' <= *at && *at <= '9') || *at == '-' || *at == '+' || *at == 'e';
-        if (is_digit || !was_point) foveate__append(request, "%c", is_digit ? *at : '.');
-        was_point = !is_digit;
-    }
+    foveate__append_digits(request, digits);
 }
 
 static void foveate__begin(struct foveate__request *request, const char *operation, const char *view) {
@@ -1643,7 +1649,9 @@ static enum foveate_result foveate__step(struct foveate_reader *reader, const st
     if (result != FOVEATE_OK) return result;
     if (reader->current.base != NULL) {
         result = foveate__read_current(reader, aim);
-        if (result != FOVEATE_NOTHING) return result;
+        bool is_broken = result == FOVEATE_MALFORMED || result == FOVEATE_OVERTAKEN;
+        bool is_left = is_broken && reader->next.base != NULL;
+        if (result != FOVEATE_NOTHING && !is_left) return result;
     }
     if (reader->next.base != NULL) return foveate__move_to_next(reader);
     switch (reader->ending) {
