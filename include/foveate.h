@@ -471,6 +471,9 @@ FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader,
 // Returns how long ago a frame was taken, in nanoseconds; 0 for one that says it comes from the future.
 FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head);
 
+// Returns number `index` of texels in the format `dtype`, exactly: 0 to 255 for u8, a normalised value for the others.
+FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, size_t index);
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading in place.
 
@@ -1855,6 +1858,38 @@ FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader,
 FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head) {
     uint64_t now_ns = (uint64_t)foveate__now_ns();
     return head->capture_ns < now_ns ? now_ns - head->capture_ns : 0;
+}
+
+static float foveate__f32_from_bits(uint32_t bits) {
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static float foveate__f32_from_f16(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 0x1F, fraction = half & 0x3FF;
+    // A subnormal is its fraction times 2^-24.
+    if (exponent == 0) return (float)fraction * (sign != 0 ? -0x1p-24f : 0x1p-24f);
+    // The exponents' biases are 15 and 127; infinity and NaN keep the largest one.
+    uint32_t wide = exponent == 0x1F ? 0xFF : exponent + 112;
+    return foveate__f32_from_bits(sign | wide << 23 | fraction << 13);
+}
+
+FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, size_t index) {
+    uint16_t half;
+    float single;
+    switch (dtype) {
+    case FOVEATE_DTYPE_U8: return ((const unsigned char *)texels)[index];
+    case FOVEATE_DTYPE_F16:
+        memcpy(&half, (const unsigned char *)texels + 2 * index, sizeof half);
+        return foveate__f32_from_f16(half);
+    case FOVEATE_DTYPE_BF16:
+        memcpy(&half, (const unsigned char *)texels + 2 * index, sizeof half);
+        return foveate__f32_from_bits((uint32_t)half << 16);
+    case FOVEATE_DTYPE_F32: break;
+    }
+    memcpy(&single, (const unsigned char *)texels + 4 * index, sizeof single);
+    return single;
 }
 
 FOVEATE_API enum foveate_result foveate_borrow_newest(struct foveate_reader *reader, struct foveate_borrowed *borrowed,

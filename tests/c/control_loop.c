@@ -3,12 +3,13 @@
 //
 //     cc -std=c11 -O2 -I include tests/c/control_loop.c -o control_loop && ./control_loop camera/main CYCLES
 //
-// It prints what it saw at the end. A real loop steers something where this one sums up its commands.
+// With 0 cycles it runs until SIGTERM or SIGINT. It prints when it begins and ceases to see, and at the end what it saw. A real
+// loop steers something where this one sums up its commands.
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>
 
-#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -25,12 +26,32 @@ struct vision {
     struct foveate_reader *reader;
     struct foveate_frame frame; // the newest that came
     bool has_frame;
+    bool is_seeing; // has a frame that is young enough
     long cycle;
     long frame_count;
     long blind_cycle_count; // without a frame that is young enough
     long reopen_count;
     long obeyed_count; // looks that the daemon granted
 };
+
+static volatile sig_atomic_t is_stopped;
+
+static void stop(int signal_number) {
+    (void)signal_number;
+    is_stopped = 1;
+}
+
+static void say(const char *what) {
+    printf("%s\n", what);
+    fflush(stdout);
+}
+
+// Connects again. Never waits: no daemon yet is no reason to stop.
+static void reopen(struct vision *vision) {
+    if (foveate_reopen(vision->reader) != FOVEATE_OK) return;
+    vision->reopen_count++;
+    say("reopened");
+}
 
 // Takes the newest frame if there is one. Never waits.
 static void take_newest(struct vision *vision) {
@@ -43,9 +64,13 @@ static void take_newest(struct vision *vision) {
         // The only allocation; FOVEATE_TOO_SMALL follows where it fails.
         foveate_frame_reserve(&vision->frame, foveate_segment(vision->reader));
     } else if (result != FOVEATE_NOTHING && vision->cycle % CYCLES_BETWEEN_REOPENING == 0) {
-        // An end, a hang-up, anything else: the daemon may come back, and it is no reason to stop.
-        vision->reopen_count += foveate_reopen(vision->reader) == FOVEATE_OK;
+        // An end, a hang-up, anything else: the daemon may come back.
+        reopen(vision);
     }
+    bool is_seeing = vision->has_frame && foveate_age_ns(&vision->frame.head) <= MAX_AGE_NS;
+    if (is_seeing != vision->is_seeing) say(is_seeing ? "sees" : "blind");
+    vision->is_seeing = is_seeing;
+    vision->blind_cycle_count += !is_seeing;
 }
 
 // Asks for the middle of the image now and then, and hears about it in a later cycle. Never waits.
@@ -60,13 +85,9 @@ static void steer_gaze(struct vision *vision) {
 }
 
 // How far right of the image's middle the view looks, in shares of its width; 0 where nothing young enough is known.
-static double command(struct vision *vision) {
-    const struct foveate_segment *segment = foveate_segment(vision->reader);
-    if (!vision->has_frame || segment == NULL || MAX_AGE_NS < foveate_age_ns(&vision->frame.head)) {
-        vision->blind_cycle_count++;
-        return 0.0;
-    }
-    return vision->frame.head.fixation_x / segment->header.source_width - 0.5;
+static double command(const struct vision *vision) {
+    if (!vision->is_seeing) return 0.0;
+    return vision->frame.head.fixation_x / foveate_segment(vision->reader)->header.source_width - 0.5;
 }
 
 static void add_cycle(struct timespec *time) {
@@ -81,14 +102,14 @@ static void run(struct vision *vision, long cycle_count) {
     struct timespec next;
     double commands = 0.0;
     clock_gettime(CLOCK_MONOTONIC, &next);
-    for (vision->cycle = 0; vision->cycle < cycle_count; vision->cycle++) {
+    for (; !is_stopped && (cycle_count == 0 || vision->cycle < cycle_count); vision->cycle++) {
         take_newest(vision);
         steer_gaze(vision);
         commands += command(vision);
         add_cycle(&next);
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
     }
-    printf("cycles %ld, frames %ld, blind %ld, reopened %ld, obeyed %ld, commands %.3f\n", cycle_count, vision->frame_count,
+    printf("cycles %ld, frames %ld, blind %ld, reopened %ld, obeyed %ld, commands %.3f\n", vision->cycle, vision->frame_count,
            vision->blind_cycle_count, vision->reopen_count, vision->obeyed_count, commands);
 }
 
@@ -104,6 +125,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
+    signal(SIGTERM, stop);
+    signal(SIGINT, stop);
     run(&vision, strtol(argv[2], NULL, 10));
     foveate_frame_free(&vision.frame);
     foveate_close(vision.reader);

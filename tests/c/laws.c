@@ -35,7 +35,7 @@ static void *counted_realloc(void *memory, size_t size) {
 #include "stand_in.h"
 
 #define HANG_SECONDS 300
-#define TORN_FRAME_READS 20000
+#define TORN_FRAME_READS 5000
 #define FUZZ_ROUNDS 20000
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -147,6 +147,22 @@ static void age_is_never_negative(void) {
     EXPECT(foveate_age_ns(&head) == 0);
     head.capture_ns = (uint64_t)foveate__now_ns() - 1000;
     EXPECT(1000 <= foveate_age_ns(&head) && foveate_age_ns(&head) < (uint64_t)HANG_SECONDS * 1000000000);
+}
+
+static void numbers_of_every_format_are_exact(void) {
+    const unsigned char bytes[] = {0, 255};
+    const uint16_t halves[] = {0x3C00, 0xC000, 0x0001, 0x83FF, 0x7BFF, 0x3555, 0x0400, 0x8000, 0x7C00, 0xFC00};
+    const double numbers[] = {1.0, -2.0, 0x1p-24, -1023 * 0x1p-24, 65504.0, 0.333251953125, 0x1p-14, 0.0, (double)INFINITY, -(double)INFINITY};
+    const uint16_t brains[] = {0x3F80, 0xC049};
+    const float singles[] = {0.1f, -3e38f};
+    EXPECT(foveate_number(FOVEATE_DTYPE_U8, bytes, 1) == 255.0f);
+    for (size_t index = 0; index < sizeof halves / sizeof *halves; index++) {
+        EXPECT((double)foveate_number(FOVEATE_DTYPE_F16, halves, index) == numbers[index]);
+    }
+    const uint16_t not_a_number = 0x7E00;
+    EXPECT(isnan(foveate_number(FOVEATE_DTYPE_F16, &not_a_number, 0)));
+    EXPECT(foveate_number(FOVEATE_DTYPE_BF16, brains, 0) == 1.0f && foveate_number(FOVEATE_DTYPE_BF16, brains, 1) == -3.140625f);
+    EXPECT(foveate_number(FOVEATE_DTYPE_F32, singles, 0) == singles[0] && foveate_number(FOVEATE_DTYPE_F32, singles, 1) == singles[1]);
 }
 
 static void reading_allocates_nothing(void) {
@@ -1032,6 +1048,7 @@ static const struct law laws[] = {
     LAW(a_frame_that_is_being_written_is_not_read),
     LAW(a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one),
     LAW(age_is_never_negative),
+    LAW(numbers_of_every_format_are_exact),
     LAW(reading_allocates_nothing),
     LAW(a_copied_frame_is_never_torn),
     LAW(a_released_frame_was_never_torn),
