@@ -20,7 +20,7 @@
 // - No call waits longer than its `timeout_ms`: 0 never waits, a negative one waits without limit, as in poll(2).
 // - Memory is allocated by foveate_open and foveate_frame_reserve alone; a new segment is one more mapping.
 // - A reader belongs to one thread at a time. Readers share nothing, and there is no global state.
-// - Nothing aborts, nothing is printed. A failed call returns a negative foveate_result, and foveate_error() says the cause
+// - Nothing aborts, nothing is printed. A failed call returns a negative foveate_result, and foveate_last_error() says the cause
 //   and the way out.
 // - What lies in shared memory is believed only after it was checked: a broken daemon leads to an error, not to a crash.
 // - Times are in nanoseconds on CLOCK_MONOTONIC unless stated. Positions are in source pixels: the origin is the top left
@@ -350,18 +350,18 @@ FOVEATE__BYTES(foveate_token, 48);
 // ---------------------------------------------------------------------------------------------------------------------
 // Results and errors.
 
-// What a call led to: 0 is success, positive is no error, negative is an error that foveate_error() explains.
+// What a call led to: 0 is success, positive is no error, negative is an error that foveate_last_error() explains.
 enum foveate_result {
     FOVEATE_OK = 0,          // done; who asked for a frame has one
     FOVEATE_NOTHING = 1,     // there is no frame that was not read, or nothing came in time, or a signal did
-    FOVEATE_NEW_SEGMENT = 2, // from now on the view publishes in another segment, the first included: foveate_segment() has
+    FOVEATE_NEW_SEGMENT = 2, // from now on the view publishes in another segment, the first included: foveate_current_segment() has
                              // changed, what was borrowed is gone, and buffers may need foveate_frame_reserve()
-    FOVEATE_ENDED = 3,       // the view publishes no more, and every frame was read; foveate_error() has the reason
+    FOVEATE_ENDED = 3,       // the view publishes no more, and every frame was read; foveate_last_error() has the reason
     FOVEATE_LAPPED = 4,      // the writer replaced a frame while it was borrowed: what was made from it is worthless
 
     FOVEATE_DISCONNECTED = -1,   // the daemon is gone or closed the connection: foveate_reopen()
     FOVEATE_TIMED_OUT = -2,      // the daemon did not answer in the time given
-    FOVEATE_REFUSED = -3,        // the daemon said no: foveate_error() has its reason and its words
+    FOVEATE_REFUSED = -3,        // the daemon said no: foveate_last_error() has its reason and its words
     FOVEATE_NO_DAEMON = -4,      // nobody listens on the socket
     FOVEATE_PERMISSION = -5,     // the user may not talk to the daemon
     FOVEATE_INVALID = -6,        // an argument makes no sense
@@ -415,7 +415,7 @@ FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader);
 FOVEATE_API void foveate_close(struct foveate_reader *reader);
 
 // Returns why the last call that failed did, or why the view ended. Valid until the next call.
-FOVEATE_API const struct foveate_error *foveate_error(const struct foveate_reader *reader);
+FOVEATE_API const struct foveate_error *foveate_last_error(const struct foveate_reader *reader);
 
 // What a segment says of itself, checked, and what follows from it.
 struct foveate_segment {
@@ -427,7 +427,7 @@ struct foveate_segment {
 };
 
 // Returns the segment in use, or NULL before the first FOVEATE_NEW_SEGMENT. Valid until the next read.
-FOVEATE_API const struct foveate_segment *foveate_segment(const struct foveate_reader *reader);
+FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader);
 
 // Returns what the view is doing, and writes why in words; `reason` may be NULL. A state that this version does not know
 // reads as ended.
@@ -510,7 +510,8 @@ FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, s
 // Waiting.
 
 // Waits at most `timeout_ms` until reading may find something: a frame, a new segment, an end, a hang-up, or a change of the
-// state. Returns FOVEATE_OK, FOVEATE_NOTHING after the time or at a signal, or an error. A hang-up is noticed within 100 ms.
+// state. Returns FOVEATE_OK, FOVEATE_NOTHING after the time or at a signal, or an error. A hang-up is noticed within 100 ms. Once
+// a view has ended there is nothing to wait for: it returns at once.
 FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms);
 
 // Returns the connection, for poll(2) and its kin, or -1 where there is none. It becomes readable with a new segment, an end, a
@@ -543,7 +544,7 @@ enum foveate_number_format {
 };
 
 // A point to look at. FOVEATE_ZEROS are the defaults.
-struct foveate_look {
+struct foveate_point {
     double x; // source pixels, or shares of the sides
     double y;
     bool normalised; // x and y are shares of the sides, 0 to 1
@@ -553,7 +554,7 @@ struct foveate_look {
 };
 
 // A map of attention, and what it lies over. Zeros are the defaults of all but `rows` and `columns`.
-struct foveate_attend {
+struct foveate_map {
     uint32_t rows;    // 1 to 128
     uint32_t columns; // 1 to 128
     enum foveate_number_format format;
@@ -563,20 +564,27 @@ struct foveate_attend {
     bool wait;      // answer once it was decided on
 };
 
+// One score for each token of a frame.
+struct foveate_scores {
+    uint64_t frame; // frame_seq of the frame whose tokens were scored, one of the last 64
+    size_t count;   // of the scores; those behind the last token are padding
+    enum foveate_number_format format;
+    bool wait; // answer once it was decided on
+};
+
 // Makes the view look at a point with the very next frame. `looking` may be NULL.
-FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_look *look, int timeout_ms,
+FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking);
 
 // Makes the view look where a map has its peak, from the next decision on. `numbers` are rows * columns numbers, row by row,
 // finite and not negative, at least one above 0. `looking` may be NULL.
-FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_attend *attend,
+FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
                                                const void *numbers, int timeout_ms, struct foveate_looking *looking);
 
-// Makes the view look where the tokens of frame `frame_seq`, one of the last 64, have the highest score. `scores` are
-// `score_count` numbers, in the order of that frame's tokens; what comes behind the last token is padding. `looking` may be NULL.
-FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, uint64_t frame_seq,
-                                                      enum foveate_number_format format, const void *scores,
-                                                      size_t score_count, int timeout_ms, struct foveate_looking *looking);
+// Makes the view look where the tokens of a frame have the highest score, from the next decision on. `numbers` are
+// `scores->count` numbers, as for foveate_attend, in the order of that frame's tokens. `looking` may be NULL.
+FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
+                                                      const void *numbers, int timeout_ms, struct foveate_looking *looking);
 
 // Lets the view look where its policy says, and other clients steer it.
 FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms);
@@ -632,6 +640,8 @@ extern "C" {
 // More than any message to a reader takes: the longest is a refusal, with at most 1024 bytes of the daemon's words.
 #define FOVEATE__INBOX_BYTES 8192
 #define FOVEATE__NOTICE_BYTES 16
+// More than a socket holds: a daemon that sends without end does not keep a reader for ever.
+#define FOVEATE__MESSAGES_MAX 1024
 #define FOVEATE__MAP_SIDE_MAX 128
 // Two names of at most 63 bytes, the slash between them and a NUL.
 #define FOVEATE__VIEW_BYTES 128
@@ -1499,7 +1509,7 @@ static enum foveate_result foveate__take_message(struct foveate_reader *reader, 
 
 // Takes what the daemon has sent, up to a new segment.
 static enum foveate_result foveate__take_messages(struct foveate_reader *reader) {
-    while (reader->next.base == NULL && 0 <= reader->subscription) {
+    for (int taken = 0; taken < FOVEATE__MESSAGES_MAX && reader->next.base == NULL && 0 <= reader->subscription; taken++) {
         struct foveate__received received;
         enum foveate_result result = foveate__receive(reader->subscription, reader->inbox, &received, &reader->error);
         if (result != FOVEATE_OK) return result;
@@ -1652,6 +1662,7 @@ static enum foveate_result foveate__step(struct foveate_reader *reader, const st
     if (result != FOVEATE_OK) return result;
     if (reader->current.base != NULL) {
         result = foveate__read_current(reader, aim);
+        // A segment that is broken is left as soon as there is another.
         bool is_broken = result == FOVEATE_MALFORMED || result == FOVEATE_OVERTAKEN;
         bool is_left = is_broken && reader->next.base != NULL;
         if (result != FOVEATE_NOTHING && !is_left) return result;
@@ -1779,11 +1790,11 @@ FOVEATE_API void foveate_close(struct foveate_reader *reader) {
     free(reader);
 }
 
-FOVEATE_API const struct foveate_error *foveate_error(const struct foveate_reader *reader) {
+FOVEATE_API const struct foveate_error *foveate_last_error(const struct foveate_reader *reader) {
     return &reader->error;
 }
 
-FOVEATE_API const struct foveate_segment *foveate_segment(const struct foveate_reader *reader) {
+FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader) {
     return reader->current.base == NULL ? NULL : &reader->current.segment;
 }
 
@@ -1809,8 +1820,10 @@ FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *r
         }
         bool is_known = FOVEATE_STATE_LIVE <= block.code && block.code <= FOVEATE_STATE_ENDED;
         if (!is_whole || !is_known) {
+            snprintf(block.reason, sizeof block.reason, is_whole ? "the segment names a state %u that is not known here"
+                                                                 : "the state changes faster than it can be read",
+                     block.code);
             block.code = FOVEATE_STATE_ENDED;
-            snprintf(block.reason, sizeof block.reason, "the segment names a state that is not known here");
         }
     }
     block.reason[sizeof block.reason - 1] = '\0';
@@ -1985,7 +1998,9 @@ static enum foveate_result foveate__ask(struct foveate_reader *reader, const str
     int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
     struct foveate__span unasked;
     // Answers that nobody asked for, and a hang-up that nobody saw.
-    while (0 <= reader->steering && foveate__take_answer(reader, &unasked) == FOVEATE_OK) {}
+    for (int taken = 0; taken < FOVEATE__MESSAGES_MAX && 0 <= reader->steering; taken++) {
+        if (foveate__take_answer(reader, &unasked) != FOVEATE_OK) break;
+    }
     if (reader->steering < 0) {
         enum foveate_result result = foveate__connect(&reader->address, &reader->steering, &reader->error);
         if (result != FOVEATE_OK) return result;
@@ -2009,20 +2024,20 @@ static size_t foveate__format_bytes(enum foveate_number_format format) {
     return format == FOVEATE_NUMBER_F32 ? 4 : format == FOVEATE_NUMBER_F16 ? 2 : 1;
 }
 
-FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_look *look, int timeout_ms,
+FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking) {
-    if (!foveate__is_finite(look->x) || !foveate__is_finite(look->y)) {
+    if (!foveate__is_finite(point->x) || !foveate__is_finite(point->y)) {
         return foveate__fail(&reader->error, FOVEATE_INVALID, "x and y must be finite numbers");
     }
     struct foveate__request request;
     foveate__begin(&request, "look", reader->view);
     foveate__append(&request, ",\"x\":");
-    foveate__append_number(&request, look->x);
+    foveate__append_number(&request, point->x);
     foveate__append(&request, ",\"y\":");
-    foveate__append_number(&request, look->y);
-    if (look->normalised) foveate__append(&request, ",\"normalised\":true");
-    if (look->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", look->for_ms);
-    foveate__append_frame_and_wait(&request, look->frame, look->wait);
+    foveate__append_number(&request, point->y);
+    if (point->normalised) foveate__append(&request, ",\"normalised\":true");
+    if (point->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", point->for_ms);
+    foveate__append_frame_and_wait(&request, point->frame, point->wait);
     foveate__append(&request, "}");
     return foveate__ask(reader, &request, NULL, 0, timeout_ms, looking);
 }
@@ -2040,42 +2055,43 @@ static enum foveate_result foveate__append_box(struct foveate_reader *reader, st
     return FOVEATE_OK;
 }
 
-FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_attend *attend,
+FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
                                                const void *numbers, int timeout_ms, struct foveate_looking *looking) {
-    const char *format = foveate__format_name(attend->format);
+    const char *format = foveate__format_name(map->format);
     if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
-    if (attend->rows < 1 || FOVEATE__MAP_SIDE_MAX < attend->rows || attend->columns < 1
-        || FOVEATE__MAP_SIDE_MAX < attend->columns) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "a map of %u x %u cells: each side takes 1 to %d", attend->rows,
-                             attend->columns, FOVEATE__MAP_SIDE_MAX);
+    if (map->rows < 1 || FOVEATE__MAP_SIDE_MAX < map->rows || map->columns < 1
+        || FOVEATE__MAP_SIDE_MAX < map->columns) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "a map of %u x %u cells: each side takes 1 to %d", map->rows,
+                             map->columns, FOVEATE__MAP_SIDE_MAX);
     }
     struct foveate__request request;
     foveate__begin(&request, "attend", reader->view);
-    foveate__append(&request, ",\"shape\":[%u,%u],\"dtype\":\"%s\"", attend->rows, attend->columns, format);
-    if (attend->has_box) {
-        enum foveate_result result = foveate__append_box(reader, &request, attend->box);
+    foveate__append(&request, ",\"shape\":[%u,%u],\"dtype\":\"%s\"", map->rows, map->columns, format);
+    if (map->has_box) {
+        enum foveate_result result = foveate__append_box(reader, &request, map->box);
         if (result != FOVEATE_OK) return result;
     }
-    foveate__append_frame_and_wait(&request, attend->frame, attend->wait);
+    foveate__append_frame_and_wait(&request, map->frame, map->wait);
     foveate__append(&request, "}\n");
-    size_t bytes = (size_t)attend->rows * attend->columns * foveate__format_bytes(attend->format);
+    size_t bytes = (size_t)map->rows * map->columns * foveate__format_bytes(map->format);
     return foveate__ask(reader, &request, numbers, bytes, timeout_ms, looking);
 }
 
-FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, uint64_t frame_seq,
-                                                      enum foveate_number_format format, const void *scores,
-                                                      size_t score_count, int timeout_ms, struct foveate_looking *looking) {
-    const char *name = foveate__format_name(format);
-    if (name == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
-    size_t score_count_max = (FOVEATE__MESSAGE_BYTES_MAX - FOVEATE__REQUEST_BYTES) / foveate__format_bytes(format);
-    if (score_count_max < score_count) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "%zu scores do not fit a message, which takes %zu", score_count,
-                             score_count_max);
+FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
+                                                      const void *numbers, int timeout_ms, struct foveate_looking *looking) {
+    const char *format = foveate__format_name(scores->format);
+    if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
+    size_t number_bytes = foveate__format_bytes(scores->format);
+    size_t count_max = (FOVEATE__MESSAGE_BYTES_MAX - FOVEATE__REQUEST_BYTES) / number_bytes;
+    if (count_max < scores->count) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "%zu scores do not fit a message, which takes %zu", scores->count,
+                             count_max);
     }
     struct foveate__request request;
     foveate__begin(&request, "attend_tokens", reader->view);
-    foveate__append(&request, ",\"frame\":%llu,\"dtype\":\"%s\"}\n", (unsigned long long)frame_seq, name);
-    return foveate__ask(reader, &request, scores, score_count * foveate__format_bytes(format), timeout_ms, looking);
+    foveate__append(&request, ",\"frame\":%llu,\"dtype\":\"%s\"", (unsigned long long)scores->frame, format);
+    foveate__append(&request, scores->wait ? ",\"wait\":true}\n" : "}\n");
+    return foveate__ask(reader, &request, numbers, scores->count * number_bytes, timeout_ms, looking);
 }
 
 FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms) {

@@ -170,7 +170,7 @@ fn a_program_that_prints_frames_says_why_it_ends() {
     assert_eq!(outcome.code, Some(1), "{outcome:#?}");
     assert!(outcome.message().contains("no daemon listens on"), "{outcome:#?}");
 
-    let daemon = place.daemon(&stream("camera", "source = 'test'", &view("main", "budget = 20")));
+    let daemon = place.daemon(&camera(""));
     let outcome = print.start(&place, &["camera/main", "3"]).finish();
     outcome.assert_clean_exit(0);
     assert_eq!(outcome.stdout.matches("tokens around").count(), 3, "{outcome:#?}");
@@ -191,7 +191,7 @@ fn a_program_that_prints_frames_says_why_it_ends() {
 fn a_control_loop_goes_on_when_the_daemon_is_killed_and_comes_back() {
     let program = SYSTEM_C.compile(&source("control_loop"), &["-O2"]);
     let place = Place::new();
-    let config = stream("camera", "source = 'test'", &view("main", "budget = 20"));
+    let config = camera("");
     let first = place.daemon(&config);
     let process = program.start(&place, &["camera/main", "0"]);
     process.stdout.wait_for("sees\n");
@@ -212,12 +212,11 @@ fn the_examples_of_the_page_compile_and_run() {
     let tour = folder.path().join("tour.c");
     fs::write(&tour, blocks(include_str!("../docs/c.md"), "c")).unwrap();
     let place = Place::new();
-    let gaze = view("main", "budget = 20\ngaze.policy = 'feedback'");
-    let _daemon = place.daemon(&stream("camera", "source = 'test'", &gaze));
+    let _daemon = place.daemon(&camera("gaze.policy = 'feedback'"));
     for language in languages() {
         let outcome = language.compile(&tour, &["-O2"]).start(&place, &["camera/main"]).finish();
         outcome.assert_clean_exit(0);
-        for part in ["20 tokens", "at the fixation", "finest level 0", "looks at (0.0, 0.0)"] {
+        for part in ["20 tokens", "at the fixation", "finest level", "looks at (0.0, 0.0)"] {
             assert!(outcome.stdout.contains(part), "{part}: {outcome:#?}");
         }
     }
@@ -249,12 +248,14 @@ fn pkg_config_finds_the_installed_header() {
         return eprintln!("not tried: there is no pkg-config");
     }
     let installed = installed();
-    let mut query = Command::new("pkg-config");
-    query.env("PKG_CONFIG_PATH", installed.path().join("lib/pkgconfig"));
-    query.args(["--cflags", "--modversion", "foveate"]);
-    let output = assert_runs(query);
-    assert!(output.contains(env!("CARGO_PKG_VERSION")), "{output}");
-    assert!(output.contains(&format!("-I{}/include", installed.path().display())), "{output}");
+    let said = |option| {
+        let mut query = Command::new("pkg-config");
+        query.env("PKG_CONFIG_PATH", installed.path().join("lib/pkgconfig"));
+        query.args([option, "foveate"]);
+        assert_runs(query).trim().to_owned()
+    };
+    assert_eq!(said("--modversion"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(said("--cflags"), format!("-I{}/include", installed.path().display()));
 }
 
 impl Language {
@@ -328,6 +329,12 @@ fn assert_runs(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {output:#?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// A live picture with the view `camera/main`, and settings of that.
+fn camera(settings: &str) -> String {
+    let main = view("main", &format!("budget = 20\n{settings}"));
+    format!("[[stream]]\nname = 'camera'\nsource = 'test'\n{main}")
 }
 
 /// A prefix with what `docs/c.md` installs, as it says.

@@ -62,7 +62,7 @@ static void take_newest(struct vision *vision) {
         vision->frame_count++;
     } else if (result == FOVEATE_NEW_SEGMENT) {
         // The only allocation; FOVEATE_TOO_SMALL follows where it fails.
-        foveate_frame_reserve(&vision->frame, foveate_segment(vision->reader));
+        foveate_frame_reserve(&vision->frame, foveate_current_segment(vision->reader));
     } else if (result != FOVEATE_NOTHING && vision->cycle % CYCLES_BETWEEN_REOPENING == 0) {
         // An end, a hang-up, anything else: the daemon may come back.
         reopen(vision);
@@ -77,17 +77,17 @@ static void take_newest(struct vision *vision) {
 static void steer_gaze(struct vision *vision) {
     if (foveate_answer(vision->reader, 0, NULL) == FOVEATE_OK) vision->obeyed_count++;
     if (vision->cycle % CYCLES_BETWEEN_LOOKS != 0) return;
-    struct foveate_look look = FOVEATE_ZEROS;
-    look.x = look.y = 0.5;
-    look.normalised = true;
+    struct foveate_point point = FOVEATE_ZEROS;
+    point.x = point.y = 0.5;
+    point.normalised = true;
     // A refusal is no reason to stop, either.
-    if (foveate_look(vision->reader, &look, 0, NULL) == FOVEATE_OK) vision->obeyed_count++;
+    if (foveate_look(vision->reader, &point, 0, NULL) == FOVEATE_OK) vision->obeyed_count++;
 }
 
 // How far right of the image's middle the view looks, in shares of its width; 0 where nothing young enough is known.
 static double command(const struct vision *vision) {
     if (!vision->is_seeing) return 0.0;
-    return vision->frame.head.fixation_x / foveate_segment(vision->reader)->header.source_width - 0.5;
+    return vision->frame.head.fixation_x / foveate_current_segment(vision->reader)->header.source_width - 0.5;
 }
 
 static void add_cycle(struct timespec *time) {

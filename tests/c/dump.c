@@ -68,14 +68,14 @@ static int dump(struct foveate_reader *reader, struct foveate_frame *frame, long
     while (0 < count) {
         enum foveate_result result = foveate_read_next(reader, frame, 60000);
         if (result == FOVEATE_NEW_SEGMENT) {
-            if (foveate_frame_reserve(frame, foveate_segment(reader)) != FOVEATE_OK) return 1;
+            if (foveate_frame_reserve(frame, foveate_current_segment(reader)) != FOVEATE_OK) return 1;
         } else if (result == FOVEATE_OK) {
             print_frame(frame);
             count--;
         } else if (result == FOVEATE_ENDED) {
             return 0;
         } else {
-            fprintf(stderr, "%s\n", result == FOVEATE_NOTHING ? "no frame within a minute" : foveate_error(reader)->text);
+            fprintf(stderr, "%s\n", result == FOVEATE_NOTHING ? "no frame within a minute" : foveate_last_error(reader)->text);
             return 1;
         }
     }

@@ -35,11 +35,11 @@ static int print_frames(struct foveate_reader *reader, struct foveate_frame *fra
             break;
         case FOVEATE_NOTHING: printf("no frame within a second\n"); break;
         case FOVEATE_NEW_SEGMENT:
-            print_segment(foveate_segment(reader));
-            if (foveate_frame_reserve(frame, foveate_segment(reader)) != FOVEATE_OK) return 1;
+            print_segment(foveate_current_segment(reader));
+            if (foveate_frame_reserve(frame, foveate_current_segment(reader)) != FOVEATE_OK) return 1;
             break;
-        case FOVEATE_ENDED: printf("%s\n", foveate_error(reader)->text); return 0;
-        default: fprintf(stderr, "%s\n", foveate_error(reader)->text); return 1;
+        case FOVEATE_ENDED: printf("%s\n", foveate_last_error(reader)->text); return 0;
+        default: fprintf(stderr, "%s\n", foveate_last_error(reader)->text); return 1;
         }
     }
     return 0;

@@ -319,7 +319,7 @@ static inline struct session session_with(const struct written_segment *segment)
     struct session session = new_session();
     say_segment(session.client, segment->file);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT_RESULT(foveate_frame_reserve(&session.frame, foveate_segment(session.reader)), FOVEATE_OK);
+    EXPECT_RESULT(foveate_frame_reserve(&session.frame, foveate_current_segment(session.reader)), FOVEATE_OK);
     return session;
 }
 
