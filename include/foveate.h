@@ -44,11 +44,13 @@
 #endif
 
 // All zeros, in C and C++ without a warning: struct foveate_frame frame = FOVEATE_ZEROS;
+// clang-format off
 #ifdef __cplusplus
 #define FOVEATE_ZEROS {}
 #else
 #define FOVEATE_ZEROS {0}
 #endif
+// clang-format on
 
 #ifdef __cplusplus
 #define FOVEATE__ASSERT(condition, text) static_assert(condition, text)
@@ -71,14 +73,14 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 #define FOVEATE_ABI_MAJOR 1
 #define FOVEATE_ABI_MINOR 2
 
-#define FOVEATE_HEADER_BYTES 4096       // where slot 0 begins
-#define FOVEATE_LIVE_OFFSET 1408        // of struct foveate_live in a segment
+#define FOVEATE_HEADER_BYTES 4096        // where slot 0 begins
+#define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
 #define FOVEATE_CAMERA_FRAME_OFFSET 1792 // of struct foveate_camera_frame in a segment
 #define FOVEATE_PLANE_COUNT_MAX 8
 #define FOVEATE_SLOT_COUNT_MIN 2
 #define FOVEATE_SLOT_COUNT_MAX 1024
-#define FOVEATE_SOURCE_SIDE_MAX 16384   // pixels
-#define FOVEATE_REASON_BYTES 128        // of the text of a state, its NUL included
+#define FOVEATE_SOURCE_SIDE_MAX 16384 // pixels
+#define FOVEATE_REASON_BYTES 128      // of the text of a state, its NUL included
 
 // foveate_slot_header.flags: `pts_ns` means something.
 #define FOVEATE_FLAG_PTS 1u
@@ -189,7 +191,7 @@ struct foveate_segment_header {
     uint32_t source_height;     // pixels
     uint32_t backend_kind;      // 1 CPU, 2 Vulkan, when the segment was made
     uint32_t reserved_0;
-    double mean[3];             // R, G, B: a texel is (value / 255 - mean) / std
+    double mean[3]; // R, G, B: a texel is (value / 255 - mean) / std
     double std[3];
     char pixel_format[16]; // the camera's format, as GStreamer names it
     char stream_name[64];
@@ -323,8 +325,8 @@ struct foveate_token {
     uint32_t y0;
     uint32_t x1;
     uint32_t y1;
-    uint32_t x; // leftmost column, in texels of the level
-    uint32_t y; // topmost row, in texels of the level
+    uint32_t x;       // leftmost column, in texels of the level
+    uint32_t y;       // topmost row, in texels of the level
     uint16_t level;   // a texel is 2^level pixels wide
     uint16_t size;    // P: side in texels
     uint16_t columns; // inside the level; the others repeat the last of them
@@ -352,24 +354,25 @@ FOVEATE__BYTES(foveate_token, 48);
 
 // What a call led to: 0 is success, positive is no error, negative is an error that foveate_last_error() explains.
 enum foveate_result {
-    FOVEATE_OK = 0,          // done; who asked for a frame has one
-    FOVEATE_NOTHING = 1,     // there is no frame that was not read, or nothing came in time, or a signal did
-    FOVEATE_NEW_SEGMENT = 2, // from now on the view publishes in another segment, the first included: foveate_current_segment() has
-                             // changed, what was borrowed is gone, and buffers may need foveate_frame_reserve()
-    FOVEATE_ENDED = 3,       // the view publishes no more, and every frame was read; foveate_last_error() has the reason
-    FOVEATE_LAPPED = 4,      // the writer replaced a frame while it was borrowed: what was made from it is worthless
+    FOVEATE_OK = 0,      // done; who asked for a frame has one
+    FOVEATE_NOTHING = 1, // there is no frame that was not read, or nothing came in time, or a signal did
+    // From now on the view publishes in another segment, the first included: foveate_current_segment() has changed, what was
+    // borrowed is gone, and buffers may need foveate_frame_reserve().
+    FOVEATE_NEW_SEGMENT = 2,
+    FOVEATE_ENDED = 3,  // the view publishes no more, and every frame was read; foveate_last_error() has the reason
+    FOVEATE_LAPPED = 4, // the writer replaced a frame while it was borrowed: what was made from it is worthless
 
-    FOVEATE_DISCONNECTED = -1,   // the daemon is gone or closed the connection: foveate_reopen()
-    FOVEATE_TIMED_OUT = -2,      // the daemon did not answer in the time given
-    FOVEATE_REFUSED = -3,        // the daemon said no: foveate_last_error() has its reason and its words
-    FOVEATE_NO_DAEMON = -4,      // nobody listens on the socket
-    FOVEATE_PERMISSION = -5,     // the user may not talk to the daemon
-    FOVEATE_INVALID = -6,        // an argument makes no sense
-    FOVEATE_TOO_SMALL = -7,      // the frame does not fit the caller's buffer: foveate_frame_reserve()
-    FOVEATE_NOT_A_SEGMENT = -8,  // the daemon sent a descriptor of something else, or one that could change its size
-    FOVEATE_VERSION = -9,        // the segment follows another major version of the ABI
-    FOVEATE_MALFORMED = -10,     // the segment contradicts itself
-    FOVEATE_OVERTAKEN = -11,     // the writer replaced the frame under the reader again and again
+    FOVEATE_DISCONNECTED = -1,    // the daemon is gone or closed the connection: foveate_reopen()
+    FOVEATE_TIMED_OUT = -2,       // the daemon did not answer in the time given
+    FOVEATE_REFUSED = -3,         // the daemon said no: foveate_last_error() has its reason and its words
+    FOVEATE_NO_DAEMON = -4,       // nobody listens on the socket
+    FOVEATE_PERMISSION = -5,      // the user may not talk to the daemon
+    FOVEATE_INVALID = -6,         // an argument makes no sense
+    FOVEATE_TOO_SMALL = -7,       // the frame does not fit the caller's buffer: foveate_frame_reserve()
+    FOVEATE_NOT_A_SEGMENT = -8,   // the daemon sent a descriptor of something else, or one that could change its size
+    FOVEATE_VERSION = -9,         // the segment follows another major version of the ABI
+    FOVEATE_MALFORMED = -10,      // the segment contradicts itself
+    FOVEATE_OVERTAKEN = -11,      // the writer replaced the frame under the reader again and again
     FOVEATE_NOT_UNDERSTOOD = -12, // the daemon's message makes no sense
     FOVEATE_NO_MEMORY = -13,
     FOVEATE_SYSTEM = -14, // the kernel refused a call
@@ -558,8 +561,8 @@ struct foveate_map {
     uint32_t rows;    // 1 to 128
     uint32_t columns; // 1 to 128
     enum foveate_number_format format;
-    bool has_box;  // else the map lies over the image
-    double box[4]; // x0, y0, x1, y1 in source pixels; may reach beyond the image
+    bool has_box;   // else the map lies over the image
+    double box[4];  // x0, y0, x1, y1 in source pixels; may reach beyond the image
     uint64_t frame; // frame_seq of the frame that the map was computed on; 0: the newest
     bool wait;      // answer once it was decided on
 };
@@ -655,9 +658,8 @@ extern "C" {
 // ---------------------------------------------------------------------------------------------------------------------
 // Errors and time.
 
-__attribute__((format(printf, 3, 4))) static enum foveate_result foveate__fail(struct foveate_error *error,
-                                                                               enum foveate_result result,
-                                                                               const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static enum foveate_result
+foveate__fail(struct foveate_error *error, enum foveate_result result, const char *format, ...) {
     error->result = result;
     error->reason[0] = '\0';
     va_list arguments;
@@ -832,10 +834,11 @@ static int foveate__hex4(const char *at, const char *end) {
     int code = 0;
     if (end - at < 4) return -1;
     for (int digit = 0; digit < 4; digit++) {
-        char c = at[digit];
-        int value = '0' <= c && c <= '9' ? c - '0' : 'a' <= c && c <= 'f' ? c - 'a' + 10 : 'A' <= c && c <= 'F' ? c - 'A' + 10 : -1;
-        if (value < 0) return -1;
-        code = code * 16 + value;
+        const char *digits = "0123456789abcdefABCDEF";
+        const char *found = at[digit] == '\0' ? NULL : strchr(digits, at[digit]);
+        if (found == NULL) return -1;
+        int value = (int)(found - digits);
+        code = code * 16 + (value < 16 ? value : value - 6);
     }
     return code;
 }
@@ -900,7 +903,8 @@ static double foveate__number(struct foveate__span value) {
 // Reads a number that counts: digits alone. 0 where it is none.
 static uint64_t foveate__count(struct foveate__span value) {
     uint64_t count = 0;
-    for (const char *at = value.at; at < value.end && '0' <= *at && *at <= '9'; at++) count = count * 10 + (uint64_t)(*at - '0');
+    for (const char *at = value.at; at < value.end && '0' <= *at && *at <= '9'; at++)
+        count = count * 10 + (uint64_t)(*at - '0');
     return count;
 }
 
@@ -961,10 +965,10 @@ static bool foveate__is_finite(double number) {
 
 // Whether `view` is STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`.
 static bool foveate__is_view(const char *view) {
-    const char *stream = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-    size_t stream_bytes = strspn(view, stream);
+    const char *letters = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    size_t stream_bytes = strspn(view, letters);
     if (stream_bytes < 1 || 63 < stream_bytes || view[stream_bytes] != '/') return false;
-    size_t view_bytes = strspn(view + stream_bytes + 1, stream);
+    size_t view_bytes = strspn(view + stream_bytes + 1, letters);
     return 1 <= view_bytes && view_bytes <= 63 && view[stream_bytes + 1 + view_bytes] == '\0';
 }
 
@@ -974,9 +978,8 @@ static const char *foveate__variable(const char *name) {
 }
 
 // Makes an address of a path, if it fits.
-__attribute__((format(printf, 3, 4))) static enum foveate_result foveate__set_address(struct sockaddr_un *address,
-                                                                                      struct foveate_error *error,
-                                                                                      const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static enum foveate_result
+foveate__set_address(struct sockaddr_un *address, struct foveate_error *error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(address->sun_path, sizeof address->sun_path, format, arguments);
@@ -1017,7 +1020,8 @@ static enum foveate_result foveate__fail_connect(struct foveate_error *error, co
         return foveate__fail(error, FOVEATE_PERMISSION,
                              "no permission for %s: run as the daemon's user or as a member of its group", path);
     case EPROTOTYPE:
-        return foveate__fail(error, FOVEATE_NO_DAEMON, "%s is the socket of another program: say where the daemon listens", path);
+        return foveate__fail(error, FOVEATE_NO_DAEMON, "%s is the socket of another program: say where the daemon listens",
+                             path);
     case EAGAIN:
         return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon at %s takes no connections: it may be overloaded or stopped",
                              path);
@@ -1337,7 +1341,8 @@ static enum foveate_result foveate__check_pixels(const struct foveate_segment_he
     FOVEATE__ENSURE(pixels->shape[1] == 3, "planes[0].shape[1]", pixels->shape[1]);
     FOVEATE__ENSURE(pixels->shape[2] == side, "planes[0].shape[2]", pixels->shape[2]);
     FOVEATE__ENSURE(pixels->shape[3] == side, "planes[0].shape[3]", pixels->shape[3]);
-    FOVEATE__ENSURE(0 < side && side <= UINT16_MAX && 3 * side * side * foveate__dtype_bytes(pixels->dtype) == pixels->token_stride,
+    FOVEATE__ENSURE(0 < side && side <= UINT16_MAX
+                        && 3 * side * side * foveate__dtype_bytes(pixels->dtype) == pixels->token_stride,
                     "patch_side", side);
     return FOVEATE_OK;
 }
@@ -1349,9 +1354,11 @@ static enum foveate_result foveate__check_facts(const struct foveate_segment *se
     FOVEATE__ENSURE(1 <= header->source_height && header->source_height <= FOVEATE_SOURCE_SIDE_MAX, "source_height",
                     header->source_height);
     FOVEATE__ENSURE(1 <= header->backend_kind && header->backend_kind <= 2, "backend_kind", header->backend_kind);
-    FOVEATE__ENSURE(foveate__is_text(header->stream_name, sizeof header->stream_name), "stream_name[0]", header->stream_name[0]);
+    FOVEATE__ENSURE(foveate__is_text(header->stream_name, sizeof header->stream_name), "stream_name[0]",
+                    header->stream_name[0]);
     FOVEATE__ENSURE(foveate__is_text(header->view_name, sizeof header->view_name), "view_name[0]", header->view_name[0]);
-    FOVEATE__ENSURE(foveate__is_text(header->layout_name, sizeof header->layout_name), "layout_name[0]", header->layout_name[0]);
+    FOVEATE__ENSURE(foveate__is_text(header->layout_name, sizeof header->layout_name), "layout_name[0]",
+                    header->layout_name[0]);
     FOVEATE__ENSURE(foveate__is_text(header->pixel_format, sizeof header->pixel_format), "pixel_format[0]",
                     header->pixel_format[0]);
     FOVEATE__ENSURE(foveate__is_text(header->backend_device, sizeof header->backend_device), "backend_device[0]",
@@ -1373,7 +1380,8 @@ static enum foveate_result foveate__check_segment(const struct foveate_segment *
                                                   struct foveate_error *error) {
     const struct foveate_segment_header *header = &segment->header;
     if (memcmp(header->magic, "FOVEATE", 8) != 0) {
-        return foveate__fail(error, FOVEATE_NOT_A_SEGMENT, "the descriptor is not a Foveate segment: it begins with other bytes");
+        return foveate__fail(error, FOVEATE_NOT_A_SEGMENT,
+                             "the descriptor is not a Foveate segment: it begins with other bytes");
     }
     if (header->abi_major != FOVEATE_ABI_MAJOR) {
         return foveate__fail(error, FOVEATE_VERSION,
@@ -1382,7 +1390,8 @@ static enum foveate_result foveate__check_segment(const struct foveate_segment *
     }
     enum foveate_result result = foveate__check_sizes(header, file_bytes, error);
     if (result != FOVEATE_OK) return result;
-    FOVEATE__ENSURE(1 <= header->plane_count && header->plane_count <= FOVEATE_PLANE_COUNT_MAX, "plane_count", header->plane_count);
+    FOVEATE__ENSURE(1 <= header->plane_count && header->plane_count <= FOVEATE_PLANE_COUNT_MAX, "plane_count",
+                    header->plane_count);
     for (uint32_t index = 0; index < header->plane_count; index++) {
         result = foveate__check_plane(header, &header->planes[index], error);
         if (result != FOVEATE_OK) return result;
@@ -1757,10 +1766,11 @@ static enum foveate_result foveate__set_up(struct foveate_reader *reader, const 
     reader->subscription = reader->steering = -1;
     reader->flags = flags;
     if (view == NULL || !foveate__is_view(view)) {
-        return foveate__fail(error, FOVEATE_INVALID,
-                             "\"%.127s\" is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, "
-                             "such as camera/main",
-                             view == NULL ? "" : view);
+        return foveate__fail(
+            error, FOVEATE_INVALID,
+            "\"%.127s\" is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, "
+            "such as camera/main",
+            view == NULL ? "" : view);
     }
     memcpy(reader->view, view, strlen(view) + 1);
     enum foveate_result result = foveate__find_address(&reader->address, socket_path, error);
@@ -1820,8 +1830,9 @@ FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *r
         }
         bool is_known = FOVEATE_STATE_LIVE <= block.code && block.code <= FOVEATE_STATE_ENDED;
         if (!is_whole || !is_known) {
-            snprintf(block.reason, sizeof block.reason, is_whole ? "the segment names a state %u that is not known here"
-                                                                 : "the state changes faster than it can be read",
+            snprintf(block.reason, sizeof block.reason,
+                     is_whole ? "the segment names a state %u that is not known here"
+                              : "the state changes faster than it can be read",
                      block.code);
             block.code = FOVEATE_STATE_ENDED;
         }
@@ -1858,7 +1869,8 @@ FOVEATE_API void foveate_frame_free(struct foveate_frame *frame) {
     memset(frame, 0, sizeof *frame);
 }
 
-FOVEATE_API enum foveate_result foveate_read_newest(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms) {
+FOVEATE_API enum foveate_result foveate_read_newest(struct foveate_reader *reader, struct foveate_frame *frame,
+                                                    int timeout_ms) {
     struct foveate__aim aim = {frame, NULL, false};
     return foveate__read(reader, &aim, timeout_ms);
 }
@@ -1925,9 +1937,10 @@ FOVEATE_API bool foveate_still_valid(const struct foveate_reader *reader, const 
 
 FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, struct foveate_borrowed *borrowed) {
     if (foveate_still_valid(reader, borrowed)) return FOVEATE_OK;
-    return foveate__fail(&reader->error, FOVEATE_LAPPED,
-                         "the writer replaced frame %llu while it was borrowed: be quicker, copy it, or give the ring more slots",
-                         (unsigned long long)borrowed->head.ring_sequence);
+    return foveate__fail(
+        &reader->error, FOVEATE_LAPPED,
+        "the writer replaced frame %llu while it was borrowed: be quicker, copy it, or give the ring more slots",
+        (unsigned long long)borrowed->head.ring_sequence);
 }
 
 FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms) {
@@ -2016,8 +2029,14 @@ static void foveate__append_frame_and_wait(struct foveate__request *request, uin
     if (wait) foveate__append(request, ",\"wait\":true");
 }
 
+// As docs/control.md names it; NULL where there is none.
 static const char *foveate__format_name(enum foveate_number_format format) {
-    return format == FOVEATE_NUMBER_F32 ? "f32" : format == FOVEATE_NUMBER_F16 ? "f16" : format == FOVEATE_NUMBER_U8 ? "u8" : NULL;
+    switch (format) {
+    case FOVEATE_NUMBER_F32: return "f32";
+    case FOVEATE_NUMBER_F16: return "f16";
+    case FOVEATE_NUMBER_U8: return "u8";
+    }
+    return NULL;
 }
 
 static size_t foveate__format_bytes(enum foveate_number_format format) {
@@ -2059,8 +2078,7 @@ FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, co
                                                const void *numbers, int timeout_ms, struct foveate_looking *looking) {
     const char *format = foveate__format_name(map->format);
     if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
-    if (map->rows < 1 || FOVEATE__MAP_SIDE_MAX < map->rows || map->columns < 1
-        || FOVEATE__MAP_SIDE_MAX < map->columns) {
+    if (map->rows < 1 || FOVEATE__MAP_SIDE_MAX < map->rows || map->columns < 1 || FOVEATE__MAP_SIDE_MAX < map->columns) {
         return foveate__fail(&reader->error, FOVEATE_INVALID, "a map of %u x %u cells: each side takes 1 to %d", map->rows,
                              map->columns, FOVEATE__MAP_SIDE_MAX);
     }

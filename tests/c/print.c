@@ -12,7 +12,8 @@
 
 static void print_segment(const struct foveate_segment *segment) {
     const struct foveate_segment_header *header = &segment->header;
-    printf("%s/%s: %" PRIu32 "x%" PRIu32 " %s, at most %" PRIu32 " tokens of %" PRIu32 "x%" PRIu32 ", layout %s, epoch %016" PRIx64 "\n",
+    printf("%s/%s: %" PRIu32 "x%" PRIu32 " %s, at most %" PRIu32 " tokens of %" PRIu32 "x%" PRIu32
+           ", layout %s, epoch %016" PRIx64 "\n",
            header->stream_name, header->view_name, header->source_width, header->source_height, header->pixel_format,
            header->token_capacity, header->patch_side, header->patch_side, header->layout_name, header->epoch);
 }
