@@ -33,7 +33,7 @@ use film::raw_bytes;
 use scene::{bt601, fed, random_film, stream, view};
 
 /// Every program in `tests/c`.
-const PROGRAMS: [&str; 5] = ["abi_offsets", "control_loop", "dump", "laws", "print"];
+const PROGRAMS: [&str; 6] = ["abi_offsets", "control_loop", "dump", "laws", "print", "steer"];
 
 const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion"];
 
@@ -203,6 +203,26 @@ fn a_control_loop_goes_on_when_the_daemon_is_killed_and_comes_back() {
     let outcome = process.finish();
     outcome.assert_clean_exit(0);
     assert!(outcome.stdout.contains("cycles"), "{outcome:#?}");
+}
+
+#[test]
+fn the_daemon_obeys_whatever_is_said_in_c() {
+    let steer = SYSTEM_C.compile(&source("steer"), &["-O2"]);
+    let place = Place::new();
+    let daemon = place.daemon(&camera("gaze.policy = 'feedback'"));
+    let outcome = steer.start(&place, &["camera/main"]).finish();
+    outcome.assert_clean_exit(0);
+    // The test picture is 1280x720.
+    for line in [
+        "point (640.0000, 540.0000), decided",
+        "map (1173.3333, 630.0000)",
+        "inside the token",
+        "released",
+    ] {
+        assert!(outcome.stdout.contains(line), "{line}: {outcome:#?}");
+    }
+    let steering = daemon.listing("camera").views[0].steering.clone();
+    assert!(steering.refused.is_empty() && 3 <= steering.accepted, "{steering:?}");
 }
 
 /// The blocks of the page are one program.
