@@ -32,6 +32,7 @@ static void *counted_realloc(void *memory, size_t size) {
 #include <dirent.h>
 #include <math.h>
 #include <sched.h>
+#include <signal.h>
 
 #include "stand_in.h"
 
@@ -56,6 +57,14 @@ static void a_frame_is_copied_in_every_byte(void) {
 
 static void the_segment_says_what_it_is(void) {
     struct written_segment segment = new_segment(8);
+    struct foveate_camera_frame camera_frame = FOVEATE_ZEROS;
+    strcpy(camera_frame.optical_frame, "camera_optical");
+    strcpy(camera_frame.parent_frame, "base_link");
+    camera_frame.parent_from_optical[11] = 1.5;
+    camera_frame.source_from_calibrated[0] = 0.5;
+    camera_frame.calibrated_width = 1280;
+    camera_frame.calibrated_height = 960;
+    memcpy(segment.base + FOVEATE_CAMERA_FRAME_OFFSET, &camera_frame, sizeof camera_frame);
     struct session session = new_session();
     EXPECT(foveate_current_segment(session.reader) == NULL);
     EXPECT(foveate_state(session.reader, NULL) == FOVEATE_STATE_UNKNOWN);
@@ -64,6 +73,7 @@ static void the_segment_says_what_it_is(void) {
     const struct foveate_segment *said = foveate_current_segment(session.reader);
     struct foveate_segment_header expected = valid_header(8);
     EXPECT(memcmp(&said->header, &expected, sizeof expected) == 0);
+    EXPECT(memcmp(&said->camera_frame, &camera_frame, sizeof camera_frame) == 0);
     EXPECT(said->dtype == FOVEATE_DTYPE_U8 && said->token_bytes == TOKEN_BYTES && said->number == 1);
     end_session(&session);
     free_segment(&segment);
@@ -556,6 +566,40 @@ static void a_reader_that_waits_notices_a_hang_up(void) {
     free_segment(&segment);
 }
 
+struct signaller {
+    pthread_t target;
+    bool is_over;
+};
+
+static void do_nothing(int signal_number) {
+    (void)signal_number;
+}
+
+// Again and again, since a signal that comes before the wait ends nothing.
+static void *send_signals(void *of) {
+    struct signaller *signaller = (struct signaller *)of;
+    while (!__atomic_load_n(&signaller->is_over, __ATOMIC_RELAXED)) {
+        pthread_kill(signaller->target, SIGUSR1);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void a_signal_ends_a_wait(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    struct signaller signaller = {pthread_self(), false};
+    pthread_t thread;
+    signal(SIGUSR1, do_nothing);
+    EXPECT(pthread_create(&thread, NULL, send_signals, &signaller) == 0);
+    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NOTHING);
+    __atomic_store_n(&signaller.is_over, true, __ATOMIC_RELAXED);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
 static void a_notice_makes_the_descriptor_readable_until_it_was_read(void) {
     struct written_segment segment = new_segment(4);
     struct session session = session_with(&segment);
@@ -981,7 +1025,7 @@ static struct foveate__span span_of(const char *text) {
 
 static void only_members_of_the_object_itself_are_found(void) {
     struct foveate__span value;
-    const char *text = " { \"a\" : {\"b\":[1,{\"c\":\"}\\\"\"}]} , \"\\\"b\":2, \"b\": \"x\" ,\"d\":true}";
+    const char *text = " { \"a\" : {\"b\":[1,{\"c\":\"}\\\"\"}]} , \"\\\"b\":2, \"bc\":3, \"b\": \"x\" ,\"d\":true}";
     EXPECT(foveate__find(span_of(text), "b", &value) && foveate__is(value, "\"x\""));
     EXPECT(foveate__find(span_of(text), "d", &value) && foveate__is(value, "true"));
     EXPECT(!foveate__find(span_of(text), "c", &value));
@@ -1100,6 +1144,7 @@ static const struct law laws[] = {
     LAW(waiting_ends_at_once_where_there_is_news),
     LAW(a_reader_that_waits_gets_the_frame),
     LAW(a_reader_that_waits_notices_a_hang_up),
+    LAW(a_signal_ends_a_wait),
     LAW(a_notice_makes_the_descriptor_readable_until_it_was_read),
     LAW(a_look_says_what_was_asked_and_tells_the_answer),
     LAW(attention_follows_its_newline_in_every_byte),
