@@ -50,6 +50,7 @@ static inline uint64_t random_number(void) {
 #define RECORDS_OFFSET 256u
 #define PIXELS_OFFSET 576u
 #define SLOT_STRIDE 4160u
+#define MEMORY_NAME "foveate-laws"
 #define ALL_SEALS (F_SEAL_GROW | F_SEAL_SHRINK | FOVEATE__SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
 struct written_segment {
@@ -100,7 +101,7 @@ static inline struct foveate_segment_header valid_header(uint32_t slot_count) {
 
 // A memfd of `bytes` bytes, all of them there, that begins with `contents`, sealed with `seals`.
 static inline int memory_file(const void *contents, size_t content_bytes, size_t bytes, unsigned seals) {
-    int file = memfd_create("laws", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int file = memfd_create(MEMORY_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     EXPECT(0 <= file);
     EXPECT(bytes == 0 || posix_fallocate(file, 0, (off_t)bytes) == 0);
     EXPECT(pwrite(file, contents, content_bytes, 0) == (ssize_t)content_bytes);
