@@ -137,16 +137,18 @@ static void a_frame_that_is_being_written_is_not_read(void) {
 static void a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one(void) {
     struct written_segment segment = new_segment(4);
     struct session session = session_with(&segment);
+    publish(&segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
     publish(&segment, 2);
     EXPECT(1 < tokens_of(2));
     size_t capacity = session.frame.token_capacity;
     session.frame.token_capacity = 1;
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
     EXPECT_TEXT(foveate_last_error(session.reader)->text, "foveate_frame_reserve");
+    EXPECT(session.frame.token_count == 0 && session.frame.pixel_bytes == 0);
     session.frame.token_capacity = capacity;
     session.frame.pixel_capacity -= TOKEN_BYTES * (CAPACITY - 1);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
-    EXPECT(session.frame.token_count == 0 && session.frame.pixel_bytes == 0);
     session.frame.pixel_capacity += TOKEN_BYTES * (CAPACITY - 1);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
     expect_frame(&session.frame, 2);
@@ -756,6 +758,8 @@ static void steering_connects_again_after_a_hang_up(void) {
     int steering = accept_steering();
     hear(steering);
     EXPECT_TEXT(heard, "\"op\":\"look\"");
+    say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
+    EXPECT_RESULT(foveate_answer(session.reader, 0, NULL), FOVEATE_OK);
     close(steering);
     // Nobody looked at this hang-up, and still the next message arrives.
     EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
@@ -905,6 +909,20 @@ static void each_field_that_contradicts_the_document_is_named(void) {
     }
     end_session(&session);
     free(contents);
+}
+
+static void texts_are_utf8_with_an_end(void) {
+    const char *texts[] = {"", "camera", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"};
+    // Continuations alone, overlong forms, surrogates, beyond the last code point, and ends inside a character.
+    const char *others[] = {"\x80",         "\xC0\xAF",         "\xC1\xBF",         "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
+                            "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82",     "\xC3",
+                            "\xC3x",        "1234567"};
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
+        EXPECT(foveate__is_text(texts[index], strlen(texts[index]) + 1));
+    }
+    for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
+        EXPECT(!foveate__is_text(others[index], strlen(others[index]) + (index + 1 < sizeof others / sizeof *others)));
+    }
 }
 
 static void memory_that_could_change_its_size_is_refused(void) {
@@ -1071,6 +1089,7 @@ static void numbers_are_read_whatever_the_locale(void) {
     EXPECT(foveate__number(span_of("-0.0625")) == -0.0625);
     EXPECT(foveate__number(span_of("1e3")) == 1000.0);
     EXPECT(foveate__number(span_of("25E-1")) == 2.5);
+    EXPECT(foveate__number(span_of("1.5e+12")) == 1.5e12);
     EXPECT(foveate__number(span_of("16384")) == 16384.0);
     EXPECT(foveate__number(span_of("null")) == 0.0);
     EXPECT(foveate__count(span_of("18446744073709551615")) == UINT64_MAX);
@@ -1166,6 +1185,7 @@ static const struct law laws[] = {
     LAW(steering_connects_again_after_a_hang_up),
     LAW(what_cannot_be_meant_is_not_sent),
     LAW(each_field_that_contradicts_the_document_is_named),
+    LAW(texts_are_utf8_with_an_end),
     LAW(memory_that_could_change_its_size_is_refused),
     LAW(memory_that_is_not_there_is_refused),
     LAW(no_change_of_bytes_hurts_a_reader),
