@@ -1,0 +1,2135 @@
+// foveate.h: reads the token frames of a Foveate view from shared memory, and tells the view where to look.
+//
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// One header, C11 and C++17, Linux on 64-bit little-endian machines, nothing to link. It holds declarations; in exactly one
+// source file of a program, before any other header, say
+//
+//     #define FOVEATE_IMPLEMENTATION
+//     #include <foveate.h>
+//
+// and everybody else only includes it. A program of one file:
+//
+//     cc -std=c11 -O2 -I include tests/c/print.c -o print && ./print camera/main
+//
+// Names that begin with `foveate__` are the header's own. `docs/c.md` is the guide, `docs/abi.md` the memory, byte by byte, and
+// `docs/control.md` what is said over the socket.
+//
+// What holds for all of it:
+//
+// - No call waits longer than its `timeout_ms`: 0 never waits, a negative one waits without limit, as in poll(2).
+// - Memory is allocated by foveate_open and foveate_frame_reserve alone; a new segment is one more mapping.
+// - A reader belongs to one thread at a time. Readers share nothing, and there is no global state.
+// - Nothing aborts, nothing is printed. A failed call returns a negative foveate_result, and foveate_last_error() says the cause
+//   and the way out.
+// - What lies in shared memory is believed only after it was checked: a broken daemon leads to an error, not to a crash.
+// - Times are in nanoseconds on CLOCK_MONOTONIC unless stated. Positions are in source pixels: the origin is the top left
+//   corner, x goes right, y down, boxes are half-open, and the centre of pixel (x, y) lies at (x + 0.5, y + 0.5).
+
+#ifndef FOVEATE_H
+#define FOVEATE_H
+
+// Hidden by -std=c11: what the implementation needs of Linux.
+#if defined(FOVEATE_IMPLEMENTATION) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1
+#endif
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Put before each declaration; `static` or an attribute of visibility may stand here.
+#ifndef FOVEATE_API
+#define FOVEATE_API extern
+#endif
+
+// All zeros, in C and C++ without a warning: struct foveate_frame frame = FOVEATE_ZEROS;
+// clang-format off
+#ifdef __cplusplus
+#define FOVEATE_ZEROS {}
+#else
+#define FOVEATE_ZEROS {0}
+#endif
+// clang-format on
+
+#ifdef __cplusplus
+#define FOVEATE__ASSERT(condition, text) static_assert(condition, text)
+extern "C" {
+#else
+#define FOVEATE__ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+
+#define FOVEATE__AT(type, field, offset) \
+    FOVEATE__ASSERT(offsetof(struct type, field) == (offset), #type "." #field " lies elsewhere")
+#define FOVEATE__BYTES(type, bytes) FOVEATE__ASSERT(sizeof(struct type) == (bytes), #type " has another size")
+
+FOVEATE__ASSERT(sizeof(void *) == 8, "segments are mapped whole: Foveate needs a 64-bit machine");
+FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-endian");
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The memory: docs/abi.md as structs, every offset checked.
+
+// The version of the ABI that this header reads. Another major version is refused; a newer minor one has more to say.
+#define FOVEATE_ABI_MAJOR 1
+#define FOVEATE_ABI_MINOR 2
+
+#define FOVEATE_HEADER_BYTES 4096        // where slot 0 begins
+#define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
+#define FOVEATE_CAMERA_FRAME_OFFSET 1792 // of struct foveate_camera_frame in a segment
+#define FOVEATE_PLANE_COUNT_MAX 8
+#define FOVEATE_SLOT_COUNT_MIN 2
+#define FOVEATE_SLOT_COUNT_MAX 1024
+#define FOVEATE_SOURCE_SIDE_MAX 16384 // pixels
+#define FOVEATE_REASON_BYTES 128      // of the text of a state, its NUL included
+
+// foveate_slot_header.flags: `pts_ns` means something.
+#define FOVEATE_FLAG_PTS 1u
+
+// Number formats of a plane: foveate_plane.dtype.
+enum foveate_dtype {
+    FOVEATE_DTYPE_U8 = 1,
+    FOVEATE_DTYPE_F16 = 2,  // IEEE 754 binary16
+    FOVEATE_DTYPE_BF16 = 3, // the upper half of a binary32
+    FOVEATE_DTYPE_F32 = 4,  // IEEE 754 binary32
+};
+
+// How a frame's capture time came about: foveate_slot_header.capture_clock. Others count as unknown.
+enum foveate_capture_clock {
+    FOVEATE_CLOCK_UNKNOWN = 0,   // the arrival stands in
+    FOVEATE_CLOCK_PIPELINE = 1,  // base time + running time
+    FOVEATE_CLOCK_REFERENCE = 2, // a reference timestamp of the camera
+};
+
+// Why a view looks where it does: foveate_slot_header.fixation_reason. Others count as the policy.
+enum foveate_fixation_reason {
+    FOVEATE_FIXATION_POLICY = 0,    // the view's policy fixes it
+    FOVEATE_FIXATION_LOOK = 1,      // a client said `look`
+    FOVEATE_FIXATION_ATTENTION = 2, // a client's attention
+    FOVEATE_FIXATION_SALIENCY = 3,
+};
+
+// What a view is doing: foveate_state_block.code.
+enum foveate_state_code {
+    FOVEATE_STATE_UNKNOWN = 0, // there is no segment yet
+    FOVEATE_STATE_LIVE = 1,
+    FOVEATE_STATE_STALLED = 2, // no frame for a while
+    FOVEATE_STATE_ENDED = 3,   // no frame will come in this segment
+};
+
+// The camera model, in pixels of the calibrated image; foveate_camera_frame leads from there to source pixels.
+struct foveate_camera {
+    uint32_t kind;              // 0 none, 1 pinhole
+    uint32_t coefficient_count; // of `coefficients`, at most 14
+    char distortion_name[16];   // "plumb_bob", "rational_polynomial", "equidistant" or another
+    double k[9];                // camera matrix, row by row
+    double coefficients[14];    // in the order of `D` of ROS camera_info
+};
+FOVEATE__AT(foveate_camera, kind, 0);
+FOVEATE__AT(foveate_camera, coefficient_count, 4);
+FOVEATE__AT(foveate_camera, distortion_name, 8);
+FOVEATE__AT(foveate_camera, k, 24);
+FOVEATE__AT(foveate_camera, coefficients, 96);
+FOVEATE__BYTES(foveate_camera, 208);
+
+// Where the camera is, and what the pipeline did to its picture.
+struct foveate_camera_frame {
+    char optical_frame[64];           // ROS frame_id: x right, y down, z forward
+    char parent_frame[64];            // empty: no extrinsics
+    double parent_from_optical[12];   // rows of [R | t], metres
+    double source_from_calibrated[6]; // rows of a 2x3 matrix A: source pixel = A * (x, y, 1) of the calibrated image
+    uint32_t calibrated_width;        // pixels
+    uint32_t calibrated_height;       // pixels
+};
+FOVEATE__AT(foveate_camera_frame, optical_frame, 0);
+FOVEATE__AT(foveate_camera_frame, parent_frame, 64);
+FOVEATE__AT(foveate_camera_frame, parent_from_optical, 128);
+FOVEATE__AT(foveate_camera_frame, source_from_calibrated, 224);
+FOVEATE__AT(foveate_camera_frame, calibrated_width, 272);
+FOVEATE__AT(foveate_camera_frame, calibrated_height, 276);
+FOVEATE__BYTES(foveate_camera_frame, 280);
+
+// One array with an item for each token. The first is `pixels`: [capacity, 3, P, P], dense, channels R G B.
+struct foveate_plane {
+    char name[32];
+    char order[8];         // one letter for each axis, such as NCHW
+    uint32_t dtype;        // foveate_dtype
+    uint32_t ndim;         // 1 to 4
+    uint32_t shape[4];     // the first is the capacity; 0 from `ndim` on
+    uint64_t offset;       // bytes from the start of a slot
+    uint64_t token_stride; // bytes from one token to the next
+    uint64_t bytes;
+    uint64_t reserved;
+};
+FOVEATE__AT(foveate_plane, name, 0);
+FOVEATE__AT(foveate_plane, order, 32);
+FOVEATE__AT(foveate_plane, dtype, 40);
+FOVEATE__AT(foveate_plane, ndim, 44);
+FOVEATE__AT(foveate_plane, shape, 48);
+FOVEATE__AT(foveate_plane, offset, 64);
+FOVEATE__AT(foveate_plane, token_stride, 72);
+FOVEATE__AT(foveate_plane, bytes, 80);
+FOVEATE__AT(foveate_plane, reserved, 88);
+FOVEATE__BYTES(foveate_plane, 96);
+
+// The start of a segment; it does not change while the segment lives.
+struct foveate_segment_header {
+    char magic[8]; // "FOVEATE"
+    uint32_t abi_major;
+    uint32_t abi_minor;
+    uint64_t total_bytes;
+    uint32_t header_bytes;
+    uint32_t slot_count;        // frames that the ring holds
+    uint64_t slot_stride;       // bytes from one slot to the next
+    uint32_t slot_header_bytes; // sizeof(struct foveate_slot_header)
+    uint32_t record_bytes;      // sizeof(struct foveate_token)
+    uint32_t records_offset;    // bytes from the start of a slot
+    uint32_t token_capacity;    // most tokens of a frame
+    uint32_t patch_side;        // P: side of a token in texels
+    uint32_t plane_count;       // of `planes`
+    uint64_t epoch;             // random; different for every segment
+    uint32_t source_width;      // pixels
+    uint32_t source_height;     // pixels
+    uint32_t backend_kind;      // 1 CPU, 2 Vulkan, when the segment was made
+    uint32_t reserved_0;
+    double mean[3]; // R, G, B: a texel is (value / 255 - mean) / std
+    double std[3];
+    char pixel_format[16]; // the camera's format, as GStreamer names it
+    char stream_name[64];
+    char view_name[64];
+    char layout_name[32];
+    char backend_device[64];
+    uint64_t reserved_1;
+    struct foveate_camera camera;
+    uint64_t reserved_2[6];
+    struct foveate_plane planes[FOVEATE_PLANE_COUNT_MAX];
+};
+FOVEATE__AT(foveate_segment_header, magic, 0);
+FOVEATE__AT(foveate_segment_header, abi_major, 8);
+FOVEATE__AT(foveate_segment_header, abi_minor, 12);
+FOVEATE__AT(foveate_segment_header, total_bytes, 16);
+FOVEATE__AT(foveate_segment_header, header_bytes, 24);
+FOVEATE__AT(foveate_segment_header, slot_count, 28);
+FOVEATE__AT(foveate_segment_header, slot_stride, 32);
+FOVEATE__AT(foveate_segment_header, slot_header_bytes, 40);
+FOVEATE__AT(foveate_segment_header, record_bytes, 44);
+FOVEATE__AT(foveate_segment_header, records_offset, 48);
+FOVEATE__AT(foveate_segment_header, token_capacity, 52);
+FOVEATE__AT(foveate_segment_header, patch_side, 56);
+FOVEATE__AT(foveate_segment_header, plane_count, 60);
+FOVEATE__AT(foveate_segment_header, epoch, 64);
+FOVEATE__AT(foveate_segment_header, source_width, 72);
+FOVEATE__AT(foveate_segment_header, source_height, 76);
+FOVEATE__AT(foveate_segment_header, backend_kind, 80);
+FOVEATE__AT(foveate_segment_header, reserved_0, 84);
+FOVEATE__AT(foveate_segment_header, mean, 88);
+FOVEATE__AT(foveate_segment_header, std, 112);
+FOVEATE__AT(foveate_segment_header, pixel_format, 136);
+FOVEATE__AT(foveate_segment_header, stream_name, 152);
+FOVEATE__AT(foveate_segment_header, view_name, 216);
+FOVEATE__AT(foveate_segment_header, layout_name, 280);
+FOVEATE__AT(foveate_segment_header, backend_device, 312);
+FOVEATE__AT(foveate_segment_header, reserved_1, 376);
+FOVEATE__AT(foveate_segment_header, camera, 384);
+FOVEATE__AT(foveate_segment_header, reserved_2, 592);
+FOVEATE__AT(foveate_segment_header, planes, 640);
+FOVEATE__BYTES(foveate_segment_header, FOVEATE_LIVE_OFFSET);
+
+// What a view is doing, and why. Read it with foveate_state.
+struct foveate_state_block {
+    uint32_t code; // foveate_state_code
+    uint32_t reserved;
+    char reason[FOVEATE_REASON_BYTES];
+};
+FOVEATE__AT(foveate_state_block, code, 0);
+FOVEATE__AT(foveate_state_block, reserved, 4);
+FOVEATE__AT(foveate_state_block, reason, 8);
+FOVEATE__BYTES(foveate_state_block, 136);
+
+// What changes while a segment lives: never to be read as plain memory.
+struct foveate_live {
+    uint64_t newest; // ring sequence of the newest complete frame; 0 before the first
+    uint32_t futex;  // grows by 1 after each publish and each change of the state
+    uint32_t reserved_0;
+    uint64_t reserved_1[6];
+    uint32_t state_sequence; // counts the changes of the state
+    uint32_t reserved_2;
+    struct foveate_state_block states[2]; // the state is states[state_sequence % 2]
+    uint64_t reserved_3[5];
+};
+FOVEATE__AT(foveate_live, newest, 1408 - FOVEATE_LIVE_OFFSET);
+FOVEATE__AT(foveate_live, futex, 1416 - FOVEATE_LIVE_OFFSET);
+FOVEATE__AT(foveate_live, reserved_0, 1420 - FOVEATE_LIVE_OFFSET);
+FOVEATE__AT(foveate_live, reserved_1, 1424 - FOVEATE_LIVE_OFFSET);
+FOVEATE__AT(foveate_live, state_sequence, 1472 - FOVEATE_LIVE_OFFSET);
+FOVEATE__AT(foveate_live, reserved_2, 1476 - FOVEATE_LIVE_OFFSET);
+FOVEATE__AT(foveate_live, states, 1480 - FOVEATE_LIVE_OFFSET);
+FOVEATE__AT(foveate_live, reserved_3, 1752 - FOVEATE_LIVE_OFFSET);
+FOVEATE__BYTES(foveate_live, FOVEATE_CAMERA_FRAME_OFFSET - FOVEATE_LIVE_OFFSET);
+
+// The start of a slot: what a frame says of itself, beside its tokens.
+struct foveate_slot_header {
+    uint64_t lock;                 // 2 * ring_sequence while the slot holds that frame
+    uint64_t ring_sequence;        // counts the frames of this segment, from 1
+    uint64_t frame_seq;            // counts the frames of the stream, from 1; a gap is a dropped frame
+    uint64_t pts_ns;               // presentation time in the stream, with FOVEATE_FLAG_PTS
+    uint64_t capture_ns;           // when the frame was taken
+    uint64_t capture_unix_ns;      // the same moment on CLOCK_REALTIME, since 1970
+    uint64_t arrival_ns;           // when the frame reached the daemon
+    uint64_t publish_ns;           // when the tokens were published
+    uint32_t flags;                // FOVEATE_FLAG_PTS
+    uint32_t capture_clock;        // foveate_capture_clock
+    uint64_t fixation_id;          // counts the fixations of the view, from 1
+    double fixation_x;             // source pixels
+    double fixation_y;             // source pixels
+    uint64_t fixation_since_frame; // frame_seq of the first frame sampled around this fixation
+    uint32_t fixation_reason;      // foveate_fixation_reason
+    uint32_t sample_bound;         // most by which a camera sample may differ from the one a token was made from
+    uint32_t rgb_bound;            // the same for a channel of an 8-bit RGB pixel
+    uint32_t token_count;          // tokens of this frame
+    uint32_t dirty_tiles;          // tiles (32 x 32 pixels) that were ingested for this frame
+    uint32_t tile_count;           // tiles of the source
+    uint64_t relevance_frame;      // frame_seq that the relevance was made from; 0 where all tokens matter alike
+    uint64_t asked_ns;             // when the daemon got the message that led to the fixation; 0 where none did
+    uint64_t reserved[14];
+};
+FOVEATE__AT(foveate_slot_header, lock, 0);
+FOVEATE__AT(foveate_slot_header, ring_sequence, 8);
+FOVEATE__AT(foveate_slot_header, frame_seq, 16);
+FOVEATE__AT(foveate_slot_header, pts_ns, 24);
+FOVEATE__AT(foveate_slot_header, capture_ns, 32);
+FOVEATE__AT(foveate_slot_header, capture_unix_ns, 40);
+FOVEATE__AT(foveate_slot_header, arrival_ns, 48);
+FOVEATE__AT(foveate_slot_header, publish_ns, 56);
+FOVEATE__AT(foveate_slot_header, flags, 64);
+FOVEATE__AT(foveate_slot_header, capture_clock, 68);
+FOVEATE__AT(foveate_slot_header, fixation_id, 72);
+FOVEATE__AT(foveate_slot_header, fixation_x, 80);
+FOVEATE__AT(foveate_slot_header, fixation_y, 88);
+FOVEATE__AT(foveate_slot_header, fixation_since_frame, 96);
+FOVEATE__AT(foveate_slot_header, fixation_reason, 104);
+FOVEATE__AT(foveate_slot_header, sample_bound, 108);
+FOVEATE__AT(foveate_slot_header, rgb_bound, 112);
+FOVEATE__AT(foveate_slot_header, token_count, 116);
+FOVEATE__AT(foveate_slot_header, dirty_tiles, 120);
+FOVEATE__AT(foveate_slot_header, tile_count, 124);
+FOVEATE__AT(foveate_slot_header, relevance_frame, 128);
+FOVEATE__AT(foveate_slot_header, asked_ns, 136);
+FOVEATE__AT(foveate_slot_header, reserved, 144);
+FOVEATE__BYTES(foveate_slot_header, 256);
+
+// One token: its place, its box, and the frame in which its content last changed. Tokens with the same level, x, y,
+// changed_frame and epoch have the same bytes.
+struct foveate_token {
+    uint64_t changed_frame; // newest frame_seq in which a pixel under the token changed
+    uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges
+    uint32_t y0;
+    uint32_t x1;
+    uint32_t y1;
+    uint32_t x;       // leftmost column, in texels of the level
+    uint32_t y;       // topmost row, in texels of the level
+    uint16_t level;   // a texel is 2^level pixels wide
+    uint16_t size;    // P: side in texels
+    uint16_t columns; // inside the level; the others repeat the last of them
+    uint16_t rows;    // inside the level; the others repeat the last of them
+    float relevance;  // weight that the layout gave to the place, 1/16 to 16
+    uint32_t reserved;
+};
+FOVEATE__AT(foveate_token, changed_frame, 0);
+FOVEATE__AT(foveate_token, x0, 8);
+FOVEATE__AT(foveate_token, y0, 12);
+FOVEATE__AT(foveate_token, x1, 16);
+FOVEATE__AT(foveate_token, y1, 20);
+FOVEATE__AT(foveate_token, x, 24);
+FOVEATE__AT(foveate_token, y, 28);
+FOVEATE__AT(foveate_token, level, 32);
+FOVEATE__AT(foveate_token, size, 34);
+FOVEATE__AT(foveate_token, columns, 36);
+FOVEATE__AT(foveate_token, rows, 38);
+FOVEATE__AT(foveate_token, relevance, 40);
+FOVEATE__AT(foveate_token, reserved, 44);
+FOVEATE__BYTES(foveate_token, 48);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Results and errors.
+
+// What a call led to: 0 is success, positive is no error, negative is an error that foveate_last_error() explains.
+enum foveate_result {
+    FOVEATE_OK = 0,      // done; who asked for a frame has one
+    FOVEATE_NOTHING = 1, // there is no frame that was not read, or nothing came in time, or a signal did
+    // From now on the view publishes in another segment, the first included: foveate_current_segment() has changed, what was
+    // borrowed is gone, and buffers may need foveate_frame_reserve().
+    FOVEATE_NEW_SEGMENT = 2,
+    FOVEATE_ENDED = 3,  // the view publishes no more, and every frame was read; foveate_last_error() has the reason
+    FOVEATE_LAPPED = 4, // the writer replaced a frame while it was borrowed: what was made from it is worthless
+
+    FOVEATE_DISCONNECTED = -1,    // the daemon is gone or closed the connection: foveate_reopen()
+    FOVEATE_TIMED_OUT = -2,       // the daemon did not answer in the time given
+    FOVEATE_REFUSED = -3,         // the daemon said no: foveate_last_error() has its reason and its words
+    FOVEATE_NO_DAEMON = -4,       // nobody listens on the socket
+    FOVEATE_PERMISSION = -5,      // the user may not talk to the daemon
+    FOVEATE_INVALID = -6,         // an argument makes no sense
+    FOVEATE_TOO_SMALL = -7,       // the frame does not fit the caller's buffer: foveate_frame_reserve()
+    FOVEATE_NOT_A_SEGMENT = -8,   // the daemon sent a descriptor of something else, or one that could change its size
+    FOVEATE_VERSION = -9,         // the segment follows another major version of the ABI
+    FOVEATE_MALFORMED = -10,      // the segment contradicts itself
+    FOVEATE_OVERTAKEN = -11,      // the writer replaced the frame under the reader again and again
+    FOVEATE_NOT_UNDERSTOOD = -12, // the daemon's message makes no sense
+    FOVEATE_NO_MEMORY = -13,
+    FOVEATE_SYSTEM = -14, // the kernel refused a call
+};
+
+// Bytes of an error's text, its NUL included; longer ones are cut.
+#define FOVEATE_ERROR_BYTES 1280
+
+// What went wrong last.
+struct foveate_error {
+    enum foveate_result result;
+    char reason[32];                // with FOVEATE_REFUSED: the `reason` of docs/control.md, such as "held"; else empty
+    char text[FOVEATE_ERROR_BYTES]; // the cause and the way out, in words
+};
+
+// Returns what `result` means, in a few words that live for ever. Results that it does not know have words, too.
+FOVEATE_API const char *foveate_strerror(enum foveate_result result);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Opening.
+
+// A view that is followed: a connection to the daemon, and the segment that the daemon sent over it.
+struct foveate_reader;
+
+// For foveate_open: make the descriptor readable with every frame, so that it can be polled.
+#define FOVEATE_NOTIFY 1u
+
+// Follows `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
+//
+// The daemon listens on `socket_path`; where that is NULL, on `$FOVEATE_SOCKET`, or on foveate.sock in the first directory
+// of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, or in /run/foveate. `flags` is 0 or FOVEATE_NOTIFY.
+//
+// There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. Returns NULL where it fails, and
+// then says why in `error`, unless that is NULL.
+FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
+                                                struct foveate_error *error);
+
+// Connects again, after FOVEATE_DISCONNECTED or whenever it pleases. Does not wait: FOVEATE_NO_DAEMON where there is no daemon
+// yet; whether it grants the view is what reading says. The segment in use stays mapped until FOVEATE_NEW_SEGMENT.
+FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader);
+
+// Ends it and frees all that belongs to it, borrowed frames included. NULL is fine.
+FOVEATE_API void foveate_close(struct foveate_reader *reader);
+
+// Returns why the last call that failed did, or why the view ended. Valid until the next call.
+FOVEATE_API const struct foveate_error *foveate_last_error(const struct foveate_reader *reader);
+
+// What a segment says of itself, checked, and what follows from it.
+struct foveate_segment {
+    struct foveate_segment_header header;
+    struct foveate_camera_frame camera_frame; // means something where header.camera.kind is not 0
+    enum foveate_dtype dtype;                 // of the texels
+    size_t token_bytes;                       // of a token's texels: 3 * P * P numbers
+    uint64_t number;                          // counts the segments of this reader, from 1
+};
+
+// Returns the segment in use, or NULL before the first FOVEATE_NEW_SEGMENT. Valid until the next read.
+FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader);
+
+// Returns what the view is doing, and writes why in words; `reason` may be NULL. A state that this version does not know
+// reads as ended.
+FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *reader, char reason[FOVEATE_REASON_BYTES]);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading copies.
+
+// A frame in memory of the caller's. Set it to FOVEATE_ZEROS, then point `tokens` and `pixels` at memory or call
+// foveate_frame_reserve; read into it again and again.
+struct foveate_frame {
+    struct foveate_slot_header head; // what the frame says of itself
+    uint64_t missed;                 // frames between this one and the one read before that were not read
+    size_t token_count;              // tokens of this frame; 0 after a read that failed
+    size_t pixel_bytes;              // token_count * foveate_segment.token_bytes
+
+    struct foveate_token *tokens; // [token_count]
+    size_t token_capacity;        // room in `tokens`, in tokens
+    void *pixels;                 // [token_count, 3, P, P] of foveate_segment.dtype, dense
+    size_t pixel_capacity;        // room in `pixels`, in bytes
+};
+
+// Allocates `tokens` and `pixels` such that every frame of `segment` fits. Both must be 0 or come from this function. Returns
+// FOVEATE_OK, or FOVEATE_NO_MEMORY and leaves the frame as it was.
+FOVEATE_API enum foveate_result foveate_frame_reserve(struct foveate_frame *frame, const struct foveate_segment *segment);
+
+// Frees what foveate_frame_reserve allocated.
+FOVEATE_API void foveate_frame_free(struct foveate_frame *frame);
+
+// Copies the newest frame, unless it was read before; `missed` counts the older ones that are passed over. Waits at most
+// `timeout_ms` for one.
+//
+// Returns FOVEATE_OK, FOVEATE_NOTHING, FOVEATE_NEW_SEGMENT, FOVEATE_ENDED or an error. Whatever was published comes before a new
+// segment, an end or a hang-up is told. The end and the hang-up are told again and again; foveate_reopen() begins anew.
+FOVEATE_API enum foveate_result foveate_read_newest(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms);
+
+// As foveate_read_newest, but copies the oldest frame that was not read and is still in the ring; `missed` counts those that the
+// writer replaced before their turn.
+FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms);
+
+// Returns how long ago a frame was taken, in nanoseconds; 0 for one that says it comes from the future.
+FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head);
+
+// Returns number `index` of texels in the format `dtype`, exactly: 0 to 255 for u8, a normalised value for the others.
+FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, size_t index);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading in place.
+
+// A frame in the ring. The writer does not know of it and may replace it at any time: whatever is made from it counts only
+// after foveate_release() returned FOVEATE_OK.
+//
+// `tokens` and `pixels` may change while they are looked at. Copy or compute from them, but let no index, length or branch that
+// matters hang on a value found there; foveate_borrowed_token() copies one token. The pointers are good until the next
+// FOVEATE_NEW_SEGMENT or foveate_close().
+struct foveate_borrowed {
+    struct foveate_slot_header head; // a copy that was whole
+    uint64_t missed;                 // older frames that were passed over
+    size_t token_count;
+    size_t pixel_bytes;
+    const struct foveate_token *tokens; // [token_count]
+    const void *pixels;                 // [token_count, 3, P, P] of foveate_segment.dtype, dense
+    uint64_t segment_number;            // foveate_segment.number
+};
+
+// Borrows the newest frame, unless it was read before. Waits and returns as foveate_read_newest.
+FOVEATE_API enum foveate_result foveate_borrow_newest(struct foveate_reader *reader, struct foveate_borrowed *borrowed,
+                                                      int timeout_ms);
+
+// Copies the record of token `index`, below `token_count`, as it is now.
+FOVEATE_API struct foveate_token foveate_borrowed_token(const struct foveate_borrowed *borrowed, size_t index);
+
+// Says whether all that was read of the frame so far is of this frame. Ask as often as it pleases.
+FOVEATE_API bool foveate_still_valid(const struct foveate_reader *reader, const struct foveate_borrowed *borrowed);
+
+// Ends the borrowing. Returns FOVEATE_OK, or FOVEATE_LAPPED where the writer replaced the frame or the segment is gone.
+FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, struct foveate_borrowed *borrowed);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Waiting.
+
+// Waits at most `timeout_ms` until reading may find something: a frame, a new segment, an end, a hang-up, or a change of the
+// state. Returns FOVEATE_OK, FOVEATE_NOTHING after the time or at a signal, or an error. A hang-up is noticed within 100 ms. Once
+// a view has ended there is nothing to wait for: it returns at once.
+FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms);
+
+// Returns the connection, for poll(2) and its kin, or -1 where there is none. It becomes readable with a new segment, an end, a
+// hang-up, and with FOVEATE_NOTIFY with every frame; then read until FOVEATE_NOTHING. Another one after foveate_reopen.
+FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steering. A reader says where its view looks over a connection of its own, made by the first of these calls. It holds a lease
+// on the view until the lease times out, or foveate_release_gaze() or foveate_close().
+//
+// A message is sent at once. With a `timeout_ms` of 0 the answer is not waited for, and FOVEATE_TIMED_OUT says that the message
+// is on its way; foveate_answer() gets the answer later. Answers that nobody asked for by then are dropped.
+
+// Where the daemon said that the view will look.
+struct foveate_looking {
+    double x; // source pixels: of the point, or of the peak of the map
+    double y;
+    bool has_fixation;             // only where `wait` was asked, and a frame came within a second
+    uint64_t fixation_id;          // what it led to: the policy may have stayed where it was
+    double fixation_x;             // source pixels
+    double fixation_y;             // source pixels
+    uint64_t fixation_since_frame; // frame_seq of the first frame sampled around it
+};
+
+// Number formats of attention.
+enum foveate_number_format {
+    FOVEATE_NUMBER_F32 = 0,
+    FOVEATE_NUMBER_F16 = 1,
+    FOVEATE_NUMBER_U8 = 2,
+};
+
+// A point to look at. FOVEATE_ZEROS are the defaults.
+struct foveate_point {
+    double x; // source pixels, or shares of the sides
+    double y;
+    bool normalised; // x and y are shares of the sides, 0 to 1
+    uint32_t for_ms; // how long, in stream time; 0: until something else is said, as the view's policy has it
+    uint64_t frame;  // frame_seq of the frame that was looked at; 0: the newest
+    bool wait;       // answer once it was decided on
+};
+
+// A map of attention, and what it lies over. Zeros are the defaults of all but `rows` and `columns`.
+struct foveate_map {
+    uint32_t rows;    // 1 to 128
+    uint32_t columns; // 1 to 128
+    enum foveate_number_format format;
+    bool has_box;   // else the map lies over the image
+    double box[4];  // x0, y0, x1, y1 in source pixels; may reach beyond the image
+    uint64_t frame; // frame_seq of the frame that the map was computed on; 0: the newest
+    bool wait;      // answer once it was decided on
+};
+
+// One score for each token of a frame.
+struct foveate_scores {
+    uint64_t frame; // frame_seq of the frame whose tokens were scored, one of the last 64
+    size_t count;   // of the scores; those behind the last token are padding
+    enum foveate_number_format format;
+    bool wait; // answer once it was decided on
+};
+
+// Makes the view look at a point with the very next frame. `looking` may be NULL.
+FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
+                                             struct foveate_looking *looking);
+
+// Makes the view look where a map has its peak, from the next decision on. `numbers` are rows * columns numbers, row by row,
+// finite and not negative, at least one above 0. `looking` may be NULL.
+FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
+                                               const void *numbers, int timeout_ms, struct foveate_looking *looking);
+
+// Makes the view look where the tokens of a frame have the highest score, from the next decision on. `numbers` are
+// `scores->count` numbers, as for foveate_attend, in the order of that frame's tokens. `looking` may be NULL.
+FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
+                                                      const void *numbers, int timeout_ms, struct foveate_looking *looking);
+
+// Lets the view look where its policy says, and other clients steer it.
+FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms);
+
+// Waits at most `timeout_ms` for the answer to the newest of these messages. FOVEATE_NOTHING where no answer is due. `looking` may
+// be NULL.
+FOVEATE_API enum foveate_result foveate_answer(struct foveate_reader *reader, int timeout_ms, struct foveate_looking *looking);
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif // FOVEATE_H
+
+// =====================================================================================================================
+#if defined(FOVEATE_IMPLEMENTATION) && !defined(FOVEATE__IMPLEMENTED)
+#define FOVEATE__IMPLEMENTED
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef F_GET_SEALS
+#error "Include foveate.h before any other header where FOVEATE_IMPLEMENTATION is defined, or compile with -D_GNU_SOURCE."
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
+#define FOVEATE__TRIES_MAX 64
+// How long a reader waits for a frame before it looks at its socket: a daemon that dies wakes nobody.
+#define FOVEATE__FUTEX_SLICE_NS 100000000
+// The longest message to the daemon, in bytes.
+#define FOVEATE__MESSAGE_BYTES_MAX 131072
+// More than any message to a reader takes: the longest is a refusal, with at most 1024 bytes of the daemon's words.
+#define FOVEATE__INBOX_BYTES 8192
+#define FOVEATE__NOTICE_BYTES 16
+// More than a socket holds: a daemon that sends without end does not keep a reader for ever.
+#define FOVEATE__MESSAGES_MAX 1024
+#define FOVEATE__MAP_SIDE_MAX 128
+// Two names of at most 63 bytes, the slash between them and a NUL.
+#define FOVEATE__VIEW_BYTES 128
+// Of a request's JSON: the longest holds a view and six numbers.
+#define FOVEATE__REQUEST_BYTES 1024
+// A part of the ABI; the headers of old kernels lack it.
+#define FOVEATE__SEAL_FUTURE_WRITE 0x0010
+
+#define FOVEATE__NEVER INT64_MAX
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Errors and time.
+
+__attribute__((format(printf, 3, 4))) static enum foveate_result
+foveate__fail(struct foveate_error *error, enum foveate_result result, const char *format, ...) {
+    error->result = result;
+    error->reason[0] = '\0';
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return result;
+}
+
+static enum foveate_result foveate__fail_system(struct foveate_error *error, const char *call, int number) {
+    return foveate__fail(error, FOVEATE_SYSTEM, "%s failed with errno %d", call, number);
+}
+
+FOVEATE_API const char *foveate_strerror(enum foveate_result result) {
+    switch (result) {
+    case FOVEATE_OK: return "done";
+    case FOVEATE_NOTHING: return "nothing new";
+    case FOVEATE_NEW_SEGMENT: return "the view publishes in a new segment";
+    case FOVEATE_ENDED: return "the view publishes no more";
+    case FOVEATE_LAPPED: return "the writer replaced the frame while it was borrowed";
+    case FOVEATE_DISCONNECTED: return "the daemon is gone";
+    case FOVEATE_TIMED_OUT: return "the daemon did not answer in time";
+    case FOVEATE_REFUSED: return "the daemon refused";
+    case FOVEATE_NO_DAEMON: return "no daemon listens on the socket";
+    case FOVEATE_PERMISSION: return "no permission for the socket";
+    case FOVEATE_INVALID: return "an argument makes no sense";
+    case FOVEATE_TOO_SMALL: return "the frame does not fit the buffer";
+    case FOVEATE_NOT_A_SEGMENT: return "the descriptor is not a Foveate segment";
+    case FOVEATE_VERSION: return "the segment follows another version of the ABI";
+    case FOVEATE_MALFORMED: return "the segment is broken";
+    case FOVEATE_OVERTAKEN: return "the writer overtook this reader again and again";
+    case FOVEATE_NOT_UNDERSTOOD: return "the daemon's message is not understood";
+    case FOVEATE_NO_MEMORY: return "out of memory";
+    case FOVEATE_SYSTEM: return "the kernel refused a call";
+    }
+    return "an unknown result";
+}
+
+static int64_t foveate__now_ns(void) {
+    struct timespec now = {0, 0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t foveate__deadline_ns(int timeout_ms) {
+    return timeout_ms < 0 ? FOVEATE__NEVER : foveate__now_ns() + (int64_t)timeout_ms * 1000000;
+}
+
+// Time until `deadline_ns`, at most `most_ns`, never below 0.
+static int64_t foveate__left_ns(int64_t deadline_ns, int64_t most_ns) {
+    if (deadline_ns == FOVEATE__NEVER) return most_ns;
+    int64_t left = deadline_ns - foveate__now_ns();
+    return left < 0 ? 0 : left < most_ns ? left : most_ns;
+}
+
+static struct timespec foveate__timespec(int64_t ns) {
+    struct timespec time;
+    time.tv_sec = (time_t)(ns / 1000000000);
+    time.tv_nsec = (long)(ns % 1000000000);
+    return time;
+}
+
+// Waits until `socket` has one of `events` or was hung up, or `deadline_ns`. Positive: it has; 0: time is up; -1: errno.
+static int foveate__poll(int socket, short events, int64_t deadline_ns) {
+    struct pollfd entry = {socket, events, 0};
+    if (deadline_ns == FOVEATE__NEVER) return ppoll(&entry, 1, NULL, NULL);
+    struct timespec left = foveate__timespec(foveate__left_ns(deadline_ns, FOVEATE__NEVER));
+    return ppoll(&entry, 1, &left, NULL);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Messages. Requests are written with snprintf. Answers are looked through for the few fields that matter: the scanner believes
+// nothing, keeps to its bounds, and takes what is not JSON for a message without those fields.
+
+// Part of a message: [at, end).
+struct foveate__span {
+    const char *at;
+    const char *end;
+};
+
+static const char *foveate__skip_space(const char *at, const char *end) {
+    while (at < end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) at++;
+    return at;
+}
+
+// `at` is behind the opening quote. Returns the closing one, or NULL.
+static const char *foveate__string_end(const char *at, const char *end) {
+    for (; at < end; at++) {
+        if (*at == '"') return at;
+        if (*at == '\\' && ++at == end) return NULL;
+    }
+    return NULL;
+}
+
+// Returns what is behind the value that begins at `at`, or NULL.
+static const char *foveate__value_end(const char *at, const char *end) {
+    size_t depth = 0;
+    for (; at < end; at++) {
+        switch (*at) {
+        case '"':
+            at = foveate__string_end(at + 1, end);
+            if (at == NULL) return NULL;
+            break;
+        case '{':
+        case '[': depth++; break;
+        case '}':
+        case ']':
+            if (depth == 0) return at;
+            depth--;
+            break;
+        case ',':
+            if (depth == 0) return at;
+            break;
+        default: break;
+        }
+    }
+    return depth == 0 ? at : NULL;
+}
+
+// Finds the value of `key` among the members of `object`, not of objects inside it.
+static bool foveate__find(struct foveate__span object, const char *key, struct foveate__span *value) {
+    size_t key_bytes = strlen(key);
+    const char *at = foveate__skip_space(object.at, object.end);
+    if (at == object.end || *at != '{') return false;
+    do {
+        at = foveate__skip_space(at + 1, object.end);
+        if (at == object.end || *at != '"') return false;
+        const char *name = at + 1;
+        const char *name_end = foveate__string_end(name, object.end);
+        if (name_end == NULL) return false;
+        at = foveate__skip_space(name_end + 1, object.end);
+        if (at == object.end || *at != ':') return false;
+        value->at = foveate__skip_space(at + 1, object.end);
+        value->end = at = foveate__value_end(value->at, object.end);
+        if (at == NULL) return false;
+        if ((size_t)(name_end - name) == key_bytes && memcmp(name, key, key_bytes) == 0) return true;
+    } while (at < object.end && *at == ',');
+    return false;
+}
+
+// Whether `value` begins with `word` and has nothing but space behind it.
+static bool foveate__is(struct foveate__span value, const char *word) {
+    size_t bytes = strlen(word);
+    if ((size_t)(value.end - value.at) < bytes || memcmp(value.at, word, bytes) != 0) return false;
+    return foveate__skip_space(value.at + bytes, value.end) == value.end;
+}
+
+// Appends the UTF-8 of a code point of the basic plane to `text` if it fits, its NUL included; halves of surrogates become '?'.
+static size_t foveate__append_utf8(char *text, size_t length, size_t size, unsigned code) {
+    unsigned char bytes[3];
+    size_t count = 1;
+    if (0xD800 <= code && code <= 0xDFFF) code = '?';
+    if (code < 0x80) {
+        bytes[0] = (unsigned char)code;
+    } else if (code < 0x800) {
+        bytes[0] = (unsigned char)(0xC0 | code >> 6);
+        bytes[1] = (unsigned char)(0x80 | (code & 0x3F));
+        count = 2;
+    } else {
+        bytes[0] = (unsigned char)(0xE0 | code >> 12);
+        bytes[1] = (unsigned char)(0x80 | (code >> 6 & 0x3F));
+        bytes[2] = (unsigned char)(0x80 | (code & 0x3F));
+        count = 3;
+    }
+    if (size - length <= count) return length;
+    memcpy(text + length, bytes, count);
+    return length + count;
+}
+
+// Reads the four digits of \uXXXX; -1 where they are none.
+static int foveate__hex4(const char *at, const char *end) {
+    int code = 0;
+    if (end - at < 4) return -1;
+    for (int digit = 0; digit < 4; digit++) {
+        const char *digits = "0123456789abcdefABCDEF";
+        const char *found = at[digit] == '\0' ? NULL : strchr(digits, at[digit]);
+        if (found == NULL) return -1;
+        int value = (int)(found - digits);
+        code = code * 16 + (value < 16 ? value : value - 6);
+    }
+    return code;
+}
+
+// Copies the string `value` to `text`, `size` bytes with the NUL, cut where it is longer. False and empty if it is no string.
+static bool foveate__string(struct foveate__span value, char *text, size_t size) {
+    size_t length = 0;
+    text[0] = '\0';
+    if (value.at == value.end || *value.at != '"') return false;
+    const char *end = foveate__string_end(value.at + 1, value.end);
+    if (end == NULL) return false;
+    for (const char *at = value.at + 1; at < end && length + 1 < size; at++) {
+        char byte = *at;
+        if (byte == '\\') {
+            // There is one behind it: the string's end was found.
+            byte = *++at;
+            int code = byte == 'u' ? foveate__hex4(at + 1, end) : -1;
+            if (0 < code) {
+                length = foveate__append_utf8(text, length, size, (unsigned)code);
+                at += 4;
+                continue;
+            }
+            byte = byte == 'n' ? '\n' : byte == 't' ? '\t' : byte == 'r' ? '\r' : byte;
+        }
+        text[length++] = byte;
+    }
+    text[length] = '\0';
+    return true;
+}
+
+// Reads a number. strtod would ask the locale what a decimal point is. Exact for what the daemon sends of positions, since both
+// the digits and the power of ten are then exact; 0 where it is no number.
+static double foveate__number(struct foveate__span value) {
+    uint64_t digits = 0;
+    int exponent = 0, written = 0;
+    const char *at = value.at;
+    bool is_negative = at < value.end && *at == '-';
+    bool is_fraction = false;
+    for (at += is_negative; at < value.end && (*at == '.' || ('0' <= *at && *at <= '9')); at++) {
+        if (*at == '.') {
+            is_fraction = true;
+        } else if (digits < UINT64_MAX / 10 - 1) {
+            digits = digits * 10 + (uint64_t)(*at - '0');
+            exponent -= is_fraction;
+        } else {
+            exponent += !is_fraction;
+        }
+    }
+    if (at < value.end && (*at == 'e' || *at == 'E')) {
+        bool is_small = ++at < value.end && *at == '-';
+        for (at += at < value.end && (*at == '-' || *at == '+'); at < value.end && '0' <= *at && *at <= '9'; at++) {
+            if (written < 1000) written = written * 10 + (*at - '0');
+        }
+        exponent += is_small ? -written : written;
+    }
+    double power = 1.0;
+    for (int step = exponent < 0 ? -exponent : exponent; 0 < step && power < 1e300; step--) power *= 10.0;
+    double number = exponent < 0 ? (double)digits / power : (double)digits * power;
+    return is_negative ? -number : number;
+}
+
+// Reads a number that counts: digits alone. 0 where it is none.
+static uint64_t foveate__count(struct foveate__span value) {
+    uint64_t count = 0;
+    for (const char *at = value.at; at < value.end && '0' <= *at && *at <= '9'; at++)
+        count = count * 10 + (uint64_t)(*at - '0');
+    return count;
+}
+
+static double foveate__find_number(struct foveate__span object, const char *key) {
+    struct foveate__span value;
+    return foveate__find(object, key, &value) ? foveate__number(value) : 0.0;
+}
+
+static uint64_t foveate__find_count(struct foveate__span object, const char *key) {
+    struct foveate__span value;
+    return foveate__find(object, key, &value) ? foveate__count(value) : 0;
+}
+
+// A request as it is written. Its texts are checked names, so that nothing needs to be escaped.
+struct foveate__request {
+    char text[FOVEATE__REQUEST_BYTES];
+    size_t length;
+};
+
+__attribute__((format(printf, 2, 3))) static void foveate__append(struct foveate__request *request, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    size_t room = sizeof request->text - request->length;
+    int written = vsnprintf(request->text + request->length, room, format, arguments);
+    va_end(arguments);
+    if (0 < written) request->length += (size_t)written < room ? (size_t)written : room - 1;
+}
+
+// Appends what printf made of a finite number, with the decimal point of JSON and not of the locale.
+static void foveate__append_digits(struct foveate__request *request, const char *digits) {
+    bool was_point = false;
+    for (; *digits != '\0'; digits++) {
+        bool is_point = strchr("+-0123456789e", *digits) == NULL;
+        // A point of several bytes is still one.
+        if (!is_point || !was_point) foveate__append(request, "%c", is_point ? '.' : *digits);
+        was_point = is_point;
+    }
+}
+
+// Appends a finite number, exactly.
+static void foveate__append_number(struct foveate__request *request, double number) {
+    char digits[64];
+    snprintf(digits, sizeof digits, "%.17g", number);
+    foveate__append_digits(request, digits);
+}
+
+static void foveate__begin(struct foveate__request *request, const char *operation, const char *view) {
+    request->length = 0;
+    foveate__append(request, "{\"op\":\"%s\",\"view\":\"%s\"", operation, view);
+}
+
+static bool foveate__is_finite(double number) {
+    return number - number == 0.0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The socket.
+
+// Whether `view` is STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`.
+static bool foveate__is_view(const char *view) {
+    const char *letters = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+    size_t stream_bytes = strspn(view, letters);
+    if (stream_bytes < 1 || 63 < stream_bytes || view[stream_bytes] != '/') return false;
+    size_t view_bytes = strspn(view + stream_bytes + 1, letters);
+    return 1 <= view_bytes && view_bytes <= 63 && view[stream_bytes + 1 + view_bytes] == '\0';
+}
+
+static const char *foveate__variable(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
+// Makes an address of a path, if it fits.
+__attribute__((format(printf, 3, 4))) static enum foveate_result
+foveate__set_address(struct sockaddr_un *address, struct foveate_error *error, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(address->sun_path, sizeof address->sun_path, format, arguments);
+    va_end(arguments);
+    address->sun_family = AF_UNIX;
+    if (0 < length && (size_t)length < sizeof address->sun_path) return FOVEATE_OK;
+    return foveate__fail(error, FOVEATE_INVALID, "the path of the socket has %d bytes, where 1 to %zu fit: choose another one",
+                         length, sizeof address->sun_path - 1);
+}
+
+// Where the daemon listens: docs/control.md.
+static enum foveate_result foveate__find_address(struct sockaddr_un *address, const char *socket_path,
+                                                 struct foveate_error *error) {
+    const char *path = socket_path != NULL ? socket_path : foveate__variable("FOVEATE_SOCKET");
+    if (path != NULL) return foveate__set_address(address, error, "%s", path);
+    const char *runtime = foveate__variable("RUNTIME_DIRECTORY");
+    // systemd separates several directories by colons.
+    if (runtime != NULL) runtime += strspn(runtime, ":");
+    if (runtime != NULL && *runtime != '\0') {
+        size_t bytes = strcspn(runtime, ":");
+        int shown = bytes < sizeof address->sun_path ? (int)bytes : (int)sizeof address->sun_path;
+        return foveate__set_address(address, error, "%.*s/foveate.sock", shown, runtime);
+    }
+    const char *user = foveate__variable("XDG_RUNTIME_DIR");
+    if (user != NULL) return foveate__set_address(address, error, "%s/foveate/foveate.sock", user);
+    return foveate__set_address(address, error, "/run/foveate/foveate.sock");
+}
+
+static enum foveate_result foveate__fail_connect(struct foveate_error *error, const char *path, int number) {
+    switch (number) {
+    case ENOENT:
+    case ENOTDIR:
+    case ECONNREFUSED:
+        return foveate__fail(error, FOVEATE_NO_DAEMON,
+                             "no daemon listens on %s: start `foveated`, or say where it listens with FOVEATE_SOCKET", path);
+    case EACCES:
+    case EPERM:
+        return foveate__fail(error, FOVEATE_PERMISSION,
+                             "no permission for %s: run as the daemon's user or as a member of its group", path);
+    case EPROTOTYPE:
+        return foveate__fail(error, FOVEATE_NO_DAEMON, "%s is the socket of another program: say where the daemon listens",
+                             path);
+    case EAGAIN:
+        return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon at %s takes no connections: it may be overloaded or stopped",
+                             path);
+    default: return foveate__fail_system(error, "connect", number);
+    }
+}
+
+// Connects without waiting: a local socket takes a connection at once, or has too many that wait.
+static enum foveate_result foveate__connect(const struct sockaddr_un *address, int *connected, struct foveate_error *error) {
+    int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket_fd < 0) return foveate__fail_system(error, "socket", errno);
+    if (connect(socket_fd, (const struct sockaddr *)address, (socklen_t)sizeof *address) != 0) {
+        int number = errno;
+        close(socket_fd);
+        return foveate__fail_connect(error, address->sun_path, number);
+    }
+    *connected = socket_fd;
+    return FOVEATE_OK;
+}
+
+// Sends `request` and the raw bytes that belong to it as one message.
+static enum foveate_result foveate__send(int socket, const struct foveate__request *request, const void *payload,
+                                         size_t payload_bytes, int64_t deadline_ns, struct foveate_error *error) {
+    struct iovec parts[2];
+    parts[0].iov_base = (void *)(uintptr_t)request->text;
+    parts[0].iov_len = request->length;
+    parts[1].iov_base = (void *)(uintptr_t)payload;
+    parts[1].iov_len = payload_bytes;
+    struct msghdr message;
+    memset(&message, 0, sizeof message);
+    message.msg_iov = parts;
+    message.msg_iovlen = payload_bytes == 0 ? 1 : 2;
+    for (;;) {
+        if (0 <= sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT)) return FOVEATE_OK;
+        // A daemon that turns a client away says why before it hangs up: whoever receives will see.
+        if (errno == EPIPE || errno == ECONNRESET) return FOVEATE_OK;
+        if (errno != EAGAIN && errno != EINTR) return foveate__fail_system(error, "sendmsg", errno);
+        if (foveate__poll(socket, POLLOUT, deadline_ns) == 0) {
+            return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon reads no messages: it may be overloaded or stopped");
+        }
+    }
+}
+
+// What was received.
+struct foveate__received {
+    ssize_t bytes;  // 0: the daemon hung up; -1: nothing is there
+    int descriptor; // that came with it, or -1
+};
+
+// Takes the descriptor out of a message, and closes any other.
+static int foveate__taken_descriptor(struct msghdr *message) {
+    int taken = -1;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+        size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t index = 0; index < count; index++) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(part) + index * sizeof descriptor, sizeof descriptor);
+            if (taken < 0) {
+                taken = descriptor;
+            } else {
+                close(descriptor);
+            }
+        }
+    }
+    return taken;
+}
+
+// Receives one message into `inbox`, without waiting. The caller closes the descriptor.
+static enum foveate_result foveate__receive(int socket, char inbox[FOVEATE__INBOX_BYTES], struct foveate__received *received,
+                                            struct foveate_error *error) {
+    union {
+        struct cmsghdr aligned;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {inbox, FOVEATE__INBOX_BYTES};
+    struct msghdr message;
+    memset(&message, 0, sizeof message);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    received->descriptor = -1;
+    do {
+        received->bytes = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    } while (received->bytes < 0 && errno == EINTR);
+    if (received->bytes < 0) {
+        if (errno == EAGAIN) return FOVEATE_OK;
+        if (errno != ECONNRESET) return foveate__fail_system(error, "recvmsg", errno);
+        received->bytes = 0;
+        return FOVEATE_OK;
+    }
+    received->descriptor = foveate__taken_descriptor(&message);
+    if ((message.msg_flags & MSG_TRUNC) == 0) return FOVEATE_OK;
+    if (0 <= received->descriptor) close(received->descriptor);
+    return foveate__fail(error, FOVEATE_NOT_UNDERSTOOD,
+                         "the daemon sent more than %d bytes at once: daemon and reader may be of different versions",
+                         FOVEATE__INBOX_BYTES);
+}
+
+static enum foveate_result foveate__fail_disconnected(struct foveate_error *error) {
+    return foveate__fail(error, FOVEATE_DISCONNECTED,
+                         "the daemon is gone: it has stopped, or it dropped this connection; connect again when it is back");
+}
+
+static enum foveate_result foveate__fail_not_understood(struct foveate_error *error, struct foveate__span message) {
+    int bytes = (int)(message.end - message.at);
+    return foveate__fail(error, FOVEATE_NOT_UNDERSTOOD,
+                         "the daemon's message is not understood (\"%.*s\"): daemon and reader may be of different versions",
+                         bytes < 80 ? bytes : 80, message.at);
+}
+
+// What an answer says: FOVEATE_OK where the request was granted.
+static enum foveate_result foveate__answer_result(struct foveate__span answer, struct foveate_error *error) {
+    struct foveate__span value;
+    if (!foveate__find(answer, "ok", &value)) return foveate__fail_not_understood(error, answer);
+    if (foveate__is(value, "true")) return FOVEATE_OK;
+    foveate__fail(error, FOVEATE_REFUSED, "the daemon refused, and did not say why");
+    if (foveate__find(answer, "reason", &value)) foveate__string(value, error->reason, sizeof error->reason);
+    if (foveate__find(answer, "error", &value)) foveate__string(value, error->text, sizeof error->text);
+    return FOVEATE_REFUSED;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The segment. Other processes write it while it is read: it is touched through these loads alone.
+
+static uint32_t foveate__load_u32(const void *address) {
+    return __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED);
+}
+
+static uint64_t foveate__load_u64(const void *address) {
+    return __atomic_load_n((const uint64_t *)address, __ATOMIC_RELAXED);
+}
+
+// Copies `bytes` bytes from the segment, word by word, relaxed. `source` is aligned to a word, and a started one is whole.
+static void foveate__load(void *target, const void *source, size_t bytes) {
+    const unsigned char *from = (const unsigned char *)source;
+    unsigned char *to = (unsigned char *)target;
+    size_t whole = bytes & ~(size_t)7;
+    // Compilers unroll no loop over atomics by themselves, and this one is the time that a read takes.
+#pragma GCC unroll 8
+    for (size_t offset = 0; offset < whole; offset += 8) {
+        uint64_t word = foveate__load_u64(from + offset);
+        memcpy(to + offset, &word, sizeof word);
+    }
+    if (whole < bytes) {
+        uint64_t word = foveate__load_u64(from + whole);
+        memcpy(to + whole, &word, bytes - whole);
+    }
+}
+
+// A mapped segment. `base` is NULL where there is none.
+struct foveate__mapping {
+    const unsigned char *base;
+    struct foveate_segment segment;
+};
+
+static void foveate__unmap(struct foveate__mapping *mapping) {
+    if (mapping->base != NULL) munmap((void *)(uintptr_t)mapping->base, (size_t)mapping->segment.header.total_bytes);
+    mapping->base = NULL;
+}
+
+static const struct foveate_live *foveate__live(const struct foveate__mapping *mapping) {
+    return (const struct foveate_live *)(const void *)(mapping->base + FOVEATE_LIVE_OFFSET);
+}
+
+// The slot that holds frame `sequence`, or will, or did.
+static const unsigned char *foveate__slot(const struct foveate__mapping *mapping, uint64_t sequence) {
+    const struct foveate_segment_header *header = &mapping->segment.header;
+    return mapping->base + FOVEATE_HEADER_BYTES + (size_t)(sequence % header->slot_count) * (size_t)header->slot_stride;
+}
+
+// Whether `slot` holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
+static bool foveate__holds(const unsigned char *slot, uint64_t sequence) {
+    uint64_t lock = foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock));
+    // SYNC(filled): pairs with the last store to the lock in `Writer::publish`.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return lock == 2 * sequence;
+}
+
+// Whether `slot`, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
+static bool foveate__still_holds(const unsigned char *slot, uint64_t sequence) {
+    // SYNC(torn): pairs with the fence in `Writer::publish`.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock)) == 2 * sequence;
+}
+
+// Checks what must hold before the memory is touched: from then on that cannot raise SIGBUS.
+static enum foveate_result foveate__check_file(int file, size_t *bytes, struct foveate_error *error) {
+    const int required = F_SEAL_GROW | F_SEAL_SHRINK | FOVEATE__SEAL_FUTURE_WRITE;
+    int seals = fcntl(file, F_GET_SEALS);
+    if (seals < 0) {
+        return foveate__fail(error, FOVEATE_NOT_A_SEGMENT, "the descriptor is not a Foveate segment: it is not shared memory");
+    }
+    if ((seals & required) != required) {
+        return foveate__fail(error, FOVEATE_NOT_A_SEGMENT,
+                             "the descriptor is not a Foveate segment: it lacks seals, has %#x and needs %#x", (unsigned)seals,
+                             (unsigned)required);
+    }
+    struct stat status;
+    if (fstat(file, &status) != 0) return foveate__fail_system(error, "fstat", errno);
+    if (status.st_size < FOVEATE_HEADER_BYTES || status.st_size % 8 != 0) {
+        return foveate__fail(error, FOVEATE_NOT_A_SEGMENT, "the descriptor is not a Foveate segment: it has %lld bytes",
+                             (long long)status.st_size);
+    }
+    // st_blocks counts units of 512 bytes whatever the file system.
+    if (status.st_blocks < (status.st_size + 511) / 512) {
+        return foveate__fail(error, FOVEATE_NOT_A_SEGMENT,
+                             "the descriptor is not a Foveate segment: only %lld * 512 of its %lld bytes are reserved",
+                             (long long)status.st_blocks, (long long)status.st_size);
+    }
+    *bytes = (size_t)status.st_size;
+    return FOVEATE_OK;
+}
+
+static enum foveate_result foveate__malformed(struct foveate_error *error, const char *field, uint64_t value) {
+    return foveate__fail(error, FOVEATE_MALFORMED,
+                         "the segment is broken: %s is %llu; its writer has a fault, or is of another version", field,
+                         (unsigned long long)value);
+}
+
+// Whether `text` ends inside its field and is UTF-8.
+static bool foveate__is_text(const char *text, size_t size) {
+    size_t length = strnlen(text, size);
+    if (length == size) return false;
+    for (size_t at = 0; at < length;) {
+        unsigned char lead = (unsigned char)text[at];
+        size_t bytes = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+        if (bytes == 0 || length - at < bytes) return false;
+        unsigned code = bytes < 2 ? lead : lead & (0x7Fu >> bytes);
+        for (size_t next = 1; next < bytes; next++) {
+            unsigned char byte = (unsigned char)text[at + next];
+            if ((byte & 0xC0) != 0x80) return false;
+            code = code << 6 | (byte & 0x3Fu);
+        }
+        bool is_long = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+        if (is_long || 0x10FFFF < code || (0xD800 <= code && code <= 0xDFFF)) return false;
+        at += bytes;
+    }
+    return true;
+}
+
+// Products of numbers from a segment: false where they do not fit.
+static bool foveate__multiply(uint64_t a, uint64_t b, uint64_t *product) {
+    return !__builtin_mul_overflow(a, b, product);
+}
+
+static uint32_t foveate__dtype_bytes(uint32_t dtype) {
+    switch (dtype) {
+    case FOVEATE_DTYPE_U8: return 1;
+    case FOVEATE_DTYPE_F16:
+    case FOVEATE_DTYPE_BF16: return 2;
+    case FOVEATE_DTYPE_F32: return 4;
+    default: return 0;
+    }
+}
+
+// Two u32 and a small factor fit a u64.
+static uint64_t foveate__records_end(const struct foveate_segment_header *header) {
+    return (uint64_t)header->records_offset + (uint64_t)header->token_capacity * sizeof(struct foveate_token);
+}
+
+#define FOVEATE__ENSURE(condition, field, value) \
+    do { \
+        if (!(condition)) return foveate__malformed(error, field, (uint64_t)(value)); \
+    } while (0)
+
+// That the slots fill the segment, and that the records fit a slot.
+static enum foveate_result foveate__check_sizes(const struct foveate_segment_header *header, size_t file_bytes,
+                                                struct foveate_error *error) {
+    FOVEATE__ENSURE(header->header_bytes == FOVEATE_HEADER_BYTES, "header_bytes", header->header_bytes);
+    FOVEATE__ENSURE(header->slot_header_bytes == sizeof(struct foveate_slot_header), "slot_header_bytes",
+                    header->slot_header_bytes);
+    FOVEATE__ENSURE(header->record_bytes == sizeof(struct foveate_token), "record_bytes", header->record_bytes);
+    FOVEATE__ENSURE(header->total_bytes == file_bytes, "total_bytes", header->total_bytes);
+    FOVEATE__ENSURE(FOVEATE_SLOT_COUNT_MIN <= header->slot_count && header->slot_count <= FOVEATE_SLOT_COUNT_MAX, "slot_count",
+                    header->slot_count);
+    FOVEATE__ENSURE(header->slot_stride % 64 == 0, "slot_stride", header->slot_stride);
+    uint64_t slots_bytes;
+    FOVEATE__ENSURE(foveate__multiply(header->slot_stride, header->slot_count, &slots_bytes)
+                        && slots_bytes == header->total_bytes - FOVEATE_HEADER_BYTES,
+                    "slot_stride", header->slot_stride);
+    FOVEATE__ENSURE(sizeof(struct foveate_slot_header) <= header->records_offset && header->records_offset % 8 == 0,
+                    "records_offset", header->records_offset);
+    FOVEATE__ENSURE(0 < header->token_capacity && foveate__records_end(header) <= header->slot_stride, "token_capacity",
+                    header->token_capacity);
+    return FOVEATE_OK;
+}
+
+// That a plane lies behind the records and inside the slot, with room for every token.
+static enum foveate_result foveate__check_plane(const struct foveate_segment_header *header, const struct foveate_plane *plane,
+                                                struct foveate_error *error) {
+    uint64_t item_bytes = foveate__dtype_bytes(plane->dtype), tokens_bytes = 0;
+    FOVEATE__ENSURE(0 < item_bytes, "planes.dtype", plane->dtype);
+    FOVEATE__ENSURE(1 <= plane->ndim && plane->ndim <= 4, "planes.ndim", plane->ndim);
+    FOVEATE__ENSURE(plane->shape[0] == header->token_capacity, "planes.shape[0]", plane->shape[0]);
+    FOVEATE__ENSURE(plane->offset % 64 == 0 && foveate__records_end(header) <= plane->offset, "planes.offset", plane->offset);
+    FOVEATE__ENSURE(plane->offset <= header->slot_stride && plane->bytes <= header->slot_stride - plane->offset, "planes.bytes",
+                    plane->bytes);
+    for (uint32_t axis = 1; axis < plane->ndim; axis++) {
+        FOVEATE__ENSURE(foveate__multiply(item_bytes, plane->shape[axis], &item_bytes), "planes.shape", plane->shape[axis]);
+    }
+    FOVEATE__ENSURE(item_bytes <= plane->token_stride
+                        && foveate__multiply(plane->token_stride, header->token_capacity, &tokens_bytes)
+                        && tokens_bytes <= plane->bytes,
+                    "planes.token_stride", plane->token_stride);
+    FOVEATE__ENSURE(foveate__is_text(plane->name, sizeof plane->name), "planes.name[0]", plane->name[0]);
+    FOVEATE__ENSURE(foveate__is_text(plane->order, sizeof plane->order), "planes.order[0]", plane->order[0]);
+    return FOVEATE_OK;
+}
+
+// That the first plane is what the ABI says it is: dense [capacity, 3, P, P].
+static enum foveate_result foveate__check_pixels(const struct foveate_segment_header *header, struct foveate_error *error) {
+    const struct foveate_plane *pixels = &header->planes[0];
+    uint64_t side = header->patch_side;
+    FOVEATE__ENSURE(strcmp(pixels->name, "pixels") == 0, "planes[0].name[0]", pixels->name[0]);
+    FOVEATE__ENSURE(strcmp(pixels->order, "NCHW") == 0, "planes[0].order[0]", pixels->order[0]);
+    FOVEATE__ENSURE(pixels->ndim == 4, "planes[0].ndim", pixels->ndim);
+    FOVEATE__ENSURE(pixels->shape[1] == 3, "planes[0].shape[1]", pixels->shape[1]);
+    FOVEATE__ENSURE(pixels->shape[2] == side, "planes[0].shape[2]", pixels->shape[2]);
+    FOVEATE__ENSURE(pixels->shape[3] == side, "planes[0].shape[3]", pixels->shape[3]);
+    FOVEATE__ENSURE(0 < side && side <= UINT16_MAX
+                        && 3 * side * side * foveate__dtype_bytes(pixels->dtype) == pixels->token_stride,
+                    "patch_side", side);
+    return FOVEATE_OK;
+}
+
+static enum foveate_result foveate__check_facts(const struct foveate_segment *segment, struct foveate_error *error) {
+    const struct foveate_segment_header *header = &segment->header;
+    FOVEATE__ENSURE(1 <= header->source_width && header->source_width <= FOVEATE_SOURCE_SIDE_MAX, "source_width",
+                    header->source_width);
+    FOVEATE__ENSURE(1 <= header->source_height && header->source_height <= FOVEATE_SOURCE_SIDE_MAX, "source_height",
+                    header->source_height);
+    FOVEATE__ENSURE(1 <= header->backend_kind && header->backend_kind <= 2, "backend_kind", header->backend_kind);
+    FOVEATE__ENSURE(foveate__is_text(header->stream_name, sizeof header->stream_name), "stream_name[0]",
+                    header->stream_name[0]);
+    FOVEATE__ENSURE(foveate__is_text(header->view_name, sizeof header->view_name), "view_name[0]", header->view_name[0]);
+    FOVEATE__ENSURE(foveate__is_text(header->layout_name, sizeof header->layout_name), "layout_name[0]",
+                    header->layout_name[0]);
+    FOVEATE__ENSURE(foveate__is_text(header->pixel_format, sizeof header->pixel_format), "pixel_format[0]",
+                    header->pixel_format[0]);
+    FOVEATE__ENSURE(foveate__is_text(header->backend_device, sizeof header->backend_device), "backend_device[0]",
+                    header->backend_device[0]);
+    const struct foveate_camera *camera = &header->camera;
+    FOVEATE__ENSURE(camera->coefficient_count <= 14, "camera.coefficient_count", camera->coefficient_count);
+    FOVEATE__ENSURE(foveate__is_text(camera->distortion_name, sizeof camera->distortion_name), "camera.distortion_name[0]",
+                    camera->distortion_name[0]);
+    const struct foveate_camera_frame *frame = &segment->camera_frame;
+    FOVEATE__ENSURE(foveate__is_text(frame->optical_frame, sizeof frame->optical_frame), "camera.optical_frame[0]",
+                    frame->optical_frame[0]);
+    FOVEATE__ENSURE(foveate__is_text(frame->parent_frame, sizeof frame->parent_frame), "camera.parent_frame[0]",
+                    frame->parent_frame[0]);
+    return FOVEATE_OK;
+}
+
+// Checks a copy of a segment's header. From here on nothing of it is checked again.
+static enum foveate_result foveate__check_segment(const struct foveate_segment *segment, size_t file_bytes,
+                                                  struct foveate_error *error) {
+    const struct foveate_segment_header *header = &segment->header;
+    if (memcmp(header->magic, "FOVEATE", 8) != 0) {
+        return foveate__fail(error, FOVEATE_NOT_A_SEGMENT,
+                             "the descriptor is not a Foveate segment: it begins with other bytes");
+    }
+    if (header->abi_major != FOVEATE_ABI_MAJOR) {
+        return foveate__fail(error, FOVEATE_VERSION,
+                             "the segment follows ABI %u.%u, and this reader %d.%d: compile with the foveate.h of the daemon",
+                             header->abi_major, header->abi_minor, FOVEATE_ABI_MAJOR, FOVEATE_ABI_MINOR);
+    }
+    enum foveate_result result = foveate__check_sizes(header, file_bytes, error);
+    if (result != FOVEATE_OK) return result;
+    FOVEATE__ENSURE(1 <= header->plane_count && header->plane_count <= FOVEATE_PLANE_COUNT_MAX, "plane_count",
+                    header->plane_count);
+    for (uint32_t index = 0; index < header->plane_count; index++) {
+        result = foveate__check_plane(header, &header->planes[index], error);
+        if (result != FOVEATE_OK) return result;
+    }
+    result = foveate__check_pixels(header, error);
+    return result != FOVEATE_OK ? result : foveate__check_facts(segment, error);
+}
+
+// Maps and checks the segment of `file`, which is not needed afterwards. Leaves `mapping` empty where it fails.
+static enum foveate_result foveate__map(struct foveate__mapping *mapping, int file, struct foveate_error *error) {
+    size_t bytes = 0;
+    mapping->base = NULL;
+    enum foveate_result result = foveate__check_file(file, &bytes, error);
+    if (result != FOVEATE_OK) return result;
+    // Pages are mapped at once, so that the first frames cause no page faults.
+    void *address = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
+    if (address == MAP_FAILED) return foveate__fail_system(error, "mmap", errno);
+    const unsigned char *base = (const unsigned char *)address;
+    struct foveate_segment *segment = &mapping->segment;
+    foveate__load(&segment->header, base, sizeof segment->header);
+    foveate__load(&segment->camera_frame, base + FOVEATE_CAMERA_FRAME_OFFSET, sizeof segment->camera_frame);
+    result = foveate__check_segment(segment, bytes, error);
+    if (result != FOVEATE_OK) {
+        munmap(address, bytes);
+        return result;
+    }
+    segment->dtype = (enum foveate_dtype)segment->header.planes[0].dtype;
+    segment->token_bytes = (size_t)segment->header.planes[0].token_stride;
+    mapping->base = base;
+    return FOVEATE_OK;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The reader.
+
+// How far the end of a view has come.
+enum foveate__ending {
+    FOVEATE__RUNNING,
+    FOVEATE__ENDED,   // the daemon said why
+    FOVEATE__HUNG_UP, // there is no connection
+};
+
+struct foveate_reader {
+    char view[FOVEATE__VIEW_BYTES];
+    struct sockaddr_un address;
+    unsigned flags;
+
+    int subscription; // a socket, or -1
+    enum foveate__ending ending;
+    char ending_reason[512]; // with FOVEATE__ENDED
+
+    int steering;         // a socket, or -1
+    unsigned answers_due; // on it
+
+    struct foveate__mapping current;
+    struct foveate__mapping next; // takes over once every frame of `current` was read
+    uint64_t segment_count;       // that were in use
+    uint64_t last;                // ring sequence of the last frame that was read, or passed over
+    uint32_t seen;                // the futex word before the last look at the newest sequence
+
+    struct foveate_error error;
+    char inbox[FOVEATE__INBOX_BYTES];
+};
+
+static void foveate__disconnect(int *socket) {
+    if (0 <= *socket) close(*socket);
+    *socket = -1;
+}
+
+// Newest ring sequence. There is a segment.
+static uint64_t foveate__look_newest(struct foveate_reader *reader) {
+    const struct foveate_live *live = foveate__live(&reader->current);
+    reader->seen = foveate__load_u32(&live->futex);
+    // SYNC(bumped): pairs with the addition in `Writer::bump`.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    uint64_t newest = foveate__load_u64(&live->newest);
+    // SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return newest;
+}
+
+static bool foveate__has_news(const struct foveate_reader *reader) {
+    const struct foveate_live *live = foveate__live(&reader->current);
+    return reader->last < foveate__load_u64(&live->newest) || reader->seen != foveate__load_u32(&live->futex);
+}
+
+// Takes a segment that came with a message. The one that waited before is passed over: its frames are older still.
+static enum foveate_result foveate__take_segment(struct foveate_reader *reader, int descriptor) {
+    if (descriptor < 0) {
+        return foveate__fail(&reader->error, FOVEATE_NOT_UNDERSTOOD,
+                             "a segment came without a descriptor: close some files, or raise the limit of open files");
+    }
+    foveate__unmap(&reader->next);
+    enum foveate_result result = foveate__map(&reader->next, descriptor, &reader->error);
+    if (result == FOVEATE_OK) reader->ending = FOVEATE__RUNNING;
+    return result;
+}
+
+// The answer to `subscribe`. Nothing will come over a connection whose subscription was refused.
+static enum foveate_result foveate__take_subscription_answer(struct foveate_reader *reader, struct foveate__span answer) {
+    enum foveate_result result = foveate__answer_result(answer, &reader->error);
+    if (result == FOVEATE_REFUSED) {
+        foveate__disconnect(&reader->subscription);
+        reader->ending = FOVEATE__HUNG_UP;
+    }
+    return result;
+}
+
+// Takes one message of the subscription. What is unknown was added later and does not concern this reader.
+static enum foveate_result foveate__take_message(struct foveate_reader *reader, struct foveate__received received) {
+    struct foveate__span message = {reader->inbox, reader->inbox + received.bytes}, value;
+    if (received.bytes == FOVEATE__NOTICE_BYTES) return FOVEATE_OK;
+    if (!foveate__find(message, "event", &value)) return foveate__take_subscription_answer(reader, message);
+    if (foveate__is(value, "\"segment\"")) return foveate__take_segment(reader, received.descriptor);
+    if (foveate__is(value, "\"ended\"")) {
+        reader->ending = FOVEATE__ENDED;
+        reader->ending_reason[0] = '\0';
+        if (foveate__find(message, "reason", &value)) {
+            foveate__string(value, reader->ending_reason, sizeof reader->ending_reason);
+        }
+    }
+    return FOVEATE_OK;
+}
+
+// Takes what the daemon has sent, up to a new segment.
+static enum foveate_result foveate__take_messages(struct foveate_reader *reader) {
+    for (int taken = 0; taken < FOVEATE__MESSAGES_MAX && reader->next.base == NULL && 0 <= reader->subscription; taken++) {
+        struct foveate__received received;
+        enum foveate_result result = foveate__receive(reader->subscription, reader->inbox, &received, &reader->error);
+        if (result != FOVEATE_OK) return result;
+        if (received.bytes < 0) break;
+        if (received.bytes == 0) {
+            foveate__disconnect(&reader->subscription);
+            // What the daemon said before it hung up is the better news.
+            if (reader->ending == FOVEATE__RUNNING) reader->ending = FOVEATE__HUNG_UP;
+            break;
+        }
+        result = foveate__take_message(reader, received);
+        if (0 <= received.descriptor) close(received.descriptor);
+        if (result != FOVEATE_OK) return result;
+    }
+    return FOVEATE_OK;
+}
+
+// Moves to the segment that waits. A reader sees the frame that was the newest when it opened the first one, and everything of
+// those that follow.
+static enum foveate_result foveate__move_to_next(struct foveate_reader *reader) {
+    foveate__unmap(&reader->current);
+    reader->current = reader->next;
+    reader->next.base = NULL;
+    reader->last = 0;
+    uint64_t newest = foveate__look_newest(reader);
+    if (reader->segment_count == 0 && 0 < newest) reader->last = newest - 1;
+    reader->current.segment.number = ++reader->segment_count;
+    return FOVEATE_NEW_SEGMENT;
+}
+
+// The header of frame `sequence`. False if its slot holds another.
+static bool foveate__load_header(const struct foveate_reader *reader, uint64_t sequence, struct foveate_slot_header *head) {
+    const unsigned char *slot = foveate__slot(&reader->current, sequence);
+    if (!foveate__holds(slot, sequence)) return false;
+    foveate__load(head, slot, sizeof *head);
+    return foveate__still_holds(slot, sequence);
+}
+
+// Checks a header that is known to be whole.
+static enum foveate_result foveate__check_header(struct foveate_reader *reader, const struct foveate_slot_header *head,
+                                                 uint64_t sequence) {
+    struct foveate_error *error = &reader->error;
+    FOVEATE__ENSURE(head->ring_sequence == sequence, "ring_sequence", head->ring_sequence);
+    FOVEATE__ENSURE(head->token_count <= reader->current.segment.header.token_capacity, "token_count", head->token_count);
+    return FOVEATE_OK;
+}
+
+// Notes that frame `sequence` was read, and returns how many before it were not.
+static uint64_t foveate__took(struct foveate_reader *reader, uint64_t sequence) {
+    uint64_t missed = sequence - reader->last - 1;
+    reader->last = sequence;
+    return missed;
+}
+
+// Copies frame `sequence`; FOVEATE_LAPPED if the writer replaced it before that was done.
+static enum foveate_result foveate__copy(struct foveate_reader *reader, uint64_t sequence, struct foveate_frame *frame) {
+    const struct foveate_segment *segment = &reader->current.segment;
+    const unsigned char *slot = foveate__slot(&reader->current, sequence);
+    struct foveate_slot_header head;
+    frame->token_count = frame->pixel_bytes = 0;
+    if (!foveate__load_header(reader, sequence, &head)) return FOVEATE_LAPPED;
+    enum foveate_result result = foveate__check_header(reader, &head, sequence);
+    if (result != FOVEATE_OK) return result;
+    size_t token_count = head.token_count, pixel_bytes = token_count * segment->token_bytes;
+    if (frame->token_capacity < token_count || frame->pixel_capacity < pixel_bytes) {
+        return foveate__fail(&reader->error, FOVEATE_TOO_SMALL,
+                             "the frame has %zu tokens and %zu bytes of texels, and the buffer room for %zu and %zu: call "
+                             "foveate_frame_reserve after FOVEATE_NEW_SEGMENT",
+                             token_count, pixel_bytes, frame->token_capacity, frame->pixel_capacity);
+    }
+    foveate__load(frame->tokens, slot + segment->header.records_offset, token_count * sizeof(struct foveate_token));
+    foveate__load(frame->pixels, slot + segment->header.planes[0].offset, pixel_bytes);
+    if (!foveate__still_holds(slot, sequence)) return FOVEATE_LAPPED;
+    frame->head = head;
+    frame->token_count = token_count;
+    frame->pixel_bytes = pixel_bytes;
+    frame->missed = foveate__took(reader, sequence);
+    return FOVEATE_OK;
+}
+
+static enum foveate_result foveate__fail_overtaken(struct foveate_reader *reader) {
+    return foveate__fail(&reader->error, FOVEATE_OVERTAKEN,
+                         "the writer overtook this reader %d times in a row: it stops for too long while it copies, or the "
+                         "segment is broken",
+                         FOVEATE__TRIES_MAX);
+}
+
+static enum foveate_result foveate__copy_newest(struct foveate_reader *reader, struct foveate_frame *frame) {
+    for (int tries = 0; tries < FOVEATE__TRIES_MAX; tries++) {
+        uint64_t newest = foveate__look_newest(reader);
+        if (newest <= reader->last) return FOVEATE_NOTHING;
+        enum foveate_result result = foveate__copy(reader, newest, frame);
+        if (result != FOVEATE_LAPPED) return result;
+    }
+    return foveate__fail_overtaken(reader);
+}
+
+static enum foveate_result foveate__copy_next(struct foveate_reader *reader, struct foveate_frame *frame) {
+    uint64_t slots = reader->current.segment.header.slot_count, next = reader->last + 1;
+    for (int tries = 0; tries < FOVEATE__TRIES_MAX; tries++) {
+        uint64_t newest = foveate__look_newest(reader);
+        if (newest <= reader->last) return FOVEATE_NOTHING;
+        uint64_t oldest = newest < slots ? 1 : newest - slots + 1;
+        if (next < oldest) next = oldest;
+        if (newest < next) next = newest;
+        enum foveate_result result = foveate__copy(reader, next, frame);
+        if (result != FOVEATE_LAPPED) return result;
+        // The writer is at this one; it may not have told yet.
+        next++;
+    }
+    return foveate__fail_overtaken(reader);
+}
+
+static enum foveate_result foveate__borrow(struct foveate_reader *reader, struct foveate_borrowed *borrowed) {
+    const struct foveate_segment *segment = &reader->current.segment;
+    for (int tries = 0; tries < FOVEATE__TRIES_MAX; tries++) {
+        uint64_t newest = foveate__look_newest(reader);
+        if (newest <= reader->last) return FOVEATE_NOTHING;
+        if (!foveate__load_header(reader, newest, &borrowed->head)) continue;
+        enum foveate_result result = foveate__check_header(reader, &borrowed->head, newest);
+        if (result != FOVEATE_OK) return result;
+        const unsigned char *slot = foveate__slot(&reader->current, newest);
+        borrowed->missed = foveate__took(reader, newest);
+        borrowed->token_count = borrowed->head.token_count;
+        borrowed->pixel_bytes = borrowed->token_count * segment->token_bytes;
+        borrowed->tokens = (const struct foveate_token *)(const void *)(slot + segment->header.records_offset);
+        borrowed->pixels = slot + segment->header.planes[0].offset;
+        borrowed->segment_number = segment->number;
+        return FOVEATE_OK;
+    }
+    return foveate__fail_overtaken(reader);
+}
+
+// What a read is for.
+struct foveate__aim {
+    struct foveate_frame *frame;       // to copy to
+    struct foveate_borrowed *borrowed; // or to borrow
+    bool is_in_order;
+};
+
+static enum foveate_result foveate__read_current(struct foveate_reader *reader, const struct foveate__aim *aim) {
+    if (aim->borrowed != NULL) return foveate__borrow(reader, aim->borrowed);
+    return aim->is_in_order ? foveate__copy_next(reader, aim->frame) : foveate__copy_newest(reader, aim->frame);
+}
+
+// One look at everything that may have come, without waiting.
+static enum foveate_result foveate__step(struct foveate_reader *reader, const struct foveate__aim *aim) {
+    // Before the frames: a segment that was replaced gets no more.
+    enum foveate_result result = foveate__take_messages(reader);
+    if (result != FOVEATE_OK) return result;
+    if (reader->current.base != NULL) {
+        result = foveate__read_current(reader, aim);
+        // A segment that is broken is left as soon as there is another.
+        bool is_broken = result == FOVEATE_MALFORMED || result == FOVEATE_OVERTAKEN;
+        bool is_left = is_broken && reader->next.base != NULL;
+        if (result != FOVEATE_NOTHING && !is_left) return result;
+    }
+    if (reader->next.base != NULL) return foveate__move_to_next(reader);
+    switch (reader->ending) {
+    case FOVEATE__RUNNING: return FOVEATE_NOTHING;
+    case FOVEATE__ENDED:
+        return foveate__fail(&reader->error, FOVEATE_ENDED, "the view publishes no more: %s", reader->ending_reason);
+    case FOVEATE__HUNG_UP: break;
+    }
+    return foveate__fail_disconnected(&reader->error);
+}
+
+// Waits until there may be news: 1; 0 at the deadline or at a signal; -1 and an error.
+static int foveate__wait(struct foveate_reader *reader, int64_t deadline_ns) {
+    while (reader->next.base == NULL && reader->ending == FOVEATE__RUNNING) {
+        bool is_mapped = reader->current.base != NULL;
+        if (is_mapped && foveate__has_news(reader)) return 1;
+        int ready = foveate__poll(reader->subscription, POLLIN, is_mapped ? 0 : deadline_ns);
+        if (ready < 0 && errno != EINTR) {
+            foveate__fail_system(&reader->error, "ppoll", errno);
+            return -1;
+        }
+        if (ready != 0 || !is_mapped) return 0 < ready;
+        struct timespec left = foveate__timespec(foveate__left_ns(deadline_ns, FOVEATE__FUTEX_SLICE_NS));
+        if (left.tv_sec == 0 && left.tv_nsec == 0) return 0;
+        // Shared, not private: the writer is another process.
+        long woken = syscall(SYS_futex, &foveate__live(&reader->current)->futex, FUTEX_WAIT, reader->seen, &left, NULL, 0);
+        if (woken == 0 || errno == EAGAIN || errno == ETIMEDOUT) continue;
+        if (errno == EINTR) return foveate__has_news(reader);
+        foveate__fail_system(&reader->error, "futex", errno);
+        return -1;
+    }
+    return 1;
+}
+
+static enum foveate_result foveate__read(struct foveate_reader *reader, const struct foveate__aim *aim, int timeout_ms) {
+    enum foveate_result result = foveate__step(reader, aim);
+    if (result != FOVEATE_NOTHING || timeout_ms == 0) return result;
+    int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
+    do {
+        int news = foveate__wait(reader, deadline_ns);
+        if (news <= 0) return news < 0 ? reader->error.result : FOVEATE_NOTHING;
+        result = foveate__step(reader, aim);
+    } while (result == FOVEATE_NOTHING);
+    return result;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Opening.
+
+FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader) {
+    foveate__disconnect(&reader->subscription);
+    foveate__disconnect(&reader->steering);
+    reader->answers_due = 0;
+    reader->ending = FOVEATE__HUNG_UP;
+    enum foveate_result result = foveate__connect(&reader->address, &reader->subscription, &reader->error);
+    if (result != FOVEATE_OK) return result;
+    struct foveate__request request;
+    foveate__begin(&request, "subscribe", reader->view);
+    foveate__append(&request, ",\"notify\":%s}", (reader->flags & FOVEATE_NOTIFY) != 0 ? "true" : "false");
+    result = foveate__send(reader->subscription, &request, NULL, 0, 0, &reader->error);
+    if (result != FOVEATE_OK) {
+        foveate__disconnect(&reader->subscription);
+        return result;
+    }
+    reader->ending = FOVEATE__RUNNING;
+    return FOVEATE_OK;
+}
+
+// Waits for the first message, which is the answer, and takes it.
+static enum foveate_result foveate__await_answer(struct foveate_reader *reader, int timeout_ms) {
+    int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
+    int ready;
+    do {
+        ready = foveate__poll(reader->subscription, POLLIN, deadline_ns);
+    } while (ready < 0 && errno == EINTR);
+    if (ready < 0) return foveate__fail_system(&reader->error, "ppoll", errno);
+    if (ready == 0) {
+        return foveate__fail(&reader->error, FOVEATE_TIMED_OUT,
+                             "the daemon did not answer within %d ms: it may be overloaded or stopped", timeout_ms);
+    }
+    enum foveate_result result = foveate__take_messages(reader);
+    if (result == FOVEATE_OK && reader->ending == FOVEATE__HUNG_UP) result = foveate__fail_disconnected(&reader->error);
+    return result;
+}
+
+static enum foveate_result foveate__set_up(struct foveate_reader *reader, const char *view, const char *socket_path,
+                                           unsigned flags, int timeout_ms) {
+    struct foveate_error *error = &reader->error;
+    reader->subscription = reader->steering = -1;
+    reader->flags = flags;
+    if (view == NULL || !foveate__is_view(view)) {
+        return foveate__fail(
+            error, FOVEATE_INVALID,
+            "\"%.127s\" is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, "
+            "such as camera/main",
+            view == NULL ? "" : view);
+    }
+    memcpy(reader->view, view, strlen(view) + 1);
+    enum foveate_result result = foveate__find_address(&reader->address, socket_path, error);
+    if (result == FOVEATE_OK) result = foveate_reopen(reader);
+    return result == FOVEATE_OK ? foveate__await_answer(reader, timeout_ms) : result;
+}
+
+FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
+                                                struct foveate_error *error) {
+    struct foveate_reader *reader = (struct foveate_reader *)calloc(1, sizeof *reader);
+    if (reader == NULL) {
+        if (error != NULL) foveate__fail(error, FOVEATE_NO_MEMORY, "no memory for a reader");
+        return NULL;
+    }
+    if (foveate__set_up(reader, view, socket_path, flags, timeout_ms) == FOVEATE_OK) return reader;
+    if (error != NULL) *error = reader->error;
+    foveate_close(reader);
+    return NULL;
+}
+
+FOVEATE_API void foveate_close(struct foveate_reader *reader) {
+    if (reader == NULL) return;
+    foveate__unmap(&reader->current);
+    foveate__unmap(&reader->next);
+    foveate__disconnect(&reader->subscription);
+    foveate__disconnect(&reader->steering);
+    free(reader);
+}
+
+FOVEATE_API const struct foveate_error *foveate_last_error(const struct foveate_reader *reader) {
+    return &reader->error;
+}
+
+FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader) {
+    return reader->current.base == NULL ? NULL : &reader->current.segment;
+}
+
+// Copies the state out; false if the writer changed it meanwhile.
+static bool foveate__load_state(const struct foveate_live *live, struct foveate_state_block *block) {
+    uint32_t before = foveate__load_u32(&live->state_sequence);
+    // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    foveate__load(block, &live->states[before % 2], sizeof *block);
+    // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return foveate__load_u32(&live->state_sequence) == before;
+}
+
+FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *reader, char reason[FOVEATE_REASON_BYTES]) {
+    struct foveate_state_block block;
+    memset(&block, 0, sizeof block);
+    if (reader->current.base != NULL) {
+        // It takes two changes during each copy to get to the end of this.
+        bool is_whole = false;
+        for (int tries = 0; tries < FOVEATE__TRIES_MAX && !is_whole; tries++) {
+            is_whole = foveate__load_state(foveate__live(&reader->current), &block);
+        }
+        bool is_known = FOVEATE_STATE_LIVE <= block.code && block.code <= FOVEATE_STATE_ENDED;
+        if (!is_whole || !is_known) {
+            snprintf(block.reason, sizeof block.reason,
+                     is_whole ? "the segment names a state %u that is not known here"
+                              : "the state changes faster than it can be read",
+                     block.code);
+            block.code = FOVEATE_STATE_ENDED;
+        }
+    }
+    block.reason[sizeof block.reason - 1] = '\0';
+    if (reason != NULL) memcpy(reason, block.reason, sizeof block.reason);
+    return (enum foveate_state_code)block.code;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reading.
+
+FOVEATE_API enum foveate_result foveate_frame_reserve(struct foveate_frame *frame, const struct foveate_segment *segment) {
+    size_t token_capacity = segment->header.token_capacity;
+    size_t pixel_capacity = token_capacity * segment->token_bytes;
+    if (frame->token_capacity < token_capacity) {
+        void *tokens = realloc(frame->tokens, token_capacity * sizeof *frame->tokens);
+        if (tokens == NULL) return FOVEATE_NO_MEMORY;
+        frame->tokens = (struct foveate_token *)tokens;
+        frame->token_capacity = token_capacity;
+    }
+    if (frame->pixel_capacity < pixel_capacity) {
+        void *pixels = realloc(frame->pixels, pixel_capacity);
+        if (pixels == NULL) return FOVEATE_NO_MEMORY;
+        frame->pixels = pixels;
+        frame->pixel_capacity = pixel_capacity;
+    }
+    return FOVEATE_OK;
+}
+
+FOVEATE_API void foveate_frame_free(struct foveate_frame *frame) {
+    free(frame->tokens);
+    free(frame->pixels);
+    memset(frame, 0, sizeof *frame);
+}
+
+FOVEATE_API enum foveate_result foveate_read_newest(struct foveate_reader *reader, struct foveate_frame *frame,
+                                                    int timeout_ms) {
+    struct foveate__aim aim = {frame, NULL, false};
+    return foveate__read(reader, &aim, timeout_ms);
+}
+
+FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms) {
+    struct foveate__aim aim = {frame, NULL, true};
+    return foveate__read(reader, &aim, timeout_ms);
+}
+
+FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head) {
+    uint64_t now_ns = (uint64_t)foveate__now_ns();
+    return head->capture_ns < now_ns ? now_ns - head->capture_ns : 0;
+}
+
+static float foveate__f32_from_bits(uint32_t bits) {
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+static float foveate__f32_from_f16(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 0x1F, fraction = half & 0x3FF;
+    // A subnormal is its fraction times 2^-24.
+    if (exponent == 0) return (float)fraction * (sign != 0 ? -0x1p-24f : 0x1p-24f);
+    // The exponents' biases are 15 and 127; infinity and NaN keep the largest one.
+    uint32_t wide = exponent == 0x1F ? 0xFF : exponent + 112;
+    return foveate__f32_from_bits(sign | wide << 23 | fraction << 13);
+}
+
+FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, size_t index) {
+    uint16_t half;
+    float single;
+    switch (dtype) {
+    case FOVEATE_DTYPE_U8: return ((const unsigned char *)texels)[index];
+    case FOVEATE_DTYPE_F16:
+        memcpy(&half, (const unsigned char *)texels + 2 * index, sizeof half);
+        return foveate__f32_from_f16(half);
+    case FOVEATE_DTYPE_BF16:
+        memcpy(&half, (const unsigned char *)texels + 2 * index, sizeof half);
+        return foveate__f32_from_bits((uint32_t)half << 16);
+    case FOVEATE_DTYPE_F32: break;
+    }
+    memcpy(&single, (const unsigned char *)texels + 4 * index, sizeof single);
+    return single;
+}
+
+FOVEATE_API enum foveate_result foveate_borrow_newest(struct foveate_reader *reader, struct foveate_borrowed *borrowed,
+                                                      int timeout_ms) {
+    struct foveate__aim aim = {NULL, borrowed, false};
+    return foveate__read(reader, &aim, timeout_ms);
+}
+
+FOVEATE_API struct foveate_token foveate_borrowed_token(const struct foveate_borrowed *borrowed, size_t index) {
+    struct foveate_token token;
+    foveate__load(&token, &borrowed->tokens[index], sizeof token);
+    return token;
+}
+
+FOVEATE_API bool foveate_still_valid(const struct foveate_reader *reader, const struct foveate_borrowed *borrowed) {
+    if (reader->current.base == NULL || borrowed->segment_number != reader->current.segment.number) return false;
+    uint64_t sequence = borrowed->head.ring_sequence;
+    return foveate__still_holds(foveate__slot(&reader->current, sequence), sequence);
+}
+
+FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, struct foveate_borrowed *borrowed) {
+    if (foveate_still_valid(reader, borrowed)) return FOVEATE_OK;
+    return foveate__fail(
+        &reader->error, FOVEATE_LAPPED,
+        "the writer replaced frame %llu while it was borrowed: be quicker, copy it, or give the ring more slots",
+        (unsigned long long)borrowed->head.ring_sequence);
+}
+
+FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms) {
+    int news = foveate__wait(reader, foveate__deadline_ns(timeout_ms));
+    return news < 0 ? reader->error.result : 0 < news ? FOVEATE_OK : FOVEATE_NOTHING;
+}
+
+FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader) {
+    return reader->subscription;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steering.
+
+static void foveate__read_looking(struct foveate__span answer, struct foveate_looking *looking) {
+    struct foveate__span fixation;
+    memset(looking, 0, sizeof *looking);
+    looking->x = foveate__find_number(answer, "x");
+    looking->y = foveate__find_number(answer, "y");
+    looking->has_fixation = foveate__find(answer, "fixation", &fixation);
+    if (!looking->has_fixation) return;
+    looking->fixation_id = foveate__find_count(fixation, "id");
+    looking->fixation_x = foveate__find_number(fixation, "x");
+    looking->fixation_y = foveate__find_number(fixation, "y");
+    looking->fixation_since_frame = foveate__find_count(fixation, "since_frame");
+}
+
+// Takes one answer from the steering connection into `answer`. FOVEATE_NOTHING where none is there.
+static enum foveate_result foveate__take_answer(struct foveate_reader *reader, struct foveate__span *answer) {
+    struct foveate__received received;
+    enum foveate_result result = foveate__receive(reader->steering, reader->inbox, &received, &reader->error);
+    if (result != FOVEATE_OK) return result;
+    if (received.bytes < 0) return FOVEATE_NOTHING;
+    if (0 <= received.descriptor) close(received.descriptor);
+    if (received.bytes == 0) {
+        foveate__disconnect(&reader->steering);
+        reader->answers_due = 0;
+        return foveate__fail_disconnected(&reader->error);
+    }
+    if (0 < reader->answers_due) reader->answers_due--;
+    answer->at = reader->inbox;
+    answer->end = reader->inbox + received.bytes;
+    return FOVEATE_OK;
+}
+
+static enum foveate_result foveate__await_newest_answer(struct foveate_reader *reader, int64_t deadline_ns,
+                                                        struct foveate_looking *looking) {
+    for (;;) {
+        struct foveate__span answer = {NULL, NULL};
+        enum foveate_result result = foveate__take_answer(reader, &answer);
+        if (result == FOVEATE_OK && 0 < reader->answers_due) continue;
+        if (result == FOVEATE_OK) {
+            result = foveate__answer_result(answer, &reader->error);
+            if (result == FOVEATE_OK && looking != NULL) foveate__read_looking(answer, looking);
+            return result;
+        }
+        if (result != FOVEATE_NOTHING) return result;
+        int ready = foveate__poll(reader->steering, POLLIN, deadline_ns);
+        if (ready < 0 && errno != EINTR) return foveate__fail_system(&reader->error, "ppoll", errno);
+        if (ready == 0) return foveate__fail(&reader->error, FOVEATE_TIMED_OUT, "the daemon has not answered yet");
+    }
+}
+
+// Sends a request with its raw bytes over the steering connection, which is made where there is none, and waits for the answer.
+static enum foveate_result foveate__ask(struct foveate_reader *reader, const struct foveate__request *request,
+                                        const void *payload, size_t payload_bytes, int timeout_ms,
+                                        struct foveate_looking *looking) {
+    int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
+    struct foveate__span unasked;
+    // Answers that nobody asked for, and a hang-up that nobody saw.
+    for (int taken = 0; taken < FOVEATE__MESSAGES_MAX && 0 <= reader->steering; taken++) {
+        if (foveate__take_answer(reader, &unasked) != FOVEATE_OK) break;
+    }
+    if (reader->steering < 0) {
+        enum foveate_result result = foveate__connect(&reader->address, &reader->steering, &reader->error);
+        if (result != FOVEATE_OK) return result;
+    }
+    enum foveate_result result = foveate__send(reader->steering, request, payload, payload_bytes, deadline_ns, &reader->error);
+    if (result != FOVEATE_OK) return result;
+    reader->answers_due++;
+    return foveate__await_newest_answer(reader, deadline_ns, looking);
+}
+
+static void foveate__append_frame_and_wait(struct foveate__request *request, uint64_t frame, bool wait) {
+    if (frame != 0) foveate__append(request, ",\"frame\":%llu", (unsigned long long)frame);
+    if (wait) foveate__append(request, ",\"wait\":true");
+}
+
+// As docs/control.md names it; NULL where there is none.
+static const char *foveate__format_name(enum foveate_number_format format) {
+    switch (format) {
+    case FOVEATE_NUMBER_F32: return "f32";
+    case FOVEATE_NUMBER_F16: return "f16";
+    case FOVEATE_NUMBER_U8: return "u8";
+    }
+    return NULL;
+}
+
+static size_t foveate__format_bytes(enum foveate_number_format format) {
+    return format == FOVEATE_NUMBER_F32 ? 4 : format == FOVEATE_NUMBER_F16 ? 2 : 1;
+}
+
+FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
+                                             struct foveate_looking *looking) {
+    if (!foveate__is_finite(point->x) || !foveate__is_finite(point->y)) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "x and y must be finite numbers");
+    }
+    struct foveate__request request;
+    foveate__begin(&request, "look", reader->view);
+    foveate__append(&request, ",\"x\":");
+    foveate__append_number(&request, point->x);
+    foveate__append(&request, ",\"y\":");
+    foveate__append_number(&request, point->y);
+    if (point->normalised) foveate__append(&request, ",\"normalised\":true");
+    if (point->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", point->for_ms);
+    foveate__append_frame_and_wait(&request, point->frame, point->wait);
+    foveate__append(&request, "}");
+    return foveate__ask(reader, &request, NULL, 0, timeout_ms, looking);
+}
+
+static enum foveate_result foveate__append_box(struct foveate_reader *reader, struct foveate__request *request,
+                                               const double box[4]) {
+    for (int side = 0; side < 4; side++) {
+        if (!foveate__is_finite(box[side])) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "the sides of the box must be finite numbers");
+        }
+        foveate__append(request, side == 0 ? ",\"box\":[" : ",");
+        foveate__append_number(request, box[side]);
+    }
+    foveate__append(request, "]");
+    return FOVEATE_OK;
+}
+
+FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
+                                               const void *numbers, int timeout_ms, struct foveate_looking *looking) {
+    const char *format = foveate__format_name(map->format);
+    if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
+    if (map->rows < 1 || FOVEATE__MAP_SIDE_MAX < map->rows || map->columns < 1 || FOVEATE__MAP_SIDE_MAX < map->columns) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "a map of %u x %u cells: each side takes 1 to %d", map->rows,
+                             map->columns, FOVEATE__MAP_SIDE_MAX);
+    }
+    struct foveate__request request;
+    foveate__begin(&request, "attend", reader->view);
+    foveate__append(&request, ",\"shape\":[%u,%u],\"dtype\":\"%s\"", map->rows, map->columns, format);
+    if (map->has_box) {
+        enum foveate_result result = foveate__append_box(reader, &request, map->box);
+        if (result != FOVEATE_OK) return result;
+    }
+    foveate__append_frame_and_wait(&request, map->frame, map->wait);
+    foveate__append(&request, "}\n");
+    size_t bytes = (size_t)map->rows * map->columns * foveate__format_bytes(map->format);
+    return foveate__ask(reader, &request, numbers, bytes, timeout_ms, looking);
+}
+
+FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
+                                                      const void *numbers, int timeout_ms, struct foveate_looking *looking) {
+    const char *format = foveate__format_name(scores->format);
+    if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
+    size_t number_bytes = foveate__format_bytes(scores->format);
+    size_t count_max = (FOVEATE__MESSAGE_BYTES_MAX - FOVEATE__REQUEST_BYTES) / number_bytes;
+    if (count_max < scores->count) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "%zu scores do not fit a message, which takes %zu", scores->count,
+                             count_max);
+    }
+    struct foveate__request request;
+    foveate__begin(&request, "attend_tokens", reader->view);
+    foveate__append(&request, ",\"frame\":%llu,\"dtype\":\"%s\"", (unsigned long long)scores->frame, format);
+    foveate__append(&request, scores->wait ? ",\"wait\":true}\n" : "}\n");
+    return foveate__ask(reader, &request, numbers, scores->count * number_bytes, timeout_ms, looking);
+}
+
+FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms) {
+    struct foveate__request request;
+    foveate__begin(&request, "release", reader->view);
+    foveate__append(&request, "}");
+    return foveate__ask(reader, &request, NULL, 0, timeout_ms, NULL);
+}
+
+FOVEATE_API enum foveate_result foveate_answer(struct foveate_reader *reader, int timeout_ms, struct foveate_looking *looking) {
+    if (reader->steering < 0 || reader->answers_due == 0) return FOVEATE_NOTHING;
+    return foveate__await_newest_answer(reader, foveate__deadline_ns(timeout_ms), looking);
+}
+
+#undef FOVEATE__ENSURE
+
+#ifdef __cplusplus
+} // extern "C"
+#endif
+
+#endif // FOVEATE_IMPLEMENTATION

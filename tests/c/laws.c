@@ -1,0 +1,1240 @@
+// The laws of the C reader, on segments and over a socket that this program makes by itself: it needs no daemon.
+//
+//     cc -std=c11 -O2 -pthread -I include tests/c/laws.c -o laws && ./laws [LAW]
+//
+// Run it with -fsanitize=address,undefined, too. Under -fsanitize=thread it says nothing, since whatever two threads touch is
+// atomic; that sanitizer knows no fences, so a missing one shows in the words of torn frames alone. Nothing here waits for time
+// to pass; an alarm ends what hangs.
+
+// Counts what the header allocates.
+#define _GNU_SOURCE 1
+#include <stdlib.h>
+
+static long allocation_count;
+
+static void *counted_calloc(size_t count, size_t size) {
+    allocation_count++;
+    return calloc(count, size);
+}
+
+static void *counted_realloc(void *memory, size_t size) {
+    allocation_count++;
+    return realloc(memory, size);
+}
+
+#define calloc counted_calloc
+#define realloc counted_realloc
+#define FOVEATE_IMPLEMENTATION
+#include <foveate.h>
+#undef calloc
+#undef realloc
+
+#include <dirent.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+
+#include "stand_in.h"
+
+#define HANG_SECONDS 300
+// A race takes so many frames that were read, or that were written: on a busy machine a reader gets one in a time slice.
+#define TORN_FRAME_READS 20000
+#define TORN_FRAME_WRITES 2000000
+#define FUZZ_ROUNDS 20000
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Frames.
+
+static void a_frame_is_copied_in_every_byte(void) {
+    struct written_segment segment = new_segment(8);
+    publish(&segment, 1);
+    struct session session = session_with(&segment);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 1);
+    EXPECT(session.frame.missed == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void the_segment_says_what_it_is(void) {
+    struct written_segment segment = new_segment(8);
+    struct foveate_camera_frame camera_frame = FOVEATE_ZEROS;
+    strcpy(camera_frame.optical_frame, "camera_optical");
+    strcpy(camera_frame.parent_frame, "base_link");
+    camera_frame.parent_from_optical[11] = 1.5;
+    camera_frame.source_from_calibrated[0] = 0.5;
+    camera_frame.calibrated_width = 1280;
+    camera_frame.calibrated_height = 960;
+    memcpy(segment.base + FOVEATE_CAMERA_FRAME_OFFSET, &camera_frame, sizeof camera_frame);
+    struct session session = new_session();
+    EXPECT(foveate_current_segment(session.reader) == NULL);
+    EXPECT(foveate_state(session.reader, NULL) == FOVEATE_STATE_UNKNOWN);
+    say_segment(session.client, segment.file);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    const struct foveate_segment *said = foveate_current_segment(session.reader);
+    struct foveate_segment_header expected = valid_header(8);
+    EXPECT(memcmp(&said->header, &expected, sizeof expected) == 0);
+    EXPECT(memcmp(&said->camera_frame, &camera_frame, sizeof camera_frame) == 0);
+    EXPECT(said->dtype == FOVEATE_DTYPE_U8 && said->token_bytes == TOKEN_BYTES && said->number == 1);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_reader_begins_with_the_newest_frame(void) {
+    struct written_segment segment = new_segment(8);
+    publish_up_to(&segment, 1, 5);
+    struct session session = session_with(&segment);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 5);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void reading_in_order_skips_only_what_is_gone(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 3);
+    for (uint64_t sequence = 1; sequence <= 3; sequence++) {
+        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+        expect_frame(&session.frame, sequence);
+        EXPECT(session.frame.missed == 0);
+    }
+    publish_up_to(&segment, 4, 10);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 7);
+    EXPECT(session.frame.missed == 3);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void reading_the_newest_passes_over_the_rest(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 3);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 3);
+    EXPECT(session.frame.missed == 2);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_frame_that_is_being_written_is_not_read(void) {
+    struct written_segment segment = new_segment(2);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 2);
+    // The writer has begun frame 3 in the slot of frame 1.
+    uint64_t *lock = (uint64_t *)(void *)(segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
+    __atomic_store_n(lock, 2 * 3 - 1, __ATOMIC_RELEASE);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 2);
+    EXPECT(session.frame.missed == 1);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish(&segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    publish(&segment, 2);
+    EXPECT(1 < tokens_of(2));
+    size_t capacity = session.frame.token_capacity;
+    session.frame.token_capacity = 1;
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "foveate_frame_reserve");
+    EXPECT(session.frame.token_count == 0 && session.frame.pixel_bytes == 0);
+    session.frame.token_capacity = capacity;
+    session.frame.pixel_capacity -= TOKEN_BYTES * (CAPACITY - 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
+    session.frame.pixel_capacity += TOKEN_BYTES * (CAPACITY - 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 2);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void age_is_never_negative(void) {
+    struct foveate_slot_header head = head_of(1);
+    head.capture_ns = UINT64_MAX;
+    EXPECT(foveate_age_ns(&head) == 0);
+    head.capture_ns = (uint64_t)foveate__now_ns() - 1000;
+    EXPECT(1000 <= foveate_age_ns(&head) && foveate_age_ns(&head) < (uint64_t)HANG_SECONDS * 1000000000);
+}
+
+static void numbers_of_every_format_are_exact(void) {
+    const unsigned char bytes[] = {0, 255};
+    const uint16_t halves[] = {0x3C00, 0xC000, 0x0001, 0x83FF, 0x7BFF, 0x3555, 0x0400, 0x8000, 0x7C00, 0xFC00};
+    const double numbers[] = {1.0,     -2.0, 0x1p-24,          -1023 * 0x1p-24,  65504.0, 0.333251953125,
+                              0x1p-14, 0.0,  (double)INFINITY, -(double)INFINITY};
+    const uint16_t brains[] = {0x3F80, 0xC049};
+    const float singles[] = {0.1f, -3e38f};
+    EXPECT(foveate_number(FOVEATE_DTYPE_U8, bytes, 1) == 255.0f);
+    for (size_t index = 0; index < sizeof halves / sizeof *halves; index++) {
+        EXPECT((double)foveate_number(FOVEATE_DTYPE_F16, halves, index) == numbers[index]);
+    }
+    const uint16_t not_a_number = 0x7E00;
+    EXPECT(isnan(foveate_number(FOVEATE_DTYPE_F16, &not_a_number, 0)));
+    EXPECT(foveate_number(FOVEATE_DTYPE_BF16, brains, 0) == 1.0f
+           && foveate_number(FOVEATE_DTYPE_BF16, brains, 1) == -3.140625f);
+    EXPECT(foveate_number(FOVEATE_DTYPE_F32, singles, 0) == singles[0]
+           && foveate_number(FOVEATE_DTYPE_F32, singles, 1) == singles[1]);
+}
+
+static void reading_allocates_nothing(void) {
+    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
+    struct session session = session_with(&segments[0]);
+    long before = allocation_count;
+    EXPECT(0 < before);
+    for (uint64_t sequence = 1; sequence <= 100; sequence++) {
+        publish(&segments[0], sequence);
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    }
+    say_segment(session.client, segments[1].file);
+    publish(&segments[1], 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_frame_reserve(&session.frame, foveate_current_segment(session.reader)), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT(allocation_count == before);
+    end_session(&session);
+    free_segment(&segments[0]);
+    free_segment(&segments[1]);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A writer at full speed.
+
+struct full_speed {
+    struct written_segment segment;
+    bool is_over;
+    pthread_t thread;
+};
+
+static bool is_over(const struct full_speed *writer) {
+    return __atomic_load_n(&writer->is_over, __ATOMIC_RELAXED);
+}
+
+static void end_race(struct full_speed *writer) {
+    __atomic_store_n(&writer->is_over, true, __ATOMIC_RELAXED);
+}
+
+static void *publish_at_full_speed(void *of) {
+    struct full_speed *writer = (struct full_speed *)of;
+    for (uint64_t sequence = 1; sequence <= TORN_FRAME_WRITES && !is_over(writer); sequence++) {
+        publish(&writer->segment, sequence);
+    }
+    end_race(writer);
+    return NULL;
+}
+
+static void start_writing(struct full_speed *writer, uint32_t slot_count) {
+    writer->segment = new_segment(slot_count);
+    writer->is_over = false;
+    EXPECT(pthread_create(&writer->thread, NULL, publish_at_full_speed, writer) == 0);
+}
+
+static void stop_writing(struct full_speed *writer) {
+    end_race(writer);
+    EXPECT(pthread_join(writer->thread, NULL) == 0);
+    free_segment(&writer->segment);
+}
+
+// Whether there is no frame now, or the writer was faster each time. Lets the writer go on, where it has no processor of its own.
+static bool is_race_lost(enum foveate_result result) {
+    bool is_lost = result == FOVEATE_NOTHING || result == FOVEATE_OVERTAKEN;
+    if (is_lost) sched_yield();
+    return is_lost;
+}
+
+static void a_copied_frame_is_never_torn(void) {
+    // Two slots, so that the writer is always at the next one.
+    struct full_speed writer;
+    start_writing(&writer, 2);
+    struct session session = session_with(&writer.segment);
+    uint64_t last = 0;
+    int reads = 0;
+    while (reads < TORN_FRAME_READS && !is_over(&writer)) {
+        enum foveate_result result = reads % 2 == 0 ? foveate_read_newest(session.reader, &session.frame, 0)
+                                                    : foveate_read_next(session.reader, &session.frame, 0);
+        if (is_race_lost(result)) continue;
+        EXPECT_RESULT(result, FOVEATE_OK);
+        uint64_t sequence = session.frame.head.ring_sequence;
+        expect_frame(&session.frame, sequence);
+        EXPECT(sequence == last + session.frame.missed + 1 || last == 0);
+        last = sequence;
+        reads++;
+    }
+    EXPECT(0 < reads);
+    stop_writing(&writer);
+    end_session(&session);
+}
+
+// Copies what is borrowed as a user would who minds data races.
+static void copy_borrowed(const struct foveate_borrowed *borrowed, struct foveate_token *tokens, unsigned char *pixels) {
+    for (size_t index = 0; index < borrowed->token_count; index++) tokens[index] = foveate_borrowed_token(borrowed, index);
+    foveate__load(pixels, borrowed->pixels, borrowed->pixel_bytes);
+}
+
+static void a_released_frame_was_never_torn(void) {
+    struct full_speed writer;
+    start_writing(&writer, 2);
+    struct session session = session_with(&writer.segment);
+    struct foveate_token tokens[CAPACITY];
+    unsigned char pixels[CAPACITY * TOKEN_BYTES];
+    int reads = 0;
+    while (reads < TORN_FRAME_READS && !is_over(&writer)) {
+        struct foveate_borrowed borrowed;
+        enum foveate_result result = foveate_borrow_newest(session.reader, &borrowed, 0);
+        if (is_race_lost(result)) continue;
+        EXPECT_RESULT(result, FOVEATE_OK);
+        copy_borrowed(&borrowed, tokens, pixels);
+        if (foveate_release(session.reader, &borrowed) == FOVEATE_LAPPED) continue;
+        uint64_t sequence = borrowed.head.ring_sequence;
+        EXPECT(is_head_of(&borrowed.head, sequence) && borrowed.token_count == tokens_of(sequence));
+        EXPECT(are_words(tokens, sequence, borrowed.token_count * sizeof *tokens));
+        EXPECT(are_words(pixels, sequence, borrowed.pixel_bytes));
+        reads++;
+    }
+    EXPECT(0 < reads);
+    stop_writing(&writer);
+    end_session(&session);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Borrowing.
+
+static void a_borrowed_frame_lies_in_the_ring_until_it_is_lapped(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    struct foveate_borrowed borrowed;
+    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_NOTHING);
+    publish_up_to(&segment, 1, 3);
+    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
+    EXPECT(borrowed.missed == 2 && borrowed.token_count == tokens_of(3));
+    EXPECT(are_words(borrowed.tokens, 3, borrowed.token_count * sizeof *borrowed.tokens));
+    EXPECT(are_words(borrowed.pixels, 3, borrowed.pixel_bytes));
+    publish_up_to(&segment, 4, 6);
+    EXPECT(foveate_still_valid(session.reader, &borrowed));
+    EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_OK);
+    publish(&segment, 7);
+    EXPECT(!foveate_still_valid(session.reader, &borrowed));
+    EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_LAPPED);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "frame 3");
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_new_segment_ends_what_was_borrowed(void) {
+    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
+    struct session session = session_with(&segments[0]);
+    struct foveate_borrowed borrowed;
+    publish(&segments[0], 1);
+    publish(&segments[1], 1);
+    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
+    say_segment(session.client, segments[1].file);
+    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_OK);
+    EXPECT(foveate_still_valid(session.reader, &borrowed));
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT(!foveate_still_valid(session.reader, &borrowed));
+    EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_LAPPED);
+    end_session(&session);
+    free_segment(&segments[0]);
+    free_segment(&segments[1]);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Segments, ends and hang-ups.
+
+static void every_frame_comes_before_a_new_segment(void) {
+    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
+    struct session session = session_with(&segments[0]);
+    publish_up_to(&segments[0], 1, 2);
+    publish_up_to(&segments[1], 1, 3);
+    say_segment(session.client, segments[1].file);
+    for (uint64_t sequence = 1; sequence <= 2; sequence++) {
+        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+        expect_frame(&session.frame, sequence);
+    }
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT(foveate_current_segment(session.reader)->number == 2);
+    // All of it: nothing of a segment that follows is older than the reader.
+    for (uint64_t sequence = 1; sequence <= 3; sequence++) {
+        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+        expect_frame(&session.frame, sequence);
+        EXPECT(session.frame.missed == 0);
+    }
+    end_session(&session);
+    free_segment(&segments[0]);
+    free_segment(&segments[1]);
+}
+
+static void every_frame_comes_before_the_end_and_its_reason(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish(&segment, 1);
+    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"end of the \\\"file\\\"\"}");
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    close(session.client);
+    for (int times = 0; times < 2; times++) {
+        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_ENDED);
+        EXPECT_TEXT(foveate_last_error(session.reader)->text, "end of the \"file\"");
+    }
+    session.client = -1;
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void every_frame_comes_before_a_hang_up(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish(&segment, 1);
+    close(session.client);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_DISCONNECTED);
+    EXPECT(foveate_descriptor(session.reader) == -1);
+    session.client = -1;
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_reader_that_is_opened_anew_goes_on_in_the_new_segment(void) {
+    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
+    struct session session = session_with(&segments[0]);
+    close(session.client);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    session.client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    hear(session.client);
+    EXPECT(strcmp(heard, "{\"op\":\"subscribe\",\"view\":\"camera/main\",\"notify\":true}") == 0);
+    publish_up_to(&segments[1], 1, 2);
+    say(session.client, "{\"ok\":true,\"view\":\"camera/main\"}");
+    say_segment(session.client, segments[1].file);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 1);
+    end_session(&session);
+    free_segment(&segments[0]);
+    free_segment(&segments[1]);
+}
+
+static void a_refusal_comes_in_the_daemons_own_words(void) {
+    struct foveate_error error;
+    int client;
+    const char *answer =
+        "{\"ok\":false,\"reason\":\"unknown-view\",\"error\":\"there is no view `camera/main`; there are: `x`\"}";
+    EXPECT(open_with(answer, &client, &error) == NULL);
+    EXPECT(error.result == FOVEATE_REFUSED);
+    EXPECT(strcmp(error.reason, "unknown-view") == 0);
+    EXPECT(strcmp(error.text, "there is no view `camera/main`; there are: `x`") == 0);
+    close(client);
+}
+
+static void a_refusal_after_opening_anew_is_told_by_the_next_read(void) {
+    struct session session = new_session();
+    close(session.client);
+    EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
+    session.client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    say(session.client, "{\"ok\":false,\"reason\":\"too-many-clients\",\"error\":\"64 clients are connected\"}");
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_REFUSED);
+    EXPECT(strcmp(foveate_last_error(session.reader)->reason, "too-many-clients") == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    end_session(&session);
+}
+
+static void opening_says_what_is_wrong(void) {
+    struct foveate_error error;
+    const char *wrong[] = {"camera", "camera/", "/main", "camera/main/", "Camera/main", "camera/ma in", ""};
+    for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
+        EXPECT(foveate_open(wrong[index], socket_path, 0, 0, &error) == NULL);
+        EXPECT(error.result == FOVEATE_INVALID);
+        EXPECT_TEXT(error.text, "STREAM/VIEW");
+    }
+    EXPECT(foveate_open(NULL, socket_path, 0, 0, &error) == NULL && error.result == FOVEATE_INVALID);
+    EXPECT(foveate_open("camera/main", "/nonexistent/foveate.sock", 0, 0, &error) == NULL);
+    EXPECT(error.result == FOVEATE_NO_DAEMON);
+    EXPECT_TEXT(error.text, "/nonexistent/foveate.sock");
+    char path[200];
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    EXPECT(foveate_open("camera/main", path, 0, 0, &error) == NULL && error.result == FOVEATE_INVALID);
+    EXPECT_TEXT(error.text, "199 bytes");
+    EXPECT(foveate_open("camera/main", "/nonexistent/foveate.sock", 0, 0, NULL) == NULL);
+}
+
+static void a_daemon_that_does_not_answer_is_not_waited_for(void) {
+    struct foveate_error error;
+    EXPECT(foveate_open("camera/main", socket_path, 0, 0, &error) == NULL);
+    EXPECT(error.result == FOVEATE_TIMED_OUT);
+    // It gave up, and left a connection to accept.
+    int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    EXPECT(0 <= client);
+    close(client);
+}
+
+static void expect_address(const char *explicit_path, const char *expected) {
+    struct sockaddr_un address;
+    struct foveate_error error;
+    memset(&address, 0, sizeof address);
+    EXPECT_RESULT(foveate__find_address(&address, explicit_path, &error), FOVEATE_OK);
+    EXPECT(strcmp(address.sun_path, expected) == 0);
+}
+
+static void the_socket_is_looked_for_where_the_document_says(void) {
+    setenv("FOVEATE_SOCKET", "/a/socket", 1);
+    setenv("RUNTIME_DIRECTORY", ":/b:/c", 1);
+    setenv("XDG_RUNTIME_DIR", "/d", 1);
+    expect_address("/explicit", "/explicit");
+    expect_address(NULL, "/a/socket");
+    setenv("FOVEATE_SOCKET", "", 1);
+    expect_address(NULL, "/b/foveate.sock");
+    setenv("RUNTIME_DIRECTORY", ":", 1);
+    expect_address(NULL, "/d/foveate/foveate.sock");
+    unsetenv("XDG_RUNTIME_DIR");
+    expect_address(NULL, "/run/foveate/foveate.sock");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The state.
+
+static void the_state_comes_with_its_reason(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    char reason[FOVEATE_REASON_BYTES];
+    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_LIVE && reason[0] == '\0');
+    set_state(&segment, FOVEATE_STATE_STALLED, "no frame for 2 s");
+    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_STALLED);
+    EXPECT(strcmp(reason, "no frame for 2 s") == 0);
+    set_state(&segment, FOVEATE_STATE_ENDED, "the caps changed");
+    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_ENDED);
+    EXPECT(strcmp(reason, "the caps changed") == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void an_unknown_state_reads_as_ended(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    set_state(&segment, 4, "later");
+    EXPECT(foveate_state(session.reader, NULL) == FOVEATE_STATE_ENDED);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Waiting.
+
+static void waiting_ends_at_once_where_there_is_news(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
+    publish(&segment, 1);
+    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
+    set_state(&segment, FOVEATE_STATE_STALLED, "");
+    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    close(session.client);
+    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    session.client = -1;
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void *publish_and_wake(void *of) {
+    const struct written_segment *segment = (const struct written_segment *)of;
+    publish(segment, 1);
+    wake(segment);
+    return NULL;
+}
+
+static void a_reader_that_waits_gets_the_frame(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, publish_and_wake, &segment) == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OK);
+    expect_frame(&session.frame, 1);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void *hang_up(void *client) {
+    close(*(int *)client);
+    return NULL;
+}
+
+static void a_reader_that_waits_notices_a_hang_up(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, hang_up, &session.client) == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_DISCONNECTED);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    session.client = -1;
+    end_session(&session);
+    free_segment(&segment);
+}
+
+struct signaller {
+    pthread_t target;
+    bool is_over;
+};
+
+static void do_nothing(int signal_number) {
+    (void)signal_number;
+}
+
+// Again and again, since a signal that comes before the wait ends nothing.
+static void *send_signals(void *of) {
+    struct signaller *signaller = (struct signaller *)of;
+    while (!__atomic_load_n(&signaller->is_over, __ATOMIC_RELAXED)) {
+        pthread_kill(signaller->target, SIGUSR1);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void a_signal_ends_a_wait(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    struct signaller signaller = {pthread_self(), false};
+    pthread_t thread;
+    signal(SIGUSR1, do_nothing);
+    EXPECT(pthread_create(&thread, NULL, send_signals, &signaller) == 0);
+    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NOTHING);
+    __atomic_store_n(&signaller.is_over, true, __ATOMIC_RELAXED);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_notice_makes_the_descriptor_readable_until_it_was_read(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    int descriptor = foveate_descriptor(session.reader);
+    EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
+    publish(&segment, 1);
+    uint64_t notice[2] = {1, 99};
+    say_bytes(session.client, notice, sizeof notice);
+    EXPECT(foveate__poll(descriptor, POLLIN, 0) == 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Steering.
+
+// Accepts the connection that a reader steers over.
+static int accept_steering(void) {
+    int steering = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    EXPECT(0 <= steering);
+    return steering;
+}
+
+static void a_look_says_what_was_asked_and_tells_the_answer(void) {
+    struct session session = new_session();
+    struct foveate_point point = FOVEATE_ZEROS;
+    struct foveate_looking looking;
+    point.x = 0.1;
+    point.y = -2.5e-9;
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
+    int steering = accept_steering();
+    hear(steering);
+    EXPECT(strcmp(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"x\":0.10000000000000001,\"y\":-2.5000000000000001e-09}")
+           == 0);
+    say(steering, "{\"ok\":true,\"view\":\"camera/main\",\"x\":586.6875,\"y\":-0.0625,\"later\":{\"x\":1}}");
+    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_OK);
+    EXPECT(looking.x == 586.6875 && looking.y == -0.0625 && !looking.has_fixation);
+    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_NOTHING);
+
+    point.normalised = point.wait = true;
+    point.for_ms = 250;
+    point.frame = 812;
+    point.x = point.y = 0.5;
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT_TEXT(heard, "\"x\":0.5,\"y\":0.5,\"normalised\":true,\"for_ms\":250,\"frame\":812,\"wait\":true}");
+    say(steering, "{\"ok\":true,\"x\":320,\"y\":240.0,\"fixation\":{\"id\":9,\"x\":320.5,\"y\":24e1,\"since_frame\":813,"
+                  "\"reason\":\"look\"}}");
+    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_OK);
+    EXPECT(looking.x == 320.0 && looking.has_fixation && looking.fixation_id == 9 && looking.fixation_x == 320.5);
+    EXPECT(looking.fixation_y == 240.0 && looking.fixation_since_frame == 813);
+    close(steering);
+    end_session(&session);
+}
+
+static void attention_follows_its_newline_in_every_byte(void) {
+    struct session session = new_session();
+    struct foveate_map map = FOVEATE_ZEROS;
+    float numbers[6] = {0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
+    map.rows = 2;
+    map.columns = 3;
+    EXPECT_RESULT(foveate_attend(session.reader, &map, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    int steering = accept_steering();
+    hear(steering);
+    const char *text = "{\"op\":\"attend\",\"view\":\"camera/main\",\"shape\":[2,3],\"dtype\":\"f32\"}\n";
+    EXPECT(heard_bytes == strlen(text) + sizeof numbers && memcmp(heard, text, strlen(text)) == 0);
+    EXPECT(memcmp(heard + strlen(text), numbers, sizeof numbers) == 0);
+
+    map.has_box = true;
+    map.box[1] = -420.0;
+    map.box[2] = 1920.0;
+    map.box[3] = 1500.0;
+    map.frame = 7;
+    map.format = FOVEATE_NUMBER_U8;
+    EXPECT_RESULT(foveate_attend(session.reader, &map, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT_TEXT(heard, "\"dtype\":\"u8\",\"box\":[0,-420,1920,1500],\"frame\":7}\n");
+    EXPECT(heard_bytes == (size_t)(strchr(heard, '\n') + 1 - heard) + 6);
+
+    struct foveate_scores scores = FOVEATE_ZEROS;
+    scores.frame = 812;
+    scores.count = 3;
+    scores.format = FOVEATE_NUMBER_F16;
+    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    hear(steering);
+    text = "{\"op\":\"attend_tokens\",\"view\":\"camera/main\",\"frame\":812,\"dtype\":\"f16\"}\n";
+    EXPECT(heard_bytes == strlen(text) + 6 && memcmp(heard, text, strlen(text)) == 0);
+
+    scores.wait = true;
+    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, numbers, 0, NULL), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT_TEXT(heard, ",\"dtype\":\"f16\",\"wait\":true}\n");
+
+    EXPECT_RESULT(foveate_release_gaze(session.reader, 0), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT(strcmp(heard, "{\"op\":\"release\",\"view\":\"camera/main\"}") == 0);
+    close(steering);
+    end_session(&session);
+}
+
+static void the_answer_is_that_to_the_newest_message(void) {
+    struct session session = new_session();
+    struct foveate_point point = FOVEATE_ZEROS;
+    struct foveate_looking looking;
+    for (int times = 0; times < 3; times++) {
+        EXPECT_RESULT(foveate_look(session.reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
+    }
+    int steering = accept_steering();
+    say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
+    EXPECT_RESULT(foveate_answer(session.reader, 0, &looking), FOVEATE_TIMED_OUT);
+    say(steering, "{\"ok\":false,\"reason\":\"held\",\"error\":\"no\"}");
+    say(steering, "{\"ok\":true,\"x\":3,\"y\":3}");
+    EXPECT_RESULT(foveate_answer(session.reader, 0, &looking), FOVEATE_OK);
+    EXPECT(looking.x == 3.0);
+    close(steering);
+    end_session(&session);
+}
+
+static void steering_is_refused_in_the_daemons_own_words(void) {
+    struct session session = new_session();
+    struct foveate_point point = FOVEATE_ZEROS;
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    int steering = accept_steering();
+    say(steering, "{\"ok\":false,\"reason\":\"held\",\"error\":\"process 4711 steers this view\",\"holder\":\"process 4711\"}");
+    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_REFUSED);
+    EXPECT(strcmp(foveate_last_error(session.reader)->reason, "held") == 0);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "process 4711 steers");
+    close(steering);
+    end_session(&session);
+}
+
+static void steering_connects_again_after_a_hang_up(void) {
+    struct session session = new_session();
+    struct foveate_point point = FOVEATE_ZEROS;
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    close(accept_steering());
+    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    int steering = accept_steering();
+    hear(steering);
+    EXPECT_TEXT(heard, "\"op\":\"look\"");
+    say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
+    EXPECT_RESULT(foveate_answer(session.reader, 0, NULL), FOVEATE_OK);
+    close(steering);
+    // Nobody looked at this hang-up, and still the next message arrives.
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    steering = accept_steering();
+    hear(steering);
+    EXPECT_TEXT(heard, "\"op\":\"look\"");
+    close(steering);
+    end_session(&session);
+}
+
+static void what_cannot_be_meant_is_not_sent(void) {
+    struct session session = new_session();
+    struct foveate_point point = FOVEATE_ZEROS;
+    point.x = (double)INFINITY;
+    EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_INVALID);
+    struct foveate_map map = FOVEATE_ZEROS;
+    map.rows = 129;
+    map.columns = 1;
+    EXPECT_RESULT(foveate_attend(session.reader, &map, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "129 x 1");
+    map.rows = 1;
+    map.has_box = true;
+    map.box[2] = (double)NAN;
+    EXPECT_RESULT(foveate_attend(session.reader, &map, &point, 0, NULL), FOVEATE_INVALID);
+    struct foveate_scores scores = FOVEATE_ZEROS;
+    scores.count = 1 << 16;
+    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "65536 scores");
+    scores.count = 1;
+    scores.format = (enum foveate_number_format)3;
+    EXPECT_RESULT(foveate_attend_tokens(session.reader, &scores, &point, 0, NULL), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_NOTHING);
+    end_session(&session);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// A daemon that is broken, or means harm.
+
+// What reading leads to when `file` was sent as a segment. Whatever it is, nothing crashes, and all is read that can be.
+static enum foveate_result read_all_of(struct session *session, int file) {
+    struct foveate_borrowed borrowed;
+    say_segment(session->client, file);
+    enum foveate_result result = foveate_read_next(session->reader, &session->frame, 0);
+    if (result != FOVEATE_NEW_SEGMENT) return result;
+    char reason[FOVEATE_REASON_BYTES];
+    foveate_state(session->reader, reason);
+    EXPECT(strnlen(reason, sizeof reason) < sizeof reason);
+    if (foveate_frame_reserve(&session->frame, foveate_current_segment(session->reader)) != FOVEATE_OK)
+        return FOVEATE_NO_MEMORY;
+    for (int times = 0; times < 3; times++) foveate_read_next(session->reader, &session->frame, 0);
+    foveate_wait(session->reader, 0);
+    if (foveate_borrow_newest(session->reader, &borrowed, 0) == FOVEATE_OK) {
+        foveate__load(session->frame.pixels, borrowed.pixels, borrowed.pixel_bytes);
+        foveate_release(session->reader, &borrowed);
+    }
+    return FOVEATE_OK;
+}
+
+// A segment with four frames, to be spoilt.
+static unsigned char *valid_bytes(size_t *bytes) {
+    struct written_segment segment = new_segment(4);
+    publish_up_to(&segment, 1, 4);
+    unsigned char *copy = (unsigned char *)malloc(segment.bytes);
+    EXPECT(copy != NULL);
+    memcpy(copy, segment.base, segment.bytes);
+    *bytes = segment.bytes;
+    free_segment(&segment);
+    return copy;
+}
+
+struct spoilt_field {
+    size_t offset;
+    uint64_t value;
+    size_t width;
+    enum foveate_result result;
+    const char *said;
+};
+
+#define HEADER(field) offsetof(struct foveate_segment_header, field)
+#define PLANE(field) (offsetof(struct foveate_segment_header, planes) + offsetof(struct foveate_plane, field))
+#define CAMERA(field) (offsetof(struct foveate_segment_header, camera) + offsetof(struct foveate_camera, field))
+
+static const struct spoilt_field spoilt_fields[] = {
+    {HEADER(magic), 'f', 1, FOVEATE_NOT_A_SEGMENT, "not a Foveate segment"},
+    {HEADER(abi_major), 0x700000002, 8, FOVEATE_VERSION, "ABI 2.7, and this reader 1.2"},
+    {HEADER(total_bytes), 1ull << 40, 8, FOVEATE_MALFORMED, "total_bytes is 1099511627776"},
+    {HEADER(header_bytes), 64, 4, FOVEATE_MALFORMED, "header_bytes"},
+    {HEADER(slot_count), 1, 4, FOVEATE_MALFORMED, "slot_count"},
+    {HEADER(slot_count), 1025, 4, FOVEATE_MALFORMED, "slot_count"},
+    {HEADER(slot_count), 9, 4, FOVEATE_MALFORMED, "slot_stride"},
+    {HEADER(slot_stride), UINT64_MAX - 63, 8, FOVEATE_MALFORMED, "slot_stride"},
+    {HEADER(slot_stride), 1ull << 62, 8, FOVEATE_MALFORMED, "slot_stride"},
+    {HEADER(slot_header_bytes), 0, 4, FOVEATE_MALFORMED, "slot_header_bytes"},
+    {HEADER(record_bytes), 49, 4, FOVEATE_MALFORMED, "record_bytes"},
+    {HEADER(records_offset), 0, 4, FOVEATE_MALFORMED, "records_offset"},
+    {HEADER(records_offset), 260, 4, FOVEATE_MALFORMED, "records_offset"},
+    {HEADER(token_capacity), UINT32_MAX, 4, FOVEATE_MALFORMED, "token_capacity"},
+    {HEADER(token_capacity), 0, 4, FOVEATE_MALFORMED, "token_capacity"},
+    {HEADER(token_capacity), 5, 4, FOVEATE_MALFORMED, "planes.shape[0]"},
+    {HEADER(patch_side), 16, 4, FOVEATE_MALFORMED, "planes[0].shape[2]"},
+    {HEADER(plane_count), 0, 4, FOVEATE_MALFORMED, "plane_count"},
+    {HEADER(plane_count), 2, 4, FOVEATE_MALFORMED, "planes.dtype"},
+    {HEADER(plane_count), 9, 4, FOVEATE_MALFORMED, "plane_count"},
+    {HEADER(source_width), 0, 4, FOVEATE_MALFORMED, "source_width"},
+    {HEADER(source_height), 16385, 4, FOVEATE_MALFORMED, "source_height"},
+    {HEADER(backend_kind), 3, 4, FOVEATE_MALFORMED, "backend_kind"},
+    {HEADER(view_name), 0xFF, 1, FOVEATE_MALFORMED, "view_name"},
+    {HEADER(layout_name), 0x80ED, 2, FOVEATE_MALFORMED, "layout_name"},
+    {HEADER(backend_device) + 11, 0x7878787878787878, 8, FOVEATE_OK, ""},
+    {CAMERA(coefficient_count), 15, 4, FOVEATE_MALFORMED, "camera.coefficient_count"},
+    {CAMERA(distortion_name), 0xC0, 1, FOVEATE_MALFORMED, "camera.distortion_name"},
+    {FOVEATE_CAMERA_FRAME_OFFSET, 0xF5, 1, FOVEATE_MALFORMED, "camera.optical_frame"},
+    {PLANE(dtype), 5, 4, FOVEATE_MALFORMED, "planes.dtype"},
+    {PLANE(dtype), 4, 4, FOVEATE_MALFORMED, "planes.token_stride"},
+    {PLANE(ndim), 5, 4, FOVEATE_MALFORMED, "planes.ndim"},
+    {PLANE(ndim), 3, 4, FOVEATE_MALFORMED, "planes[0].ndim"},
+    {PLANE(shape), 4, 4, FOVEATE_MALFORMED, "planes.shape[0]"},
+    {PLANE(shape) + 4, 2, 4, FOVEATE_MALFORMED, "planes[0].shape[1]"},
+    {PLANE(shape) + 4, UINT64_MAX, 8, FOVEATE_MALFORMED, "planes.shape"},
+    {PLANE(offset), 64, 8, FOVEATE_MALFORMED, "planes.offset"},
+    {PLANE(offset), 584, 8, FOVEATE_MALFORMED, "planes.offset"},
+    {PLANE(offset), UINT64_MAX - 63, 8, FOVEATE_MALFORMED, "planes.bytes"},
+    {PLANE(offset), SLOT_STRIDE, 8, FOVEATE_MALFORMED, "planes.bytes"},
+    {PLANE(bytes), 4096, 8, FOVEATE_MALFORMED, "planes.bytes"},
+    {PLANE(bytes), 588, 8, FOVEATE_MALFORMED, "planes.token_stride"},
+    {PLANE(token_stride), UINT64_MAX, 8, FOVEATE_MALFORMED, "planes.token_stride"},
+    {PLANE(token_stride), 590, 8, FOVEATE_MALFORMED, "planes.token_stride"},
+    {PLANE(name), 'P', 1, FOVEATE_MALFORMED, "planes[0].name"},
+    {PLANE(order), 'H', 1, FOVEATE_MALFORMED, "planes[0].order"},
+    {HEADER(abi_minor), 77, 4, FOVEATE_OK, ""},
+};
+
+static void each_field_that_contradicts_the_document_is_named(void) {
+    size_t bytes;
+    unsigned char *contents = valid_bytes(&bytes);
+    struct session session = new_session();
+    for (size_t index = 0; index < sizeof spoilt_fields / sizeof *spoilt_fields; index++) {
+        const struct spoilt_field *field = &spoilt_fields[index];
+        unsigned char kept[8];
+        memcpy(kept, contents + field->offset, sizeof kept);
+        memcpy(contents + field->offset, &field->value, field->width);
+        int file = memory_file(contents, bytes, bytes, ALL_SEALS);
+        EXPECT_RESULT(read_all_of(&session, file), field->result);
+        if (field->result != FOVEATE_OK) EXPECT_TEXT(foveate_last_error(session.reader)->text, field->said);
+        memcpy(contents + field->offset, kept, sizeof kept);
+        close(file);
+    }
+    end_session(&session);
+    free(contents);
+}
+
+static void texts_are_utf8_with_an_end(void) {
+    const char *texts[] = {"", "camera", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"};
+    // Continuations alone, overlong forms, surrogates, beyond the last code point, and ends inside a character.
+    const char *others[] = {"\x80",         "\xC0\xAF",         "\xC1\xBF",         "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
+                            "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82",     "\xC3",
+                            "\xC3x",        "1234567"};
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
+        EXPECT(foveate__is_text(texts[index], strlen(texts[index]) + 1));
+    }
+    for (size_t index = 0; index < sizeof others / sizeof *others; index++) {
+        EXPECT(!foveate__is_text(others[index], strlen(others[index]) + (index + 1 < sizeof others / sizeof *others)));
+    }
+}
+
+static void memory_that_could_change_its_size_is_refused(void) {
+    size_t bytes;
+    unsigned char *contents = valid_bytes(&bytes);
+    struct session session = new_session();
+    const unsigned needed[] = {F_SEAL_GROW, F_SEAL_SHRINK, FOVEATE__SEAL_FUTURE_WRITE};
+    for (size_t missing = 0; missing < 3; missing++) {
+        int file = memory_file(contents, bytes, bytes, ALL_SEALS & ~(needed[missing] | F_SEAL_SEAL));
+        EXPECT_RESULT(read_all_of(&session, file), FOVEATE_NOT_A_SEGMENT);
+        EXPECT_TEXT(foveate_last_error(session.reader)->text, "seals");
+        close(file);
+    }
+    end_session(&session);
+    free(contents);
+}
+
+static void memory_that_is_not_there_is_refused(void) {
+    size_t bytes;
+    unsigned char *contents = valid_bytes(&bytes);
+    struct session session = new_session();
+    int file = memory_file(contents, FOVEATE_HEADER_BYTES, FOVEATE_HEADER_BYTES, 0);
+    EXPECT(ftruncate(file, (off_t)bytes) == 0 && fcntl(file, F_ADD_SEALS, ALL_SEALS) == 0);
+    EXPECT_RESULT(read_all_of(&session, file), FOVEATE_NOT_A_SEGMENT);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "reserved");
+    close(file);
+
+    file = memory_file(contents, 4088, 4088, ALL_SEALS);
+    EXPECT_RESULT(read_all_of(&session, file), FOVEATE_NOT_A_SEGMENT);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "4088 bytes");
+    close(file);
+
+    int folder = open("/", O_RDONLY | O_CLOEXEC);
+    EXPECT_RESULT(read_all_of(&session, folder), FOVEATE_NOT_A_SEGMENT);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "not shared memory");
+    close(folder);
+    end_session(&session);
+    free(contents);
+}
+
+static void no_change_of_bytes_hurts_a_reader(void) {
+    size_t bytes;
+    unsigned char *contents = valid_bytes(&bytes);
+    struct session session = new_session();
+    const uint64_t extremes[] = {0, 1, 2, 3, 63, 64, 4096, UINT32_MAX, 1ull << 32, 1ull << 63, UINT64_MAX - 1, UINT64_MAX};
+    const size_t regions[] = {FOVEATE_LIVE_OFFSET, FOVEATE_CAMERA_FRAME_OFFSET, FOVEATE_HEADER_BYTES, bytes - 8};
+    int opened = 0;
+    for (int round = 0; round < FUZZ_ROUNDS / 10; round++) {
+        unsigned char *spoilt = (unsigned char *)malloc(bytes);
+        EXPECT(spoilt != NULL);
+        memcpy(spoilt, contents, bytes);
+        for (uint64_t changes = random_number() % 3 + 1; 0 < changes; changes--) {
+            size_t offset = random_number() % regions[random_number() % 4] & ~(size_t)3;
+            uint64_t value = random_number() % 2 == 0 ? random_number() : extremes[random_number() % 12];
+            memcpy(spoilt + offset, &value, (size_t)1 << random_number() % 4);
+        }
+        int file = memory_file(spoilt, bytes, bytes, ALL_SEALS);
+        opened += read_all_of(&session, file) == FOVEATE_OK;
+        close(file);
+        free(spoilt);
+    }
+    EXPECT(0 < opened && opened < FUZZ_ROUNDS / 10);
+    end_session(&session);
+    free(contents);
+}
+
+static void a_frame_that_claims_too_many_tokens_is_refused(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    struct foveate_slot_header *head =
+        (struct foveate_slot_header *)(void *)(segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
+    publish(&segment, 1);
+    head->token_count = CAPACITY + 1;
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_MALFORMED);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "token_count is 7");
+    head->token_count = 1;
+    head->ring_sequence = 5;
+    struct foveate_borrowed borrowed;
+    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_MALFORMED);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "ring_sequence is 5");
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_writer_that_lies_is_given_up(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    __atomic_store_n(&live_of(&segment)->newest, UINT64_MAX, __ATOMIC_RELEASE);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OVERTAKEN);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OVERTAKEN);
+    struct foveate_borrowed borrowed;
+    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, -1), FOVEATE_OVERTAKEN);
+    // A better one is welcome.
+    struct written_segment next = new_segment(4);
+    say_segment(session.client, next.file);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
+    end_session(&session);
+    free_segment(&segment);
+    free_segment(&next);
+}
+
+static void messages_that_make_no_sense_are_errors_and_no_end(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    char *long_message = (char *)malloc(FOVEATE__INBOX_BYTES + 1);
+    EXPECT(long_message != NULL);
+    memset(long_message, '{', FOVEATE__INBOX_BYTES + 1);
+    const char *senseless[] = {"nonsense", "{}", "{\"event\"", "[]", "{\"event\":\"segment\"}", "{\"ok\"}", "\"ok\":true"};
+    for (size_t index = 0; index < sizeof senseless / sizeof *senseless; index++) {
+        say(session.client, senseless[index]);
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOT_UNDERSTOOD);
+    }
+    say_bytes(session.client, long_message, FOVEATE__INBOX_BYTES + 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOT_UNDERSTOOD);
+    // An event of a later version.
+    say(session.client, "{\"event\":\"moved\",\"to\":[1,2]}");
+    publish(&segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    free(long_message);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The scanner.
+
+static struct foveate__span span_of(const char *text) {
+    struct foveate__span span = {text, text + strlen(text)};
+    return span;
+}
+
+static void only_members_of_the_object_itself_are_found(void) {
+    struct foveate__span value;
+    const char *text = " { \"a\" : {\"b\":[1,{\"c\":\"}\\\"\"}]} , \"\\\"b\":2, \"bc\":3, \"b\": \"x\" ,\"d\":true}";
+    EXPECT(foveate__find(span_of(text), "b", &value) && foveate__is(value, "\"x\""));
+    EXPECT(foveate__find(span_of(text), "d", &value) && foveate__is(value, "true"));
+    EXPECT(!foveate__find(span_of(text), "c", &value));
+    EXPECT(foveate__find(span_of(text), "a", &value) && foveate__find(value, "b", &value));
+    EXPECT(!foveate__find(span_of("[{\"b\":1}]"), "b", &value));
+    EXPECT(!foveate__is(span_of("truely"), "true") && !foveate__is(span_of("tru"), "true"));
+}
+
+static void expect_string(const char *json, const char *expected) {
+    char text[16];
+    EXPECT(foveate__string(span_of(json), text, sizeof text));
+    EXPECT(strcmp(text, expected) == 0);
+}
+
+static void strings_are_unescaped_and_cut_to_fit(void) {
+    expect_string("\"\"", "");
+    expect_string("\"a\\n\\t\\\"\\\\\\/\"", "a\n\t\"\\/");
+    expect_string("\"\\u0041\\u00e9\\u20AC\"", "A\xC3\xA9\xE2\x82\xAC");
+    expect_string("\"\\u00g1\"", "u00g1");
+    expect_string("\"\\ud83d\\ude00\"", "??");
+    expect_string("\"0123456789abcdefgh\"", "0123456789abcde");
+    expect_string("\"0123456789abcd\\u00e9\"", "0123456789abcd");
+    char text[16];
+    EXPECT(!foveate__string(span_of("12"), text, sizeof text) && text[0] == '\0');
+    EXPECT(!foveate__string(span_of("\"open"), text, sizeof text) && text[0] == '\0');
+}
+
+static void numbers_are_read_whatever_the_locale(void) {
+    EXPECT(foveate__number(span_of("586.6875")) == 586.6875);
+    EXPECT(foveate__number(span_of("-0.0625")) == -0.0625);
+    EXPECT(foveate__number(span_of("1e3")) == 1000.0);
+    EXPECT(foveate__number(span_of("25E-1")) == 2.5);
+    EXPECT(foveate__number(span_of("1.5e+12")) == 1.5e12);
+    EXPECT(foveate__number(span_of("16384")) == 16384.0);
+    EXPECT(foveate__number(span_of("null")) == 0.0);
+    EXPECT(foveate__count(span_of("18446744073709551615")) == UINT64_MAX);
+    // Some locales write a decimal comma.
+    struct foveate__request request;
+    request.length = 0;
+    foveate__append_digits(&request, "-1,5e-09");
+    EXPECT(strcmp(request.text, "-1.5e-09") == 0);
+}
+
+// Looks for everything in `bytes`, which lie in memory of exactly their size, so that a sanitizer sees a step beyond.
+static void scan(const char *bytes, size_t count) {
+    char *exact = (char *)malloc(count == 0 ? 1 : count);
+    EXPECT(exact != NULL);
+    memcpy(exact, bytes, count);
+    struct foveate__span message = {exact, exact + count}, value;
+    struct foveate_error error;
+    struct foveate_looking looking;
+    char text[8];
+    foveate__answer_result(message, &error);
+    foveate__read_looking(message, &looking);
+    if (foveate__find(message, "reason", &value)) foveate__string(value, text, sizeof text);
+    foveate__string(message, text, sizeof text);
+    foveate__number(message);
+    free(exact);
+}
+
+static void no_message_leads_out_of_its_bounds(void) {
+    const char *valid =
+        "{\"ok\":false,\"reason\":\"h\\u00e9ld\",\"error\":\"a\\\"b\",\"x\":-1.5e3,\"fixation\":{\"id\":1,\"x\":[[]]}}";
+    const char *alphabet = "{}[]\",:\\ue0123456789-+.tf n";
+    size_t valid_bytes_count = strlen(valid);
+    for (int round = 0; round < FUZZ_ROUNDS; round++) {
+        char bytes[256];
+        size_t count = random_number() % sizeof bytes;
+        bool is_spoilt = round % 2 == 0;
+        if (is_spoilt) count = random_number() % (valid_bytes_count + 1);
+        for (size_t index = 0; index < count; index++) {
+            uint64_t number = random_number();
+            bytes[index] = number % 3 == 0 ? (char)(number >> 8) : alphabet[(number >> 8) % strlen(alphabet)];
+            if (is_spoilt && (number >> 16) % 16 != 0) bytes[index] = valid[index];
+        }
+        scan(bytes, count);
+    }
+    for (size_t count = 0; count <= valid_bytes_count; count++) scan(valid, count);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+struct law {
+    const char *name;
+    void (*holds)(void);
+};
+
+#define LAW(name) \
+    { #name, name }
+
+static const struct law laws[] = {
+    LAW(a_frame_is_copied_in_every_byte),
+    LAW(the_segment_says_what_it_is),
+    LAW(a_reader_begins_with_the_newest_frame),
+    LAW(reading_in_order_skips_only_what_is_gone),
+    LAW(reading_the_newest_passes_over_the_rest),
+    LAW(a_frame_that_is_being_written_is_not_read),
+    LAW(a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one),
+    LAW(age_is_never_negative),
+    LAW(numbers_of_every_format_are_exact),
+    LAW(reading_allocates_nothing),
+    LAW(a_copied_frame_is_never_torn),
+    LAW(a_released_frame_was_never_torn),
+    LAW(a_borrowed_frame_lies_in_the_ring_until_it_is_lapped),
+    LAW(a_new_segment_ends_what_was_borrowed),
+    LAW(every_frame_comes_before_a_new_segment),
+    LAW(every_frame_comes_before_the_end_and_its_reason),
+    LAW(every_frame_comes_before_a_hang_up),
+    LAW(a_reader_that_is_opened_anew_goes_on_in_the_new_segment),
+    LAW(a_refusal_comes_in_the_daemons_own_words),
+    LAW(a_refusal_after_opening_anew_is_told_by_the_next_read),
+    LAW(opening_says_what_is_wrong),
+    LAW(a_daemon_that_does_not_answer_is_not_waited_for),
+    LAW(the_socket_is_looked_for_where_the_document_says),
+    LAW(the_state_comes_with_its_reason),
+    LAW(an_unknown_state_reads_as_ended),
+    LAW(waiting_ends_at_once_where_there_is_news),
+    LAW(a_reader_that_waits_gets_the_frame),
+    LAW(a_reader_that_waits_notices_a_hang_up),
+    LAW(a_signal_ends_a_wait),
+    LAW(a_notice_makes_the_descriptor_readable_until_it_was_read),
+    LAW(a_look_says_what_was_asked_and_tells_the_answer),
+    LAW(attention_follows_its_newline_in_every_byte),
+    LAW(the_answer_is_that_to_the_newest_message),
+    LAW(steering_is_refused_in_the_daemons_own_words),
+    LAW(steering_connects_again_after_a_hang_up),
+    LAW(what_cannot_be_meant_is_not_sent),
+    LAW(each_field_that_contradicts_the_document_is_named),
+    LAW(texts_are_utf8_with_an_end),
+    LAW(memory_that_could_change_its_size_is_refused),
+    LAW(memory_that_is_not_there_is_refused),
+    LAW(no_change_of_bytes_hurts_a_reader),
+    LAW(a_frame_that_claims_too_many_tokens_is_refused),
+    LAW(a_writer_that_lies_is_given_up),
+    LAW(messages_that_make_no_sense_are_errors_and_no_end),
+    LAW(only_members_of_the_object_itself_are_found),
+    LAW(strings_are_unescaped_and_cut_to_fit),
+    LAW(numbers_are_read_whatever_the_locale),
+    LAW(no_message_leads_out_of_its_bounds),
+};
+
+// Descriptors that the process has open.
+static int descriptor_count(void) {
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    EXPECT(folder != NULL);
+    while (readdir(folder) != NULL) count++;
+    closedir(folder);
+    return count;
+}
+
+// Segments that the process has mapped.
+static int mapping_count(void) {
+    int count = 0;
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    EXPECT(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL) count += strstr(line, "memfd:" MEMORY_NAME) != NULL;
+    fclose(maps);
+    return count;
+}
+
+int main(int argc, char **argv) {
+    char folder[] = "/tmp/foveate-laws-XXXXXX";
+    alarm(HANG_SECONDS);
+    EXPECT(mkdtemp(folder) != NULL);
+    listen_at(folder);
+    int descriptors_before = descriptor_count();
+    for (size_t index = 0; index < sizeof laws / sizeof *laws; index++) {
+        if (1 < argc && strcmp(argv[1], laws[index].name) != 0) continue;
+        laws[index].holds();
+        // The law of all laws: nothing is left open, and nothing mapped.
+        EXPECT(descriptor_count() == descriptors_before);
+        EXPECT(mapping_count() == 0);
+        printf("ok %s\n", laws[index].name);
+        fflush(stdout);
+    }
+    unlink(socket_path);
+    rmdir(folder);
+    return 0;
+}
