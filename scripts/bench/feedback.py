@@ -3,8 +3,8 @@
 Usage: feedback.py --foveate PROGRAM --socket PATH --view STREAM/VIEW [--seconds S] [--hz HZ]
 
 For each message that led to a fixation: the frames from its arrival in the daemon to the first one that was looked at so,
-that one included, and the time to the publishing of its tokens. Maps wait for the next decision; of them, the frames from the
-decision's own are told as well. Prints one row for each kind of message: p50, p99 and the greatest.
+that one included, and the time to the publishing of its tokens. Maps wait for the next decision: a view with a `saccade_hz` as
+high as the frame rate shows what is left then. Prints one row for each kind of message: p50, p99 and the greatest.
 """
 
 import argparse

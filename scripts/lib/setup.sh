@@ -32,6 +32,7 @@ test_packages() {
 vulkan-validationlayers||the Vulkan tests fail on any message of these
 shellcheck|shellcheck|checks the scripts
 g++|c++|compiles the C reader as C++
+cmake|cmake|builds the C reader's example as a package
 python3|python3|runs the Python reader
 python3-numpy||the arrays of the Python reader
 END
