@@ -2,7 +2,8 @@
 
 #![cfg(feature = "gst")]
 use foveate::capture::times::{
-    Moment, REFERENCE_MAX_AGE_NS, REFERENCE_MAX_LEAD_NS, Told, capture_time, unix_ns_from_reference,
+    CaptureTime, Moment, REFERENCE_MAX_AGE_NS, REFERENCE_MAX_LEAD_NS, Told, capture_time,
+    unix_ns_from_reference,
 };
 use foveate::frame::CaptureClock;
 use proptest::prelude::*;
@@ -18,17 +19,18 @@ proptest! {
         running in prop::option::of(0..100_000_000_000_000_u64),
     ) {
         let told = Told { reference_unix_ns: reference, running_ns: running };
-        let (capture, _) = capture_time(told, ARRIVAL);
+        let capture = capture_time(told, ARRIVAL).moment;
         let offset = ARRIVAL.unix_ns - ARRIVAL.monotonic_ns;
         prop_assert_eq!(capture.unix_ns - capture.monotonic_ns, offset);
+        prop_assert!(capture.monotonic_ns <= ARRIVAL.monotonic_ns, "nothing is taken after it arrived");
     }
 
     #[test]
     fn a_believable_reference_is_taken(age in 0..=REFERENCE_MAX_AGE_NS, running in any::<Option<u64>>()) {
         let told = Told { reference_unix_ns: Some(ARRIVAL.unix_ns - age), running_ns: running };
-        let (capture, clock) = capture_time(told, ARRIVAL);
-        prop_assert_eq!(clock, CaptureClock::Reference);
-        prop_assert_eq!(capture.monotonic_ns, ARRIVAL.monotonic_ns - age);
+        let CaptureTime { moment, clock, is_clamped } = capture_time(told, ARRIVAL);
+        prop_assert_eq!((clock, is_clamped), (CaptureClock::Reference, false));
+        prop_assert_eq!(moment.monotonic_ns, ARRIVAL.monotonic_ns - age);
     }
 }
 
@@ -42,15 +44,31 @@ fn a_reference_of_a_clock_that_is_not_set_gives_way_to_the_running_time() {
         u64::MAX,
     ] {
         let told = Told { reference_unix_ns: Some(reference), running_ns };
-        let (capture, clock) = capture_time(told, ARRIVAL);
+        let CaptureTime { moment, clock, .. } = capture_time(told, ARRIVAL);
         assert_eq!(clock, CaptureClock::RunningTime, "{reference}");
-        assert_eq!(capture.monotonic_ns, ARRIVAL.monotonic_ns - 5);
+        assert_eq!(moment.monotonic_ns, ARRIVAL.monotonic_ns - 5);
+    }
+}
+
+#[test]
+fn a_time_in_the_future_becomes_that_of_the_arrival_and_is_told() {
+    let (unix_ns, monotonic_ns) = (ARRIVAL.unix_ns, ARRIVAL.monotonic_ns);
+    for (reference_unix_ns, running_ns, clock) in [
+        (Some(unix_ns + 1), None, CaptureClock::Reference),
+        (Some(unix_ns + REFERENCE_MAX_LEAD_NS), None, CaptureClock::Reference),
+        (None, Some(monotonic_ns + 1), CaptureClock::RunningTime),
+        (None, Some(monotonic_ns + 3_600_000_000_000), CaptureClock::RunningTime),
+    ] {
+        let told = Told { reference_unix_ns, running_ns };
+        let expected = CaptureTime { moment: ARRIVAL, clock, is_clamped: true };
+        assert_eq!(capture_time(told, ARRIVAL), expected, "{told:?}");
     }
 }
 
 #[test]
 fn where_nothing_is_told_the_arrival_stands_in() {
-    assert_eq!(capture_time(Told::default(), ARRIVAL), (ARRIVAL, CaptureClock::Unknown));
+    let expected = CaptureTime { moment: ARRIVAL, clock: CaptureClock::Unknown, is_clamped: false };
+    assert_eq!(capture_time(Told::default(), ARRIVAL), expected);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::caps::{self, FrameFormat};
 use super::mailbox::{Posted, Producer};
 use super::pipeline::Event;
-use super::times::{Moment, Told, capture_time, unix_ns_from_reference};
+use super::times::{CaptureTime, Moment, Told, capture_time, unix_ns_from_reference};
 use super::{CapturedFrame, Pace};
 use crate::frame::FrameStamp;
 use crate::stats::StreamCounters;
@@ -102,7 +102,9 @@ impl Delivery {
                 Pace::EveryFrame => None,
             },
         };
-        let (capture, capture_clock) = capture_time(told, arrival);
+        let CaptureTime { moment: capture, clock: capture_clock, is_clamped } =
+            capture_time(told, arrival);
+        self.counters.stamps_clamped.add(u64::from(is_clamped));
         FrameStamp {
             frame_seq,
             pts_ns: buffer.and_then(|buffer| buffer.pts()).map(gst::ClockTime::nseconds),

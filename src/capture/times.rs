@@ -63,9 +63,27 @@ pub struct Told {
     pub running_ns: Option<u64>,
 }
 
+/// When a frame was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureTime {
+    /// Never after it arrived.
+    pub moment: Moment,
+    /// How that is known.
+    pub clock: CaptureClock,
+    /// Whether the pipeline said that it was taken after it arrived, which cannot be.
+    pub is_clamped: bool,
+}
+
 /// When a frame that arrived at `arrival` was taken, and how that is known: by its reference time if that is
-/// believable, else by its running time, else it is not known and the arrival stands in.
-pub fn capture_time(told: Told, arrival: Moment) -> (Moment, CaptureClock) {
+/// believable, else by its running time, else it is not known and the arrival stands in. A time in the future becomes that
+/// of the arrival.
+pub fn capture_time(told: Told, arrival: Moment) -> CaptureTime {
+    let (moment, clock) = told_time(told, arrival);
+    let is_clamped = arrival.monotonic_ns < moment.monotonic_ns;
+    CaptureTime { moment: if is_clamped { arrival } else { moment }, clock, is_clamped }
+}
+
+fn told_time(told: Told, arrival: Moment) -> (Moment, CaptureClock) {
     let oldest = arrival.unix_ns.saturating_sub(REFERENCE_MAX_AGE_NS);
     let newest = arrival.unix_ns.saturating_add(REFERENCE_MAX_LEAD_NS);
     let reference = told.reference_unix_ns.filter(|ns| (oldest..=newest).contains(ns));

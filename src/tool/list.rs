@@ -75,6 +75,9 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     if 0 < stream.frames_refused {
         write!(out, ", {} unreadable", stream.frames_refused)?;
     }
+    if 0 < stream.stamps_clamped {
+        write!(out, ", {} taken in the future", stream.stamps_clamped)?;
+    }
     if 0 < stream.backend_fallbacks {
         write!(out, ", {} times fallen back to the CPU", stream.backend_fallbacks)?;
     }

@@ -73,6 +73,8 @@ pub struct StreamListing {
     pub frames_published: u64,
     /// Frames that could not be read.
     pub frames_refused: u64,
+    /// Frames whose capture time lay in the future, and became that of their arrival.
+    pub stamps_clamped: u64,
     /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
     pub tiles_dirty: u64,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
