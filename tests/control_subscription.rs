@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/ring.rs"]
+mod ring;
 #[path = "support/control.rs"]
 mod support;
 
@@ -11,6 +13,7 @@ use std::time::Duration;
 use foveate::control::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::control::messages::{NOTICE_BYTES, StreamState};
 use foveate::ring::{TokenFrameBuf, Waker};
+use ring::{bytes_of, sealed_copy};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use support::{HANG, RawClient, Stage, main_view, publish, start, until, writer};
 
@@ -203,6 +206,31 @@ fn the_death_of_the_daemon_is_noticed() {
         let error = subscription.next_frame(&mut frame, HANG).unwrap_err();
         assert!(matches!(error, SubscriptionError::Disconnected), "{error}");
     }
+}
+
+#[test]
+fn a_broken_segment_is_left_behind_as_soon_as_another_takes_its_place() {
+    let stage = Stage::open();
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 1);
+    // The slot of its only frame says that it holds another one.
+    let mut bytes = bytes_of(&writer);
+    let slot_stride = u64::from_le_bytes(bytes[32..40].try_into().unwrap());
+    let slot = 4096 + usize::try_from(slot_stride).unwrap();
+    bytes[slot + 8] = 77;
+    port.views[0].set_segment(sealed_copy(&bytes), 7);
+    let client = Client::connect(&stage.path).unwrap();
+    let mut subscription = client.subscribe(&main_view(), false).unwrap();
+    let mut frame = TokenFrameBuf::default();
+    assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
+    let error = subscription.next_frame(&mut frame, HANG).unwrap_err();
+    assert!(matches!(error, SubscriptionError::Ring(_)), "{error}");
+
+    port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
+    until("the other one arrives", || {
+        matches!(subscription.next_frame(&mut frame, HANG), Ok(Next::NewSegment))
+    });
+    assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::Frame { missed: 0 });
 }
 
 #[test]

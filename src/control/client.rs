@@ -357,10 +357,14 @@ impl Subscription {
         loop {
             // Before the frames: a segment that was replaced gets no more.
             self.take_messages()?;
-            if let Some(reader) = &mut self.reader
-                && let ReadOutcome::Frame { missed } = read(reader)?
-            {
-                return Ok(Next::Frame { missed });
+            if let Some(reader) = &mut self.reader {
+                match read(reader) {
+                    Ok(ReadOutcome::Frame { missed }) => return Ok(Next::Frame { missed }),
+                    // Whatever is wrong with a segment that another one replaces is left behind with it.
+                    Ok(_) => {}
+                    Err(_) if self.next_reader.is_some() => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
             if let Some(next_reader) = self.next_reader.take() {
                 self.reader = Some(next_reader);
