@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::config::CameraConfig;
 use crate::geometry::extent::Extent;
 
 /// Coefficients of a distortion that are published.
@@ -172,29 +171,6 @@ impl Calibration {
 }
 
 impl Camera {
-    /// The camera of stream `stream`, as it is configured to be.
-    ///
-    /// # Errors
-    ///
-    /// If its calibration cannot be read, or is none, or is for a smaller picture than is cut out of it.
-    pub fn load(stream: &str, config: &CameraConfig) -> Result<Self, CalibrationError> {
-        let calibration = Calibration::load(&config.calibration)?;
-        let extent = calibration.extent;
-        if let Some([left, top, width, height]) = config.edit.crop
-            && (extent.width < left + width || extent.height < top + height)
-        {
-            let path = config.calibration.clone();
-            return Err(CalibrationError::CropOutside { path, extent });
-        }
-        let named = || format!("{stream}_optical");
-        Ok(Self {
-            calibration,
-            optical_frame: config.optical_frame.clone().unwrap_or_else(named),
-            mount: config.mount.clone(),
-            edit: config.edit,
-        })
-    }
-
     /// What is published of it for sources of `source` pixels.
     pub fn facts(&self, source: Extent) -> CameraFacts {
         let mount = |mount: &Mount| (mount.parent_frame.clone(), mount.parent_from_optical());

@@ -194,8 +194,7 @@ fn plans(stream: &StreamConfig) -> Result<Vec<ViewPlan>, StreamFailure> {
 
 /// The camera of a stream, with its calibration.
 fn camera(stream: &StreamConfig) -> Result<Option<Camera>, StreamFailure> {
-    let load = |camera| Camera::load(&stream.name, camera);
-    Ok(stream.camera.as_ref().map(load).transpose()?)
+    Ok(stream.camera.as_ref().map(|camera| camera.load(&stream.name)).transpose()?)
 }
 
 fn spawn(

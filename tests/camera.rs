@@ -70,7 +70,7 @@ fn a_camera_is_loaded_as_it_is_configured() {
     };
     let load = |lines: &str| {
         let stream = parse(lines).unwrap().streams.remove(0);
-        Camera::load(&stream.name, &stream.camera.unwrap())
+        stream.camera.unwrap().load(&stream.name)
     };
     let camera = load("calibration = 'front.yaml'").unwrap();
     assert_eq!(camera.calibration, Calibration::parse(CALIBRATION).unwrap());

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::error::Refusal;
 use super::values::{Kind, List, Maybe, OneOf, Text, value};
-use crate::camera::{Edit, FRAME_BYTES_MAX, Flip, Mount};
+use crate::camera::{Calibration, CalibrationError, Camera, Edit, FRAME_BYTES_MAX, Flip, Mount};
 
 /// What is known of the camera.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,31 @@ pub struct CameraConfig {
     pub mount: Option<Mount>,
     /// What the pipeline does to the calibrated picture.
     pub edit: Edit,
+}
+
+impl CameraConfig {
+    /// The camera of stream `stream`, with its calibration.
+    ///
+    /// # Errors
+    ///
+    /// If its calibration cannot be read, or is none, or is for a smaller picture than is cut out of it.
+    pub fn load(&self, stream: &str) -> Result<Camera, CalibrationError> {
+        let calibration = Calibration::load(&self.calibration)?;
+        let extent = calibration.extent;
+        if let Some([left, top, width, height]) = self.edit.crop
+            && (extent.width < left + width || extent.height < top + height)
+        {
+            let path = self.calibration.clone();
+            return Err(CalibrationError::CropOutside { path, extent });
+        }
+        let named = || format!("{stream}_optical");
+        Ok(Camera {
+            calibration,
+            optical_frame: self.optical_frame.clone().unwrap_or_else(named),
+            mount: self.mount.clone(),
+            edit: self.edit,
+        })
+    }
 }
 
 /// The table as it stands in a file.

@@ -18,7 +18,6 @@ use super::npy::NpyWriter;
 use super::segment::SegmentFacts;
 use super::snap::make_directory;
 use super::{ToolError, stop_on_signals};
-use crate::camera::Camera;
 use crate::capture::mailbox::Taken;
 use crate::capture::{End, Source, SourceSpec};
 use crate::config::{Config, Pace, SourceChoice, StreamConfig};
@@ -57,7 +56,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let plans = config.views.iter().map(ViewPlan::try_from).collect::<Result<Vec<_>, _>>()?;
     let views = plans.into_iter().map(|plan| (plan, ViewLink::to_nobody()));
     let stream = Stream::new(&config.name, backend, config.change, views, Arc::clone(&counters));
-    let camera = config.camera.as_ref().map(|camera| Camera::load(&config.name, camera));
+    let camera = config.camera.as_ref().map(|camera| camera.load(&config.name));
     let mut stream = stream.with_camera(camera.transpose()?);
     let source = Source::open(&SourceSpec::from(&config), &counters)?;
 
