@@ -10,16 +10,17 @@
 #[cfg(feature = "vulkan")]
 #[path = "common/device.rs"]
 mod device;
+#[path = "common/footage.rs"]
+mod footage;
 #[path = "common/naive.rs"]
 mod naive;
 
-use std::env;
-use std::io::{Write, stderr};
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use footage::clip;
 use foveate::capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate::change::detect::ChangeDetector;
 use foveate::config::{ChangeConfig, Threshold};
@@ -299,23 +300,4 @@ fn for_each_frame(path: &Path, mut take: impl FnMut(&FrameView<'_>)) {
             Taken::TimedOut => panic!("the decoder hangs"),
         }
     }
-}
-
-/// Where a clip is; `None`, having said so, where there are none and none is required.
-fn clip(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("FOVEATE_CLIPS").map(|folder| Path::new(&folder).join(name));
-    let found = path.clone().filter(|path| path.is_file());
-    let is_required = env::var_os("FOVEATE_REQUIRE_CLIPS").is_some_and(|value| value == "1");
-    if found.is_none() {
-        let reason = match path {
-            Some(path) => format!("there is no {}", path.display()),
-            None => {
-                "FOVEATE_CLIPS names no folder of clips (scripts/test.sh fetches them)".to_owned()
-            }
-        };
-        assert!(!is_required, "FOVEATE_REQUIRE_CLIPS=1, but {reason}");
-        // Not through a macro: the test harness would swallow it.
-        let _ = writeln!(stderr(), "\n*** A CLIP TEST DID NOT RUN: {reason} ***\n");
-    }
-    found
 }

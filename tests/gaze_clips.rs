@@ -7,12 +7,12 @@
 #![allow(clippy::cast_possible_truncation, reason = "weights and shades")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::env;
 use std::io::{Write, stderr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use footage::clip;
 use foveate::capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate::config::{BackendChoice, ChangeConfig, GazeParameters};
 use foveate::frame::{FrameStamp, FrameView, Plane};
@@ -28,6 +28,8 @@ use foveate::token::{DType, Normalisation, TokenFormat};
 use support::stamp;
 use walkers::{Footage, PixelBox, Walker};
 
+#[path = "common/footage.rs"]
+mod footage;
 #[path = "support/stream.rs"]
 mod support;
 #[path = "support/walkers.rs"]
@@ -371,24 +373,6 @@ fn for_each_frame(path: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
 
 fn percent((part, whole): Share) -> String {
     format!("{:.1} % ({part} of {whole})", 100.0 * part as f64 / whole as f64)
-}
-
-/// Where a clip is; `None`, having said so, where there are none and none is required.
-fn clip(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("FOVEATE_CLIPS").map(|folder| Path::new(&folder).join(name));
-    let found = path.clone().filter(|path| path.is_file());
-    let is_required = env::var_os("FOVEATE_REQUIRE_CLIPS").is_some_and(|value| value == "1");
-    if found.is_none() {
-        let reason = match path {
-            Some(path) => format!("there is no {}", path.display()),
-            None => {
-                "FOVEATE_CLIPS names no folder of clips (scripts/test.sh fetches them)".to_owned()
-            }
-        };
-        assert!(!is_required, "FOVEATE_REQUIRE_CLIPS=1, but {reason}");
-        say(&format!("*** A CLIP TEST DID NOT RUN: {reason} ***"));
-    }
-    found
 }
 
 /// Not through a macro: the test harness would swallow it.

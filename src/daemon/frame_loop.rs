@@ -112,7 +112,8 @@ impl FrameLoop {
             self.announce(&view)?;
         } else if stepped == Stepped::PublishedNewViews {
             self.hand_out_segments()?;
-        } else if fallbacks != self.port.counters().backend_fallbacks.get() {
+        }
+        if fallbacks != self.port.counters().backend_fallbacks.get() {
             let backend = self.stream.backend().clone();
             self.port.update(|status| status.backend = Some(backend));
         }
