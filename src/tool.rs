@@ -97,6 +97,10 @@ pub enum ToolError {
     #[error("the device gave way to the CPU while it was measured: {0}")]
     FellBack(String),
 
+    /// A reader that is measured cannot be started, or is gone.
+    #[error("a reader process failed")]
+    Reader(#[source] io::Error),
+
     /// The daemon cannot be asked, or refuses.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -194,6 +198,7 @@ impl ToolError {
             }
             Self::Subscription(_)
             | Self::Clip(_)
+            | Self::Reader(_)
             | Self::Interrupted
             | Self::Recording(_)
             | Self::Ring(_)
@@ -232,7 +237,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
         Command::Doctor => doctor::run(&socket, out),
-        Command::Bench(arguments) => bench::run(&arguments, out),
+        Command::Bench(arguments) => bench::run(&arguments, &socket, out),
         #[cfg(feature = "gst")]
         Command::Extract(arguments) => extract::run(&arguments, out),
     };

@@ -1,11 +1,12 @@
 //! `foveate bench`: what a frame costs, stage by stage, from memory to published token frames.
 //!
 //! Frames lie in memory before anything is timed, go through the same [`Stream`](crate::stream::Stream) as in the
-//! daemon, and end in real rings. Needs no daemon, no camera and no GStreamer.
+//! daemon, and end in real rings. Needs no daemon, no camera and no GStreamer. `foveate bench ring` measures what comes
+//! behind: the way through the ring to a reader.
 
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::frames::{Frames, frame_bytes, kind_of};
 use self::report::{
@@ -31,12 +32,16 @@ mod dump;
 mod eviction;
 mod frames;
 mod report;
+mod ring;
 mod scene;
 mod session;
 
 /// Arguments of `foveate bench`.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Size of the frames [default: 1920x1080]
     #[arg(long, value_name = "WxH", value_parser = extent)]
     size: Option<Extent>,
@@ -99,6 +104,16 @@ pub struct Arguments {
     dump: Option<PathBuf>,
 }
 
+/// What is measured by itself.
+#[derive(Debug, clap::Subcommand)]
+enum Part {
+    /// Measure the way of a token frame through the ring, to readers in other processes
+    Ring(ring::Arguments),
+    /// Be one of these readers
+    #[command(hide = true)]
+    RingReader(ring::reader::Arguments),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Backend {
     Cpu,
@@ -126,7 +141,19 @@ enum Policy {
 }
 
 /// Measures, and writes what was found to `out`.
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+pub(super) fn run(
+    arguments: &Arguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    match &arguments.part {
+        Some(Part::Ring(arguments)) => ring::run(arguments, out),
+        Some(Part::RingReader(arguments)) => ring::reader::run(arguments, socket, out),
+        None => bench_frames(arguments, out),
+    }
+}
+
+fn bench_frames(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     check(arguments)?;
     let frames = frames(arguments)?;
     if let Some(folder) = &arguments.dump {

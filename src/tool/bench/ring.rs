@@ -1,0 +1,319 @@
+//! `foveate bench ring`: how long a token frame takes from its writer to the copy of a reader in another process.
+//!
+//! ```text
+//!  this process                                   reader processes: `foveate bench ring-reader`
+//!  Writer::publish, Waker::wake --> ring, wakes --> Subscription::next_frame, as every client in Rust
+//!  Server, on a socket of its own <--------------- subscribe
+//!  quantiles <------------------------------------ one line of times each, at the end
+//! ```
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{env, fs, process};
+
+use bytemuck::Zeroable;
+use rustix::process::{Pid, Signal, kill_process};
+
+use self::report::Report;
+use crate::backend::BackendKind;
+use crate::clock::monotonic_ns;
+use crate::config::ViewConfig;
+use crate::control::directory::{Directory, StreamPort, StreamSpec};
+use crate::control::server::{Limits, Server};
+use crate::frame::{CaptureClock, FrameStamp};
+use crate::geometry::extent::Extent;
+use crate::geometry::fixation::{Fixation, FixationReason};
+use crate::ring::{DEFAULT_SLOT_COUNT, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer};
+use crate::token::{DType, TokenFormat};
+use crate::tool::ToolError;
+
+pub(super) mod reader;
+mod report;
+
+/// The address that the readers follow.
+const STREAM: &str = "bench";
+const VIEW: &str = "ring";
+
+/// Readers, and those that are stopped.
+const CLIENTS_MAX: usize = 128;
+
+/// Frames before those that count, for each reader to be at its place and every slot to have been written.
+const WARM_UP_FRAMES: u64 = 50;
+
+/// How long a reader may take to follow, and to tell what it saw.
+const READER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Arguments of `foveate bench ring`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Texels of a frame in bytes, 1536 to 16777216; whole tokens of 1536 bytes are what is published
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1536..=16_777_216), default_value_t = 419_328)]
+    payload: u32,
+    /// Reader processes, 0 to 64
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64), default_value_t = 1)]
+    readers: u16,
+    /// Reader processes beside these that are stopped (SIGSTOP) once they follow, 0 to 64
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64), default_value_t = 0)]
+    stopped: u16,
+    /// How the readers wait [default: each way in turn]
+    #[arg(long, value_name = "HOW", value_enum)]
+    how: Option<Waiting>,
+    /// Frames to measure, 1 to 1000000, after 50 to warm up
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 2000)]
+    frames: u32,
+    /// From one frame to the next, 0 to 1000000; with 0 as fast as it goes
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=1_000_000), default_value_t = 1000)]
+    interval_us: u32,
+    /// Print one JSON object for each way of waiting, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a reader learns of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Waiting {
+    /// It sleeps on the futex word
+    Futex,
+    /// It polls its socket, to which the daemon sends a notice of each frame
+    Notice,
+    /// It looks again and again
+    Spin,
+}
+
+/// Measures each way of waiting that was asked for, and writes what was found to `out`.
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
+    let ways = arguments
+        .how
+        .map_or_else(|| vec![Waiting::Futex, Waiting::Notice, Waiting::Spin], |how| vec![how]);
+    for how in ways {
+        let report = measure(arguments, how)?;
+        let written = if arguments.json {
+            report.write_json(&mut *out)
+        } else {
+            report.write_text(&mut *out)
+        };
+        written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
+    }
+    Ok(())
+}
+
+fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
+    let mut stage = Stage::open(arguments.payload as usize / TOKEN_FORMAT.token_bytes())?;
+    let followers = |count: u16| (0..count).map(|_| Follower::start(&stage.socket, how));
+    let mut readers = followers(arguments.readers).collect::<Result<Vec<_>, _>>()?;
+    let mut stopped = followers(arguments.stopped).collect::<Result<Vec<_>, _>>()?;
+    // Before the first frame nobody has a segment to follow.
+    stage.publish();
+    for reader in readers.iter_mut().chain(&mut stopped) {
+        reader.await_following()?;
+    }
+    for reader in &stopped {
+        reader.stop()?;
+    }
+    let (mut publish_ns, mut wake_ns) = (Vec::new(), Vec::new());
+    let interval = Duration::from_micros(arguments.interval_us.into());
+    let mut next = Instant::now();
+    for number in 0..WARM_UP_FRAMES + u64::from(arguments.frames) {
+        let times = stage.publish();
+        if WARM_UP_FRAMES <= number {
+            publish_ns.push(times.publish_ns);
+            wake_ns.push(times.wake_ns);
+        }
+        next += interval;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    stage.end();
+    let seen = readers.into_iter().map(Follower::finish).collect::<Result<Vec<_>, _>>()?;
+    let mut report = Report::new(how, arguments.readers, arguments.stopped, stage.pixels.len());
+    report.add_writing(publish_ns, wake_ns);
+    report.add_reading(&seen, stage.frame_seq - u64::from(arguments.frames) + 1);
+    Ok(report)
+}
+
+/// Tokens of 16 x 16 texels in three half floats: 1536 bytes.
+const TOKEN_FORMAT: TokenFormat = TokenFormat {
+    patch_side: 16,
+    dtype: DType::F16,
+    normalisation: crate::token::Normalisation::NONE,
+};
+
+/// A daemon in miniature: one view, a server, and frames that are made up.
+struct Stage {
+    folder: PathBuf,
+    socket: PathBuf,
+    port: StreamPort,
+    writer: Writer,
+    waker: Waker,
+    records: Vec<TokenRecord>,
+    pixels: Vec<u8>,
+    /// 0 for each token, so that every frame is stored whole.
+    versions: Vec<u64>,
+    /// Number of the newest frame.
+    frame_seq: u64,
+    _server: Server,
+}
+
+/// How long the steps of one publication took, in nanoseconds.
+struct PublishTimes {
+    publish_ns: u64,
+    wake_ns: u64,
+}
+
+impl Stage {
+    fn open(tokens: usize) -> Result<Self, ToolError> {
+        let folder = env::temp_dir().join(format!("foveate-bench-{}", process::id()));
+        let socket = folder.join("foveate.sock");
+        let directory = Directory::new().map_err(ToolError::Reader)?;
+        let view =
+            ViewConfig { name: VIEW.to_owned(), format: TOKEN_FORMAT, ..ViewConfig::default() };
+        let source = "made up".to_owned();
+        let mut port =
+            directory.add_stream(StreamSpec { name: STREAM.to_owned(), source, views: vec![view] });
+        let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
+        let server = Server::bind_limited(&socket, Arc::clone(&directory), limits)?;
+        let writer = Writer::create(&segment_spec(tokens))?;
+        let waker = Waker::new(&writer, port.views[0].take_link().subscribers())?;
+        port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
+        Ok(Self {
+            folder,
+            socket,
+            port,
+            writer,
+            waker,
+            records: vec![TokenRecord::zeroed(); tokens],
+            pixels: vec![0; tokens * TOKEN_FORMAT.token_bytes()],
+            versions: vec![0; tokens],
+            frame_seq: 0,
+            _server: server,
+        })
+    }
+
+    /// Publishes one frame, and wakes those who wait.
+    fn publish(&mut self) -> PublishTimes {
+        self.frame_seq += 1;
+        // As if they came right out of the cache of the retina: the same ones, changed a little.
+        self.pixels[..8].copy_from_slice(&self.frame_seq.to_le_bytes());
+        let started_ns = monotonic_ns();
+        self.writer.publish(&TokenFrame {
+            stamp: FrameStamp {
+                frame_seq: self.frame_seq,
+                pts_ns: None,
+                capture_ns: started_ns,
+                capture_unix_ns: 0,
+                capture_clock: CaptureClock::Unknown,
+                arrival_ns: started_ns,
+            },
+            fixation: Fixation {
+                id: 1,
+                x: 0.0,
+                y: 0.0,
+                since_frame: 1,
+                reason: FixationReason::Policy,
+            },
+            relevance_frame: 0,
+            asked_ns: 0,
+            sample_bound: 0,
+            rgb_bound: 0,
+            dirty_tiles: 0,
+            tile_count: 1,
+            records: &self.records,
+            pixels: &self.pixels,
+            versions: &self.versions,
+        });
+        let published_ns = monotonic_ns();
+        self.waker.wake();
+        PublishTimes {
+            publish_ns: published_ns - started_ns,
+            wake_ns: monotonic_ns() - published_ns,
+        }
+    }
+
+    /// Tells the readers that no frame will come any more.
+    fn end(&self) {
+        self.port.ended("everything was measured");
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What stays behind is an empty socket in a folder for what may be deleted.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn segment_spec(tokens: usize) -> SegmentSpec {
+    SegmentSpec {
+        stream: STREAM.to_owned(),
+        view: VIEW.to_owned(),
+        layout: "foveal".to_owned(),
+        format: TOKEN_FORMAT,
+        capacity: tokens,
+        extent: Extent::new(1920, 1080),
+        pixel_format: "NV12".to_owned(),
+        backend: BackendKind::Cpu,
+        device: "none".to_owned(),
+        slot_count: DEFAULT_SLOT_COUNT,
+        camera: None,
+    }
+}
+
+/// A reader in a process of its own.
+struct Follower {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Follower {
+    fn start(socket: &Path, how: Waiting) -> Result<Self, ToolError> {
+        let program = env::current_exe().map_err(ToolError::Reader)?;
+        let how = clap::ValueEnum::to_possible_value(&how).expect("no way of waiting is hidden");
+        let mut process = Command::new(program)
+            .arg("--socket")
+            .arg(socket)
+            .args(["bench", "ring-reader", "--how", how.get_name()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(ToolError::Reader)?;
+        let lines = BufReader::new(process.stdout.take().expect("it is piped"));
+        Ok(Self { process, lines })
+    }
+
+    /// Comes back once it has read a frame.
+    fn await_following(&mut self) -> Result<(), ToolError> {
+        self.line().map(drop)
+    }
+
+    /// Stops it where it is, for good.
+    fn stop(&self) -> Result<(), ToolError> {
+        let pid = Pid::from_child(&self.process);
+        kill_process(pid, Signal::STOP).map_err(|errno| ToolError::Reader(errno.into()))
+    }
+
+    /// What it saw.
+    fn finish(mut self) -> Result<reader::Seen, ToolError> {
+        let line = self.line()?;
+        serde_json::from_str(&line).map_err(|error| ToolError::Reader(error.into()))
+    }
+
+    fn line(&mut self) -> Result<String, ToolError> {
+        let mut line = String::new();
+        match self.lines.read_line(&mut line) {
+            Ok(0) => Err(ToolError::Reader(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(_) => Ok(line),
+            Err(error) => Err(ToolError::Reader(error)),
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // It fails where the process has ended.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
