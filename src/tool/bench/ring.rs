@@ -26,7 +26,7 @@ use crate::control::server::{Limits, Server};
 use crate::frame::{CaptureClock, FrameStamp};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{Fixation, FixationReason};
-use crate::ring::{DEFAULT_SLOT_COUNT, SegmentSpec, TokenFrame, TokenRecord, Waker, Writer};
+use crate::ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer};
 use crate::token::{DType, TokenFormat};
 use crate::tool::ToolError;
 
@@ -58,6 +58,9 @@ pub(super) struct Arguments {
     /// Reader processes beside these that are stopped (SIGSTOP) once they follow, 0 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64), default_value_t = 0)]
     stopped: u16,
+    /// Slots of the ring, 2 to 64
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64), default_value_t = 8)]
+    slots: u16,
     /// How the readers wait [default: each way in turn]
     #[arg(long, value_name = "HOW", value_enum)]
     how: Option<Waiting>,
@@ -102,7 +105,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
 }
 
 fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
-    let mut stage = Stage::open(arguments.payload as usize / TOKEN_FORMAT.token_bytes())?;
+    let mut stage = Stage::open(arguments)?;
     let followers = |count: u16| (0..count).map(|_| Follower::start(&stage.socket, how));
     let mut readers = followers(arguments.readers).collect::<Result<Vec<_>, _>>()?;
     let mut stopped = followers(arguments.stopped).collect::<Result<Vec<_>, _>>()?;
@@ -164,7 +167,8 @@ struct PublishTimes {
 }
 
 impl Stage {
-    fn open(tokens: usize) -> Result<Self, ToolError> {
+    fn open(arguments: &Arguments) -> Result<Self, ToolError> {
+        let tokens = arguments.payload as usize / TOKEN_FORMAT.token_bytes();
         let folder = env::temp_dir().join(format!("foveate-bench-{}", process::id()));
         let socket = folder.join("foveate.sock");
         let directory = Directory::new().map_err(ToolError::Reader)?;
@@ -175,7 +179,7 @@ impl Stage {
             directory.add_stream(StreamSpec { name: STREAM.to_owned(), source, views: vec![view] });
         let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
         let server = Server::bind_limited(&socket, Arc::clone(&directory), limits)?;
-        let writer = Writer::create(&segment_spec(tokens))?;
+        let writer = Writer::create(&segment_spec(tokens, arguments.slots.into()))?;
         let waker = Waker::new(&writer, port.views[0].take_link().subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
         Ok(Self {
@@ -245,7 +249,7 @@ impl Drop for Stage {
     }
 }
 
-fn segment_spec(tokens: usize) -> SegmentSpec {
+fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
     SegmentSpec {
         stream: STREAM.to_owned(),
         view: VIEW.to_owned(),
@@ -256,7 +260,7 @@ fn segment_spec(tokens: usize) -> SegmentSpec {
         pixel_format: "NV12".to_owned(),
         backend: BackendKind::Cpu,
         device: "none".to_owned(),
-        slot_count: DEFAULT_SLOT_COUNT,
+        slot_count,
         camera: None,
     }
 }
