@@ -1527,7 +1527,7 @@ static void foveate__disconnect(int *socket) {
 static enum foveate_result foveate__fail_disconnected(struct foveate_reader *reader) {
     return foveate__fail(&reader->error, FOVEATE_DISCONNECTED,
                          "the daemon is gone: it has stopped, or it dropped this connection; %s",
-                         reader->is_patient ? "read on, to look for it" : "connect again when it is back");
+                         reader->is_patient ? "read on until it is back and has the view" : "connect again when it is back");
 }
 
 // Whether the view is one of the caller's own.
