@@ -791,23 +791,25 @@ static void a_view_of_ones_own_that_is_lost_is_not_steered_but_made_anew(void) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Looking for a daemon that is gone.
 
-// Grants a subscription, and sends `segment` over it.
+// A daemon that answers calls, and sends `segment` over the last one.
 struct return_of_the_daemon {
-    struct call calls[2];
+    struct call *calls;
+    int *last_client;
     const struct written_segment *segment;
 };
 
 static void *come_back(void *of) {
     struct return_of_the_daemon *daemon = (struct return_of_the_daemon *)of;
     answer_calls(daemon->calls);
-    say_segment(daemon->calls[0].client, daemon->segment->file);
+    say_segment(*daemon->last_client, daemon->segment->file);
     return NULL;
 }
 
 static void a_patient_reader_goes_on_when_the_daemon_is_back(void) {
     struct written_segment segments[2] = {new_segment(4), new_segment(4)};
     struct session session = patient_session_with(&segments[0]);
-    struct return_of_the_daemon daemon = {{{GRANTED, -1, ""}, {NULL, -1, ""}}, &segments[1]};
+    struct call calls[2] = {{GRANTED, -1, ""}, {NULL, -1, ""}};
+    struct return_of_the_daemon daemon = {calls, &calls[0].client, &segments[1]};
     pthread_t thread;
     publish(&segments[0], 1);
     publish_up_to(&segments[1], 1, 2);
@@ -817,11 +819,11 @@ static void a_patient_reader_goes_on_when_the_daemon_is_back(void) {
     EXPECT(pthread_create(&thread, NULL, come_back, &daemon) == 0);
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
     EXPECT(pthread_join(thread, NULL) == 0);
-    EXPECT(strcmp(daemon.calls[0].said, "{\"op\":\"subscribe\",\"view\":\"camera/main\",\"notify\":true}") == 0);
+    EXPECT(strcmp(calls[0].said, "{\"op\":\"subscribe\",\"view\":\"camera/main\",\"notify\":true}") == 0);
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
     expect_frame(&session.frame, 1);
     EXPECT(session.frame.missed == 0 && allocation_count == before);
-    session.client = daemon.calls[0].client;
+    session.client = calls[0].client;
     end_session(&session);
     free_segment(&segments[0]);
     free_segment(&segments[1]);
@@ -937,22 +939,46 @@ static void a_patient_reader_makes_its_own_view_anew(void) {
     const char *answer = "{\"ok\":false,\"reason\":\"not-started\",\"error\":\"no frame yet\"}";
     EXPECT_RESULT(read_refused(&session, answer), FOVEATE_DISCONNECTED);
     EXPECT(strcmp(heard, calls[0].said) == 0);
-    // A daemon that dies before it answers.
+    // Then it dies before it answers.
     session.reader->retry_ns = 0;
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
     close(accept_client());
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
 
+    struct written_segment segment = new_segment(4);
+    struct call again[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
+    struct return_of_the_daemon daemon = {again, &again[1].client, &segment};
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, come_back, &daemon) == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT(strcmp(again[0].said, calls[0].said) == 0 && strcmp(again[1].said, calls[1].said) == 0);
+    session.client = again[1].client;
+    end_session(&session);
+    close(again[0].client);
+    free_segment(&segment);
+}
+
+static void a_daemon_that_takes_no_connections_is_looked_for_again(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    struct foveate_error error;
+    int waiting[64], count = 0;
+    while (foveate__connect(&session.reader->address, &waiting[count], &error) == FOVEATE_OK) EXPECT(++count < 64);
+    EXPECT(error.result == FOVEATE_TIMED_OUT);
+    close(session.client);
+    for (int times = 0; times < 2; times++) {
+        session.reader->retry_ns = 0;
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    }
+    while (0 < count) {
+        close(waiting[--count]);
+        close(accept_client());
+    }
     session.reader->retry_ns = 0;
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    int maker = accept_client();
-    say(maker, MADE);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
     session.client = accept_client();
-    hear(session.client);
-    EXPECT_TEXT(heard, "\"op\":\"subscribe\"");
     end_session(&session);
-    close(maker);
+    free_segment(&segment);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1658,6 +1684,7 @@ static const struct law laws[] = {
     LAW(a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not),
     LAW(a_refusal_that_passes_is_waited_for_and_another_is_told),
     LAW(a_patient_reader_makes_its_own_view_anew),
+    LAW(a_daemon_that_takes_no_connections_is_looked_for_again),
     LAW(the_state_comes_with_its_reason),
     LAW(an_unknown_state_reads_as_ended),
     LAW(waiting_ends_at_once_where_there_is_news),
