@@ -405,7 +405,7 @@ struct foveate_reader;
 
 // For foveate_open and foveate_open_view: while the daemon is gone, let each read look for it, at most every 100 ms. Such a read
 // waits as for a frame, and returns FOVEATE_DISCONNECTED only where the daemon is still gone when its time is up; then read on.
-// Once it is back, reading goes on with FOVEATE_NEW_SEGMENT. A daemon that comes back without the view refuses, as in the beginning.
+// Once it is back, reading goes on with FOVEATE_NEW_SEGMENT. A daemon that is back without the view refuses: FOVEATE_REFUSED.
 #define FOVEATE_RECONNECT 2u
 
 // Follows `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
@@ -500,9 +500,9 @@ FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader,
 // Copies the frame of the ring that was taken nearest to `capture_ns`, read before or not; of two that are as near, the older.
 // `missed` is 0. Counts nothing as read, and heeds no foveate_set_max_age(): compare `frame->head.capture_ns`.
 //
-// Waits at most `timeout_ms`, and only while the ring has no frame at all: for a time still to come, the newest frame is the nearest.
-// Once the view has ended or the daemon is gone, though, a time after the newest frame is answered with that. Else it returns as
-// foveate_read_newest; FOVEATE_NEW_SEGMENT comes at once, and passes over what was not read of the segment before.
+// Waits at most `timeout_ms`, and only while the ring has no frame at all: for a time still to come, the newest frame is the
+// nearest. Once the view has ended or the daemon is gone for good, such a time gives FOVEATE_ENDED or FOVEATE_DISCONNECTED. Else it
+// returns as foveate_read_newest, but FOVEATE_NEW_SEGMENT at once, and passes over what was not read of the segment before.
 FOVEATE_API enum foveate_result foveate_read_at(struct foveate_reader *reader, uint64_t capture_ns, struct foveate_frame *frame,
                                                 int timeout_ms);
 
@@ -554,7 +554,8 @@ FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, s
 
 // Waits at most `timeout_ms` until reading may find something: a frame, a new segment, an end, a hang-up, or a change of the
 // state. Returns FOVEATE_OK, FOVEATE_NOTHING after the time or at a signal, or an error. A hang-up is noticed within 100 ms. Once
-// a view has ended there is nothing to wait for: it returns at once.
+// a view has ended there is nothing to wait for: it returns at once. While FOVEATE_RECONNECT looks for the daemon, it returns
+// FOVEATE_OK whenever it is time for a read to look.
 FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms);
 
 // Returns the connection, for poll(2) and its kin, or -1 where there is none. It becomes readable with a new segment, an end, a
