@@ -329,6 +329,13 @@ fn cmake_finds_the_package_where_its_version_will_do() {
     }
 }
 
+/// From there the packages have theirs.
+#[test]
+fn the_header_has_the_version_of_the_crate() {
+    let line = format!("\n#define FOVEATE_HEADER_VERSION \"{}\"\n", env!("CARGO_PKG_VERSION"));
+    assert!(include_str!("../include/foveate.h").contains(&line));
+}
+
 #[test]
 fn pkg_config_finds_the_installed_header() {
     if !is_there("pkg-config") {
