@@ -18,7 +18,7 @@
 // What holds for all of it:
 //
 // - No call waits longer than its `timeout_ms`: 0 never waits, a negative one waits without limit, as in poll(2).
-// - Memory is allocated by foveate_open and foveate_frame_reserve alone; a new segment is one more mapping.
+// - Memory is allocated by foveate_open, foveate_open_view and foveate_frame_reserve alone; a new segment is one more mapping.
 // - A reader belongs to one thread at a time. Readers share nothing, and there is no global state.
 // - Nothing aborts, nothing is printed. A failed call returns a negative foveate_result, and foveate_last_error() says the cause
 //   and the way out.
@@ -37,6 +37,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+// The version of this header, as package managers and CMake know it. The ABI has a version of its own, below.
+#define FOVEATE_HEADER_VERSION "0.1.0"
 
 // Put before each declaration; `static` or an attribute of visibility may stand here.
 #ifndef FOVEATE_API
@@ -120,7 +123,7 @@ enum foveate_state_code {
 struct foveate_camera {
     uint32_t kind;              // 0 none, 1 pinhole
     uint32_t coefficient_count; // of `coefficients`, at most 14
-    char distortion_name[16];   // "plumb_bob", "rational_polynomial", "equidistant" or another
+    char distortion_name[16];   // cut where it is longer: compare with foveate_distortion_is()
     double k[9];                // camera matrix, row by row
     double coefficients[14];    // in the order of `D` of ROS camera_info
 };
@@ -362,7 +365,7 @@ enum foveate_result {
     FOVEATE_ENDED = 3,  // the view publishes no more, and every frame was read; foveate_last_error() has the reason
     FOVEATE_LAPPED = 4, // the writer replaced a frame while it was borrowed: what was made from it is worthless
 
-    FOVEATE_DISCONNECTED = -1,    // the daemon is gone or closed the connection: foveate_reopen()
+    FOVEATE_DISCONNECTED = -1,    // the daemon is gone or closed the connection: foveate_reopen(), or FOVEATE_RECONNECT
     FOVEATE_TIMED_OUT = -2,       // the daemon did not answer in the time given
     FOVEATE_REFUSED = -3,         // the daemon said no: foveate_last_error() has its reason and its words
     FOVEATE_NO_DAEMON = -4,       // nobody listens on the socket
@@ -397,21 +400,41 @@ FOVEATE_API const char *foveate_strerror(enum foveate_result result);
 // A view that is followed: a connection to the daemon, and the segment that the daemon sent over it.
 struct foveate_reader;
 
-// For foveate_open: make the descriptor readable with every frame, so that it can be polled.
+// For foveate_open and foveate_open_view: make the descriptor readable with every frame, so that it can be polled.
 #define FOVEATE_NOTIFY 1u
+
+// For foveate_open and foveate_open_view: while the daemon is gone, let each read look for it, at most every 100 ms. Such a read
+// waits as for a frame, and returns FOVEATE_DISCONNECTED only where the daemon is still gone when its time is up; then read on.
+// Once it is back, reading goes on with FOVEATE_NEW_SEGMENT. A daemon that is back without the view refuses: FOVEATE_REFUSED.
+#define FOVEATE_RECONNECT 2u
 
 // Follows `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
 //
 // The daemon listens on `socket_path`; where that is NULL, on `$FOVEATE_SOCKET`, or on foveate.sock in the first directory
-// of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, or in /run/foveate. `flags` is 0 or FOVEATE_NOTIFY.
+// of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, or in /run/foveate. `flags` is 0, or FOVEATE_NOTIFY and
+// FOVEATE_RECONNECT as they are wanted.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. Returns NULL where it fails, and
 // then says why in `error`, unless that is NULL.
 FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
                                                 struct foveate_error *error);
 
-// Connects again, after FOVEATE_DISCONNECTED or whenever it pleases. Does not wait: FOVEATE_NO_DAEMON where there is no daemon
-// yet; whether it grants the view is what reading says. The segment in use stays mapped until FOVEATE_NEW_SEGMENT.
+// Makes a view of the caller's own on `stream`, such as "camera", and follows it. It lives until foveate_close(), until its daemon
+// is gone, or until the process ends. The rest is as for foveate_open.
+//
+// `keys` is a JSON object with the keys of a `[[stream.view]]` of the daemon's configuration, all optional, such as
+// {"budget":128,"dtype":"u8","gaze":{"policy":"feedback"}}; NULL leaves all to the daemon. What is wrong with them the daemon says:
+// FOVEATE_REFUSED. So it is with a stream that has not delivered a frame yet ("not-started"): try again later.
+FOVEATE_API struct foveate_reader *foveate_open_view(const char *stream, const char *keys, const char *socket_path,
+                                                     unsigned flags, int timeout_ms, struct foveate_error *error);
+
+// Returns the view's address, such as "camera/main". Valid until the next read or foveate_close(): a view of one's own may have
+// another one after it was made anew.
+FOVEATE_API const char *foveate_view_name(const struct foveate_reader *reader);
+
+// Connects again, after FOVEATE_DISCONNECTED or whenever it pleases; a view of one's own is made anew. Does not wait:
+// FOVEATE_NO_DAEMON where there is no daemon yet; whether it grants the view is what reading says. The segment in use stays mapped
+// until FOVEATE_NEW_SEGMENT.
 FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader);
 
 // Ends it and frees all that belongs to it, borrowed frames included. NULL is fine.
@@ -431,6 +454,9 @@ struct foveate_segment {
 
 // Returns the segment in use, or NULL before the first FOVEATE_NEW_SEGMENT. Valid until the next read.
 FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader);
+
+// Returns whether the camera's distortion has this name of ROS, such as "rational_polynomial", which is longer than its field.
+FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name);
 
 // Returns what the view is doing, and writes why in words; `reason` may be NULL. A state that this version does not know
 // reads as ended.
@@ -470,6 +496,20 @@ FOVEATE_API enum foveate_result foveate_read_newest(struct foveate_reader *reade
 // As foveate_read_newest, but copies the oldest frame that was not read and is still in the ring; `missed` counts those that the
 // writer replaced before their turn.
 FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms);
+
+// Copies the frame of the ring that was taken nearest to `capture_ns`, read before or not; of two that are as near, the older.
+// `missed` is 0. Counts nothing as read, and heeds no foveate_set_max_age(): compare `frame->head.capture_ns`.
+//
+// Waits at most `timeout_ms`, and only while the ring has no frame at all: for a time still to come, the newest frame is the
+// nearest. Once the view has ended or the daemon is gone for good, such a time gives FOVEATE_ENDED or FOVEATE_DISCONNECTED. Else it
+// returns as foveate_read_newest, but FOVEATE_NEW_SEGMENT at once, and passes over what was not read of the segment before.
+FOVEATE_API enum foveate_result foveate_read_at(struct foveate_reader *reader, uint64_t capture_ns, struct foveate_frame *frame,
+                                                int timeout_ms);
+
+// From now on, foveate_read_newest, foveate_read_next and foveate_borrow_newest pass over frames that were taken longer ago than
+// `max_age_ns` when they are found, and wait for younger ones. `missed` counts what is passed over. 0, as in the beginning, takes
+// frames of any age. What is done with a frame later is for foveate_age_ns() to allow.
+FOVEATE_API void foveate_set_max_age(struct foveate_reader *reader, uint64_t max_age_ns);
 
 // Returns how long ago a frame was taken, in nanoseconds; 0 for one that says it comes from the future.
 FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head);
@@ -514,16 +554,19 @@ FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, s
 
 // Waits at most `timeout_ms` until reading may find something: a frame, a new segment, an end, a hang-up, or a change of the
 // state. Returns FOVEATE_OK, FOVEATE_NOTHING after the time or at a signal, or an error. A hang-up is noticed within 100 ms. Once
-// a view has ended there is nothing to wait for: it returns at once.
+// a view has ended there is nothing to wait for: it returns at once. While FOVEATE_RECONNECT looks for the daemon, it returns
+// FOVEATE_OK whenever it is time for a read to look.
 FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms);
 
 // Returns the connection, for poll(2) and its kin, or -1 where there is none. It becomes readable with a new segment, an end, a
-// hang-up, and with FOVEATE_NOTIFY with every frame; then read until FOVEATE_NOTHING. Another one after foveate_reopen.
+// hang-up, and with FOVEATE_NOTIFY with every frame; then read until FOVEATE_NOTHING. Ask for it before each poll(2): it is another
+// one after foveate_reopen. While there is none, FOVEATE_RECONNECT takes a read now and then.
 FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Steering. A reader says where its view looks over a connection of its own, made by the first of these calls. It holds a lease
-// on the view until the lease times out, or foveate_release_gaze() or foveate_close().
+// on the view until the lease times out, or foveate_release_gaze() or foveate_close(). A view of the caller's own lives by that
+// connection: when it is lost, so is the view, and steering says FOVEATE_DISCONNECTED until the view was made anew.
 //
 // A message is sent at once. With a `timeout_ms` of 0 the answer is not waited for, and FOVEATE_TIMED_OUT says that the message
 // is on its way; foveate_answer() gets the answer later. Answers that nobody asked for by then are dropped.
@@ -640,14 +683,21 @@ extern "C" {
 #define FOVEATE__FUTEX_SLICE_NS 100000000
 // The longest message to the daemon, in bytes.
 #define FOVEATE__MESSAGE_BYTES_MAX 131072
-// More than any message to a reader takes: the longest is a refusal, with at most 1024 bytes of the daemon's words.
-#define FOVEATE__INBOX_BYTES 8192
+// More than any message to a reader takes: the longest is a refusal, with at most 4096 bytes of the daemon's words, which JSON may
+// make six times as long.
+#define FOVEATE__INBOX_BYTES 32768
 #define FOVEATE__NOTICE_BYTES 16
 // More than a socket holds: a daemon that sends without end does not keep a reader for ever.
 #define FOVEATE__MESSAGES_MAX 1024
 #define FOVEATE__MAP_SIDE_MAX 128
 // Two names of at most 63 bytes, the slash between them and a NUL.
 #define FOVEATE__VIEW_BYTES 128
+// The name of a stream of at most 63 bytes, and a NUL.
+#define FOVEATE__STREAM_BYTES 64
+// The longest description of a view that the daemon takes.
+#define FOVEATE__KEYS_BYTES_MAX 4096
+// How often a daemon that is gone is looked for.
+#define FOVEATE__RECONNECT_NS 100000000
 // Of a request's JSON: the longest holds a view and six numbers.
 #define FOVEATE__REQUEST_BYTES 1024
 // A part of the ABI; the headers of old kernels lack it.
@@ -963,13 +1013,21 @@ static bool foveate__is_finite(double number) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The socket.
 
-// Whether `view` is STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`.
+// Length of the name, 1 to 63 of a-z, 0-9, `_` and `-`, that `text` begins with; 0 where it begins with none.
+static size_t foveate__name_bytes(const char *text) {
+    size_t bytes = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    return bytes <= 63 ? bytes : 0;
+}
+
+static bool foveate__is_stream(const char *stream) {
+    size_t bytes = foveate__name_bytes(stream);
+    return 0 < bytes && stream[bytes] == '\0';
+}
+
+// Whether `view` is STREAM/VIEW.
 static bool foveate__is_view(const char *view) {
-    const char *letters = "abcdefghijklmnopqrstuvwxyz0123456789_-";
-    size_t stream_bytes = strspn(view, letters);
-    if (stream_bytes < 1 || 63 < stream_bytes || view[stream_bytes] != '/') return false;
-    size_t view_bytes = strspn(view + stream_bytes + 1, letters);
-    return 1 <= view_bytes && view_bytes <= 63 && view[stream_bytes + 1 + view_bytes] == '\0';
+    size_t bytes = foveate__name_bytes(view);
+    return 0 < bytes && view[bytes] == '/' && foveate__is_stream(view + bytes + 1);
 }
 
 static const char *foveate__variable(const char *name) {
@@ -1120,11 +1178,6 @@ static enum foveate_result foveate__receive(int socket, char inbox[FOVEATE__INBO
     return foveate__fail(error, FOVEATE_NOT_UNDERSTOOD,
                          "the daemon sent more than %d bytes at once: daemon and reader may be of different versions",
                          FOVEATE__INBOX_BYTES);
-}
-
-static enum foveate_result foveate__fail_disconnected(struct foveate_error *error) {
-    return foveate__fail(error, FOVEATE_DISCONNECTED,
-                         "the daemon is gone: it has stopped, or it dropped this connection; connect again when it is back");
 }
 
 static enum foveate_result foveate__fail_not_understood(struct foveate_error *error, struct foveate__span message) {
@@ -1441,6 +1494,13 @@ struct foveate_reader {
     struct sockaddr_un address;
     unsigned flags;
 
+    char stream[FOVEATE__STREAM_BYTES];     // that a view of the caller's own is made on; else empty
+    char keys[FOVEATE__KEYS_BYTES_MAX + 2]; // of that view, and the brace that ends the request
+    bool is_making_view;                    // the daemon has not answered that request yet
+
+    bool is_granted;  // the daemon has answered the subscription
+    bool is_patient;  // looks for a daemon that is gone
+    int64_t retry_ns; // when to look for it again
     int subscription; // a socket, or -1
     enum foveate__ending ending;
     char ending_reason[512]; // with FOVEATE__ENDED
@@ -1452,7 +1512,9 @@ struct foveate_reader {
     struct foveate__mapping next; // takes over once every frame of `current` was read
     uint64_t segment_count;       // that were in use
     uint64_t last;                // ring sequence of the last frame that was read, or passed over
+    uint64_t passed_over;         // frames since the one that was read last, up to `last`
     uint32_t seen;                // the futex word before the last look at the newest sequence
+    uint64_t max_age_ns;          // of frames; 0: any
 
     struct foveate_error error;
     char inbox[FOVEATE__INBOX_BYTES];
@@ -1461,6 +1523,22 @@ struct foveate_reader {
 static void foveate__disconnect(int *socket) {
     if (0 <= *socket) close(*socket);
     *socket = -1;
+}
+
+static enum foveate_result foveate__fail_disconnected(struct foveate_reader *reader) {
+    return foveate__fail(&reader->error, FOVEATE_DISCONNECTED,
+                         "the daemon is gone: it has stopped, or it dropped this connection; %s",
+                         reader->is_patient ? "read on until it is back and has the view" : "connect again when it is back");
+}
+
+// Whether the view is one of the caller's own.
+static bool foveate__is_own(const struct foveate_reader *reader) {
+    return reader->stream[0] != '\0';
+}
+
+// The connection that the next news comes over, or -1.
+static int foveate__news_socket(const struct foveate_reader *reader) {
+    return reader->is_making_view ? reader->steering : reader->subscription;
 }
 
 // Newest ring sequence. There is a segment.
@@ -1492,13 +1570,36 @@ static enum foveate_result foveate__take_segment(struct foveate_reader *reader, 
     return result;
 }
 
+static void foveate__hang_up(struct foveate_reader *reader) {
+    foveate__disconnect(&reader->subscription);
+    foveate__disconnect(&reader->steering);
+    reader->answers_due = 0;
+    reader->is_making_view = reader->is_granted = false;
+    reader->ending = FOVEATE__HUNG_UP;
+}
+
+// Whether a refusal is that of a daemon that has just come, is about to go, or has not seen yet that a connection is gone.
+static bool foveate__is_passing(const char *reason) {
+    const char *passing[] = {"not-started", "ended", "name-taken", "too-many-clients"};
+    for (size_t index = 0; index < sizeof passing / sizeof *passing; index++) {
+        if (strcmp(reason, passing[index]) == 0) return true;
+    }
+    return false;
+}
+
+// Hangs up where connecting led to an error. FOVEATE_OK where the reader is to look for the daemon again, else the error.
+static enum foveate_result foveate__give_up_connecting(struct foveate_reader *reader, enum foveate_result error) {
+    foveate__hang_up(reader);
+    bool is_passing = error == FOVEATE_NO_DAEMON || error == FOVEATE_TIMED_OUT || error == FOVEATE_DISCONNECTED
+                      || (error == FOVEATE_REFUSED && foveate__is_passing(reader->error.reason));
+    return reader->is_patient && is_passing ? FOVEATE_OK : error;
+}
+
 // The answer to `subscribe`. Nothing will come over a connection whose subscription was refused.
 static enum foveate_result foveate__take_subscription_answer(struct foveate_reader *reader, struct foveate__span answer) {
     enum foveate_result result = foveate__answer_result(answer, &reader->error);
-    if (result == FOVEATE_REFUSED) {
-        foveate__disconnect(&reader->subscription);
-        reader->ending = FOVEATE__HUNG_UP;
-    }
+    if (result == FOVEATE_REFUSED) return foveate__give_up_connecting(reader, result);
+    if (result == FOVEATE_OK) reader->is_granted = true;
     return result;
 }
 
@@ -1518,8 +1619,79 @@ static enum foveate_result foveate__take_message(struct foveate_reader *reader, 
     return FOVEATE_OK;
 }
 
+// Takes one answer from the steering connection into `answer`. FOVEATE_NOTHING where none is there.
+static enum foveate_result foveate__take_answer(struct foveate_reader *reader, struct foveate__span *answer) {
+    struct foveate__received received;
+    enum foveate_result result = foveate__receive(reader->steering, reader->inbox, &received, &reader->error);
+    if (result != FOVEATE_OK) return result;
+    if (received.bytes < 0) return FOVEATE_NOTHING;
+    if (0 <= received.descriptor) close(received.descriptor);
+    if (received.bytes == 0) {
+        foveate__disconnect(&reader->steering);
+        reader->answers_due = 0;
+        return foveate__fail_disconnected(reader);
+    }
+    if (0 < reader->answers_due) reader->answers_due--;
+    answer->at = reader->inbox;
+    answer->end = reader->inbox + received.bytes;
+    return FOVEATE_OK;
+}
+
+// Connects and asks for the view's frames, without waiting for the answer.
+static enum foveate_result foveate__subscribe(struct foveate_reader *reader) {
+    enum foveate_result result = foveate__connect(&reader->address, &reader->subscription, &reader->error);
+    if (result != FOVEATE_OK) return result;
+    struct foveate__request request;
+    foveate__begin(&request, "subscribe", reader->view);
+    foveate__append(&request, ",\"notify\":%s}", (reader->flags & FOVEATE_NOTIFY) != 0 ? "true" : "false");
+    result = foveate__send(reader->subscription, &request, NULL, 0, 0, &reader->error);
+    if (result != FOVEATE_OK) foveate__disconnect(&reader->subscription);
+    return result;
+}
+
+// Connects and asks for a view of the caller's own, without waiting for the answer. It lives as long as this connection.
+static enum foveate_result foveate__make_view(struct foveate_reader *reader) {
+    enum foveate_result result = foveate__connect(&reader->address, &reader->steering, &reader->error);
+    if (result != FOVEATE_OK) return result;
+    struct foveate__request request;
+    request.length = 0;
+    foveate__append(&request, "{\"op\":\"open_view\",\"stream\":\"%s\",\"view\":", reader->stream);
+    result = foveate__send(reader->steering, &request, reader->keys, strlen(reader->keys), 0, &reader->error);
+    if (result != FOVEATE_OK) foveate__disconnect(&reader->steering);
+    reader->is_making_view = result == FOVEATE_OK;
+    return result;
+}
+
+// Takes the address of a view that was made.
+static enum foveate_result foveate__take_view(struct foveate_reader *reader, struct foveate__span answer) {
+    struct foveate__span value;
+    char view[FOVEATE__VIEW_BYTES];
+    enum foveate_result result = foveate__answer_result(answer, &reader->error);
+    if (result != FOVEATE_OK) return result;
+    if (!foveate__find(answer, "view", &value) || !foveate__string(value, view, sizeof view) || !foveate__is_view(view)) {
+        return foveate__fail_not_understood(&reader->error, answer);
+    }
+    memcpy(reader->view, view, sizeof view);
+    return FOVEATE_OK;
+}
+
+// Subscribes to the view that was asked for, as soon as it is made.
+static enum foveate_result foveate__go_on_connecting(struct foveate_reader *reader) {
+    struct foveate__span answer = {NULL, NULL};
+    enum foveate_result result = foveate__take_answer(reader, &answer);
+    if (result == FOVEATE_NOTHING) return FOVEATE_OK;
+    reader->is_making_view = false;
+    if (result == FOVEATE_OK) result = foveate__take_view(reader, answer);
+    if (result == FOVEATE_OK) result = foveate__subscribe(reader);
+    return result == FOVEATE_OK ? FOVEATE_OK : foveate__give_up_connecting(reader, result);
+}
+
 // Takes what the daemon has sent, up to a new segment.
 static enum foveate_result foveate__take_messages(struct foveate_reader *reader) {
+    if (reader->is_making_view) {
+        enum foveate_result result = foveate__go_on_connecting(reader);
+        if (result != FOVEATE_OK) return result;
+    }
     for (int taken = 0; taken < FOVEATE__MESSAGES_MAX && reader->next.base == NULL && 0 <= reader->subscription; taken++) {
         struct foveate__received received;
         enum foveate_result result = foveate__receive(reader->subscription, reader->inbox, &received, &reader->error);
@@ -1544,7 +1716,7 @@ static enum foveate_result foveate__move_to_next(struct foveate_reader *reader) 
     foveate__unmap(&reader->current);
     reader->current = reader->next;
     reader->next.base = NULL;
-    reader->last = 0;
+    reader->last = reader->passed_over = 0;
     uint64_t newest = foveate__look_newest(reader);
     if (reader->segment_count == 0 && 0 < newest) reader->last = newest - 1;
     reader->current.segment.number = ++reader->segment_count;
@@ -1559,10 +1731,11 @@ static bool foveate__load_header(const struct foveate_reader *reader, uint64_t s
     return foveate__still_holds(slot, sequence);
 }
 
-// Checks a header that is known to be whole.
-static enum foveate_result foveate__check_header(struct foveate_reader *reader, const struct foveate_slot_header *head,
-                                                 uint64_t sequence) {
+// The header of frame `sequence`, checked; FOVEATE_LAPPED if its slot holds another.
+static enum foveate_result foveate__take_header(struct foveate_reader *reader, uint64_t sequence,
+                                                struct foveate_slot_header *head) {
     struct foveate_error *error = &reader->error;
+    if (!foveate__load_header(reader, sequence, head)) return FOVEATE_LAPPED;
     FOVEATE__ENSURE(head->ring_sequence == sequence, "ring_sequence", head->ring_sequence);
     FOVEATE__ENSURE(head->token_count <= reader->current.segment.header.token_capacity, "token_count", head->token_count);
     return FOVEATE_OK;
@@ -1570,21 +1743,29 @@ static enum foveate_result foveate__check_header(struct foveate_reader *reader, 
 
 // Notes that frame `sequence` was read, and returns how many before it were not.
 static uint64_t foveate__took(struct foveate_reader *reader, uint64_t sequence) {
-    uint64_t missed = sequence - reader->last - 1;
+    uint64_t missed = reader->passed_over + (sequence - reader->last - 1);
     reader->last = sequence;
+    reader->passed_over = 0;
     return missed;
 }
 
-// Copies frame `sequence`; FOVEATE_LAPPED if the writer replaced it before that was done.
-static enum foveate_result foveate__copy(struct foveate_reader *reader, uint64_t sequence, struct foveate_frame *frame) {
+static bool foveate__is_too_old(const struct foveate_reader *reader, const struct foveate_slot_header *head) {
+    return reader->max_age_ns != 0 && reader->max_age_ns < foveate_age_ns(head);
+}
+
+// Notes that frame `sequence` is not to be read, and none before it.
+static enum foveate_result foveate__pass_over(struct foveate_reader *reader, uint64_t sequence) {
+    reader->passed_over += sequence - reader->last;
+    reader->last = sequence;
+    return FOVEATE_NOTHING;
+}
+
+// Copies the frame of a checked header; FOVEATE_LAPPED if the writer replaced it before that was done.
+static enum foveate_result foveate__copy_tokens(struct foveate_reader *reader, const struct foveate_slot_header *head,
+                                                struct foveate_frame *frame) {
     const struct foveate_segment *segment = &reader->current.segment;
-    const unsigned char *slot = foveate__slot(&reader->current, sequence);
-    struct foveate_slot_header head;
-    frame->token_count = frame->pixel_bytes = 0;
-    if (!foveate__load_header(reader, sequence, &head)) return FOVEATE_LAPPED;
-    enum foveate_result result = foveate__check_header(reader, &head, sequence);
-    if (result != FOVEATE_OK) return result;
-    size_t token_count = head.token_count, pixel_bytes = token_count * segment->token_bytes;
+    const unsigned char *slot = foveate__slot(&reader->current, head->ring_sequence);
+    size_t token_count = head->token_count, pixel_bytes = token_count * segment->token_bytes;
     if (frame->token_capacity < token_count || frame->pixel_capacity < pixel_bytes) {
         return foveate__fail(&reader->error, FOVEATE_TOO_SMALL,
                              "the frame has %zu tokens and %zu bytes of texels, and the buffer room for %zu and %zu: call "
@@ -1593,12 +1774,32 @@ static enum foveate_result foveate__copy(struct foveate_reader *reader, uint64_t
     }
     foveate__load(frame->tokens, slot + segment->header.records_offset, token_count * sizeof(struct foveate_token));
     foveate__load(frame->pixels, slot + segment->header.planes[0].offset, pixel_bytes);
-    if (!foveate__still_holds(slot, sequence)) return FOVEATE_LAPPED;
-    frame->head = head;
+    if (!foveate__still_holds(slot, head->ring_sequence)) return FOVEATE_LAPPED;
+    frame->head = *head;
+    frame->missed = 0;
     frame->token_count = token_count;
     frame->pixel_bytes = pixel_bytes;
-    frame->missed = foveate__took(reader, sequence);
     return FOVEATE_OK;
+}
+
+// Copies frame `sequence`; FOVEATE_LAPPED if the writer replaced it before that was done.
+static enum foveate_result foveate__copy(struct foveate_reader *reader, uint64_t sequence, struct foveate_frame *frame) {
+    struct foveate_slot_header head;
+    frame->token_count = frame->pixel_bytes = 0;
+    enum foveate_result result = foveate__take_header(reader, sequence, &head);
+    return result == FOVEATE_OK ? foveate__copy_tokens(reader, &head, frame) : result;
+}
+
+// Copies frame `sequence`, which was not read before. FOVEATE_NOTHING, and the buffer as it was, if it is too old and was passed
+// over.
+static enum foveate_result foveate__copy_unread(struct foveate_reader *reader, uint64_t sequence, struct foveate_frame *frame) {
+    struct foveate_slot_header head;
+    enum foveate_result result = foveate__take_header(reader, sequence, &head);
+    if (result == FOVEATE_OK && foveate__is_too_old(reader, &head)) return foveate__pass_over(reader, sequence);
+    frame->token_count = frame->pixel_bytes = 0;
+    if (result == FOVEATE_OK) result = foveate__copy_tokens(reader, &head, frame);
+    if (result == FOVEATE_OK) frame->missed = foveate__took(reader, sequence);
+    return result;
 }
 
 static enum foveate_result foveate__fail_overtaken(struct foveate_reader *reader) {
@@ -1612,7 +1813,7 @@ static enum foveate_result foveate__copy_newest(struct foveate_reader *reader, s
     for (int tries = 0; tries < FOVEATE__TRIES_MAX; tries++) {
         uint64_t newest = foveate__look_newest(reader);
         if (newest <= reader->last) return FOVEATE_NOTHING;
-        enum foveate_result result = foveate__copy(reader, newest, frame);
+        enum foveate_result result = foveate__copy_unread(reader, newest, frame);
         if (result != FOVEATE_LAPPED) return result;
     }
     return foveate__fail_overtaken(reader);
@@ -1620,16 +1821,61 @@ static enum foveate_result foveate__copy_newest(struct foveate_reader *reader, s
 
 static enum foveate_result foveate__copy_next(struct foveate_reader *reader, struct foveate_frame *frame) {
     uint64_t slots = reader->current.segment.header.slot_count, next = reader->last + 1;
-    for (int tries = 0; tries < FOVEATE__TRIES_MAX; tries++) {
+    // A ring of frames may be too old.
+    for (uint64_t tries = 0; tries < FOVEATE__TRIES_MAX + slots; tries++) {
         uint64_t newest = foveate__look_newest(reader);
         if (newest <= reader->last) return FOVEATE_NOTHING;
         uint64_t oldest = newest < slots ? 1 : newest - slots + 1;
         if (next < oldest) next = oldest;
         if (newest < next) next = newest;
-        enum foveate_result result = foveate__copy(reader, next, frame);
-        if (result != FOVEATE_LAPPED) return result;
-        // The writer is at this one; it may not have told yet.
+        enum foveate_result result = foveate__copy_unread(reader, next, frame);
+        if (result != FOVEATE_LAPPED && result != FOVEATE_NOTHING) return result;
+        // It is too old, or the writer is at it and may not have told yet.
         next++;
+    }
+    return foveate__fail_overtaken(reader);
+}
+
+// A frame by when it was taken.
+struct foveate__capture {
+    uint64_t sequence; // 0: there is none
+    uint64_t capture_ns;
+};
+
+// Finds the newest frame of the ring that is whole, and the one that was taken nearest to `capture_ns`; the older of two.
+static void foveate__find_nearest(const struct foveate_reader *reader, uint64_t capture_ns, uint64_t newest_sequence,
+                                  struct foveate__capture *newest, struct foveate__capture *nearest) {
+    struct foveate_slot_header head;
+    uint64_t nearest_ns = UINT64_MAX;
+    newest->sequence = nearest->sequence = 0;
+    for (uint64_t back = 0; back < newest_sequence && back < reader->current.segment.header.slot_count; back++) {
+        if (!foveate__load_header(reader, newest_sequence - back, &head)) continue;
+        struct foveate__capture found = {newest_sequence - back, head.capture_ns};
+        uint64_t distance_ns = head.capture_ns < capture_ns ? capture_ns - head.capture_ns : head.capture_ns - capture_ns;
+        if (newest->sequence == 0) *newest = found;
+        if (distance_ns <= nearest_ns) *nearest = found;
+        if (distance_ns <= nearest_ns) nearest_ns = distance_ns;
+    }
+}
+
+// Whether a daemon that is gone may come back, or has not gone.
+static bool foveate__may_go_on(const struct foveate_reader *reader) {
+    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "the daemon stops") != 0) return false;
+    return reader->ending == FOVEATE__RUNNING || reader->is_patient;
+}
+
+static enum foveate_result foveate__copy_nearest(struct foveate_reader *reader, uint64_t capture_ns,
+                                                 struct foveate_frame *frame) {
+    for (int tries = 0; tries < FOVEATE__TRIES_MAX; tries++) {
+        uint64_t newest_sequence = foveate__look_newest(reader);
+        if (newest_sequence == 0) return FOVEATE_NOTHING;
+        struct foveate__capture newest, nearest;
+        foveate__find_nearest(reader, capture_ns, newest_sequence, &newest, &nearest);
+        if (nearest.sequence == 0) continue;
+        // What is asked for will not come.
+        if (newest.capture_ns < capture_ns && !foveate__may_go_on(reader)) return FOVEATE_NOTHING;
+        enum foveate_result result = foveate__copy(reader, nearest.sequence, frame);
+        if (result != FOVEATE_LAPPED) return result;
     }
     return foveate__fail_overtaken(reader);
 }
@@ -1639,12 +1885,15 @@ static enum foveate_result foveate__borrow(struct foveate_reader *reader, struct
     for (int tries = 0; tries < FOVEATE__TRIES_MAX; tries++) {
         uint64_t newest = foveate__look_newest(reader);
         if (newest <= reader->last) return FOVEATE_NOTHING;
-        if (!foveate__load_header(reader, newest, &borrowed->head)) continue;
-        enum foveate_result result = foveate__check_header(reader, &borrowed->head, newest);
+        struct foveate_slot_header head;
+        enum foveate_result result = foveate__take_header(reader, newest, &head);
+        if (result == FOVEATE_LAPPED) continue;
         if (result != FOVEATE_OK) return result;
+        if (foveate__is_too_old(reader, &head)) return foveate__pass_over(reader, newest);
         const unsigned char *slot = foveate__slot(&reader->current, newest);
+        borrowed->head = head;
         borrowed->missed = foveate__took(reader, newest);
-        borrowed->token_count = borrowed->head.token_count;
+        borrowed->token_count = head.token_count;
         borrowed->pixel_bytes = borrowed->token_count * segment->token_bytes;
         borrowed->tokens = (const struct foveate_token *)(const void *)(slot + segment->header.records_offset);
         borrowed->pixels = slot + segment->header.planes[0].offset;
@@ -1654,46 +1903,89 @@ static enum foveate_result foveate__borrow(struct foveate_reader *reader, struct
     return foveate__fail_overtaken(reader);
 }
 
+// Which frame a read is for.
+enum foveate__choice {
+    FOVEATE__NEWEST,
+    FOVEATE__NEXT,
+    FOVEATE__NEAREST,
+};
+
 // What a read is for.
 struct foveate__aim {
     struct foveate_frame *frame;       // to copy to
-    struct foveate_borrowed *borrowed; // or to borrow
-    bool is_in_order;
+    struct foveate_borrowed *borrowed; // or to borrow, the newest
+    enum foveate__choice choice;
+    uint64_t capture_ns; // with FOVEATE__NEAREST
 };
 
 static enum foveate_result foveate__read_current(struct foveate_reader *reader, const struct foveate__aim *aim) {
     if (aim->borrowed != NULL) return foveate__borrow(reader, aim->borrowed);
-    return aim->is_in_order ? foveate__copy_next(reader, aim->frame) : foveate__copy_newest(reader, aim->frame);
+    switch (aim->choice) {
+    case FOVEATE__NEWEST: break;
+    case FOVEATE__NEXT: return foveate__copy_next(reader, aim->frame);
+    case FOVEATE__NEAREST: return foveate__copy_nearest(reader, aim->capture_ns, aim->frame);
+    }
+    return foveate__copy_newest(reader, aim->frame);
+}
+
+// Whether the daemon is gone, and to be looked for.
+static bool foveate__is_looking(const struct foveate_reader *reader) {
+    return reader->is_patient && reader->ending == FOVEATE__HUNG_UP;
+}
+
+// Connects again if the daemon is gone, that was asked for, and it is time.
+static enum foveate_result foveate__look_for_daemon(struct foveate_reader *reader) {
+    if (!foveate__is_looking(reader) || foveate__now_ns() < reader->retry_ns) return FOVEATE_OK;
+    reader->retry_ns = foveate__now_ns() + FOVEATE__RECONNECT_NS;
+    enum foveate_result result = foveate_reopen(reader);
+    return result == FOVEATE_OK ? FOVEATE_OK : foveate__give_up_connecting(reader, result);
+}
+
+// What is to be said where there is no frame, and no segment to move to.
+static enum foveate_result foveate__read_ending(struct foveate_reader *reader) {
+    if (foveate__may_go_on(reader)) {
+        // A daemon that stops is gone already.
+        if (reader->ending == FOVEATE__ENDED) foveate__hang_up(reader);
+        return FOVEATE_NOTHING;
+    }
+    if (reader->ending == FOVEATE__HUNG_UP) return foveate__fail_disconnected(reader);
+    return foveate__fail(&reader->error, FOVEATE_ENDED, "the view publishes no more: %s", reader->ending_reason);
 }
 
 // One look at everything that may have come, without waiting.
 static enum foveate_result foveate__step(struct foveate_reader *reader, const struct foveate__aim *aim) {
+    enum foveate_result result = foveate__look_for_daemon(reader);
     // Before the frames: a segment that was replaced gets no more.
-    enum foveate_result result = foveate__take_messages(reader);
+    if (result == FOVEATE_OK) result = foveate__take_messages(reader);
     if (result != FOVEATE_OK) return result;
-    if (reader->current.base != NULL) {
+    bool is_replaced = reader->next.base != NULL;
+    if (reader->current.base != NULL && !(is_replaced && aim->choice == FOVEATE__NEAREST)) {
         result = foveate__read_current(reader, aim);
         // A segment that is broken is left as soon as there is another.
         bool is_broken = result == FOVEATE_MALFORMED || result == FOVEATE_OVERTAKEN;
-        bool is_left = is_broken && reader->next.base != NULL;
-        if (result != FOVEATE_NOTHING && !is_left) return result;
+        if (result != FOVEATE_NOTHING && !(is_broken && is_replaced)) return result;
     }
-    if (reader->next.base != NULL) return foveate__move_to_next(reader);
-    switch (reader->ending) {
-    case FOVEATE__RUNNING: return FOVEATE_NOTHING;
-    case FOVEATE__ENDED:
-        return foveate__fail(&reader->error, FOVEATE_ENDED, "the view publishes no more: %s", reader->ending_reason);
-    case FOVEATE__HUNG_UP: break;
-    }
-    return foveate__fail_disconnected(&reader->error);
+    return is_replaced ? foveate__move_to_next(reader) : foveate__read_ending(reader);
+}
+
+// Waits until it is time to look for the daemon: 1; 0 at the deadline or at a signal; -1 and an error.
+static int foveate__wait_to_look(struct foveate_reader *reader, int64_t deadline_ns) {
+    bool is_in_time = reader->retry_ns <= deadline_ns;
+    // There is no socket: poll(2) passes over a negative one.
+    int ready = foveate__poll(-1, 0, is_in_time ? reader->retry_ns : deadline_ns);
+    if (ready == 0) return is_in_time;
+    if (errno == EINTR) return 0;
+    foveate__fail_system(&reader->error, "ppoll", errno);
+    return -1;
 }
 
 // Waits until there may be news: 1; 0 at the deadline or at a signal; -1 and an error.
 static int foveate__wait(struct foveate_reader *reader, int64_t deadline_ns) {
+    if (reader->next.base == NULL && foveate__is_looking(reader)) return foveate__wait_to_look(reader, deadline_ns);
     while (reader->next.base == NULL && reader->ending == FOVEATE__RUNNING) {
         bool is_mapped = reader->current.base != NULL;
         if (is_mapped && foveate__has_news(reader)) return 1;
-        int ready = foveate__poll(reader->subscription, POLLIN, is_mapped ? 0 : deadline_ns);
+        int ready = foveate__poll(foveate__news_socket(reader), POLLIN, is_mapped ? 0 : deadline_ns);
         if (ready < 0 && errno != EINTR) {
             foveate__fail_system(&reader->error, "ppoll", errno);
             return -1;
@@ -1711,7 +2003,8 @@ static int foveate__wait(struct foveate_reader *reader, int64_t deadline_ns) {
     return 1;
 }
 
-static enum foveate_result foveate__read(struct foveate_reader *reader, const struct foveate__aim *aim, int timeout_ms) {
+static enum foveate_result foveate__read_in_time(struct foveate_reader *reader, const struct foveate__aim *aim,
+                                                 int timeout_ms) {
     enum foveate_result result = foveate__step(reader, aim);
     if (result != FOVEATE_NOTHING || timeout_ms == 0) return result;
     int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
@@ -1723,74 +2016,113 @@ static enum foveate_result foveate__read(struct foveate_reader *reader, const st
     return result;
 }
 
+static enum foveate_result foveate__read(struct foveate_reader *reader, const struct foveate__aim *aim, int timeout_ms) {
+    enum foveate_result result = foveate__read_in_time(reader, aim, timeout_ms);
+    bool is_gone = result == FOVEATE_NOTHING && foveate__is_looking(reader);
+    return is_gone ? foveate__fail_disconnected(reader) : result;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Opening.
 
 FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader) {
-    foveate__disconnect(&reader->subscription);
-    foveate__disconnect(&reader->steering);
-    reader->answers_due = 0;
-    reader->ending = FOVEATE__HUNG_UP;
-    enum foveate_result result = foveate__connect(&reader->address, &reader->subscription, &reader->error);
-    if (result != FOVEATE_OK) return result;
-    struct foveate__request request;
-    foveate__begin(&request, "subscribe", reader->view);
-    foveate__append(&request, ",\"notify\":%s}", (reader->flags & FOVEATE_NOTIFY) != 0 ? "true" : "false");
-    result = foveate__send(reader->subscription, &request, NULL, 0, 0, &reader->error);
-    if (result != FOVEATE_OK) {
-        foveate__disconnect(&reader->subscription);
-        return result;
-    }
-    reader->ending = FOVEATE__RUNNING;
-    return FOVEATE_OK;
-}
-
-// Waits for the first message, which is the answer, and takes it.
-static enum foveate_result foveate__await_answer(struct foveate_reader *reader, int timeout_ms) {
-    int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
-    int ready;
-    do {
-        ready = foveate__poll(reader->subscription, POLLIN, deadline_ns);
-    } while (ready < 0 && errno == EINTR);
-    if (ready < 0) return foveate__fail_system(&reader->error, "ppoll", errno);
-    if (ready == 0) {
-        return foveate__fail(&reader->error, FOVEATE_TIMED_OUT,
-                             "the daemon did not answer within %d ms: it may be overloaded or stopped", timeout_ms);
-    }
-    enum foveate_result result = foveate__take_messages(reader);
-    if (result == FOVEATE_OK && reader->ending == FOVEATE__HUNG_UP) result = foveate__fail_disconnected(&reader->error);
+    foveate__hang_up(reader);
+    enum foveate_result result = foveate__is_own(reader) ? foveate__make_view(reader) : foveate__subscribe(reader);
+    if (result == FOVEATE_OK) reader->ending = FOVEATE__RUNNING;
     return result;
 }
 
-static enum foveate_result foveate__set_up(struct foveate_reader *reader, const char *view, const char *socket_path,
-                                           unsigned flags, int timeout_ms) {
-    struct foveate_error *error = &reader->error;
-    reader->subscription = reader->steering = -1;
-    reader->flags = flags;
+// Waits until the daemon has granted what was asked for.
+static enum foveate_result foveate__await_grant(struct foveate_reader *reader, int timeout_ms) {
+    int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
+    while (!reader->is_granted) {
+        int ready = foveate__poll(foveate__news_socket(reader), POLLIN, deadline_ns);
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready < 0) return foveate__fail_system(&reader->error, "ppoll", errno);
+        if (ready == 0) {
+            return foveate__fail(&reader->error, FOVEATE_TIMED_OUT,
+                                 "the daemon did not answer within %d ms: it may be overloaded or stopped", timeout_ms);
+        }
+        enum foveate_result result = foveate__take_messages(reader);
+        if (result == FOVEATE_OK && reader->ending == FOVEATE__HUNG_UP) result = foveate__fail_disconnected(reader);
+        if (result != FOVEATE_OK) return result;
+    }
+    return FOVEATE_OK;
+}
+
+static enum foveate_result foveate__set_view(struct foveate_reader *reader, const char *view) {
     if (view == NULL || !foveate__is_view(view)) {
         return foveate__fail(
-            error, FOVEATE_INVALID,
+            &reader->error, FOVEATE_INVALID,
             "\"%.127s\" is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, "
             "such as camera/main",
             view == NULL ? "" : view);
     }
     memcpy(reader->view, view, strlen(view) + 1);
-    enum foveate_result result = foveate__find_address(&reader->address, socket_path, error);
-    if (result == FOVEATE_OK) result = foveate_reopen(reader);
-    return result == FOVEATE_OK ? foveate__await_answer(reader, timeout_ms) : result;
+    return FOVEATE_OK;
 }
 
-FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
-                                                struct foveate_error *error) {
+static enum foveate_result foveate__set_own_view(struct foveate_reader *reader, const char *stream, const char *keys) {
+    if (stream == NULL || !foveate__is_stream(stream)) {
+        return foveate__fail(
+            &reader->error, FOVEATE_INVALID,
+            "\"%.127s\" is not the name of a stream: it takes 1 to 63 of a-z, 0-9, `_` and `-`, such as camera",
+            stream == NULL ? "" : stream);
+    }
+    if (keys == NULL) keys = "{}";
+    size_t bytes = strlen(keys);
+    if (FOVEATE__KEYS_BYTES_MAX < bytes) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "the keys of the view have %zu bytes, where at most %d will do",
+                             bytes, FOVEATE__KEYS_BYTES_MAX);
+    }
+    memcpy(reader->stream, stream, strlen(stream) + 1);
+    // A request is one line. JSON has newlines between its values alone.
+    for (size_t at = 0; at < bytes; at++) reader->keys[at] = keys[at] == '\n' ? ' ' : keys[at];
+    reader->keys[bytes] = '}';
+    return FOVEATE_OK;
+}
+
+static struct foveate_reader *foveate__new_reader(unsigned flags, struct foveate_error *error) {
     struct foveate_reader *reader = (struct foveate_reader *)calloc(1, sizeof *reader);
     if (reader == NULL) {
         if (error != NULL) foveate__fail(error, FOVEATE_NO_MEMORY, "no memory for a reader");
         return NULL;
     }
-    if (foveate__set_up(reader, view, socket_path, flags, timeout_ms) == FOVEATE_OK) return reader;
+    reader->subscription = reader->steering = -1;
+    reader->flags = flags;
+    return reader;
+}
+
+// Connects a reader whose view was set, with `result`. Frees it and returns NULL where something fails.
+static struct foveate_reader *foveate__start(struct foveate_reader *reader, enum foveate_result result, const char *socket_path,
+                                             int timeout_ms, struct foveate_error *error) {
+    if (result == FOVEATE_OK) result = foveate__find_address(&reader->address, socket_path, &reader->error);
+    if (result == FOVEATE_OK) result = foveate_reopen(reader);
+    if (result == FOVEATE_OK) result = foveate__await_grant(reader, timeout_ms);
+    // Not before: whoever opens a view wants to know why that fails.
+    reader->is_patient = (reader->flags & FOVEATE_RECONNECT) != 0;
+    if (result == FOVEATE_OK) return reader;
     if (error != NULL) *error = reader->error;
     foveate_close(reader);
     return NULL;
+}
+
+FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
+                                                struct foveate_error *error) {
+    struct foveate_reader *reader = foveate__new_reader(flags, error);
+    if (reader == NULL) return NULL;
+    return foveate__start(reader, foveate__set_view(reader, view), socket_path, timeout_ms, error);
+}
+
+FOVEATE_API struct foveate_reader *foveate_open_view(const char *stream, const char *keys, const char *socket_path,
+                                                     unsigned flags, int timeout_ms, struct foveate_error *error) {
+    struct foveate_reader *reader = foveate__new_reader(flags, error);
+    if (reader == NULL) return NULL;
+    return foveate__start(reader, foveate__set_own_view(reader, stream, keys), socket_path, timeout_ms, error);
+}
+
+FOVEATE_API const char *foveate_view_name(const struct foveate_reader *reader) {
+    return reader->view;
 }
 
 FOVEATE_API void foveate_close(struct foveate_reader *reader) {
@@ -1808,6 +2140,10 @@ FOVEATE_API const struct foveate_error *foveate_last_error(const struct foveate_
 
 FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader) {
     return reader->current.base == NULL ? NULL : &reader->current.segment;
+}
+
+FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name) {
+    return strncmp(camera->distortion_name, name, sizeof camera->distortion_name - 1) == 0;
 }
 
 // Copies the state out; false if the writer changed it meanwhile.
@@ -1873,13 +2209,23 @@ FOVEATE_API void foveate_frame_free(struct foveate_frame *frame) {
 
 FOVEATE_API enum foveate_result foveate_read_newest(struct foveate_reader *reader, struct foveate_frame *frame,
                                                     int timeout_ms) {
-    struct foveate__aim aim = {frame, NULL, false};
+    struct foveate__aim aim = {frame, NULL, FOVEATE__NEWEST, 0};
     return foveate__read(reader, &aim, timeout_ms);
 }
 
 FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms) {
-    struct foveate__aim aim = {frame, NULL, true};
+    struct foveate__aim aim = {frame, NULL, FOVEATE__NEXT, 0};
     return foveate__read(reader, &aim, timeout_ms);
+}
+
+FOVEATE_API enum foveate_result foveate_read_at(struct foveate_reader *reader, uint64_t capture_ns, struct foveate_frame *frame,
+                                                int timeout_ms) {
+    struct foveate__aim aim = {frame, NULL, FOVEATE__NEAREST, capture_ns};
+    return foveate__read(reader, &aim, timeout_ms);
+}
+
+FOVEATE_API void foveate_set_max_age(struct foveate_reader *reader, uint64_t max_age_ns) {
+    reader->max_age_ns = max_age_ns;
 }
 
 FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head) {
@@ -1921,7 +2267,7 @@ FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, s
 
 FOVEATE_API enum foveate_result foveate_borrow_newest(struct foveate_reader *reader, struct foveate_borrowed *borrowed,
                                                       int timeout_ms) {
-    struct foveate__aim aim = {NULL, borrowed, false};
+    struct foveate__aim aim = {NULL, borrowed, FOVEATE__NEWEST, 0};
     return foveate__read(reader, &aim, timeout_ms);
 }
 
@@ -1951,7 +2297,7 @@ FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int 
 }
 
 FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader) {
-    return reader->subscription;
+    return foveate__news_socket(reader);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1968,24 +2314,6 @@ static void foveate__read_looking(struct foveate__span answer, struct foveate_lo
     looking->fixation_x = foveate__find_number(fixation, "x");
     looking->fixation_y = foveate__find_number(fixation, "y");
     looking->fixation_since_frame = foveate__find_count(fixation, "since_frame");
-}
-
-// Takes one answer from the steering connection into `answer`. FOVEATE_NOTHING where none is there.
-static enum foveate_result foveate__take_answer(struct foveate_reader *reader, struct foveate__span *answer) {
-    struct foveate__received received;
-    enum foveate_result result = foveate__receive(reader->steering, reader->inbox, &received, &reader->error);
-    if (result != FOVEATE_OK) return result;
-    if (received.bytes < 0) return FOVEATE_NOTHING;
-    if (0 <= received.descriptor) close(received.descriptor);
-    if (received.bytes == 0) {
-        foveate__disconnect(&reader->steering);
-        reader->answers_due = 0;
-        return foveate__fail_disconnected(&reader->error);
-    }
-    if (0 < reader->answers_due) reader->answers_due--;
-    answer->at = reader->inbox;
-    answer->end = reader->inbox + received.bytes;
-    return FOVEATE_OK;
 }
 
 static enum foveate_result foveate__await_newest_answer(struct foveate_reader *reader, int64_t deadline_ns,
@@ -2012,10 +2340,13 @@ static enum foveate_result foveate__ask(struct foveate_reader *reader, const str
                                         struct foveate_looking *looking) {
     int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
     struct foveate__span unasked;
+    // Over this connection the view has yet to come.
+    if (reader->is_making_view) return foveate__fail_disconnected(reader);
     // Answers that nobody asked for, and a hang-up that nobody saw.
     for (int taken = 0; taken < FOVEATE__MESSAGES_MAX && 0 <= reader->steering; taken++) {
         if (foveate__take_answer(reader, &unasked) != FOVEATE_OK) break;
     }
+    if (reader->steering < 0 && foveate__is_own(reader)) return foveate__fail_disconnected(reader);
     if (reader->steering < 0) {
         enum foveate_result result = foveate__connect(&reader->address, &reader->steering, &reader->error);
         if (result != FOVEATE_OK) return result;

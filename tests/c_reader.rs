@@ -33,7 +33,8 @@ use film::raw_bytes;
 use scene::{bt601, fed, random_film, stream, view};
 
 /// Every program in `tests/c`.
-const PROGRAMS: [&str; 6] = ["abi_offsets", "control_loop", "dump", "laws", "print", "steer"];
+const PROGRAMS: [&str; 7] =
+    ["abi_offsets", "control_loop", "dump", "laws", "own_view", "print", "steer"];
 
 const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion"];
 
@@ -205,6 +206,32 @@ fn a_control_loop_goes_on_when_the_daemon_is_killed_and_comes_back() {
     assert!(outcome.stdout.contains("cycles"), "{outcome:#?}");
 }
 
+/// Also where its stream has not delivered a frame when it is asked for again.
+#[test]
+fn a_view_of_ones_own_is_made_anew_when_the_daemon_is_killed_and_comes_back() {
+    let program = SYSTEM_C.compile(&source("own_view"), &["-O2"]);
+    let place = Place::new();
+    let config = camera("");
+    let first = place.daemon(&config);
+    // No view can be opened before.
+    first.subscribe("camera/main").next_frame();
+    let outcome = program.start(&place, &["camera", r#"{"bugdet":33}"#, "1"]).finish();
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.message().contains("unknown key `bugdet`"), "{outcome:#?}");
+
+    let process = program.start(&place, &["camera", r#"{"budget":33}"#, "2"]);
+    process.stdout.wait_for("by its time\n");
+    first.process.signal(Signal::KILL);
+    first.process.finish();
+    process.stdout.wait_for("gone\n");
+    let _second = place.daemon(&config);
+    let outcome = process.finish();
+    outcome.assert_clean_exit(0);
+    for (line, count) in [(" tokens\n", 2), (": found by its time", 2), (": gone", 1)] {
+        assert_eq!(outcome.stdout.matches(line).count(), count, "{line}: {outcome:#?}");
+    }
+}
+
 #[test]
 fn the_daemon_obeys_whatever_is_said_in_c() {
     let steer = SYSTEM_C.compile(&source("steer"), &["-O2"]);
@@ -236,7 +263,15 @@ fn the_examples_of_the_page_compile_and_run() {
     for language in languages() {
         let outcome = language.compile(&tour, &["-O2"]).start(&place, &["camera/main"]).finish();
         outcome.assert_clean_exit(0);
-        for part in ["20 tokens", "at the fixation", "finest level", "looks at (0.0, 0.0)"] {
+        for part in [
+            "20 tokens",
+            "at the fixation",
+            "finest level",
+            "looks at (0.0, 0.0)",
+            "stamp ",
+            "in the ring",
+            "camera/open-",
+        ] {
             assert!(outcome.stdout.contains(part), "{part}: {outcome:#?}");
         }
     }
@@ -260,6 +295,45 @@ fn cmake_finds_the_package_in_the_tree_and_installed() {
         assert_runs(make);
         assert!(build.path().join("print").exists());
     }
+}
+
+#[test]
+fn cmake_finds_the_package_where_its_version_will_do() {
+    if !is_there("cmake") {
+        return eprintln!("not tried: there is no cmake");
+    }
+    let (major, rest) = env!("CARGO_PKG_VERSION").split_once('.').unwrap();
+    let minor: u32 = rest.split_once('.').unwrap().0.parse().unwrap();
+    let wishes = [
+        (String::new(), true),
+        (env!("CARGO_PKG_VERSION").to_owned(), true),
+        (format!("{} EXACT", env!("CARGO_PKG_VERSION")), true),
+        (format!("{major}.{minor}"), true),
+        (format!("{major}.{minor}.999"), false),
+        (format!("{major}.{}", minor + 1), false),
+        (format!("{}.0", major.parse::<u32>().unwrap() + 1), false),
+    ];
+    let installed = installed();
+    for (wish, is_found) in wishes {
+        let project = tempfile::tempdir().unwrap();
+        let text = format!(
+            "cmake_minimum_required(VERSION 3.16)\nproject(wish LANGUAGES NONE)\n\
+             find_package(foveate {wish} CONFIG REQUIRED)\n"
+        );
+        fs::write(project.path().join("CMakeLists.txt"), text).unwrap();
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(project.path()).arg("-B").arg(project.path().join("build"));
+        configure.arg(format!("-DCMAKE_PREFIX_PATH={}", installed.path().display()));
+        let output = configure.output().unwrap();
+        assert_eq!(output.status.success(), is_found, "{wish}: {output:#?}");
+    }
+}
+
+/// From there the packages have theirs.
+#[test]
+fn the_header_has_the_version_of_the_crate() {
+    let line = format!("\n#define FOVEATE_HEADER_VERSION \"{}\"\n", env!("CARGO_PKG_VERSION"));
+    assert!(include_str!("../include/foveate.h").contains(&line));
 }
 
 #[test]
@@ -364,10 +438,10 @@ fn installed() -> TempDir {
     let commands = blocks(page, "sh");
     let install = &commands[commands.find("prefix=").unwrap()..];
     let (settings, rest) = install.split_once('\n').unwrap();
-    assert_eq!(settings, format!("prefix=/usr/local version={}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(settings, "prefix=/usr/local");
     let mut shell = Command::new("sh");
     shell.args(["-euc", rest]).current_dir(root());
-    shell.env("prefix", prefix.path()).env("version", env!("CARGO_PKG_VERSION"));
+    shell.env("prefix", prefix.path());
     assert_runs(shell);
     prefix
 }

@@ -156,6 +156,169 @@ static void a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one(void) {
     free_segment(&segment);
 }
 
+static void a_frame_is_found_by_when_it_was_taken(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 6);
+    // Of 4 frames that are in the ring, taken at 15, 20, 25 and 30.
+    const uint64_t asked[][2] = {{0, 3}, {17, 3}, {18, 4}, {20, 4}, {27, 5}, {28, 6}, {UINT64_MAX, 6}};
+    for (size_t index = 0; index < sizeof asked / sizeof *asked; index++) {
+        session.frame.missed = 99;
+        EXPECT_RESULT(foveate_read_at(session.reader, asked[index][0], &session.frame, 0), FOVEATE_OK);
+        expect_frame(&session.frame, asked[index][1]);
+        EXPECT(session.frame.missed == 0);
+    }
+    publish_taken_at(&segment, 7, 32);
+    EXPECT_RESULT(foveate_read_at(session.reader, 31, &session.frame, 0), FOVEATE_OK);
+    // As near as frame 7, and older.
+    expect_frame(&session.frame, 6);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_frame_found_by_its_time_does_not_count_as_read(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 2);
+    EXPECT_RESULT(foveate_read_at(session.reader, 10, &session.frame, 0), FOVEATE_OK);
+    for (uint64_t sequence = 1; sequence <= 2; sequence++) {
+        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+        expect_frame(&session.frame, sequence);
+        EXPECT(session.frame.missed == 0);
+    }
+    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 1);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_frame_that_is_being_written_is_not_found(void) {
+    struct written_segment segment = new_segment(2);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 2);
+    uint64_t *lock = (uint64_t *)(void *)(segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE);
+    __atomic_store_n(lock, 2 * 3 - 1, __ATOMIC_RELEASE);
+    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 2);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void finding_by_time_goes_to_the_newest_segment_at_once(void) {
+    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
+    struct session session = session_with(&segments[0]);
+    publish(&segments[0], 1);
+    publish(&segments[1], 1);
+    say_segment(session.client, segments[1].file);
+    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 1);
+    end_session(&session);
+    free_segment(&segments[0]);
+    free_segment(&segments[1]);
+}
+
+static void finding_by_time_tells_an_end_where_the_time_will_not_come(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 2);
+    close(session.client);
+    EXPECT_RESULT(foveate_read_at(session.reader, 10, &session.frame, -1), FOVEATE_OK);
+    expect_frame(&session.frame, 2);
+    EXPECT_RESULT(foveate_read_at(session.reader, 11, &session.frame, -1), FOVEATE_DISCONNECTED);
+    session.client = -1;
+    end_session(&session);
+    free_segment(&segment);
+}
+
+// A frame from the future has no age.
+#define TAKEN_JUST_NOW UINT64_MAX
+// Any other is older than that.
+#define MAX_AGE_NS 1
+
+static void what_is_too_old_is_passed_over_and_counted(void) {
+    struct written_segment segment = new_segment(8);
+    struct session session = session_with(&segment);
+    struct foveate_borrowed borrowed;
+    publish(&segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    foveate_set_max_age(session.reader, MAX_AGE_NS);
+    publish_up_to(&segment, 2, 3);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    publish(&segment, 4);
+    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_NOTHING);
+    publish(&segment, 5);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    // What is in the buffer is the caller's.
+    expect_frame(&session.frame, 1);
+    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
+
+    publish_taken_at(&segment, 6, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT(session.frame.head.ring_sequence == 6 && session.frame.missed == 4);
+    publish(&segment, 7);
+    publish_taken_at(&segment, 8, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT(session.frame.head.ring_sequence == 8 && session.frame.missed == 1);
+    publish_taken_at(&segment, 9, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
+    EXPECT(borrowed.head.ring_sequence == 9 && borrowed.missed == 0);
+
+    foveate_set_max_age(session.reader, 0);
+    publish(&segment, 10);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 10);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_ring_of_old_frames_hides_no_young_one(void) {
+    const uint64_t slots = 2 * FOVEATE__TRIES_MAX;
+    struct written_segment segment = new_segment((uint32_t)slots);
+    struct session session = session_with(&segment);
+    foveate_set_max_age(session.reader, MAX_AGE_NS);
+    publish_up_to(&segment, 1, slots - 1);
+    publish_taken_at(&segment, slots, TAKEN_JUST_NOW);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT(session.frame.head.ring_sequence == slots && session.frame.missed == slots - 1);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void *publish_an_old_and_a_young_frame(void *of) {
+    const struct written_segment *segment = (const struct written_segment *)of;
+    publish(segment, 1);
+    wake(segment);
+    publish_taken_at(segment, 2, TAKEN_JUST_NOW);
+    wake(segment);
+    return NULL;
+}
+
+static void what_is_too_old_ends_no_wait(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    pthread_t thread;
+    foveate_set_max_age(session.reader, MAX_AGE_NS);
+    EXPECT(pthread_create(&thread, NULL, publish_an_old_and_a_young_frame, &segment) == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OK);
+    EXPECT(session.frame.head.ring_sequence == 2 && session.frame.missed == 1);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_distortion_has_its_name_also_where_it_was_cut(void) {
+    struct foveate_camera camera = FOVEATE_ZEROS;
+    EXPECT(!foveate_distortion_is(&camera, "plumb_bob"));
+    strcpy(camera.distortion_name, "plumb_bob");
+    EXPECT(foveate_distortion_is(&camera, "plumb_bob"));
+    EXPECT(!foveate_distortion_is(&camera, "plumb_bobs") && !foveate_distortion_is(&camera, "plumb"));
+    memcpy(camera.distortion_name, "rational_polyno", 16);
+    EXPECT(foveate_distortion_is(&camera, "rational_polynomial"));
+    EXPECT(!foveate_distortion_is(&camera, "rational_polygon"));
+}
+
 static void age_is_never_negative(void) {
     struct foveate_slot_header head = head_of(1);
     head.capture_ns = UINT64_MAX;
@@ -191,6 +354,7 @@ static void reading_allocates_nothing(void) {
     for (uint64_t sequence = 1; sequence <= 100; sequence++) {
         publish(&segments[0], sequence);
         EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+        EXPECT_RESULT(foveate_read_at(session.reader, 0, &session.frame, 0), FOVEATE_OK);
     }
     say_segment(session.client, segments[1].file);
     publish(&segments[1], 1);
@@ -264,6 +428,24 @@ static void a_copied_frame_is_never_torn(void) {
         expect_frame(&session.frame, sequence);
         EXPECT(sequence == last + session.frame.missed + 1 || last == 0);
         last = sequence;
+        reads++;
+    }
+    EXPECT(0 < reads);
+    stop_writing(&writer);
+    end_session(&session);
+}
+
+static void a_frame_found_by_its_time_is_never_torn(void) {
+    struct full_speed writer;
+    start_writing(&writer, 4);
+    struct session session = session_with(&writer.segment);
+    int reads = 0;
+    while (reads < TORN_FRAME_READS && !is_over(&writer)) {
+        uint64_t newest = __atomic_load_n(&live_of(&writer.segment)->newest, __ATOMIC_RELAXED);
+        enum foveate_result result = foveate_read_at(session.reader, 5 * newest - 5, &session.frame, 0);
+        if (is_race_lost(result)) continue;
+        EXPECT_RESULT(result, FOVEATE_OK);
+        expect_frame(&session.frame, session.frame.head.ring_sequence);
         reads++;
     }
     EXPECT(0 < reads);
@@ -406,7 +588,7 @@ static void a_reader_that_is_opened_anew_goes_on_in_the_new_segment(void) {
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
-    session.client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    session.client = accept_client();
     hear(session.client);
     EXPECT(strcmp(heard, "{\"op\":\"subscribe\",\"view\":\"camera/main\",\"notify\":true}") == 0);
     publish_up_to(&segments[1], 1, 2);
@@ -425,7 +607,7 @@ static void a_refusal_comes_in_the_daemons_own_words(void) {
     int client;
     const char *answer =
         "{\"ok\":false,\"reason\":\"unknown-view\",\"error\":\"there is no view `camera/main`; there are: `x`\"}";
-    EXPECT(open_with(answer, &client, &error) == NULL);
+    EXPECT(open_with(answer, 0, &client, &error) == NULL);
     EXPECT(error.result == FOVEATE_REFUSED);
     EXPECT(strcmp(error.reason, "unknown-view") == 0);
     EXPECT(strcmp(error.text, "there is no view `camera/main`; there are: `x`") == 0);
@@ -436,7 +618,7 @@ static void a_refusal_after_opening_anew_is_told_by_the_next_read(void) {
     struct session session = new_session();
     close(session.client);
     EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
-    session.client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    session.client = accept_client();
     say(session.client, "{\"ok\":false,\"reason\":\"too-many-clients\",\"error\":\"64 clients are connected\"}");
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_REFUSED);
     EXPECT(strcmp(foveate_last_error(session.reader)->reason, "too-many-clients") == 0);
@@ -469,9 +651,7 @@ static void a_daemon_that_does_not_answer_is_not_waited_for(void) {
     EXPECT(foveate_open("camera/main", socket_path, 0, 0, &error) == NULL);
     EXPECT(error.result == FOVEATE_TIMED_OUT);
     // It gave up, and left a connection to accept.
-    int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    EXPECT(0 <= client);
-    close(client);
+    close(accept_client());
 }
 
 static void expect_address(const char *explicit_path, const char *expected) {
@@ -494,6 +674,311 @@ static void the_socket_is_looked_for_where_the_document_says(void) {
     expect_address(NULL, "/d/foveate/foveate.sock");
     unsetenv("XDG_RUNTIME_DIR");
     expect_address(NULL, "/run/foveate/foveate.sock");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Views of one's own.
+
+#define MADE "{\"ok\":true,\"view\":\"camera/client-7\"}"
+#define KEYS "{\"budget\":128}"
+
+static void a_view_of_ones_own_is_made_then_subscribed_to(void) {
+    struct written_segment segment = new_segment(4);
+    struct call calls[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
+    struct foveate_error error;
+    struct foveate_frame frame = FOVEATE_ZEROS;
+    struct foveate_reader *reader = open_view_with("{\"budget\":\n128}", calls, 0, &error);
+    EXPECT(reader != NULL);
+    EXPECT(strcmp(calls[0].said, "{\"op\":\"open_view\",\"stream\":\"camera\",\"view\":{\"budget\": 128}}") == 0);
+    EXPECT(strcmp(calls[1].said, "{\"op\":\"subscribe\",\"view\":\"camera/client-7\",\"notify\":false}") == 0);
+    EXPECT(strcmp(foveate_view_name(reader), "camera/client-7") == 0);
+    say_segment(calls[1].client, segment.file);
+    EXPECT_RESULT(foveate_read_newest(reader, &frame, 0), FOVEATE_NEW_SEGMENT);
+
+    // It lives by the connection that it is steered over.
+    struct foveate_point point = FOVEATE_ZEROS;
+    EXPECT_RESULT(foveate_look(reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
+    hear(calls[0].client);
+    EXPECT_TEXT(heard, "{\"op\":\"look\",\"view\":\"camera/client-7\"");
+    say(calls[0].client, "{\"ok\":true,\"x\":1,\"y\":1}");
+    EXPECT_RESULT(foveate_answer(reader, 0, NULL), FOVEATE_OK);
+    foveate_close(reader);
+    EXPECT(recv(calls[0].client, heard, sizeof heard, 0) == 0 && recv(calls[1].client, heard, sizeof heard, 0) == 0);
+    close(calls[0].client);
+    close(calls[1].client);
+    free_segment(&segment);
+}
+
+static void a_view_that_cannot_be_made_is_refused_in_the_daemons_own_words(void) {
+    struct foveate_error error;
+    struct call refused[2] = {{"{\"ok\":false,\"reason\":\"bad-request\",\"error\":\"unknown field `bugdet`\"}", -1, ""},
+                              {NULL, -1, ""}};
+    EXPECT(open_view_with("{\"bugdet\":1}", refused, FOVEATE_RECONNECT, &error) == NULL);
+    EXPECT(error.result == FOVEATE_REFUSED && strcmp(error.reason, "bad-request") == 0);
+    EXPECT_TEXT(error.text, "unknown field `bugdet`");
+    close(refused[0].client);
+
+    struct call nameless[2] = {{"{\"ok\":true,\"view\":\"camera\"}", -1, ""}, {NULL, -1, ""}};
+    EXPECT(open_view_with(NULL, nameless, 0, &error) == NULL && error.result == FOVEATE_NOT_UNDERSTOOD);
+    EXPECT_TEXT(nameless[0].said, "\"view\":{}}");
+    close(nameless[0].client);
+
+    struct call unsubscribed[3] = {
+        {MADE, -1, ""}, {"{\"ok\":false,\"reason\":\"too-many-clients\",\"error\":\"no\"}", -1, ""}, {NULL, -1, ""}};
+    EXPECT(open_view_with(NULL, unsubscribed, FOVEATE_RECONNECT, &error) == NULL && error.result == FOVEATE_REFUSED);
+    close(unsubscribed[0].client);
+    close(unsubscribed[1].client);
+}
+
+static void a_view_that_makes_no_sense_is_not_asked_for(void) {
+    struct foveate_error error;
+    const char *wrong[] = {"", "camera/main", "Camera", "a\"b"};
+    for (size_t index = 0; index < sizeof wrong / sizeof *wrong; index++) {
+        EXPECT(foveate_open_view(wrong[index], NULL, socket_path, 0, 0, &error) == NULL);
+        EXPECT(error.result == FOVEATE_INVALID);
+        EXPECT_TEXT(error.text, "the name of a stream");
+    }
+    EXPECT(foveate_open_view(NULL, NULL, socket_path, 0, 0, &error) == NULL && error.result == FOVEATE_INVALID);
+    char keys[FOVEATE__KEYS_BYTES_MAX + 2];
+    memset(keys, ' ', sizeof keys - 1);
+    keys[sizeof keys - 1] = '\0';
+    EXPECT(foveate_open_view("camera", keys, socket_path, 0, 0, &error) == NULL && error.result == FOVEATE_INVALID);
+    EXPECT_TEXT(error.text, "4097 bytes");
+    EXPECT(!is_called());
+    // One byte less is for the daemon to judge.
+    keys[FOVEATE__KEYS_BYTES_MAX] = '\0';
+    EXPECT(foveate_open_view("camera", keys, socket_path, 0, 0, &error) == NULL && error.result == FOVEATE_TIMED_OUT);
+    int client = accept_client();
+    hear(client);
+    EXPECT(heard[heard_bytes - 1] == '}' && FOVEATE__KEYS_BYTES_MAX < heard_bytes);
+    close(client);
+}
+
+static void a_view_of_ones_own_that_is_lost_is_not_steered_but_made_anew(void) {
+    struct call calls[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
+    struct foveate_error error;
+    struct foveate_frame frame = FOVEATE_ZEROS;
+    struct foveate_point point = FOVEATE_ZEROS;
+    struct foveate_reader *reader = open_view_with(KEYS, calls, 0, &error);
+    EXPECT(reader != NULL);
+    close(calls[0].client);
+    EXPECT_RESULT(foveate_look(reader, &point, 0, NULL), FOVEATE_DISCONNECTED);
+    EXPECT(!is_called());
+    close(calls[1].client);
+    EXPECT_RESULT(foveate_read_newest(reader, &frame, -1), FOVEATE_DISCONNECTED);
+
+    EXPECT_RESULT(foveate_reopen(reader), FOVEATE_OK);
+    int maker = accept_client();
+    hear(maker);
+    EXPECT(strcmp(heard, calls[0].said) == 0);
+    // Over this connection the view has yet to come.
+    EXPECT_RESULT(foveate_look(reader, &point, 0, NULL), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(foveate_read_newest(reader, &frame, 0), FOVEATE_NOTHING);
+    EXPECT(!is_called());
+    say(maker, "{\"ok\":true,\"view\":\"camera/client-8\"}");
+    // The news to wait for comes over it, too.
+    EXPECT(foveate__poll(foveate_descriptor(reader), POLLIN, 0) == 1);
+    EXPECT_RESULT(foveate_read_newest(reader, &frame, 0), FOVEATE_NOTHING);
+    int client = accept_client();
+    hear(client);
+    EXPECT_TEXT(heard, "\"op\":\"subscribe\",\"view\":\"camera/client-8\"");
+    EXPECT(strcmp(foveate_view_name(reader), "camera/client-8") == 0);
+    foveate_close(reader);
+    close(client);
+    close(maker);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Looking for a daemon that is gone.
+
+// A daemon that answers calls, and sends `segment` over the last one.
+struct return_of_the_daemon {
+    struct call *calls;
+    int *last_client;
+    const struct written_segment *segment;
+};
+
+static void *come_back(void *of) {
+    struct return_of_the_daemon *daemon = (struct return_of_the_daemon *)of;
+    answer_calls(daemon->calls);
+    say_segment(*daemon->last_client, daemon->segment->file);
+    return NULL;
+}
+
+static void a_patient_reader_goes_on_when_the_daemon_is_back(void) {
+    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
+    struct session session = patient_session_with(&segments[0]);
+    struct call calls[2] = {{GRANTED, -1, ""}, {NULL, -1, ""}};
+    struct return_of_the_daemon daemon = {calls, &calls[0].client, &segments[1]};
+    pthread_t thread;
+    publish(&segments[0], 1);
+    publish_up_to(&segments[1], 1, 2);
+    close(session.client);
+    long before = allocation_count;
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
+    EXPECT(pthread_create(&thread, NULL, come_back, &daemon) == 0);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT(strcmp(calls[0].said, "{\"op\":\"subscribe\",\"view\":\"camera/main\",\"notify\":true}") == 0);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
+    expect_frame(&session.frame, 1);
+    EXPECT(session.frame.missed == 0 && allocation_count == before);
+    session.client = calls[0].client;
+    end_session(&session);
+    free_segment(&segments[0]);
+    free_segment(&segments[1]);
+}
+
+static void a_patient_reader_says_that_the_daemon_is_gone_when_its_time_is_up(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    char moved[sizeof socket_path + 4];
+    snprintf(moved, sizeof moved, "%s.off", socket_path);
+    EXPECT(rename(socket_path, moved) == 0);
+    close(session.client);
+    for (int timeout_ms = 0; timeout_ms <= 2; timeout_ms++) {
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, timeout_ms), FOVEATE_DISCONNECTED);
+        EXPECT(foveate_descriptor(session.reader) == -1);
+    }
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "read on");
+    // It is time to look again.
+    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
+    EXPECT(session.reader->retry_ns <= foveate__now_ns());
+    EXPECT(rename(moved, socket_path) == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    session.client = accept_client();
+    hear(session.client);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_daemon_that_is_gone_is_looked_for_ten_times_a_second_at_most(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    close(session.client);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    int64_t before_ns = foveate__now_ns();
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT(before_ns + FOVEATE__RECONNECT_NS <= session.reader->retry_ns);
+    // Lost again before it is time.
+    close(accept_client());
+    session.reader->retry_ns = FOVEATE__NEVER;
+    for (int times = 0; times < 3; times++) {
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    }
+    EXPECT(!is_called());
+    session.reader->retry_ns = foveate__now_ns();
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    session.client = accept_client();
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    publish(&segment, 1);
+    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"the daemon stops\"}");
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    close(session.client);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    session.client = accept_client();
+    hear(session.client);
+    say(session.client, GRANTED);
+    say(session.client, "{\"event\":\"ended\",\"view\":\"camera/main\",\"reason\":\"end of file\"}");
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_ENDED);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "end of file");
+    EXPECT(!is_called());
+    end_session(&session);
+    free_segment(&segment);
+}
+
+// Reads without waiting, at a time when the daemon may be looked for, and gives it an answer.
+static enum foveate_result read_refused(struct session *session, const char *answer) {
+    session->reader->retry_ns = 0;
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
+    session->client = accept_client();
+    hear(session->client);
+    say(session->client, answer);
+    enum foveate_result result = foveate_read_newest(session->reader, &session->frame, 0);
+    close(session->client);
+    session->client = -1;
+    return result;
+}
+
+static void a_refusal_that_passes_is_waited_for_and_another_is_told(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    const char *passing[] = {"not-started", "ended", "name-taken", "too-many-clients"};
+    close(session.client);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    for (size_t index = 0; index < sizeof passing / sizeof *passing; index++) {
+        char answer[128];
+        snprintf(answer, sizeof answer, "{\"ok\":false,\"reason\":\"%s\",\"error\":\"\"}", passing[index]);
+        EXPECT_RESULT(read_refused(&session, answer), FOVEATE_DISCONNECTED);
+    }
+    const char *answer = "{\"ok\":false,\"reason\":\"unknown-view\",\"error\":\"there is no view\"}";
+    EXPECT_RESULT(read_refused(&session, answer), FOVEATE_REFUSED);
+    EXPECT(strcmp(foveate_last_error(session.reader)->reason, "unknown-view") == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_patient_reader_makes_its_own_view_anew(void) {
+    struct call calls[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
+    struct foveate_error error;
+    struct session session;
+    memset(&session, 0, sizeof session);
+    session.reader = open_view_with(KEYS, calls, FOVEATE_RECONNECT, &error);
+    EXPECT(session.reader != NULL);
+    close(calls[0].client);
+    close(calls[1].client);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    // The stream of a daemon that has just started.
+    const char *answer = "{\"ok\":false,\"reason\":\"not-started\",\"error\":\"no frame yet\"}";
+    EXPECT_RESULT(read_refused(&session, answer), FOVEATE_DISCONNECTED);
+    EXPECT(strcmp(heard, calls[0].said) == 0);
+    // Then it dies before it answers.
+    session.reader->retry_ns = 0;
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    close(accept_client());
+
+    struct written_segment segment = new_segment(4);
+    struct call again[3] = {{MADE, -1, ""}, {GRANTED, -1, ""}, {NULL, -1, ""}};
+    struct return_of_the_daemon daemon = {again, &again[1].client, &segment};
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, come_back, &daemon) == 0);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_NEW_SEGMENT);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT(strcmp(again[0].said, calls[0].said) == 0 && strcmp(again[1].said, calls[1].said) == 0);
+    session.client = again[1].client;
+    end_session(&session);
+    close(again[0].client);
+    free_segment(&segment);
+}
+
+static void a_daemon_that_takes_no_connections_is_looked_for_again(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    struct foveate_error error;
+    int waiting[64], count = 0;
+    while (foveate__connect(&session.reader->address, &waiting[count], &error) == FOVEATE_OK) EXPECT(++count < 64);
+    EXPECT(error.result == FOVEATE_TIMED_OUT);
+    close(session.client);
+    for (int times = 0; times < 2; times++) {
+        session.reader->retry_ns = 0;
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    }
+    while (0 < count) {
+        close(waiting[--count]);
+        close(accept_client());
+    }
+    session.reader->retry_ns = 0;
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    session.client = accept_client();
+    end_session(&session);
+    free_segment(&segment);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -558,6 +1043,19 @@ static void a_reader_that_waits_gets_the_frame(void) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, publish_and_wake, &segment) == 0);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OK);
+    expect_frame(&session.frame, 1);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    pthread_t thread;
+    EXPECT_RESULT(foveate_read_at(session.reader, 77, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT(pthread_create(&thread, NULL, publish_and_wake, &segment) == 0);
+    EXPECT_RESULT(foveate_read_at(session.reader, 77, &session.frame, -1), FOVEATE_OK);
     expect_frame(&session.frame, 1);
     EXPECT(pthread_join(thread, NULL) == 0);
     end_session(&session);
@@ -633,13 +1131,6 @@ static void a_notice_makes_the_descriptor_readable_until_it_was_read(void) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Steering.
 
-// Accepts the connection that a reader steers over.
-static int accept_steering(void) {
-    int steering = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    EXPECT(0 <= steering);
-    return steering;
-}
-
 static void a_look_says_what_was_asked_and_tells_the_answer(void) {
     struct session session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
@@ -647,7 +1138,7 @@ static void a_look_says_what_was_asked_and_tells_the_answer(void) {
     point.x = 0.1;
     point.y = -2.5e-9;
     EXPECT_RESULT(foveate_look(session.reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
-    int steering = accept_steering();
+    int steering = accept_client();
     hear(steering);
     EXPECT(strcmp(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"x\":0.10000000000000001,\"y\":-2.5000000000000001e-09}")
            == 0);
@@ -679,7 +1170,7 @@ static void attention_follows_its_newline_in_every_byte(void) {
     map.rows = 2;
     map.columns = 3;
     EXPECT_RESULT(foveate_attend(session.reader, &map, numbers, 0, NULL), FOVEATE_TIMED_OUT);
-    int steering = accept_steering();
+    int steering = accept_client();
     hear(steering);
     const char *text = "{\"op\":\"attend\",\"view\":\"camera/main\",\"shape\":[2,3],\"dtype\":\"f32\"}\n";
     EXPECT(heard_bytes == strlen(text) + sizeof numbers && memcmp(heard, text, strlen(text)) == 0);
@@ -724,7 +1215,7 @@ static void the_answer_is_that_to_the_newest_message(void) {
     for (int times = 0; times < 3; times++) {
         EXPECT_RESULT(foveate_look(session.reader, &point, 0, &looking), FOVEATE_TIMED_OUT);
     }
-    int steering = accept_steering();
+    int steering = accept_client();
     say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
     EXPECT_RESULT(foveate_answer(session.reader, 0, &looking), FOVEATE_TIMED_OUT);
     say(steering, "{\"ok\":false,\"reason\":\"held\",\"error\":\"no\"}");
@@ -739,7 +1230,7 @@ static void steering_is_refused_in_the_daemons_own_words(void) {
     struct session session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
     EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
-    int steering = accept_steering();
+    int steering = accept_client();
     say(steering, "{\"ok\":false,\"reason\":\"held\",\"error\":\"process 4711 steers this view\",\"holder\":\"process 4711\"}");
     EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_REFUSED);
     EXPECT(strcmp(foveate_last_error(session.reader)->reason, "held") == 0);
@@ -752,10 +1243,10 @@ static void steering_connects_again_after_a_hang_up(void) {
     struct session session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
     EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
-    close(accept_steering());
+    close(accept_client());
     EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_DISCONNECTED);
     EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
-    int steering = accept_steering();
+    int steering = accept_client();
     hear(steering);
     EXPECT_TEXT(heard, "\"op\":\"look\"");
     say(steering, "{\"ok\":true,\"x\":1,\"y\":1}");
@@ -763,7 +1254,7 @@ static void steering_connects_again_after_a_hang_up(void) {
     close(steering);
     // Nobody looked at this hang-up, and still the next message arrives.
     EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_TIMED_OUT);
-    steering = accept_steering();
+    steering = accept_client();
     hear(steering);
     EXPECT_TEXT(heard, "\"op\":\"look\"");
     close(steering);
@@ -810,6 +1301,7 @@ static enum foveate_result read_all_of(struct session *session, int file) {
     if (foveate_frame_reserve(&session->frame, foveate_current_segment(session->reader)) != FOVEATE_OK)
         return FOVEATE_NO_MEMORY;
     for (int times = 0; times < 3; times++) foveate_read_next(session->reader, &session->frame, 0);
+    foveate_read_at(session->reader, 10, &session->frame, 0);
     foveate_wait(session->reader, 0);
     if (foveate_borrow_newest(session->reader, &borrowed, 0) == FOVEATE_OK) {
         foveate__load(session->frame.pixels, borrowed.pixels, borrowed.pixel_bytes);
@@ -1013,6 +1505,7 @@ static void a_writer_that_lies_is_given_up(void) {
     __atomic_store_n(&live_of(&segment)->newest, UINT64_MAX, __ATOMIC_RELEASE);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, -1), FOVEATE_OVERTAKEN);
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OVERTAKEN);
+    EXPECT_RESULT(foveate_read_at(session.reader, 5, &session.frame, -1), FOVEATE_OVERTAKEN);
     struct foveate_borrowed borrowed;
     EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, -1), FOVEATE_OVERTAKEN);
     // A better one is welcome.
@@ -1155,10 +1648,20 @@ static const struct law laws[] = {
     LAW(reading_the_newest_passes_over_the_rest),
     LAW(a_frame_that_is_being_written_is_not_read),
     LAW(a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one),
+    LAW(a_frame_is_found_by_when_it_was_taken),
+    LAW(a_frame_found_by_its_time_does_not_count_as_read),
+    LAW(a_frame_that_is_being_written_is_not_found),
+    LAW(finding_by_time_goes_to_the_newest_segment_at_once),
+    LAW(finding_by_time_tells_an_end_where_the_time_will_not_come),
+    LAW(what_is_too_old_is_passed_over_and_counted),
+    LAW(a_ring_of_old_frames_hides_no_young_one),
+    LAW(what_is_too_old_ends_no_wait),
+    LAW(a_distortion_has_its_name_also_where_it_was_cut),
     LAW(age_is_never_negative),
     LAW(numbers_of_every_format_are_exact),
     LAW(reading_allocates_nothing),
     LAW(a_copied_frame_is_never_torn),
+    LAW(a_frame_found_by_its_time_is_never_torn),
     LAW(a_released_frame_was_never_torn),
     LAW(a_borrowed_frame_lies_in_the_ring_until_it_is_lapped),
     LAW(a_new_segment_ends_what_was_borrowed),
@@ -1171,10 +1674,22 @@ static const struct law laws[] = {
     LAW(opening_says_what_is_wrong),
     LAW(a_daemon_that_does_not_answer_is_not_waited_for),
     LAW(the_socket_is_looked_for_where_the_document_says),
+    LAW(a_view_of_ones_own_is_made_then_subscribed_to),
+    LAW(a_view_that_cannot_be_made_is_refused_in_the_daemons_own_words),
+    LAW(a_view_that_makes_no_sense_is_not_asked_for),
+    LAW(a_view_of_ones_own_that_is_lost_is_not_steered_but_made_anew),
+    LAW(a_patient_reader_goes_on_when_the_daemon_is_back),
+    LAW(a_patient_reader_says_that_the_daemon_is_gone_when_its_time_is_up),
+    LAW(a_daemon_that_is_gone_is_looked_for_ten_times_a_second_at_most),
+    LAW(a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not),
+    LAW(a_refusal_that_passes_is_waited_for_and_another_is_told),
+    LAW(a_patient_reader_makes_its_own_view_anew),
+    LAW(a_daemon_that_takes_no_connections_is_looked_for_again),
     LAW(the_state_comes_with_its_reason),
     LAW(an_unknown_state_reads_as_ended),
     LAW(waiting_ends_at_once_where_there_is_news),
     LAW(a_reader_that_waits_gets_the_frame),
+    LAW(a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken),
     LAW(a_reader_that_waits_notices_a_hang_up),
     LAW(a_signal_ends_a_wait),
     LAW(a_notice_makes_the_descriptor_readable_until_it_was_read),

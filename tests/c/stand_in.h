@@ -179,10 +179,11 @@ static inline bool is_head_of(const struct foveate_slot_header *head, uint64_t s
     return memcmp(&head->ring_sequence, &expected.ring_sequence, sizeof expected - sizeof expected.lock) == 0;
 }
 
-// The writer's half of docs/abi.md, but for the waking.
-static inline void publish(const struct written_segment *segment, uint64_t sequence) {
+// The writer's half of docs/abi.md, but for the waking. The frame is like any other but for its capture time.
+static inline void publish_taken_at(const struct written_segment *segment, uint64_t sequence, uint64_t capture_ns) {
     unsigned char *slot = segment->base + FOVEATE_HEADER_BYTES + sequence % segment->slot_count * SLOT_STRIDE;
     struct foveate_slot_header head = head_of(sequence);
+    head.capture_ns = capture_ns;
     uint64_t words[sizeof head / 8];
     memcpy(words, &head, sizeof head);
     __atomic_store_n((uint64_t *)(void *)slot, 2 * sequence - 1, __ATOMIC_RELAXED);
@@ -195,6 +196,10 @@ static inline void publish(const struct written_segment *segment, uint64_t seque
     __atomic_store_n((uint64_t *)(void *)slot, 2 * sequence, __ATOMIC_RELEASE);
     __atomic_store_n(&live_of(segment)->newest, sequence, __ATOMIC_RELEASE);
     __atomic_fetch_add(&live_of(segment)->futex, 1, __ATOMIC_RELEASE);
+}
+
+static inline void publish(const struct written_segment *segment, uint64_t sequence) {
+    publish_taken_at(segment, sequence, head_of(sequence).capture_ns);
 }
 
 static inline void publish_up_to(const struct written_segment *segment, uint64_t first, uint64_t last) {
@@ -279,22 +284,54 @@ static inline void say_segment(int client, int file) {
     EXPECT(sendmsg(client, &message, MSG_NOSIGNAL) == (ssize_t)part.iov_len);
 }
 
-static const char *first_answer;
+static inline int accept_client(void) {
+    int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    EXPECT(0 <= client);
+    return client;
+}
 
-static inline void *answer_one(void *client) {
-    *(int *)client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    EXPECT(0 <= *(int *)client);
-    hear(*(int *)client);
-    say(*(int *)client, first_answer);
+// Whether somebody has connected who was not accepted yet.
+static inline bool is_called(void) {
+    return foveate__poll(listener, POLLIN, 0) == 1;
+}
+
+// The next clients, in the order in which they connect: what each gets for an answer, and what it said.
+struct call {
+    const char *answer; // NULL: the last one was before
+    int client;
+    char said[8192];
+};
+
+static inline void *answer_calls(void *of) {
+    for (struct call *call = (struct call *)of; call->answer != NULL; call++) {
+        call->client = accept_client();
+        hear(call->client);
+        EXPECT(heard_bytes < sizeof call->said);
+        memcpy(call->said, heard, heard_bytes + 1);
+        say(call->client, call->answer);
+    }
     return NULL;
 }
 
+#define GRANTED "{\"ok\":true,\"view\":\"camera/main\"}"
+
 // Opens camera/main; the stand-in gives `answer`. `client` becomes the stand-in's end of the connection.
-static inline struct foveate_reader *open_with(const char *answer, int *client, struct foveate_error *error) {
+static inline struct foveate_reader *open_with(const char *answer, unsigned flags, int *client, struct foveate_error *error) {
+    struct call calls[2] = {{answer, -1, ""}, {NULL, -1, ""}};
     pthread_t thread;
-    first_answer = answer;
-    EXPECT(pthread_create(&thread, NULL, answer_one, client) == 0);
-    struct foveate_reader *reader = foveate_open("camera/main", socket_path, FOVEATE_NOTIFY, 60000, error);
+    EXPECT(pthread_create(&thread, NULL, answer_calls, calls) == 0);
+    struct foveate_reader *reader = foveate_open("camera/main", socket_path, flags, 60000, error);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    *client = calls[0].client;
+    return reader;
+}
+
+// Opens a view of one's own on camera; the stand-in answers `calls`.
+static inline struct foveate_reader *open_view_with(const char *keys, struct call *calls, unsigned flags,
+                                                    struct foveate_error *error) {
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, answer_calls, calls) == 0);
+    struct foveate_reader *reader = foveate_open_view("camera", keys, socket_path, flags, 60000, error);
     EXPECT(pthread_join(thread, NULL) == 0);
     return reader;
 }
@@ -306,21 +343,37 @@ struct session {
     struct foveate_frame frame;
 };
 
-static inline struct session new_session(void) {
+static inline struct session new_session_with(unsigned flags) {
     struct session session;
     struct foveate_error error;
     memset(&session, 0, sizeof session);
-    session.reader = open_with("{\"ok\":true,\"view\":\"camera/main\"}", &session.client, &error);
+    session.reader = open_with(GRANTED, flags, &session.client, &error);
     EXPECT(session.reader != NULL);
     return session;
+}
+
+static inline struct session new_session(void) {
+    return new_session_with(FOVEATE_NOTIFY);
+}
+
+// Moves a session to `segment`.
+static inline void enter(struct session *session, const struct written_segment *segment) {
+    say_segment(session->client, segment->file);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_frame_reserve(&session->frame, foveate_current_segment(session->reader)), FOVEATE_OK);
 }
 
 // A session that reads `segment`.
 static inline struct session session_with(const struct written_segment *segment) {
     struct session session = new_session();
-    say_segment(session.client, segment->file);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
-    EXPECT_RESULT(foveate_frame_reserve(&session.frame, foveate_current_segment(session.reader)), FOVEATE_OK);
+    enter(&session, segment);
+    return session;
+}
+
+// The same, and it looks for the daemon when that is gone.
+static inline struct session patient_session_with(const struct written_segment *segment) {
+    struct session session = new_session_with(FOVEATE_NOTIFY | FOVEATE_RECONNECT);
+    enter(&session, segment);
     return session;
 }
 
