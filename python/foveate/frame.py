@@ -92,7 +92,7 @@ class Frame:
     #: ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and how many ``columns`` and
     #: ``rows`` lie inside the level, the others being repeats.
     tokens: NDArray[Any]
-    #: Frames between this one and the one that was read before: passed over as older, or lost to the writer.
+    #: Frames between this one and the one that was read before: passed over as older or as too old, or lost to the writer.
     missed: int = field(default=0, init=False)
     _pixels: NDArray[Any] | None
     #: Of a borrowed frame: whether the writer has not replaced it.

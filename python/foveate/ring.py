@@ -65,11 +65,18 @@ class Ring:
         self.info = segment.info
         self._segment = segment
         self._place = segment.placement
+        #: Ring sequence of the last frame that was read, or passed over.
         self._last = max(0, self.newest() - 1)
+        #: Ring sequence up to which frames were read, or counted as missed.
+        self._counted = self._last
 
     def rewind(self) -> None:
         """Counts every frame of the segment as not read yet, for those who follow a view into a new segment."""
-        self._last = 0
+        self._last = self._counted = 0
+
+    def pass_over(self, frame: Frame) -> None:
+        """Counts a frame that was just read as missed: nobody was given it."""
+        self._counted = frame.ring_sequence - frame.missed - 1
 
     def close(self) -> None:
         """Unmaps the segment."""
@@ -238,8 +245,8 @@ class Ring:
         return sequence
 
     def _took(self, frame: Frame) -> Frame:
-        frame.missed = frame.ring_sequence - self._last - 1
-        self._last = frame.ring_sequence
+        frame.missed = frame.ring_sequence - self._counted - 1
+        self._last = self._counted = frame.ring_sequence
         return frame
 
     def _frame(self, head: Any, tokens: Any, pixels: Any) -> Frame:

@@ -15,8 +15,9 @@ from .segment import opened
 
 #: What a stream says that ends because its daemon does.
 _DAEMON_STOPS = "the daemon stops"
-#: Refusals of a reconnection that pass: of a daemon that is about to stop, or has not seen yet that a connection is gone.
-_PASSING = ("ended", "name-taken", "too-many-clients")
+#: Refusals of a reconnection that pass: of a daemon that is about to stop, has not seen yet that a connection is gone, or has
+#: no frame yet on which a view can be opened.
+_PASSING = ("ended", "name-taken", "not-started", "too-many-clients")
 #: How often a daemon that is gone is looked for, in seconds.
 _RECONNECT_S = 0.1
 #: The longest wait for the socket, in seconds: a frame may be published before the daemon begins to send notices.

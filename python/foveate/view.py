@@ -339,6 +339,7 @@ def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | No
         frame = read(ring)
         if frame is None or max_age is None or frame.age_ns <= max_age * 1e9:
             return frame
+        ring.pass_over(frame)
 
 
 def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:

@@ -85,7 +85,8 @@ class ViewReads(WithDaemon):
         self.daemon.publish(VIEW)
         self.daemon.publish(VIEW, capture_ns=old)
         self.daemon.publish(VIEW)
-        self.assertEqual([view.read(HANG, newest=False, max_age=5).frame_seq for _ in range(2)], [2, 4])
+        frames = [view.read(HANG, newest=False, max_age=5) for _ in range(2)]
+        self.assertEqual([(frame.frame_seq, frame.missed) for frame in frames], [(2, 1), (4, 1)])
         self.daemon.publish(VIEW, capture_ns=old)
         with self.assertRaises(foveate.TimedOut):
             with view.borrow(timeout=0, max_age=5):
@@ -335,7 +336,7 @@ class ViewReconnects(WithDaemon):
     def test_a_daemon_that_is_about_to_stop_is_asked_again(self) -> None:
         view = self.open(reconnect=True)
         self.daemon.stop()
-        refusals = [{"ok": False, "reason": reason, "error": ""} for reason in ("ended", "too-many-clients")]
+        refusals = [{"ok": False, "reason": reason, "error": ""} for reason in ("ended", "not-started", "too-many-clients")]
         self.daemon.answers["subscribe"] = lambda request: refusals.pop() if refusals else {"ok": True}
         self.daemon.rings[VIEW] = FakeRing()
         self.daemon.rings[VIEW].publish(frame_seq=70)
