@@ -12,6 +12,7 @@ fn help_is_given_and_names_every_option() {
         ("demo.sh", &demo[..]),
         ("test.sh", &["long", "no-clips", "yes"]),
         ("bench_peers.sh", &["quick", "clip", "device", "json", "refresh-docs", "yes"]),
+        ("bench_ipc.sh", &["quick", "refresh-docs", "yes"]),
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
         ("fuzz.sh", &["seconds", "yes"]),
     ] {
@@ -43,7 +44,9 @@ fn wrong_usage_is_refused_with_the_reason() {
     ] {
         refused("demo.sh", arguments, reason);
     }
-    for script in ["demo.sh", "test.sh", "bench_peers.sh", "plot_scaling.sh", "fuzz.sh"] {
+    for script in
+        ["demo.sh", "test.sh", "bench_peers.sh", "bench_ipc.sh", "plot_scaling.sh", "fuzz.sh"]
+    {
         refused(script, &["--short"], "unknown option --short");
         refused(script, &["--yes", ""], "unknown option ''");
         refused(script, &["--yes --help"], "unknown option '--yes --help'");

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-import foveate
+import measuring
 import recipes
 
 SIZES = ["1024x1024", "1920x1080", "3840x2160"]
@@ -77,13 +77,13 @@ def dump(program, case, folder):
     command = [program, "bench", *map(str, case.dump), "--dump", folder]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise foveate.FoveateError(done.stderr.strip())
+        raise measuring.FoveateError(done.stderr.strip())
     with open(os.path.join(folder, "plan.json"), encoding="utf-8") as file:
         plan = json.load(file)
     if plan["format"] not in ("NV12", "I420") or plan["width"] % 2 or plan["height"] % 2:
-        raise foveate.FoveateError(f"{case.name}: the recipes take 4:2:0 of even sizes")
+        raise measuring.FoveateError(f"{case.name}: the recipes take 4:2:0 of even sizes")
     if max(level for level, _, _ in plan["views"][0]) > recipes.LEVELS:
-        raise foveate.FoveateError(f"{case.name}: the plan has more levels than the recipes")
+        raise measuring.FoveateError(f"{case.name}: the plan has more levels than the recipes")
     samples = np.fromfile(os.path.join(folder, f"frames.{plan['format'].lower()}"), dtype=np.uint8)
     rows = plan["height"] * 3 // 2
     frames = [np.copy(frame) for frame in samples.reshape(plan["frame_count"], rows, plan["width"])]
@@ -101,7 +101,7 @@ def check_recipes(plan, frames, folder):
         found = in_plan_order(plan, np.asarray(function(frames[plan["tokens_of_frame"]]), dtype=np.float32))
         difference = float(np.abs(found - expected).mean())
         if difference > 0.02:
-            raise foveate.FoveateError(f"{name}, {kind}: other tokens than Foveate's ({difference:.3f} off)")
+            raise measuring.FoveateError(f"{name}, {kind}: other tokens than Foveate's ({difference:.3f} off)")
 
 
 def in_plan_order(plan, patches):
@@ -139,7 +139,7 @@ def foveate_contestant(program, name, kind, arguments):
         process.stdin.flush()
         line = process.stdout.readline()
         if not line:
-            raise foveate.FoveateError(f"{name}, {kind}: ended with {process.wait()}")
+            raise measuring.FoveateError(f"{name}, {kind}: ended with {process.wait()}")
         total = json.loads(line)["stages"]["total"]
         return total["p50_us"], total["p99_us"]
 
@@ -315,12 +315,12 @@ def parsed_arguments():
 
 
 def document_of(arguments):
-    device = foveate.vulkan_device(arguments.foveate, arguments.device)
+    device = measuring.vulkan_device(arguments.foveate, arguments.device)
     name = None
     if device is not None:
         tried = ["--backend", "vulkan", "--size", "64x64", "--frames", 1, *device]
-        name = foveate.report(arguments.foveate, *tried)["device"]
-    arguments.software = name is not None and foveate.is_software(name)
+        name = measuring.report(arguments.foveate, *tried)["device"]
+    arguments.software = name is not None and measuring.is_software(name)
     software = " (software)" if arguments.software else ""
     arguments.vulkan_name = f"Foveate Vulkan{software}"
     measured = []
@@ -329,8 +329,8 @@ def document_of(arguments):
         print(f"{number} of {len(everything)}: {case.name}", file=sys.stderr)
         measured.append(measure(arguments, case, device))
     return {
-        "date": foveate.today(),
-        "processor": foveate.processor(),
+        "date": measuring.today(),
+        "processor": measuring.processor(),
         "vulkan": f"{name}{software}" if name else None,
         "versions": recipes.versions(),
         "rounds": arguments.rounds,
@@ -343,8 +343,8 @@ def main():
     try:
         document = document_of(arguments)
         if arguments.refresh:
-            foveate.write_fragment(arguments.refresh, "peers", markdown(document))
-    except foveate.FoveateError as error:
+            measuring.write_fragment(arguments.refresh, "peers", markdown(document))
+    except measuring.FoveateError as error:
         sys.exit(f"peers.py: {error}")
     print(json.dumps(document, indent=1) if arguments.json else markdown(document))
 

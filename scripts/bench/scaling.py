@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402: the backend comes first
 from matplotlib.ticker import FuncFormatter  # noqa: E402
 
-import foveate  # noqa: E402
+import measuring  # noqa: E402
 
 SIZES = [(640, 480), (1024, 1024), (1920, 1080), (2560, 1440), (3840, 2160), (5120, 2880), (7680, 4320)]
 # Of each chart: name, label of the axis, whether it is logarithmic, and for each point its place and its arguments.
@@ -61,9 +61,9 @@ def measure(arguments):
         for place, varied in points[::step]:
             print(f"{name} {place:g}", file=sys.stderr)
             frames = ["--frames", 40 if arguments.quick else 300]
-            measured.append({"at": place, "report": foveate.report(arguments.foveate, *chosen, *frames, *varied)})
+            measured.append({"at": place, "report": measuring.report(arguments.foveate, *chosen, *frames, *varied)})
         charts.append({"name": name, "label": label, "is_log": is_log, "points": measured})
-    return {"date": foveate.today(), "processor": foveate.processor(), "charts": charts}
+    return {"date": measuring.today(), "processor": measuring.processor(), "charts": charts}
 
 
 def draw(document, path):
@@ -122,7 +122,7 @@ def main():
     arguments = parser.parse_args()
     try:
         document = measure(arguments)
-    except foveate.FoveateError as error:
+    except measuring.FoveateError as error:
         sys.exit(f"scaling.py: {error}")
     path = os.path.join(arguments.out, "scaling.json")
     with open(path, "w", encoding="utf-8") as file:
