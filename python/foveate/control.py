@@ -15,6 +15,11 @@ from .frame import Fixation
 
 #: The longest datagram, in bytes.
 DATAGRAM_BYTES_MAX = 128 * 1024
+#: Room for the descriptor that comes with a datagram, in bytes. As the flags a plain number: those of `socket` are enums,
+#: which take longer to combine than the call takes.
+_CMSG_BYTES = socket.CMSG_SPACE(array.array("i").itemsize)
+_MSG_CMSG_CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)
+_MSG_TRUNC = int(socket.MSG_TRUNC)
 #: How long the daemon may take for an answer, in seconds.
 ANSWER_TIMEOUT_S = 2.0
 #: What is said of a daemon that hung up.
@@ -64,6 +69,7 @@ class Connection:
         """
         self._path = path
         self._buffer = bytearray(DATAGRAM_BYTES_MAX)
+        self._buffers = [self._buffer]
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
         try:
             self._socket.settimeout(ANSWER_TIMEOUT_S)
@@ -111,9 +117,9 @@ class Connection:
         self.request("subscribe", view=view, notify=True)
         self._socket.setblocking(False)
 
-    def event(self) -> tuple[Mapping[str, Any] | None, int | None] | None:
-        """The next event of a subscription and the descriptor that came with it, which is the caller's from now on. The
-        event is None for a notice. None where nothing has come.
+    def event(self) -> tuple[Mapping[str, Any] | int, int | None] | None:
+        """The next event of a subscription and the descriptor that came with it, which is the caller's from now on. For a
+        notice it is the ring sequence of the newest frame. None where nothing has come.
 
         :raises HungUp: if the daemon is gone.
         """
@@ -123,7 +129,7 @@ class Connection:
             return None
         if size == abi.NOTICE_BYTES:
             _close(descriptor)
-            return None, None
+            return int.from_bytes(self._buffer[:8], "little"), None
         try:
             return self._understood(size), descriptor
         except BaseException:
@@ -143,9 +149,8 @@ class Connection:
 
     def _receive(self) -> tuple[int, int | None]:
         """Receives a datagram into the buffer: its size, and the descriptor that came with it."""
-        space = socket.CMSG_SPACE(array.array("i").itemsize)
         try:
-            size, ancillary, flags, _ = self._socket.recvmsg_into([self._buffer], space, socket.MSG_CMSG_CLOEXEC)
+            size, ancillary, flags, _ = self._socket.recvmsg_into(self._buffers, _CMSG_BYTES, _MSG_CMSG_CLOEXEC)
         except (BlockingIOError, socket.timeout):
             raise
         except ConnectionResetError:
@@ -156,7 +161,7 @@ class Connection:
         if size == 0:
             _close(descriptor)
             raise HungUp
-        if flags & socket.MSG_TRUNC:
+        if flags & _MSG_TRUNC:
             _close(descriptor)
             raise FoveateError(
                 f"the daemon sent a message of more than {DATAGRAM_BYTES_MAX} bytes: update this package"
@@ -199,6 +204,8 @@ def _fixation(listed: Mapping[str, Any]) -> Fixation:
 
 def _only(ancillary: Any) -> int | None:
     """The first descriptor of a datagram; others are closed."""
+    if not ancillary:
+        return None
     descriptors = array.array("i")
     for level, kind, content in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

@@ -89,10 +89,12 @@ class Subscription:
         """
         while True:
             # Before the frames: a segment that was replaced gets no more.
-            self._take_news()
+            is_all = self._take_news()
             result = None if self._ring is None else read(self._ring)
             if result is not None:
                 return result
+            if not is_all:
+                continue
             if self._next_ring is None:
                 self.check_end()
                 return None
@@ -101,10 +103,9 @@ class Subscription:
     def poll_newest(self, read: Callable[[Ring], T | None]) -> T | None:
         """What ``read`` makes of the newest ring, whatever is left in older ones; None where there is none. An end raises
         nothing here."""
-        self._take_news()
-        while self._next_ring is not None:
-            self._enter_next_ring()
-            self._take_news()
+        while not self._take_news() or self._next_ring is not None:
+            if self._next_ring is not None:
+                self._enter_next_ring()
         return None if self._ring is None else read(self._ring)
 
     def check_end(self) -> None:
@@ -127,8 +128,12 @@ class Subscription:
         """How long to wait at most before it is polled again, in seconds."""
         return _SLICE_S if self._events is not None else max(0.0, self._retry_at - time.monotonic())
 
-    def _take_news(self) -> None:
-        """Takes what the daemon has sent, up to a new segment; where it is gone and that was asked for, subscribes anew."""
+    def _take_news(self) -> bool:
+        """Takes what the daemon has sent, up to a new segment or the notice of the newest frame: what may come behind that
+        is worth no call while there is a frame to read. Where the daemon is gone and that was asked for, subscribes anew.
+
+        :returns: whether that was all up to a new segment.
+        """
         if self._events is None and self._reconnect and self._retry_at <= time.monotonic():
             self._retry_at = time.monotonic() + _RECONNECT_S
             self._try_to_reconnect()
@@ -139,21 +144,26 @@ class Subscription:
                 self._hang_up()
                 # What the daemon said before it hung up is the better news.
                 self._ending = self._ending or _Ending(GONE, hung_up=True)
-                return
+                return True
             if received is None:
-                return
-            self._take_event(*received)
+                return True
+            event, descriptor = received
+            if not isinstance(event, int):
+                self._take_event(event, descriptor)
+            elif self._ring is not None and event == self._ring.newest():
+                return False
+        return True
 
-    def _take_event(self, event: Mapping[str, Any] | None, descriptor: int | None) -> None:
-        kind = None if event is None else event.get("event")
+    def _take_event(self, event: Mapping[str, Any], descriptor: int | None) -> None:
+        kind = event.get("event")
         if kind == "segment":
             self._take_segment(descriptor)
             return
         if descriptor is not None:
             os.close(descriptor)
-        if event is not None and kind == "ended":
+        if kind == "ended":
             self._ending = _Ending(str(event.get("reason")), hung_up=False)
-        elif event is not None and event.get("ok") is False:
+        elif event.get("ok") is False:
             raise Refused(str(event.get("reason")), str(event.get("error")), event.get("holder"))
 
     def _take_segment(self, descriptor: int | None) -> None:
