@@ -47,10 +47,21 @@ pub struct Config {
 }
 
 /// `[daemon]`: what concerns the daemon as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonConfig {
     /// Where clients connect, an absolute path. Without it the runtime directory decides.
     pub socket: Option<PathBuf>,
+    /// Who may connect: the mode of the socket.
+    pub socket_mode: u32,
+    /// The group that the socket belongs to: its name, or its number. Without it the daemon's own.
+    pub socket_group: Option<String>,
+}
+
+impl Default for DaemonConfig {
+    /// For the daemon's user and group, at the usual place.
+    fn default() -> Self {
+        Self { socket: None, socket_mode: 0o660, socket_group: None }
+    }
 }
 
 /// `[[stream]]`: one source of frames, and the views kept of it.

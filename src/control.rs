@@ -63,6 +63,20 @@ pub enum ControlError {
         pid: Option<i32>,
     },
 
+    /// The socket cannot be given to its group.
+    #[error(
+        "{} cannot be given to group {group}: make the daemon's user a member of it, or configure another socket_group",
+        path.display()
+    )]
+    Group {
+        /// The number of the group.
+        group: u32,
+        /// The socket, or its directory.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+
     /// Something that is not a socket is in the way.
     #[error("{} exists and is not a socket: move it away, or choose another path with --socket", path.display())]
     NotASocket {

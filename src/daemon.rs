@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use nix::unistd::Group;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::camera::{CalibrationError, Camera};
 use crate::capture::CaptureError;
-use crate::config::{Config, StreamConfig};
+use crate::config::{Config, DaemonConfig, StreamConfig};
 use crate::control::ControlError;
 use crate::control::directory::{Directory, StreamSpec};
-use crate::control::server::Server;
+use crate::control::server::{Access, Limits, Server};
 use crate::error::exit;
 use crate::stream::{Backends, GazeLogError, RetinaError, StreamError, ViewPlan};
 
@@ -31,6 +32,14 @@ pub enum DaemonError {
     /// The socket cannot be served.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// The group of the socket is not there.
+    #[error(
+        "socket_group: there is no group {group} on this system: add it, or configure another one"
+    )]
+    NoGroup {
+        /// Its name.
+        group: String,
+    },
     /// The system refused something that the daemon cannot do without.
     #[error("{what}")]
     System {
@@ -82,6 +91,7 @@ impl DaemonError {
                 source: StreamFailure::GazeLog(_) | StreamFailure::Calibration(_),
                 ..
             } => exit::CONFIG,
+            Self::NoGroup { .. } => exit::CONFIG,
             Self::Stream { source: StreamFailure::Panicked, .. } | Self::System { .. } => {
                 exit::FAILURE
             }
@@ -112,7 +122,8 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
     let ports: Vec<_> =
         config.streams.iter().map(|stream| directory.add_stream(stream_spec(stream))).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
-    let server = Server::bind(socket, Arc::clone(&directory))?;
+    let access = access(&config.daemon)?;
+    let server = Server::bind(socket, Arc::clone(&directory), access, Limits::default())?;
 
     let stop = Arc::new(AtomicBool::new(false));
     let backends = Backends::default();
@@ -185,6 +196,26 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
         plans(stream).and_then(|_| camera(stream)).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Who may connect to the socket.
+fn access(config: &DaemonConfig) -> Result<Access, DaemonError> {
+    let group = config.socket_group.as_deref().map(group_number).transpose()?;
+    Ok(Access { mode: config.socket_mode, group })
+}
+
+/// The number of a group that is given by its name or its number.
+fn group_number(group: &str) -> Result<u32, DaemonError> {
+    if let Ok(number) = group.parse() {
+        return Ok(number);
+    }
+    match Group::from_name(group) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        Ok(None) => Err(DaemonError::NoGroup { group: group.to_owned() }),
+        Err(errno) => {
+            Err(DaemonError::System { what: "cannot look for the group", source: errno.into() })
+        }
+    }
 }
 
 /// The views of a stream, with the gaze logs that they replay.

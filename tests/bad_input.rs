@@ -52,6 +52,20 @@ fn a_pipeline_that_cannot_work_is_wrong_configuration() {
 }
 
 #[test]
+fn a_group_that_is_not_there_is_wrong_configuration() {
+    let place = Place::new();
+    let config = place.write(
+        "c.toml",
+        "[daemon]\nsocket_group = 'nobody-has-this'\n[[stream]]\nname = 'a'\nsource = 'test'\n",
+    );
+    let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
+    outcome.assert_clean_exit(78);
+    for part in ["socket_group", "nobody-has-this", "add it"] {
+        assert!(outcome.message().contains(part), "{outcome:#?}");
+    }
+}
+
+#[test]
 fn a_live_pipeline_cannot_be_made_to_wait() {
     let source =
         "pipeline = 'videotestsrc is-live=true ! appsink name=frames'\npace = 'every-frame'";

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use foveate::control::client::Client;
 use foveate::control::directory::Directory;
-use foveate::control::server::Server;
+use foveate::control::server::{Access, Limits, Server};
 use foveate::control::{ControlError, socket_path_in};
 use rustix::net::SocketAddrUnix;
 use support::{Stage, seqpacket_socket};
@@ -125,7 +125,7 @@ fn the_path_follows_the_option_then_the_environment() {
 }
 
 fn bind(path: &Path) -> Result<Server, ControlError> {
-    Server::bind(path, Directory::new().unwrap())
+    Server::bind(path, Directory::new().unwrap(), Access::default(), Limits::default())
 }
 
 /// A socket with a name, on which nobody listens.

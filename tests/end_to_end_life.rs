@@ -12,6 +12,7 @@ mod film;
 mod naive;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -33,8 +34,37 @@ use naive::{OwnedFrame, Random};
 const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
      video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
 
+/// The name of a group of this system.
+fn group_name(number: u32) -> String {
+    let groups = fs::read_to_string("/etc/group").unwrap();
+    let fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let number = number.to_string();
+    fields.into_iter().find(|fields| fields[2] == number).unwrap()[0].to_owned()
+}
+
 /// Many times the second within which a daemon promises to end.
 const END: Duration = Duration::from_secs(5);
+
+#[test]
+fn the_socket_is_for_whom_the_configuration_says_and_who_connects_is_logged() {
+    let group = fs::metadata("/proc/self").unwrap().gid();
+    let named = group_name(group);
+    for given in [group.to_string(), named] {
+        let place = Place::new();
+        let access = format!("[daemon]\nsocket_mode = '0606'\nsocket_group = '{given}'\n");
+        let daemon = place.daemon(&format!("{access}{PATTERN}"));
+        let socket = fs::metadata(place.socket()).unwrap();
+        assert_eq!(socket.permissions().mode() & 0o7777, 0o606);
+        assert_eq!(socket.gid(), group);
+        let _client = daemon.client();
+        daemon.process.stderr.wait_for("a client has connected");
+        let log = daemon.process.stderr.so_far();
+        let line = log.lines().find(|line| line.contains("a client has connected")).unwrap();
+        for part in [format!("process {}", std::process::id()), format!("group={group}")] {
+            assert!(line.contains(&part), "{line}");
+        }
+    }
+}
 
 #[test]
 fn sigterm_and_sigint_end_the_daemon_cleanly_and_tell_its_readers() {

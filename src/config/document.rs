@@ -15,7 +15,7 @@ use super::error::Refusal;
 use super::gaze::GazeTable;
 use super::values::{
     Checked, Length, Maybe, Name, NormalisationKind, OneOf, Parameter, PatchSide, SampleDifference,
-    SampleThreshold, Switch, Text, Whole, value,
+    SampleThreshold, SocketMode, Switch, Text, Whole, value,
 };
 use super::{
     BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, LayoutChoice, Pace, ShorthandKind,
@@ -37,6 +37,8 @@ struct Document {
 #[serde(deny_unknown_fields)]
 struct DaemonTable {
     socket: Maybe<Text>,
+    socket_mode: Maybe<SocketMode>,
+    socket_group: Maybe<Text>,
 }
 
 #[derive(Deserialize)]
@@ -106,13 +108,17 @@ pub(super) fn read_view(text: &str) -> Result<ViewConfig, Refusal> {
 
 impl DaemonTable {
     fn checked(self) -> Result<DaemonConfig, Refusal> {
-        let Some(socket) = self.socket else { return Ok(DaemonConfig::default()) };
-        let span = socket.span();
-        let socket = PathBuf::from(socket.into_inner().0);
-        if !socket.is_absolute() {
-            return Err(Refusal::new(span, "expected an absolute path"));
-        }
-        Ok(DaemonConfig { socket: Some(socket) })
+        let absolute = |socket: Spanned<Checked<Text>>| {
+            let span = socket.span();
+            let socket = PathBuf::from(socket.into_inner().0);
+            let refusal = || Refusal::new(span, "expected an absolute path");
+            socket.is_absolute().then_some(socket).ok_or_else(refusal)
+        };
+        Ok(DaemonConfig {
+            socket: self.socket.map(absolute).transpose()?,
+            socket_mode: value(self.socket_mode, DaemonConfig::default().socket_mode),
+            socket_group: self.socket_group.map(|group| group.into_inner().0),
+        })
     }
 }
 

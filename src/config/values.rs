@@ -248,6 +248,23 @@ impl Kind for Text {
     }
 }
 
+/// Who may connect to a socket.
+pub(super) struct SocketMode;
+
+impl Kind for SocketMode {
+    type Value = u32;
+
+    fn allowed(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a mode in octal digits, of reading and writing, such as \"0660\" or \"0600\"")
+    }
+
+    fn from_text(value: &str) -> Option<u32> {
+        // Without both bits for itself a daemon could not be told from a dead one.
+        let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
+        u32::from_str_radix(value, 8).ok().filter(is_for_sockets)
+    }
+}
+
 /// `true` or `false`.
 pub(super) struct Switch;
 

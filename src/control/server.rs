@@ -13,9 +13,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
 
+pub use self::allowance::Limits;
 use self::connection::{Awaiting, Connection, Subscription};
 use self::farewell::Farewell;
+pub use self::listener::Access;
 use self::listener::Listener;
+use self::visitors::Visitors;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::messages::{
     DATAGRAM_BYTES_MAX, Event, GazeEvent, Listing, Looking, Refusal, RefusalReason, Released,
@@ -32,6 +35,7 @@ mod connection;
 mod farewell;
 mod listener;
 mod opening;
+mod visitors;
 
 /// Bytes of a page of a listing; what one view adds to it stays far below the rest of a datagram.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -47,39 +51,6 @@ const ACCEPTED_AT_ONCE: usize = 16;
 
 /// How long no connection is accepted after the system had no descriptor for one.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-
-/// What clients may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections at a time.
-    pub clients: usize,
-    /// Requests that one connection may send in a second, and at once; beyond them it is closed.
-    pub requests_per_second: u32,
-    /// Feedback that one connection may send in a second, and at once; beyond it is refused.
-    pub feedback_per_second: u32,
-    /// Views that one connection may open.
-    pub views_per_client: usize,
-    /// Views that all of them may open.
-    pub views_opened: usize,
-    /// Tokens a frame of the views that all of them may open: what they cost every frame.
-    pub opened_tokens: usize,
-    /// Bytes of the rings of views that all of them may open.
-    pub opened_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            clients: 64,
-            requests_per_second: 200,
-            feedback_per_second: 60,
-            views_per_client: 4,
-            views_opened: 16,
-            opened_tokens: 4096,
-            opened_bytes: 256 << 20,
-        }
-    }
-}
 
 /// What the server has done since it started.
 #[derive(Debug, Default)]
@@ -107,29 +78,22 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `path` and starts to serve, with the usual [`Limits`].
+    /// Listens on `path` and starts to serve, for those who have `access` and within `limits`.
     ///
-    /// The directory is made if there is none (mode 0750). The socket gets mode 0660. Beside it lies a lock
-    /// file, which stays: whoever holds its lock owns the path, so a socket left by a dead daemon is taken over.
-    ///
-    /// # Errors
-    ///
-    /// If a living daemon or a file that is not a socket has the path, or the system refuses.
-    pub fn bind(path: &Path, directory: Arc<Directory>) -> Result<Self, ControlError> {
-        Self::bind_limited(path, directory, Limits::default())
-    }
-
-    /// [`Server::bind`] with other limits.
+    /// The directory is made if there is none (mode 0750). Beside the socket lies a lock file, which stays: whoever holds
+    /// its lock owns the path, so a socket left by a dead daemon is taken over.
     ///
     /// # Errors
     ///
-    /// As there.
-    pub fn bind_limited(
+    /// If a living daemon or a file that is not a socket has the path, or the system refuses, such as a group that this process
+    /// is not in.
+    pub fn bind(
         path: &Path,
         directory: Arc<Directory>,
+        access: Access,
         limits: Limits,
     ) -> Result<Self, ControlError> {
-        let listener = Listener::bind(path)?;
+        let listener = Listener::bind(path, access)?;
         let stopping = Arc::new(AtomicBool::new(false));
         let counters = Arc::new(ServerCounters::default());
         let mut service = Service {
@@ -140,6 +104,7 @@ impl Server {
             connections: Vec::new(),
             clients_present: 0,
             clients_seen: 0,
+            visitors: Visitors::new(),
             farewell: Farewell::default(),
             accept_again_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -193,6 +158,7 @@ struct Service {
     clients_present: usize,
     /// Connections so far.
     clients_seen: u64,
+    visitors: Visitors,
     farewell: Farewell,
     /// When the system had no descriptor left: the listener is not polled until then.
     accept_again_at: Option<Instant>,
@@ -649,7 +615,9 @@ impl Service {
                 self.counters.clients_accepted.add(1);
                 self.clients_seen += 1;
                 self.clients_present += 1;
-                self.connections.push(Connection::new(socket, self.clients_seen, self.limits));
+                let connection = Connection::new(socket, self.clients_seen, self.limits);
+                self.visitors.note(&connection);
+                self.connections.push(connection);
             } else {
                 self.turn_away(socket);
             }

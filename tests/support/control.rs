@@ -12,7 +12,7 @@ use foveate::backend::{Backend, BackendKind, ChangeSite};
 use foveate::config::ViewConfig;
 use foveate::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate::control::messages::{StreamState, ViewName};
-use foveate::control::server::{Limits, Server};
+use foveate::control::server::{Access, Limits, Server};
 use foveate::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate::geometry::extent::Extent;
 use foveate::geometry::fixation::{Fixation, FixationReason};
@@ -59,7 +59,8 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run").join("foveate.sock");
         let directory = Directory::new().unwrap();
-        let server = Server::bind_limited(&path, Arc::clone(&directory), limits).unwrap();
+        let server =
+            Server::bind(&path, Arc::clone(&directory), Access::default(), limits).unwrap();
         Self { directory, server: Some(server), path, _folder: folder }
     }
 

@@ -13,6 +13,22 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::{ControlError, socket};
 
+/// Who may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The mode of the socket.
+    pub mode: u32,
+    /// The group of the socket, and of its directory where that is made; without it that of this process.
+    pub group: Option<u32>,
+}
+
+impl Default for Access {
+    /// The user and the group of this process.
+    fn default() -> Self {
+        Self { mode: 0o660, group: None }
+    }
+}
+
 /// The listening socket and its place in the file system.
 #[derive(Debug)]
 pub(super) struct Listener {
@@ -25,9 +41,9 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn bind(path: &Path) -> Result<Self, ControlError> {
+    pub(super) fn bind(path: &Path, access: Access) -> Result<Self, ControlError> {
         let address = socket::address(path)?;
-        make_directory_of(path)?;
+        make_directory_of(path, access)?;
         let lock = take_lock(path)?;
         remove_dead_socket(path)?;
 
@@ -39,8 +55,9 @@ impl Listener {
             .map_err(|source| ControlError::io("look at", path, source))?;
         let identity = (metadata.dev(), metadata.ino());
         let listener = Self { socket, path: path.to_owned(), identity, _lock: lock };
-        // Nobody can connect before `listen`, so nobody can before the mode is set.
-        std::fs::set_permissions(path, Permissions::from_mode(0o660))
+        // Nobody can connect before `listen`, so nobody can before group and mode are set.
+        give_to_group(path, access)?;
+        std::fs::set_permissions(path, Permissions::from_mode(access.mode))
             .map_err(|source| ControlError::io("set the mode of", path, source))?;
         rustix::net::listen(&listener.socket, 64)
             .map_err(|errno| ControlError::io("listen on", path, errno))?;
@@ -58,15 +75,29 @@ impl Drop for Listener {
     }
 }
 
-fn make_directory_of(path: &Path) -> Result<(), ControlError> {
+/// Makes the directory if there is none. One that is there is somebody's who has decided who may enter it.
+fn make_directory_of(path: &Path, access: Access) -> Result<(), ControlError> {
     let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
+    if directory.is_dir() {
+        return Ok(());
+    }
     DirBuilder::new()
         .recursive(true)
         .mode(0o750)
         .create(directory)
-        .map_err(|source| ControlError::io("create the directory", directory, source))
+        .map_err(|source| ControlError::io("create the directory", directory, source))?;
+    give_to_group(directory, access)
+}
+
+fn give_to_group(path: &Path, access: Access) -> Result<(), ControlError> {
+    let Some(group) = access.group else { return Ok(()) };
+    std::os::unix::fs::chown(path, None, Some(group)).map_err(|source| ControlError::Group {
+        group,
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Locks the file beside the socket and writes this process's number into it.

@@ -22,7 +22,7 @@ use crate::backend::BackendKind;
 use crate::clock::monotonic_ns;
 use crate::config::ViewConfig;
 use crate::control::directory::{Directory, StreamPort, StreamSpec};
-use crate::control::server::{Limits, Server};
+use crate::control::server::{Access, Limits, Server};
 use crate::frame::{CaptureClock, FrameStamp};
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{Fixation, FixationReason};
@@ -178,7 +178,7 @@ impl Stage {
         let mut port =
             directory.add_stream(StreamSpec { name: STREAM.to_owned(), source, views: vec![view] });
         let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
-        let server = Server::bind_limited(&socket, Arc::clone(&directory), limits)?;
+        let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits)?;
         let writer = Writer::create(&segment_spec(tokens, arguments.slots.into()))?;
         let waker = Waker::new(&writer, port.views[0].take_link().subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
