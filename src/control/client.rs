@@ -188,14 +188,17 @@ impl Client {
     ) -> Result<Subscription, ControlError> {
         let request = Request::Subscribe { view: view.clone(), notify, gaze };
         let _: Subscribed = self.request(&request, &[])?;
-        let Self { socket, buffer, .. } = self;
-        let view = view.clone();
+        let Self { socket, path, buffer } = self;
         Ok(Subscription {
             socket,
+            path,
             buffer,
-            view,
+            view: view.clone(),
+            notify,
+            gaze,
             reader: None,
             next_reader: None,
+            awaits_segment: true,
             gazes: Vec::new(),
             ending: Ending::None,
         })
@@ -241,6 +244,21 @@ impl Client {
     }
 }
 
+impl ControlError {
+    /// Whether the same may be granted a moment later: there is no daemon, it stops or starts just now, it does not answer,
+    /// or it has too many clients, such as those whose end it has not seen yet.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoDaemon { .. } | Self::TimedOut { .. } | Self::Disconnected => true,
+            Self::Refused(Refusal { reason, .. }) => matches!(
+                reason,
+                RefusalReason::Busy | RefusalReason::NotStarted | RefusalReason::TooManyClients
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// What a subscription waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -263,7 +281,7 @@ pub enum Next {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscriptionError {
-    /// The connection is gone, and with it the daemon, however it died.
+    /// The connection is gone, and with it the daemon, however it died: [`Subscription::reconnect`].
     #[error("the daemon is gone: it has stopped, or it dropped this connection")]
     Disconnected,
 
@@ -292,11 +310,16 @@ enum Ending {
 #[derive(Debug)]
 pub struct Subscription {
     socket: OwnedFd,
+    path: PathBuf,
     buffer: Vec<u8>,
     view: ViewName,
+    notify: bool,
+    gaze: bool,
     reader: Option<Reader>,
     /// The ring that comes after `reader`'s, once every frame of that one has been read.
     next_reader: Option<Reader>,
+    /// This connection has not brought a ring yet: that of `reader`, if any, came over one that is gone.
+    awaits_segment: bool,
     gazes: Vec<GazeEvent>,
     ending: Ending,
 }
@@ -306,6 +329,26 @@ impl Subscription {
     /// the events come in.
     pub fn take_gazes(&mut self) -> Vec<GazeEvent> {
         std::mem::take(&mut self.gazes)
+    }
+
+    /// Subscribes anew, in the way that was asked for at first: after [`SubscriptionError::Disconnected`], or after the end
+    /// [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
+    ///
+    /// It tries once, and the caller decides how often: a daemon that is not there is told at once, one that does not answer
+    /// after [`ANSWER_TIMEOUT`]. [`ControlError::may_pass`] says whether it is worth another try. What the ring in use still
+    /// holds is read before [`Next::NewSegment`], also between tries. A daemon that had only dropped the connection leads to no
+    /// new segment: reading goes on in the ring in use.
+    ///
+    /// # Errors
+    ///
+    /// If there is no daemon, or it does not answer or refuses. The subscription is then as it was.
+    pub fn reconnect(&mut self) -> Result<(), ControlError> {
+        let client = Client::connect(&self.path)?;
+        let Self { socket, .. } = client.follow(&self.view, self.notify, self.gaze)?;
+        self.socket = socket;
+        self.awaits_segment = true;
+        self.ending = Ending::None;
+        Ok(())
     }
 
     /// The view that is followed.
@@ -383,9 +426,9 @@ impl Subscription {
         }
     }
 
-    /// Waits for a frame, or at most a moment; before the first segment, for a message.
+    /// Waits for a frame, or at most a moment; before the connection has brought a segment, for a message.
     fn wait(&self, left: Duration) -> Result<(), SubscriptionError> {
-        if let Some(reader) = &self.reader {
+        if let Some(reader) = self.reader.as_ref().filter(|_| !self.awaits_segment) {
             reader.wait(left.min(FUTEX_SLICE));
             return Ok(());
         }
@@ -417,17 +460,7 @@ impl Subscription {
             match understood::<IgnoredAny>(&self.buffer, received.len)? {
                 FromDaemon::Notice => {}
                 FromDaemon::Event(Event::Segment { .. }) => {
-                    let descriptor =
-                        received.descriptor.ok_or_else(|| ControlError::NotUnderstood {
-                            detail: "a segment without a descriptor: are too many files open?"
-                                .to_owned(),
-                        })?;
-                    let mut reader = Reader::from_fd(descriptor)?;
-                    if self.reader.is_some() {
-                        reader.rewind();
-                    }
-                    self.next_reader = Some(reader);
-                    self.ending = Ending::None;
+                    self.take_segment(received.descriptor)?;
                 }
                 FromDaemon::Event(Event::Gaze(gaze)) => self.gazes.push(gaze),
                 FromDaemon::Event(Event::Ended { reason, .. }) => {
@@ -442,6 +475,24 @@ impl Subscription {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn take_segment(&mut self, descriptor: Option<OwnedFd>) -> Result<(), SubscriptionError> {
+        let descriptor = descriptor.ok_or_else(|| ControlError::NotUnderstood {
+            detail: "a segment without a descriptor: are too many files open?".to_owned(),
+        })?;
+        let mut reader = Reader::from_fd(descriptor)?;
+        let is_first = std::mem::replace(&mut self.awaits_segment, false);
+        self.ending = Ending::None;
+        if let Some(present) = &self.reader {
+            // A daemon that had only dropped the connection begins with the segment in use.
+            if is_first && present.header().epoch == reader.header().epoch {
+                return Ok(());
+            }
+            reader.rewind();
+        }
+        self.next_reader = Some(reader);
         Ok(())
     }
 

@@ -55,6 +55,9 @@ mod opening;
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 
+/// Why a view ends whose daemon stops: it may come again.
+pub const DAEMON_STOPS: &str = "the daemon stops";
+
 /// The longest reason in words, in bytes, of a refusal; it may quote what a client sent.
 const REFUSAL_BYTES_MAX: usize = 4096;
 

@@ -13,7 +13,7 @@ use crate::capture::mailbox::Taken;
 use crate::capture::{CapturedFrame, End, Source, SourceSpec};
 use crate::config::StreamConfig;
 use crate::control::directory::{StreamPort, ViewPort};
-use crate::control::messages::{StreamState, ViewName};
+use crate::control::messages::{DAEMON_STOPS, StreamState, ViewName};
 use crate::error::chain;
 use crate::redact::redacted;
 use crate::stream::{NewView, Refusal, Stepped, Stream, StreamBackend, ViewPlan};
@@ -97,7 +97,7 @@ impl FrameLoop {
                 Taken::TimedOut => self.watch_for_stall(),
             }
         }
-        Ok("the daemon stops")
+        Ok(DAEMON_STOPS)
     }
 
     fn step(&mut self, frame: &CapturedFrame) -> Result<(), StreamFailure> {
