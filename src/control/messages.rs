@@ -38,8 +38,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat, Released};
 pub use self::gaze::GazeEvent;
 pub use self::listing::{
-    ChangeListing, FixationListing, Listing, ServerListing, SteeringListing, StreamListing,
-    StreamState, ViewListing,
+    ChangeListing, FixationListing, Listing, NoticeListing, ServerListing, SteeringListing,
+    StreamListing, StreamState, ViewListing,
 };
 pub use self::names::{ViewName, ViewNameError};
 pub use self::opening::view_from_table;
