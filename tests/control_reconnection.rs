@@ -84,7 +84,7 @@ fn a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_ring() {
 }
 
 #[test]
-fn a_daemon_without_a_frame_is_waited_for_on_its_socket() {
+fn a_daemon_that_has_no_frame_yet_is_waited_for() {
     let mut stage = Stage::open();
     let (_port, _old) = stage.live_stream("camera", &["main"]);
     let mut follower = Follower::new(&stage, false);

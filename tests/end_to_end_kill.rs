@@ -49,6 +49,9 @@ const FRAMES_BETWEEN: u32 = 4;
 /// As many as a daemon serves beside the neighbour and the one that asks for listings.
 const CROWD: usize = 62;
 
+/// More notices than a socket has room for.
+const SOCKET_HOLDS: u64 = 5_000;
+
 /// Twice the slots of a ring.
 const ROUND_TWICE: u64 = 16;
 
@@ -73,10 +76,10 @@ fn readers_that_are_killed_at_any_instant_leave_nothing_and_take_no_frame_from_a
     let mut doomed: Vec<_> = (0..DOOMED).map(|_| random_part(&place, &mut random)).collect();
     for _ in 0..if is_long() { 1_000 } else { 100 } {
         let next = random_part(&place, &mut random);
-        let victim = std::mem::replace(&mut doomed[random.below(DOOMED as u32) as usize], next);
+        let mut victim = std::mem::replace(&mut doomed[index_below(&mut random, DOOMED)], next);
         // Half of them are at work when their end comes, the others wherever they have come to.
         if random.below(2) == 0 {
-            assert_eq!(victim.line.hear(), "begun");
+            assert_eq!(victim.hear(), "begun");
         }
         scene.show(u64::from(random.below(FRAMES_BETWEEN)));
         victim.kill();
@@ -104,14 +107,16 @@ fn readers_that_stand_still_hold_up_no_frame_however_many_they_are() {
     for count in [0, 1, 16, CROWD] {
         // The first is one with notices, whose socket fills up.
         let parts = ["notified", "borrowing", "waiting", "reading"].iter().cycle().take(count);
-        let readers: Vec<_> = parts.map(|part| start(part, &place)).collect();
-        for reader in &readers {
-            assert_eq!(reader.line.hear(), "begun");
+        let mut readers: Vec<_> = parts.map(|part| start(part, &place)).collect();
+        for reader in &mut readers {
+            assert_eq!(reader.hear(), "begun");
             reader.stop();
         }
         let skipped = scene.notices().skipped;
         scene.show(ROUND_TWICE);
+        let last = scene.frame_seq + SOCKET_HOLDS;
         while 0 < count && scene.notices().skipped < skipped + 3 {
+            assert!(scene.frame_seq < last, "a full socket is not counted: {:?}", scene.notices());
             scene.show(50);
         }
         assert!(0 < count || scene.notices().skipped == skipped);
@@ -120,13 +125,13 @@ fn readers_that_stand_still_hold_up_no_frame_however_many_they_are() {
         let (killed, woken): (Vec<_>, Vec<_>) =
             readers.into_iter().enumerate().partition(|(index, _)| index % 3 == 2);
         killed.into_iter().for_each(|(_, reader)| reader.kill());
-        for (index, reader) in woken {
+        for (index, mut reader) in woken {
             reader.signal(Signal::CONT);
             reader.line.say("go on");
             scene.show(1);
             // It reads the newest frame, and one that it had borrowed is known to be gone.
             let expected = if index % 4 == 1 { "lapped" } else { "read" };
-            assert_eq!(reader.line.hear(), expected);
+            assert_eq!(reader.hear(), expected);
             reader.kill();
         }
         scene.assert_at_rest(&before);
@@ -143,13 +148,13 @@ fn whoever_reads_learns_of_the_death_of_the_daemon() {
     let place = Place::new();
     let daemon = place.daemon(PATTERN);
     let mut follower = daemon.subscribe("camera/main");
-    let readers = ["waiting", "notified", "reading"].map(|part| start(part, &place));
+    let mut readers = ["waiting", "notified", "reading"].map(|part| start(part, &place));
     let watch = place.foveate(&["watch", "camera/main", "--json"]);
     let c = c_program(&place, "print").start(&["camera/main"]);
     let python = python_reader(&place, false);
     follower.next_frame();
-    for reader in &readers {
-        assert_eq!(reader.line.hear(), "begun");
+    for reader in &mut readers {
+        assert_eq!(reader.hear(), "begun");
     }
     watch.stdout.wait_for("\n");
     c.stdout.wait_for("tokens around");
@@ -158,8 +163,9 @@ fn whoever_reads_learns_of_the_death_of_the_daemon() {
     assert_eq!(daemon.process.finish().signal, Some(9));
 
     until_lost(&mut follower);
-    for reader in readers {
-        assert_eq!(reader.line.hear(), "the daemon is gone");
+    for mut reader in readers {
+        assert_eq!(reader.hear(), "the daemon is gone");
+        reader.finish();
     }
     let outcome = watch.finish();
     outcome.assert_clean_exit(69);
@@ -362,7 +368,11 @@ fn start(part: &str, place: &Place) -> Player {
 }
 
 fn random_part(place: &Place, random: &mut Random) -> Player {
-    start(PARTS[random.below(PARTS.len() as u32) as usize], place)
+    start(PARTS[index_below(random, PARTS.len())], place)
+}
+
+fn index_below(random: &mut Random, count: usize) -> usize {
+    random.below(u32::try_from(count).unwrap()) as usize
 }
 
 /// The daemon is gone, and every frame was read.

@@ -19,7 +19,7 @@ use foveate::ring::{
     Writer,
 };
 use foveate::token::{DType, Normalisation, TokenFormat};
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use rustix::net::{SendFlags, send};
 use rustix::process::Signal;
 
 use players::{Line, Player, plays};
@@ -114,15 +114,13 @@ fn publish_time_beside_readers() {
     println!("{} frames of 420 kB each, us", ROUNDS * FRAMES);
     println!("| Readers | Publish p50 | p99 | p50 to none | p99 to none | Waking p50 | p99 |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
-    let [none, ..] = &mut times;
-    let none = [50, 99].map(|percent| percentile(&mut none[0], percent));
+    let [none_p50, none_p99] = percentiles(&mut times[0][0]);
     for (audience, [publish, wake]) in AUDIENCES.iter().zip(&mut times) {
-        let [publish, wake] =
-            [publish, wake].map(|times| [50, 99].map(|percent| percentile(times, percent)));
-        let [[p50, p99], [wake_p50, wake_p99]] = [publish, wake];
-        let (to_p50, to_p99) = (p50 / none[0], p99 / none[1]);
+        let ([p50, p99], [wake_p50, wake_p99]) = (percentiles(publish), percentiles(wake));
         println!(
-            "| {audience:?} | {p50:.1} | {p99:.1} | {to_p50:.2} | {to_p99:.2} | {wake_p50:.1} | {wake_p99:.1} |"
+            "| {audience:?} | {p50:.1} | {p99:.1} | {:.2} | {:.2} | {wake_p50:.1} | {wake_p99:.1} |",
+            p50 / none_p50,
+            p99 / none_p99
         );
     }
 }
@@ -133,9 +131,9 @@ fn run(spec: &SegmentSpec, count: u64) {
     let (_, arrivals) = crossbeam_channel::unbounded();
     let waker = Waker::new(&writer, arrivals).unwrap();
     let readers = HABITS.map(|habit| {
-        let reader = Player::start(&format!("{habit} {}", spec.capacity));
+        let mut reader = Player::start(&format!("{habit} {}", spec.capacity));
         reader.line.send("read", Some(writer.reader_fd().unwrap().as_fd()));
-        assert_eq!(reader.line.hear(), "ready");
+        assert_eq!(reader.hear(), "ready");
         reader
     });
     let stopped = &readers[HABITS.iter().position(|habit| *habit == "stopped").unwrap()];
@@ -158,19 +156,19 @@ fn run(spec: &SegmentSpec, count: u64) {
     stopped.signal(Signal::CONT);
     writer.set_state(State::Ended, "that was all");
     waker.wake();
-    for (reader, habit) in readers.into_iter().zip(HABITS) {
-        assert_eq!(reader.line.hear(), "satisfied", "{habit}");
-        let told = reader.line.hear();
-        let Ok([taken, missed, lapped]) =
-            <[u64; 3]>::try_from(told.split(' ').flat_map(str::parse).collect::<Vec<_>>())
-        else {
-            reader.finish();
-            panic!("{habit} ended well without its numbers: {told:?}");
-        };
+    for (mut reader, habit) in readers.into_iter().zip(HABITS) {
+        assert_eq!(reader.hear(), "satisfied", "{habit}");
+        let told = reader.hear();
+        let [taken, missed, lapped] = numbers(&told);
         assert_eq!(taken + missed + lapped, last, "{habit} of {taken} + {missed} + {lapped}");
         println!("{habit}: {taken} taken, {missed} missed, {lapped} lapped");
         reader.finish();
     }
+}
+
+fn numbers(words: &str) -> [u64; 3] {
+    let numbers: Vec<_> = words.split(' ').map(|word| word.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
 }
 
 /// The part of a reader: reads to the end, and tells what it took, what it missed and where it was lapped.
@@ -356,9 +354,9 @@ impl Bench {
 
     /// A reader that rests.
     fn watcher(&self) -> Player {
-        let watcher = Player::start("watcher");
+        let mut watcher = Player::start("watcher");
         watcher.line.send("segment", Some(self.writer.reader_fd().unwrap().as_fd()));
-        assert_eq!(watcher.line.hear(), "rests");
+        assert_eq!(watcher.hear(), "rests");
         watcher
     }
 
@@ -372,9 +370,7 @@ impl Bench {
         };
         let (sender, arrivals) = crossbeam_channel::unbounded();
         let waker = Waker::new(&self.writer, arrivals).unwrap();
-        for watcher in &self.watchers[..count] {
-            tell(watcher, "watch", "watches");
-        }
+        self.watchers[..count].iter_mut().for_each(begin);
         let mut full_sockets = Vec::new();
         if audience == Audience::SixteenStopped {
             self.watchers[..count].iter().for_each(Player::stop);
@@ -387,8 +383,8 @@ impl Bench {
         let mut frame = TokenFrameBuf::default();
         for turn in 0..FRAMES {
             if audience == Audience::SixteenKilled && turn % 10 == 0 {
-                let next = self.watcher();
-                tell(&next, "watch", "watches");
+                let mut next = self.watcher();
+                begin(&mut next);
                 std::mem::replace(&mut self.watchers[turn / 10 % count], next).kill();
             }
             self.number += 1;
@@ -405,7 +401,12 @@ impl Bench {
         }
         for watcher in &self.watchers[..count] {
             watcher.signal(Signal::CONT);
-            tell(watcher, "rest", "rests");
+            watcher.line.say("rest");
+        }
+        self.writer.set_state(State::Live, "");
+        waker.wake();
+        for watcher in &mut self.watchers[..count] {
+            assert_eq!(watcher.hear(), "rests");
         }
     }
 }
@@ -429,23 +430,22 @@ fn watch(_: &str, line: &Line) {
     }
 }
 
-fn tell(watcher: &Player, words: &str, answer: &str) {
-    watcher.line.say(words);
-    assert_eq!(watcher.line.hear(), answer);
+fn begin(watcher: &mut Player) {
+    watcher.line.say("watch");
+    assert_eq!(watcher.hear(), "watches");
 }
 
 /// A socket without room, and its other end.
 fn full_socket() -> (OwnedFd, OwnedFd) {
-    let kind = SocketType::SEQPACKET;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    let (ours, theirs) = players::line();
     while send(&ours, &[0; 16], SendFlags::DONTWAIT).is_ok() {}
     (ours, theirs)
 }
 
-/// In microseconds.
-fn percentile(times_ns: &mut [u64], percent: usize) -> f64 {
+/// p50 and p99, in microseconds.
+fn percentiles(times_ns: &mut [u64]) -> [f64; 2] {
     times_ns.sort_unstable();
-    times_ns[times_ns.len() * percent / 100] as f64 / 1e3
+    [50, 99].map(|percent| times_ns[times_ns.len() * percent / 100] as f64 / 1e3)
 }
 
 /// The part of a writer: publishes small frames at full speed until it is killed.

@@ -45,9 +45,7 @@ pub struct Player {
 impl Player {
     /// Starts the test that calls this in a process of its own, to play `part`.
     pub fn start(part: &str) -> Self {
-        let kind = SocketType::SEQPACKET;
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let (ours, theirs) = line();
         // Tests run on threads of their name.
         let test = thread::current().name().unwrap().to_owned();
         let child = Command::new(env::current_exe().unwrap())
@@ -84,12 +82,26 @@ impl Player {
         self.child.wait().unwrap();
     }
 
+    /// Waits for its next words.
+    pub fn hear(&mut self) -> String {
+        let words = self.line.hear();
+        if words.is_empty() {
+            let (status, complaint) = self.end();
+            panic!("a player ended, {status}: {complaint}");
+        }
+        words
+    }
+
     /// Waits until it ends by itself, as it should.
     pub fn finish(mut self) {
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        let status: ExitStatus = self.child.wait().unwrap();
-        assert!(status.success(), "{status}: {said}");
+        let (status, complaint) = self.end();
+        assert!(status.success(), "{status}: {complaint}");
+    }
+
+    fn end(&mut self) -> (ExitStatus, String) {
+        let mut complaint = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut complaint).unwrap();
+        (self.child.wait().unwrap(), complaint)
     }
 }
 
@@ -99,6 +111,12 @@ impl Drop for Player {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Both ends of a line.
+pub fn line() -> (OwnedFd, OwnedFd) {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
 }
 
 /// A SOCK_SEQPACKET socket, for words and descriptors.
