@@ -13,6 +13,7 @@ mod naive;
 #[path = "support/players.rs"]
 mod players;
 
+use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -215,6 +216,31 @@ fn whoever_was_asked_to_goes_on_with_the_daemon_that_comes_back() {
         reader.finish().assert_clean_exit(0);
     }
     daemon.stop();
+}
+
+#[test]
+fn every_row_of_the_document_is_shown_by_a_test_that_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = fs::read_to_string(root.join("docs/kill-matrix.md")).unwrap();
+    let (rows, _) = document.split_once("## Reconnecting").unwrap();
+    let rows = rows.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| ---"));
+    let mut count = 0;
+    for row in rows.filter(|row| !row.ends_with("| Test |")) {
+        let proof = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        let mut quoted: Vec<_> = proof.split('`').skip(1).step_by(2).collect();
+        assert!(2 <= quoted.len(), "{row}");
+        // Names, and behind them the file that they are in.
+        while let Some(at) = quoted.iter().position(|name| name.starts_with("tests/")) {
+            let text = fs::read_to_string(root.join(quoted[at])).unwrap();
+            for name in &quoted[..at] {
+                assert!(text.contains(&format!(" {name}(")), "no {name} in {}", quoted[at]);
+            }
+            quoted.drain(..=at);
+        }
+        assert!(quoted.is_empty(), "{quoted:?} are in no file");
+        count += 1;
+    }
+    assert!(20 <= count, "{count} rows");
 }
 
 /// A stream whose frames a test sends one by one, and a neighbour that reads every one of them.
