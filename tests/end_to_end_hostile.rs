@@ -136,7 +136,7 @@ impl Scene<'_> {
         assert!(fixation.since_frame <= self.frame_seq + 1 - LOOK_EVERY, "{fixation:?}");
     }
 
-    /// What the daemon has once everybody has left: as many descriptors and threads as `before`.
+    /// What the daemon has once everybody has left: no more descriptors and threads than `before`.
     fn belongings_at_rest(&mut self, before: &Belongings) -> Belongings {
         eventually("only the follower and the honest client are there", || {
             self.client.listing().unwrap().server.unwrap().clients == 2
@@ -146,7 +146,7 @@ impl Scene<'_> {
             // The frame loop lets go of views and of those that it notified with the next frames.
             self.show(1);
             belongings = Belongings::of(self.daemon.process.id());
-            (belongings.descriptors, belongings.threads) == (before.descriptors, before.threads)
+            belongings.is_no_more_than(before)
         });
         let streams = self.client.list().unwrap();
         let views = streams.iter().flat_map(|stream| &stream.views);

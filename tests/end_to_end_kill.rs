@@ -286,7 +286,7 @@ impl<'a> Scene<'a> {
         self.client.list().unwrap()[0].views[0].notices
     }
 
-    /// Once all others have left, the daemon has as many descriptors and threads as `before`.
+    /// Once all others have left, the daemon has no more descriptors and threads than `before`.
     fn assert_at_rest(&mut self, before: &Belongings) {
         eventually("only the neighbour and the client are there", || {
             self.client.listing().unwrap().server.unwrap().clients == 2
@@ -294,8 +294,7 @@ impl<'a> Scene<'a> {
         eventually("all threads and descriptors are given back", || {
             // The frame loop lets go of those that it notified with the next frames.
             self.show(1);
-            let now = Belongings::of(self.daemon.process.id());
-            (now.descriptors, now.threads) == (before.descriptors, before.threads)
+            Belongings::of(self.daemon.process.id()).is_no_more_than(before)
         });
     }
 }

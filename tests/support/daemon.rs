@@ -206,6 +206,11 @@ impl Belongings {
         let memory_kb = memory.trim().trim_end_matches(" kB").parse().unwrap();
         Self { descriptors: count("fd"), threads: count("task"), memory_kb }
     }
+
+    /// Whether nothing but memory has come to what it had `before`. GLib ends threads that were idle for some seconds.
+    pub fn is_no_more_than(&self, before: &Self) -> bool {
+        self.descriptors == before.descriptors && self.threads <= before.threads
+    }
 }
 
 /// A running program, killed when it is dropped.
