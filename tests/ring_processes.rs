@@ -4,26 +4,29 @@
 //! Every word of a frame follows from its number, so a single word of another shows.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/numbered.rs"]
+mod numbered;
 #[path = "support/players.rs"]
 mod players;
 #[path = "support/ring.rs"]
 mod support;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foveate::ring::{
-    Borrowed, FrameHead, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Waker,
-    Writer,
+    Borrowed, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Waker, Writer,
 };
-use foveate::token::{DType, Normalisation, TokenFormat};
-use rustix::net::{SendFlags, send};
 use rustix::process::Signal;
 
+use numbered::{check, fill, large};
 use players::{Line, Player, plays};
-use support::{as_token_frame, frame, spec};
+use support::{as_token_frame, spec};
+
+/// Tokens of a small frame.
+const SMALL: usize = 3;
 
 /// Longer than anything takes.
 const HANG: Duration = Duration::from_secs(60);
@@ -45,7 +48,7 @@ fn small_frames_are_whole_in_every_process_however_it_reads() {
     if plays(read) {
         return;
     }
-    run(&spec(3), if is_long() { 1_000_000 } else { 30_000 });
+    run(&spec(SMALL), if is_long() { 1_000_000 } else { 30_000 });
 }
 
 #[test]
@@ -73,56 +76,26 @@ fn what_a_killed_writer_has_published_stays_whole_and_readable() {
         }
         writing.kill();
 
-        let mut heir = Reader::from_fd(descriptor).unwrap();
-        heir.rewind();
-        let (mut taken, mut last) = (0, 0);
-        while let ReadOutcome::Frame { missed } = heir.read_next(&mut frame).unwrap() {
-            check(&frame, 3);
-            assert!(
-                taken == 0 || missed == 0,
-                "{missed} frames are missing before {:?}",
-                frame.head
-            );
-            last += missed + 1;
-            assert_eq!(frame.head.ring_sequence, last);
-            taken += 1;
-        }
-        // All but the one that the writer may have begun to replace.
-        assert!(7 <= taken || taken == last, "{taken} of {last} frames are left");
-        let (state, reason) = heir.state();
-        assert!(STATES.contains(&(state, reason.as_str())), "{state:?}, {reason}");
-        assert!(!heir.wait(Duration::ZERO), "a dead writer has no news");
+        assert_whole(Reader::from_fd(descriptor).unwrap());
     }
 }
 
-/// Prints how long publishing takes beside readers, up to the release store, and apart from that how long waking them takes. All
-/// in turn in one run, because one run is not as quick as another.
-#[test]
-#[ignore = "a measurement that means something on a quiet machine alone: --release -- --ignored --nocapture publish_time"]
-fn publish_time_beside_readers() {
-    if plays(watch) {
-        return;
+/// Every frame of the ring of a dead writer is whole, but for the one that it may have begun to replace.
+fn assert_whole(mut heir: Reader) {
+    let mut frame = TokenFrameBuf::default();
+    heir.rewind();
+    let (mut taken, mut last) = (0, 0);
+    while let ReadOutcome::Frame { missed } = heir.read_next(&mut frame).unwrap() {
+        check(&frame, SMALL);
+        assert!(taken == 0 || missed == 0, "{missed} are missing before {:?}", frame.head);
+        last += missed + 1;
+        assert_eq!(frame.head.ring_sequence, last);
+        taken += 1;
     }
-    let mut bench = Bench::new();
-    let mut times: [[Vec<u64>; 2]; AUDIENCES.len()] = Default::default();
-    for round in 0..ROUNDS {
-        for turn in 0..AUDIENCES.len() {
-            let audience = (round + turn) % AUDIENCES.len();
-            bench.measure(AUDIENCES[audience], &mut times[audience]);
-        }
-    }
-    println!("{} frames of 420 kB each, us", ROUNDS * FRAMES);
-    println!("| Readers | Publish p50 | p99 | p50 to none | p99 to none | Waking p50 | p99 |");
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
-    let [none_p50, none_p99] = percentiles(&mut times[0][0]);
-    for (audience, [publish, wake]) in AUDIENCES.iter().zip(&mut times) {
-        let ([p50, p99], [wake_p50, wake_p99]) = (percentiles(publish), percentiles(wake));
-        println!(
-            "| {audience:?} | {p50:.1} | {p99:.1} | {:.2} | {:.2} | {wake_p50:.1} | {wake_p99:.1} |",
-            p50 / none_p50,
-            p99 / none_p99
-        );
-    }
+    assert!(heir.header().slot_count as u64 - 1 <= taken || taken == last, "{taken} of {last}");
+    let (state, reason) = heir.state();
+    assert!(STATES.contains(&(state, reason.as_str())), "{state:?}, {reason}");
+    assert!(!heir.wait(Duration::ZERO), "a dead writer has no news");
 }
 
 /// Publishes at least `count` frames of `spec` at full speed, until every reader has taken as many as it wants.
@@ -306,151 +279,9 @@ fn has_gone_round(scout: &mut Reader, sequence: u64) -> bool {
     }
 }
 
-/// Turns of each audience, and frames of a turn.
-const ROUNDS: usize = 10;
-const FRAMES: usize = 200;
-
-/// Time between two frames of a measurement.
-const PACE: Duration = Duration::from_millis(2);
-
-/// Who reads while publishing is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Audience {
-    None,
-    One,
-    Sixteen,
-    SixtyFour,
-    /// Sixteen that stand still, and sixteen full sockets.
-    SixteenStopped,
-    /// Sixteen, one of which is killed every few frames.
-    SixteenKilled,
-}
-
-const AUDIENCES: [Audience; 6] = [
-    Audience::None,
-    Audience::One,
-    Audience::Sixteen,
-    Audience::SixtyFour,
-    Audience::SixteenStopped,
-    Audience::SixteenKilled,
-];
-
-/// A writer, and readers that watch when they are told.
-struct Bench {
-    spec: SegmentSpec,
-    writer: Writer,
-    watchers: Vec<Player>,
-    number: u64,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let spec = large();
-        let writer = Writer::create(&spec).unwrap();
-        let mut bench = Self { spec, writer, watchers: Vec::new(), number: 0 };
-        bench.watchers = (0..64).map(|_| bench.watcher()).collect();
-        bench
-    }
-
-    /// A reader that rests.
-    fn watcher(&self) -> Player {
-        let mut watcher = Player::start("watcher");
-        watcher.line.send("segment", Some(self.writer.reader_fd().unwrap().as_fd()));
-        assert_eq!(watcher.hear(), "rests");
-        watcher
-    }
-
-    /// Adds to `times` how many nanoseconds it takes to publish and to wake.
-    fn measure(&mut self, audience: Audience, times: &mut [Vec<u64>; 2]) {
-        let count = match audience {
-            Audience::None => 0,
-            Audience::One => 1,
-            Audience::SixtyFour => 64,
-            _ => 16,
-        };
-        let (sender, arrivals) = crossbeam_channel::unbounded();
-        let waker = Waker::new(&self.writer, arrivals).unwrap();
-        self.watchers[..count].iter_mut().for_each(begin);
-        let mut full_sockets = Vec::new();
-        if audience == Audience::SixteenStopped {
-            self.watchers[..count].iter().for_each(Player::stop);
-            for _ in 0..count {
-                let (ours, theirs) = full_socket();
-                sender.send(ours).unwrap();
-                full_sockets.push(theirs);
-            }
-        }
-        let mut frame = TokenFrameBuf::default();
-        for turn in 0..FRAMES {
-            if audience == Audience::SixteenKilled && turn % 10 == 0 {
-                let mut next = self.watcher();
-                begin(&mut next);
-                std::mem::replace(&mut self.watchers[turn / 10 % count], next).kill();
-            }
-            self.number += 1;
-            fill(&mut frame, self.number, &self.spec);
-            thread::sleep(PACE);
-            let begun = Instant::now();
-            self.writer.publish(&as_token_frame(&frame));
-            let published = Instant::now();
-            waker.wake();
-            let woken = published.elapsed();
-            for (times, time) in times.iter_mut().zip([published - begun, woken]) {
-                times.push(u64::try_from(time.as_nanos()).unwrap());
-            }
-        }
-        for watcher in &self.watchers[..count] {
-            watcher.signal(Signal::CONT);
-            watcher.line.say("rest");
-        }
-        self.writer.set_state(State::Live, "");
-        waker.wake();
-        for watcher in &mut self.watchers[..count] {
-            assert_eq!(watcher.hear(), "rests");
-        }
-    }
-}
-
-/// The part of a reader: reads what is published while it is told to watch.
-fn watch(_: &str, line: &Line) {
-    let mut reader = Reader::from_fd(line.receive().1.unwrap()).unwrap();
-    let mut frame = TokenFrameBuf::default();
-    loop {
-        line.say("rests");
-        line.hear();
-        line.say("watches");
-        while !line.has_words(Duration::ZERO) {
-            match reader.read_newest(&mut frame) {
-                Ok(ReadOutcome::Nothing) => drop(reader.wait(Duration::from_millis(100))),
-                Ok(ReadOutcome::Frame { .. }) | Err(RingError::Overtaken { .. }) => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
-        line.hear();
-    }
-}
-
-fn begin(watcher: &mut Player) {
-    watcher.line.say("watch");
-    assert_eq!(watcher.hear(), "watches");
-}
-
-/// A socket without room, and its other end.
-fn full_socket() -> (OwnedFd, OwnedFd) {
-    let (ours, theirs) = players::line();
-    while send(&ours, &[0; 16], SendFlags::DONTWAIT).is_ok() {}
-    (ours, theirs)
-}
-
-/// p50 and p99, in microseconds.
-fn percentiles(times_ns: &mut [u64]) -> [f64; 2] {
-    times_ns.sort_unstable();
-    [50, 99].map(|percent| times_ns[times_ns.len() * percent / 100] as f64 / 1e3)
-}
-
 /// The part of a writer: publishes small frames at full speed until it is killed.
 fn write(_: &str, line: &Line) {
-    let spec = spec(3);
+    let spec = spec(SMALL);
     let mut writer = Writer::create(&spec).unwrap();
     line.send("segment", Some(writer.reader_fd().unwrap().as_fd()));
     let mut frame = TokenFrameBuf::default();
@@ -466,62 +297,11 @@ fn write(_: &str, line: &Line) {
 fn until_read(reader: &mut Reader, frame: &mut TokenFrameBuf) {
     loop {
         match reader.read_newest(frame) {
-            Ok(ReadOutcome::Frame { .. }) => return check(frame, 3),
+            Ok(ReadOutcome::Frame { .. }) => return check(frame, SMALL),
             Ok(ReadOutcome::Nothing) | Err(RingError::Overtaken { .. }) => thread::yield_now(),
             Err(error) => panic!("{error}"),
         }
     }
-}
-
-/// A segment for frames of 273 tokens of 16x16 in f16, the defaults of a view: 420 kB.
-fn large() -> SegmentSpec {
-    let format =
-        TokenFormat { patch_side: 16, dtype: DType::F16, normalisation: Normalisation::NONE };
-    SegmentSpec { format, ..spec(273) }
-}
-
-/// Makes `frame` number `number` of a segment of `spec`.
-fn fill(frame: &mut TokenFrameBuf, number: u64, spec: &SegmentSpec) {
-    let token_count = token_count_of(number, spec.capacity);
-    frame.head = head_of(number);
-    frame.records.resize(token_count, bytemuck::Zeroable::zeroed());
-    frame.pixels.resize(token_count * spec.format.token_bytes(), 0);
-    fill_words(bytemuck::cast_slice_mut(&mut frame.records), number);
-    fill_words(&mut frame.pixels, !number);
-}
-
-fn head_of(number: u64) -> FrameHead {
-    frame(number, 0, spec(1).format).head
-}
-
-/// Most frames are full, some are short.
-fn token_count_of(number: u64, capacity: usize) -> usize {
-    if number.is_multiple_of(7) { capacity / 2 } else { capacity }
-}
-
-/// `frame` is what its number says, in every word.
-fn check(frame: &TokenFrameBuf, capacity: usize) {
-    let FrameHead { ring_sequence: number, publish_ns, .. } = frame.head;
-    assert_eq!(frame.head, FrameHead { publish_ns, ..head_of(number) });
-    assert_eq!(frame.records.len(), token_count_of(number, capacity), "frame {number}");
-    assert!(has_words(bytemuck::cast_slice(&frame.records), number), "records of frame {number}");
-    assert!(has_words(&frame.pixels, !number), "texels of frame {number}");
-}
-
-fn fill_words(bytes: &mut [u8], seed: u64) {
-    for (index, word) in bytes.chunks_mut(8).enumerate() {
-        word.copy_from_slice(&word_of(seed, index).to_le_bytes()[..word.len()]);
-    }
-}
-
-fn has_words(bytes: &[u8], seed: u64) -> bool {
-    let mut words = bytes.chunks(8).enumerate();
-    words.all(|(index, word)| *word == word_of(seed, index).to_le_bytes()[..word.len()])
-}
-
-/// Differs in every byte from that of neighbouring seeds and indices.
-fn word_of(seed: u64, index: usize) -> u64 {
-    seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (index as u64).wrapping_mul(0x0101_0101_0101_0101)
 }
 
 /// Numbers that look random and follow from a seed: SplitMix64.
