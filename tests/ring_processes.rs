@@ -71,7 +71,7 @@ fn what_a_killed_writer_has_published_stays_whole_and_readable() {
         let descriptor = descriptor.unwrap();
         let mut witness = Reader::from_fd(descriptor.try_clone().unwrap()).unwrap();
         let mut frame = TokenFrameBuf::default();
-        for _ in 0..=numbers.below(300) {
+        for _ in 0..=numbers.below(30) {
             until_read(&mut witness, &mut frame);
         }
         writing.kill();
