@@ -1,5 +1,5 @@
-//! A subscription that has lost its daemon begins anew when it is told to: nothing is read twice, and nothing that can still be
-//! read is lost.
+//! A subscription that has lost its daemon begins anew when it is told to: nothing is read twice, and nothing that can
+//! still be read is lost.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

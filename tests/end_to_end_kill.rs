@@ -1,5 +1,5 @@
-//! Readers of the real `foveated` that are stopped or killed hold up nothing and leave nothing behind; and where the daemon is
-//! killed, every reader learns of it, and goes on with the next daemon if it was asked to.
+//! Readers of the real `foveated` that are stopped or killed hold up nothing and leave nothing behind; and where the
+//! daemon is killed, every reader learns of it, and goes on with the next daemon if it was asked to.
 
 #![cfg(all(feature = "gst", feature = "cli"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -299,8 +299,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The part of a reader, which ends with the daemon or is killed: it says that it has begun, and after the word to go on what it
-/// came to.
+/// The part of a reader, which ends with the daemon or is killed: it says that it has begun, and after the word to go
+/// on what it came to.
 fn read_until_killed(part: &str, line: &Line) {
     let (part, socket) = part.split_once(' ').unwrap();
     let socket = Path::new(socket);

@@ -1,5 +1,5 @@
-//! A writer and readers in processes of their own: whatever a reader accepts is whole, what it lost is counted, and what a
-//! killed writer has published stays readable.
+//! A writer and readers in processes of their own: whatever a reader accepts is whole, what it lost is counted, and
+//! what a killed writer has published stays readable.
 //!
 //! Every word of a frame follows from its number, so a single word of another shows.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

@@ -1,5 +1,5 @@
-//! How long publishing takes beside readers, which is as long as without any. A measurement and no law: what it prints means
-//! something on a quiet machine, where somebody looks at it.
+//! How long publishing takes with and without readers. A measurement and no law: what it prints means something on a
+//! quiet machine, where somebody looks at it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/numbered.rs"]
@@ -52,10 +52,10 @@ const AUDIENCES: [Audience; 6] = [
     Audience::SixteenKilled,
 ];
 
-/// Prints how long publishing takes beside readers, up to the release store, and apart from that how long waking them takes. All
-/// in turn in one run, because one run is not as quick as another.
+/// Prints how long publishing takes beside readers, up to the release store, and apart from that how long waking them
+/// takes. All in turn in one run, because one run is not as quick as another.
 #[test]
-#[ignore = "a measurement that means something on a quiet machine: cargo test --release --test ring_publish_time -- --ignored --nocapture"]
+#[ignore = "a measurement that means something on a quiet machine: -- --ignored --nocapture"]
 fn publish_time_beside_readers() {
     if plays(watch) {
         return;

@@ -245,8 +245,8 @@ impl Client {
 }
 
 impl ControlError {
-    /// Whether the same may be granted a moment later: there is no daemon, it stops or starts just now, it does not answer,
-    /// or it has too many clients, such as those whose end it has not seen yet.
+    /// Whether the same may be granted a moment later: there is no daemon, it stops or starts just now, it does not
+    /// answer, or it has too many clients, such as those whose end it has not seen yet.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::NoDaemon { .. } | Self::TimedOut { .. } | Self::Disconnected => true,
@@ -331,13 +331,13 @@ impl Subscription {
         std::mem::take(&mut self.gazes)
     }
 
-    /// Subscribes anew, in the way that was asked for at first: after [`SubscriptionError::Disconnected`], or after the end
-    /// [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
+    /// Subscribes anew, in the way that was asked for at first: after [`SubscriptionError::Disconnected`], or after the
+    /// end [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
     ///
-    /// It tries once, and the caller decides how often: a daemon that is not there is told at once, one that does not answer
-    /// after [`ANSWER_TIMEOUT`]. [`ControlError::may_pass`] says whether it is worth another try. What the ring in use still
-    /// holds is read before [`Next::NewSegment`], also between tries. A daemon that had only dropped the connection leads to no
-    /// new segment: reading goes on in the ring in use.
+    /// It tries once, and the caller decides how often: a daemon that is not there is told at once, one that does not
+    /// answer after [`ANSWER_TIMEOUT`]. [`ControlError::may_pass`] says whether it is worth another try. What the ring
+    /// in use still holds is read before [`Next::NewSegment`], also between tries. A daemon that had only dropped the
+    /// connection leads to no new segment: reading goes on in the ring in use.
     ///
     /// # Errors
     ///

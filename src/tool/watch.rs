@@ -52,8 +52,8 @@ pub struct Arguments {
     reconnect: bool,
 }
 
-/// Follows the view until it ends, the daemon is gone (unless the arguments say to wait for it), a signal comes, or as long as
-/// the arguments say. Prints a summary in any case.
+/// Follows the view until it ends, the daemon is gone (unless the arguments say to wait for it), a signal comes, or as
+/// long as the arguments say. Prints a summary in any case.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;
     let subscription = subscribe(arguments.view.as_ref(), socket)?;

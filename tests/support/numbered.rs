@@ -1,5 +1,5 @@
-//! Frames whose every word follows from their number, so that a single word of another shows. They are made and checked about as
-//! fast as they are copied.
+//! Frames whose every word follows from their number, so that a single word of another shows. They are made and checked
+//! about as fast as they are copied.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
 

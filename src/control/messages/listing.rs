@@ -137,7 +137,8 @@ pub struct ViewListing {
 pub struct NoticeListing {
     /// Notices that a subscriber's socket took.
     pub sent: u64,
-    /// Notices that a subscriber's full socket had no room for: it stands still, or is too slow. The ring has what they told.
+    /// Notices that a subscriber's full socket had no room for: it stands still, or is too slow. The ring has what they
+    /// told.
     pub skipped: u64,
     /// Subscribers that asked for notices and are gone, whether they hung up or died.
     pub subscribers_gone: u64,
