@@ -1711,12 +1711,14 @@ static enum foveate_result foveate__take_messages(struct foveate_reader *reader)
 }
 
 // Moves to the segment that waits. A reader sees the frame that was the newest when it opened the first one, and everything of
-// those that follow.
+// those that follow; nothing twice where a daemon that had only dropped the connection comes with the segment in use.
 static enum foveate_result foveate__move_to_next(struct foveate_reader *reader) {
+    bool is_other = reader->current.base == NULL
+        || reader->current.segment.header.epoch != reader->next.segment.header.epoch;
     foveate__unmap(&reader->current);
     reader->current = reader->next;
     reader->next.base = NULL;
-    reader->last = reader->passed_over = 0;
+    if (is_other) reader->last = reader->passed_over = 0;
     uint64_t newest = foveate__look_newest(reader);
     if (reader->segment_count == 0 && 0 < newest) reader->last = newest - 1;
     reader->current.segment.number = ++reader->segment_count;

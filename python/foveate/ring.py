@@ -70,9 +70,11 @@ class Ring:
         #: Ring sequence up to which frames were read, or counted as missed.
         self._counted = self._last
 
-    def rewind(self) -> None:
-        """Counts every frame of the segment as not read yet, for those who follow a view into a new segment."""
-        self._last = self._counted = 0
+    def follow(self, before: Ring) -> None:
+        """Counts every frame of the segment as not read yet, for those who follow a view into a new segment. Where it is the
+        one of ``before``, of a daemon that had only dropped the connection, nothing is read twice."""
+        is_same = self.info.epoch == before.info.epoch
+        self._last, self._counted = (before._last, before._counted) if is_same else (0, 0)
 
     def pass_over(self, frame: Frame) -> None:
         """Counts a frame that was just read as missed: nobody was given it."""

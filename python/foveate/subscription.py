@@ -171,7 +171,7 @@ class Subscription:
             raise FoveateError("the daemon sent a segment without a descriptor: are too many files open?")
         ring = Ring(opened(descriptor))
         if self._ring is not None:
-            ring.rewind()
+            ring.follow(self._ring)
         self._next_ring, self._ending = ring, None
 
     def _enter_next_ring(self) -> None:

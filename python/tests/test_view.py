@@ -295,6 +295,19 @@ class ViewReconnects(WithDaemon):
         self.assertEqual(view.read(HANG).frame_seq, 70)
         self.assertGreaterEqual(view.fileno(), 0)
 
+    def test_a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_ring(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.publish(VIEW)
+        self.daemon.publish(VIEW)
+        before = view.read(HANG).frame_seq
+        self.daemon.stop()
+        self.daemon.start()
+        with self.assertRaises(foveate.TimedOut):
+            view.read(timeout=0.5)
+        self.daemon.publish(VIEW)
+        frame = view.read(HANG, newest=False)
+        self.assertEqual((frame.frame_seq, frame.missed), (before + 1, 0))
+
     def test_a_loop_that_never_waits_reconnects_too(self) -> None:
         view = self.open(reconnect=True)
         self.daemon.stop()
