@@ -116,7 +116,7 @@ impl Lock<'_> {
         fence(Ordering::Release);
         fill();
         // SYNC(filled): pairs with the fence in `Lock::holds`. A reader that sees this lock also sees every word
-        // above, however it came to know of the frame.
+        // above, however it came to know of the frame; one that saw it published would see them anyway.
         self.0.store(written(sequence), Ordering::Release);
     }
 
