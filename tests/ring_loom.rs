@@ -24,6 +24,8 @@ mod ring_laws;
 /// Two words, so that there is something to be torn.
 const FRAME_BYTES: usize = 16;
 
+const READS: usize = 1;
+
 /// Threads that could go on and have to stop, in one execution. Two show of each order that it is needed.
 const FEW_PREEMPTIONS: usize = 2;
 

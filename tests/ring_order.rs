@@ -23,8 +23,12 @@ mod atomic {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 
-/// Not a whole number of words, as the texels of a frame need not be.
+/// Not a whole number of words, as the texels of a frame need not be, and so few that `mapping` copies them with atomics:
+/// the tools do not look into the instruction that it has for more.
 const FRAME_BYTES: usize = 83;
+
+/// So many that the writer comes in between, whoever begins.
+const READS: usize = if cfg!(miri) { 8 } else { 32 };
 
 test_laws!();
 
@@ -33,11 +37,11 @@ fn readers_do_not_disturb_each_other() {
     check(ring_laws::readers_do_not_disturb_each_other);
 }
 
-/// Runs `law` again and again. Under Miri a few times, for each of many seeds.
+/// Runs `law` again and again. Under Miri once for each of many seeds.
 fn check(law: fn()) {
     let long = env::var_os("FOVEATE_LONG").is_some();
     let runs = match (cfg!(miri), long) {
-        (true, _) => 4,
+        (true, _) => 1,
         (false, false) => 1_000,
         (false, true) => 20_000,
     };

@@ -71,7 +71,8 @@ impl Live<'_> {
     /// Looks for news.
     pub(super) fn look(self) -> Look {
         let seen = self.futex.load(Ordering::Relaxed);
-        // SYNC(bumped): pairs with the addition in `Live::bump`.
+        // SYNC(bumped): pairs with the addition in `Live::bump`. Who calls `has_news` before FUTEX_WAIT could do without,
+        // thanks to the fence in `newest`; readers in other languages need not.
         fence(Ordering::Acquire);
         Look { seen, newest: self.newest() }
     }

@@ -1,14 +1,17 @@
 //! What the order of the shared words is for, as races between one writer and its readers that end in a law.
 //!
 //! Whoever includes this provides what they run on: `super::protocol`, compiled from `src/ring/protocol.rs`, its
-//! `super::atomic`, a `super::thread`, `super::{store_bytes, load_bytes}`, and `super::FRAME_BYTES`, which is a frame.
+//! `super::atomic`, a `super::thread`, `super::{store_bytes, load_bytes}`, and how much is done: a frame has
+//! `super::FRAME_BYTES`, and each reader reads `super::READS` times.
+//!
 //! What a frame holds follows from its number, so a reader knows whether it has what it believes to have.
 
+use std::array;
 use std::sync::Arc;
 
-use super::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use super::protocol::{Live, Lock, Look, hand_over, take_over};
-use super::{FRAME_BYTES, load_bytes, store_bytes, thread};
+use super::{FRAME_BYTES, READS, load_bytes, store_bytes, thread};
 
 /// Makes a test of each law that takes one reader, which hands it to `check`, and a table `LAWS` of them.
 macro_rules! test_laws {
@@ -115,22 +118,23 @@ pub(crate) fn a_notice_is_of_the_frame_that_it_names() {
     race(|ring| (1..=3).for_each(|sequence| ring.publish(sequence)), [read]);
 }
 
+/// Not even one that calls FUTEX_WAIT right after its look, which sleeps if the word is the one that was seen.
 pub(crate) fn nobody_sleeps_over_a_frame() {
     let look = |ring: &Ring| ring.live().look();
     let (ring, looks) = race(|ring| (1..=2).for_each(|sequence| ring.publish(sequence)), [look]);
-    for Look { seen, newest } in looks {
-        // FUTEX_WAIT sleeps if the word is the one that was seen.
-        let sleeps = !ring.live().has_news(newest, seen);
-        assert!(!sleeps || newest == 2, "asleep on word {seen} after frame {newest} of 2");
-        assert_eq!(sleeps, seen == 2, "the word is 2 by now, and was {seen}");
+    for Look { seen, newest } in looks.into_iter().flatten() {
+        let stays_asleep = ring.futex.load(Ordering::Relaxed) == seen;
+        assert!(!stays_asleep || newest == 2, "after frame {newest} of 2, on word {seen}");
+        assert_ne!(ring.live().has_news(newest, seen), stays_asleep, "on word {seen}");
     }
 }
 
 pub(crate) fn nobody_sleeps_over_a_change_of_the_state() {
-    let look = |ring: &Ring| (ring.live().look().seen, ring.read_state());
-    let (_, looks) = race(|ring| (1..=2).for_each(|_| ring.change_state()), [look]);
-    for (seen, state) in looks {
-        assert!(seen < 2 || state == contents(2), "asleep on word {seen} in a former state");
+    let read = |ring: &Ring| (ring.live().look().seen, ring.read_state());
+    let (ring, looks) = race(|ring| (1..=2).for_each(|_| ring.change_state()), [read]);
+    for (seen, state) in looks.into_iter().flatten() {
+        let stays_asleep = ring.futex.load(Ordering::Relaxed) == seen;
+        assert!(!stays_asleep || state == contents(2), "in a former state, on word {seen}");
     }
 }
 
@@ -171,15 +175,16 @@ pub(crate) fn who_takes_a_wake_over_sees_what_it_is_for() {
     race(publish, [wake]);
 }
 
-/// Lets `write` run against each of `read` in a thread of its own. Returns the ring and what the threads returned.
+/// Lets `write` run against each of `read`, which is done [`READS`] times in a thread of its own. Returns the ring and
+/// what the threads read.
 fn race<T: Send + 'static, const READERS: usize>(
     write: impl FnOnce(&Ring),
     read: [fn(&Ring) -> T; READERS],
-) -> (Arc<Ring>, [T; READERS]) {
+) -> (Arc<Ring>, [[T; READS]; READERS]) {
     let ring = Arc::new(Ring::new());
     let readers = read.map(|read| {
         let ring = Arc::clone(&ring);
-        thread::spawn(move || read(&ring))
+        thread::spawn(move || array::from_fn(|_| read(&ring)))
     });
     write(&ring);
     let seen = readers.map(|reader| reader.join().expect("a reader panics on a broken law"));
@@ -199,12 +204,12 @@ struct Ring {
 
 impl Ring {
     fn new() -> Self {
-        let zeros = || std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0)));
+        let zeros = || array::from_fn(|_| array::from_fn(|_| AtomicU64::new(0)));
         Self {
             newest: AtomicU64::new(0),
             futex: AtomicU32::new(0),
             state_sequence: AtomicU32::new(0),
-            locks: std::array::from_fn(|_| AtomicU64::new(0)),
+            locks: array::from_fn(|_| AtomicU64::new(0)),
             frames: zeros(),
             states: zeros(),
             pending: AtomicBool::new(false),
@@ -270,7 +275,7 @@ fn place_of(number: u64) -> usize {
 
 /// What frame or state `number` holds; all 0 for number 0. No word of it is in another.
 fn contents(number: u64) -> Frame {
-    std::array::from_fn(|index| {
+    array::from_fn(|index| {
         let byte = number.wrapping_mul(41 + index as u64 / 8).to_le_bytes()[0];
         if number == 0 { 0 } else { byte.wrapping_mul(2).wrapping_add(1) }
     })
