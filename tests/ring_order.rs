@@ -25,7 +25,7 @@ mod atomic {
 
 /// Not a whole number of words, as the texels of a frame need not be, and so few that `mapping` copies them with atomics:
 /// the tools do not look into the instruction that it has for more.
-const FRAME_BYTES: usize = 83;
+const FRAME_BYTES: usize = 19;
 
 /// So many that the writer comes in between, whoever begins.
 const READS: usize = if cfg!(miri) { 8 } else { 32 };
