@@ -1250,14 +1250,14 @@ static const unsigned char *foveate__slot(const struct foveate__mapping *mapping
 // Whether `slot` holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
 static bool foveate__holds(const unsigned char *slot, uint64_t sequence) {
     uint64_t lock = foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock));
-    // SYNC(filled): pairs with the last store to the lock in `Writer::publish`.
+    // SYNC(filled): pairs with the last store in `Lock::write`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return lock == 2 * sequence;
 }
 
 // Whether `slot`, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
 static bool foveate__still_holds(const unsigned char *slot, uint64_t sequence) {
-    // SYNC(torn): pairs with the fence in `Writer::publish`.
+    // SYNC(torn): pairs with the fence in `Lock::write`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock)) == 2 * sequence;
 }
@@ -1545,10 +1545,10 @@ static int foveate__news_socket(const struct foveate_reader *reader) {
 static uint64_t foveate__look_newest(struct foveate_reader *reader) {
     const struct foveate_live *live = foveate__live(&reader->current);
     reader->seen = foveate__load_u32(&live->futex);
-    // SYNC(bumped): pairs with the addition in `Writer::bump`.
+    // SYNC(bumped): pairs with the addition in `Live::bump`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     uint64_t newest = foveate__load_u64(&live->newest);
-    // SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
+    // SYNC(published): pairs with the store in `Live::publish`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return newest;
 }
@@ -2151,10 +2151,10 @@ FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, cons
 // Copies the state out; false if the writer changed it meanwhile.
 static bool foveate__load_state(const struct foveate_live *live, struct foveate_state_block *block) {
     uint32_t before = foveate__load_u32(&live->state_sequence);
-    // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
+    // SYNC(state-filled): pairs with the last store in `Live::change_state`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     foveate__load(block, &live->states[before % 2], sizeof *block);
-    // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
+    // SYNC(state-torn): pairs with the fence in `Live::change_state`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return foveate__load_u32(&live->state_sequence) == before;
 }

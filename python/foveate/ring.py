@@ -87,7 +87,7 @@ class Ring:
     def newest(self) -> int:
         """Ring sequence of the newest frame; 0 before the first."""
         newest: int = self._segment.words.item(_NEWEST_WORD)
-        # SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
+        # SYNC(published): pairs with the store in `Live::publish`.
         _fence()
         return newest
 
@@ -95,11 +95,11 @@ class Ring:
         """What the view is doing, ``"live"``, ``"stalled"`` or ``"ended"``, and why."""
         sequence = self._state_sequence()
         while True:
-            # SYNC(state-filled): pairs with the last store in `Writer::set_state`.
+            # SYNC(state-filled): pairs with the last store in `Live::change_state`.
             _fence()
             offset = _STATES_OFFSET + sequence % 2 * abi.STATE_BLOCK.itemsize
             block = np.frombuffer(self._segment.load(offset, abi.STATE_BLOCK.itemsize), abi.STATE_BLOCK)[0]
-            # SYNC(state-torn): pairs with the fence in `Writer::set_state`.
+            # SYNC(state-torn): pairs with the fence in `Live::change_state`.
             _fence()
             before, sequence = sequence, self._state_sequence()
             if before == sequence:
@@ -183,7 +183,7 @@ class Ring:
 
     def holds(self, sequence: int) -> bool:
         """Whether everything that was loaded up to here is of frame ``sequence``."""
-        # SYNC(torn): pairs with the fence in `Writer::publish`.
+        # SYNC(torn): pairs with the fence in `Lock::write`.
         _fence()
         return self._lock(sequence) == 2 * sequence
 
@@ -212,7 +212,7 @@ class Ring:
         """The header of frame ``sequence``, or None if its slot holds another."""
         if self._lock(sequence) != 2 * sequence:
             return None
-        # SYNC(filled): pairs with the last store to the lock in `Writer::publish`.
+        # SYNC(filled): pairs with the last store in `Lock::write`.
         _fence()
         head: Any = _SlotHead._make(self._segment.unpacked(_HEAD, self._slot(sequence)))
         if not self.holds(sequence):

@@ -2,7 +2,7 @@
 //! out afterwards whether the writer replaced them meanwhile.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use bytemuck::Zeroable;
@@ -17,6 +17,7 @@ use super::abi::{
 };
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
+use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use super::{RingError, SystemResultExt};
 use crate::frame::{CaptureClock, FrameStamp};
@@ -232,20 +233,11 @@ impl Reader {
     ///
     /// A state that this version does not know reads as [`State::Ended`].
     pub fn state(&self) -> (State, String) {
-        let mut block = StateBlock::zeroed();
-        // Ends unless the writer changes the state twice during every copy.
-        loop {
-            let before = self.segment.state_sequence().load(Ordering::Relaxed);
-            // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
-            fence(Ordering::Acquire);
-            load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(before));
-            // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
-            fence(Ordering::Acquire);
-            if self.segment.state_sequence().load(Ordering::Relaxed) == before {
-                break;
-            }
-        }
-        let StateBlock { code, reason, .. } = block;
+        let StateBlock { code, reason, .. } = self.segment.live().read_state(|state_sequence| {
+            let mut block = StateBlock::zeroed();
+            load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(state_sequence));
+            block
+        });
         match State::from_code(code) {
             Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
             None => {
@@ -256,18 +248,13 @@ impl Reader {
 
     /// Newest ring sequence.
     fn look(&mut self) -> u64 {
-        self.seen = self.segment.futex().load(Ordering::Relaxed);
-        // SYNC(bumped): pairs with the addition in `Writer::bump`.
-        fence(Ordering::Acquire);
-        let newest = self.segment.newest().load(Ordering::Relaxed);
-        // SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
-        fence(Ordering::Acquire);
+        let Look { seen, newest } = self.segment.live().look();
+        self.seen = seen;
         newest
     }
 
     fn has_news(&self) -> bool {
-        self.last < self.segment.newest().load(Ordering::Relaxed)
-            || self.seen != self.segment.futex().load(Ordering::Relaxed)
+        self.segment.live().has_news(self.last, self.seen)
     }
 
     /// Notes that frame `sequence` was read, and returns how many before it were not.
@@ -286,18 +273,17 @@ impl Reader {
         load_bytes(bytemuck::cast_slice_mut(&mut frame.records), slot.records(token_count));
         load_bytes(&mut frame.pixels, slot.pixels(token_count));
         frame.head = head_from_slot(&header);
-        Ok(slot.still_holds(sequence))
+        Ok(slot.lock().still_holds(sequence))
     }
 
     /// The header of frame `sequence`, unless its slot holds another.
     fn load_header(&self, sequence: u64) -> Option<SlotHeader> {
         let slot = self.segment.slot(sequence);
-        if !slot.holds(sequence) {
-            return None;
-        }
-        let mut header = SlotHeader::zeroed();
-        load_bytes(bytemuck::bytes_of_mut(&mut header), slot.header());
-        slot.still_holds(sequence).then_some(header)
+        slot.lock().read(sequence, || {
+            let mut header = SlotHeader::zeroed();
+            load_bytes(bytemuck::bytes_of_mut(&mut header), slot.header());
+            header
+        })
     }
 
     /// The token count of a header that is known to be whole.
@@ -375,7 +361,7 @@ impl<'a> Borrowed<'a> {
 
     /// Whether everything that was read so far is of this frame.
     pub fn still_valid(&self) -> bool {
-        self.slot.still_holds(self.head.ring_sequence)
+        self.slot.lock().still_holds(self.head.ring_sequence)
     }
 
     /// Ends the borrowing.

@@ -16,6 +16,7 @@ use rustix::thread::futex;
 
 use super::RingError;
 use super::abi::NOTICE_BYTES;
+use super::protocol::{hand_over, take_over};
 use super::segment::Segment;
 use super::writer::Writer;
 use crate::stats::Counter;
@@ -105,8 +106,7 @@ impl Waker {
             return;
         }
         self.shared.counters.handed_over.add(1);
-        // SYNC(pending): pairs with the swap in `Shared::run`. The thread then sees what was published.
-        self.shared.is_pending.store(true, Ordering::Release);
+        hand_over(&self.shared.is_pending);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
@@ -142,8 +142,7 @@ impl Shared {
     /// The thread: parked until it is needed.
     fn run(&self) {
         loop {
-            // SYNC(pending): pairs with the store in `Waker::wake`.
-            if self.is_pending.swap(false, Ordering::Acquire) {
+            if take_over(&self.is_pending) {
                 self.wake_from(&mut self.desk.lock());
             } else if self.is_stopping.load(Ordering::Relaxed) {
                 break;
