@@ -391,6 +391,25 @@ impl Subscription {
         self.next(timeout, |reader| reader.read_next(frame))
     }
 
+    /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds) into `frame`,
+    /// read before or not, as [`Reader::read_nearest`] does: what another sensor's time belongs to. Waits at most `timeout`,
+    /// and only while there is no frame at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Subscription::next_frame`].
+    pub fn nearest_frame(
+        &mut self,
+        capture_ns: u64,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+    ) -> Result<Next, SubscriptionError> {
+        self.next(timeout, |reader| {
+            let found = reader.read_nearest(capture_ns, frame)?;
+            Ok(if found { ReadOutcome::Frame { missed: 0 } } else { ReadOutcome::Nothing })
+        })
+    }
+
     fn next(
         &mut self,
         timeout: Duration,

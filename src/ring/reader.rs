@@ -170,13 +170,42 @@ impl Reader {
             if newest <= self.last {
                 return Ok(ReadOutcome::Nothing);
             }
-            let oldest = newest.saturating_sub(self.segment.layout.slot_count as u64 - 1);
-            next = next.max(oldest).min(newest);
+            next = next.max(self.oldest_beside(newest)).min(newest);
             if self.copy(next, frame)? {
                 return Ok(ReadOutcome::Frame { missed: self.took(next) });
             }
             // The writer is at this one; it may not have told yet.
             next = next.saturating_add(1);
+        }
+        Err(RingError::Overtaken { tries: MAX_TRIES })
+    }
+
+    /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds), read before
+    /// or not; of two as near, the older one. That leaves what counts as read as it is. False while the ring is empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::read_newest`].
+    pub fn read_nearest(
+        &self,
+        capture_ns: u64,
+        frame: &mut TokenFrameBuf,
+    ) -> Result<bool, RingError> {
+        for _ in 0..MAX_TRIES {
+            let newest = self.segment.live().newest();
+            if newest == 0 {
+                return Ok(false);
+            }
+            let oldest = self.oldest_beside(newest).max(1);
+            let distance = |sequence| {
+                let header = self.load_header(sequence)?;
+                Some((header.capture_ns.abs_diff(capture_ns), sequence))
+            };
+            if let Some((_, nearest)) = (oldest..=newest).filter_map(distance).min()
+                && self.copy(nearest, frame)?
+            {
+                return Ok(true);
+            }
         }
         Err(RingError::Overtaken { tries: MAX_TRIES })
     }
@@ -255,6 +284,11 @@ impl Reader {
 
     fn has_news(&self) -> bool {
         self.segment.live().has_news(self.last, self.seen)
+    }
+
+    /// The oldest frame that is in the ring while `newest` is the newest.
+    fn oldest_beside(&self, newest: u64) -> u64 {
+        newest.saturating_sub(self.segment.layout.slot_count as u64 - 1)
     }
 
     /// Notes that frame `sequence` was read, and returns how many before it were not.
