@@ -201,6 +201,7 @@ impl Client {
             awaits_segment: true,
             gazes: Vec::new(),
             ending: Ending::None,
+            freshness: Freshness::default(),
         })
     }
 
@@ -322,9 +323,44 @@ pub struct Subscription {
     awaits_segment: bool,
     gazes: Vec<GazeEvent>,
     ending: Ending,
+    freshness: Freshness,
+}
+
+/// How old frames may be.
+#[derive(Debug, Default)]
+struct Freshness {
+    max_age: Option<Duration>,
+    /// Frames since the one that was read last that were too old.
+    passed_over: u64,
+}
+
+impl Freshness {
+    /// Reads until a frame is young enough.
+    fn read(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        mut read: impl FnMut(&mut TokenFrameBuf) -> Result<ReadOutcome, RingError>,
+    ) -> Result<ReadOutcome, RingError> {
+        loop {
+            let ReadOutcome::Frame { missed } = read(frame)? else {
+                return Ok(ReadOutcome::Nothing);
+            };
+            let missed = missed + std::mem::take(&mut self.passed_over);
+            if self.max_age.is_none_or(|most| frame.head.age() <= most) {
+                return Ok(ReadOutcome::Frame { missed });
+            }
+            self.passed_over = missed + 1;
+        }
+    }
 }
 
 impl Subscription {
+    /// Passes over frames that were captured longer ago, from now on, and counts them as missed: a robot must not act on what
+    /// was long ago. Without one, as in the beginning, [`FrameHead::age`](crate::ring::FrameHead::age) tells.
+    pub fn set_max_age(&mut self, max_age: Option<Duration>) {
+        self.freshness.max_age = max_age;
+    }
+
     /// Where the view has looked since the last call, where that is [recorded](Client::record). Reading frames is what makes
     /// the events come in.
     pub fn take_gazes(&mut self) -> Vec<GazeEvent> {
@@ -374,7 +410,9 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader| reader.read_newest(frame))
+        self.next(timeout, |reader, freshness| {
+            freshness.read(frame, |frame| reader.read_newest(frame))
+        })
     }
 
     /// [`Subscription::next_frame`] for those who want every frame: copies the oldest one that was not read and
@@ -388,11 +426,13 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader| reader.read_next(frame))
+        self.next(timeout, |reader, freshness| {
+            freshness.read(frame, |frame| reader.read_next(frame))
+        })
     }
 
     /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds) into `frame`,
-    /// read before or not, as [`Reader::read_nearest`] does: what another sensor's time belongs to. Waits at most `timeout`,
+    /// read before or not and however old, as [`Reader::read_nearest`] does: what another sensor's time belongs to. Waits at most `timeout`,
     /// and only while there is no frame at all.
     ///
     /// # Errors
@@ -404,7 +444,7 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader| {
+        self.next(timeout, |reader, _| {
             let found = reader.read_nearest(capture_ns, frame)?;
             Ok(if found { ReadOutcome::Frame { missed: 0 } } else { ReadOutcome::Nothing })
         })
@@ -413,14 +453,14 @@ impl Subscription {
     fn next(
         &mut self,
         timeout: Duration,
-        mut read: impl FnMut(&mut Reader) -> Result<ReadOutcome, RingError>,
+        mut read: impl FnMut(&mut Reader, &mut Freshness) -> Result<ReadOutcome, RingError>,
     ) -> Result<Next, SubscriptionError> {
         let started = Instant::now();
         loop {
             // Before the frames: a segment that was replaced gets no more.
             self.take_messages()?;
             if let Some(reader) = &mut self.reader {
-                match read(reader) {
+                match read(reader, &mut self.freshness) {
                     Ok(ReadOutcome::Frame { missed }) => return Ok(Next::Frame { missed }),
                     // Whatever is wrong with a segment that another one replaces is left behind with it.
                     Ok(_) => {}

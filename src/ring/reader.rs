@@ -20,6 +20,7 @@ use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use super::{RingError, SystemResultExt};
+use crate::clock;
 use crate::frame::{CaptureClock, FrameStamp};
 use crate::geometry::fixation::{Fixation, FixationReason};
 
@@ -49,6 +50,13 @@ pub struct FrameHead {
     pub relevance_frame: u64,
     /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
     pub asked_ns: u64,
+}
+
+impl FrameHead {
+    /// How long ago its camera frame was captured.
+    pub fn age(&self) -> Duration {
+        Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.stamp.capture_ns))
+    }
 }
 
 impl Default for FrameHead {
