@@ -109,8 +109,10 @@ check_sanitizer() {
 
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
 has_nightly() {
-    command -v rustup >/dev/null \
-        && rustup component list --toolchain nightly --installed 2>/dev/null | grep -q "^$1"
+    local components
+    # Whole before it is searched: grep -q would hang up on rustup, which pipefail takes for a failure.
+    components=$(rustup component list --toolchain nightly --installed 2>/dev/null) || return 1
+    grep -q "^$1" <<<"$components"
 }
 
 main() {

@@ -206,8 +206,10 @@ fn access(config: &DaemonConfig) -> Result<Access, DaemonError> {
 
 /// The number of a group that is given by its name or its number.
 fn group_number(group: &str) -> Result<u32, DaemonError> {
-    if let Ok(number) = group.parse() {
-        return Ok(number);
+    if group.bytes().all(|byte| byte.is_ascii_digit()) {
+        // The greatest number means none to the system.
+        let number = group.parse().ok().filter(|number| *number != u32::MAX);
+        return number.ok_or_else(|| DaemonError::NoGroup { group: group.to_owned() });
     }
     match Group::from_name(group) {
         Ok(Some(group)) => Ok(group.gid.as_raw()),

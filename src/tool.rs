@@ -97,9 +97,9 @@ pub enum ToolError {
     #[error("the device gave way to the CPU while it was measured: {0}")]
     FellBack(String),
 
-    /// A reader that is measured cannot be started, or is gone.
-    #[error("a reader process failed")]
-    Reader(#[source] io::Error),
+    /// What it takes to measure the ring cannot be set up, or a reader is gone.
+    #[error("the ring cannot be measured")]
+    RingBench(#[source] io::Error),
 
     /// The daemon cannot be asked, or refuses.
     #[error(transparent)]
@@ -198,7 +198,7 @@ impl ToolError {
             }
             Self::Subscription(_)
             | Self::Clip(_)
-            | Self::Reader(_)
+            | Self::RingBench(_)
             | Self::Interrupted
             | Self::Recording(_)
             | Self::Ring(_)

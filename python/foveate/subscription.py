@@ -169,13 +169,12 @@ class Subscription:
     def _take_segment(self, descriptor: int | None) -> None:
         if descriptor is None:
             raise FoveateError("the daemon sent a segment without a descriptor: are too many files open?")
-        ring = Ring(opened(descriptor))
-        if self._ring is not None:
-            ring.follow(self._ring)
-        self._next_ring, self._ending = ring, None
+        self._next_ring, self._ending = Ring(opened(descriptor)), None
 
     def _enter_next_ring(self) -> None:
-        if self._ring is not None:
+        if self._ring is not None and self._next_ring is not None:
+            # Only now, because the one before was read up to here.
+            self._next_ring.follow(self._ring)
             self._ring.close()
         self._ring, self._next_ring = self._next_ring, None
 

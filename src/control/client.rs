@@ -470,6 +470,7 @@ impl Subscription {
             }
             if let Some(next_reader) = self.next_reader.take() {
                 self.reader = Some(next_reader);
+                self.freshness.passed_over = 0;
                 return Ok(Next::NewSegment);
             }
             match &self.ending {

@@ -194,11 +194,12 @@ impl Watch {
         }
     }
 
-    /// Subscribes anew if the daemon is back; otherwise rests for `pause`.
+    /// Rests for `pause`, because a daemon that stops still takes connections for a while, and subscribes anew if it is back.
     fn look_for_daemon(&mut self, pause: Duration) -> Result<(), ToolError> {
+        thread::sleep(pause);
         match self.subscription.reconnect() {
             Ok(()) => self.is_lost = false,
-            Err(error) if error.may_pass() => thread::sleep(pause),
+            Err(error) if error.may_pass() => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())
