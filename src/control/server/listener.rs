@@ -88,7 +88,7 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ControlError> {
     }
     match DirBuilder::new().mode(0o750).create(directory) {
         Ok(()) => give_to_group(directory, access),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+        Err(_) if directory.is_dir() => {
             warn_of_strangers(directory, access);
             Ok(())
         }
