@@ -59,7 +59,7 @@ pub(in crate::tool::bench) fn run(
     loop {
         match next(&mut subscription, &mut frame, arguments.how)? {
             Next::Frame { missed } => seen.frames.push(SeenFrame::now(&frame, missed)),
-            Next::TimedOut if arguments.how != Waiting::Spin => return Err(ToolError::NoFrame),
+            Next::TimedOut if arguments.how == Waiting::Futex => return Err(ToolError::NoFrame),
             Next::NewSegment | Next::TimedOut => {}
             Next::Ended(_) => break,
         }
@@ -96,9 +96,11 @@ fn next(
 fn await_readable(subscription: &Subscription) -> Result<(), ToolError> {
     let timeout = Timespec::try_from(READER_TIMEOUT).ok();
     let mut entries = [PollFd::new(subscription, PollFlags::IN)];
-    retry_on_intr(|| poll(&mut entries, timeout.as_ref()))
-        .map(drop)
-        .map_err(|errno| ToolError::RingBench(errno.into()))
+    match retry_on_intr(|| poll(&mut entries, timeout.as_ref())) {
+        Ok(0) => Err(ToolError::NoFrame),
+        Ok(_) => Ok(()),
+        Err(errno) => Err(ToolError::RingBench(errno.into())),
+    }
 }
 
 impl SeenFrame {
