@@ -563,7 +563,7 @@ impl Subscription {
 
 impl AsFd for Subscription {
     /// The connection. With `notify` it is readable when there is a frame to read; a message or a hang-up makes
-    /// it readable, too. [`Subscription::next_frame`] reads it empty.
+    /// it readable, too. Read until [`Next::TimedOut`] before it is waited for again: what comes with a frame is told after it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

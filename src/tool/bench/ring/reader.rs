@@ -80,10 +80,14 @@ fn next(
 ) -> Result<Next, ToolError> {
     let next = match how {
         Waiting::Futex => subscription.next_frame(frame, READER_TIMEOUT),
-        Waiting::Notice => {
-            await_readable(subscription)?;
-            subscription.next_frame(frame, Duration::ZERO)
-        }
+        // What was taken from the socket may be told only after the frame before it.
+        Waiting::Notice => match subscription.next_frame(frame, Duration::ZERO)? {
+            Next::TimedOut => {
+                await_readable(subscription)?;
+                subscription.next_frame(frame, Duration::ZERO)
+            }
+            next => Ok(next),
+        },
         Waiting::Spin => {
             std::hint::spin_loop();
             subscription.next_frame(frame, Duration::ZERO)
