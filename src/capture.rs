@@ -2,7 +2,8 @@
 //!
 //! [`expansion`] turns what the user wrote into one pipeline description; `pipeline` builds it and inserts an
 //! element before the appsink only where the caps need one; [`source`] watches it, plays files again,
-//! and ends in a typed reason; `delivery` runs on GStreamer's streaming thread and fills the [`mailbox`].
+//! and ends in a typed reason; `delivery` runs on GStreamer's streaming thread and fills the [`mailbox`]. A stream takes
+//! its frames from a [`supply`], which begins a new pipeline where one was lost, if [`passing`] says that it may help.
 //!
 //! Nothing is lost uncounted: every buffer that reaches the appsink gets the next `frame_seq`, whatever becomes of it.
 
@@ -19,8 +20,10 @@ pub mod expansion;
 mod frame;
 pub mod hints;
 pub mod mailbox;
+pub mod passing;
 mod pipeline;
 pub mod source;
+pub mod supply;
 pub mod times;
 
 pub use error::CaptureError;
@@ -47,6 +50,10 @@ pub struct SourceSpec {
     pub latency_ms: u32,
     /// How long the first frame may take.
     pub caps_timeout: Duration,
+    /// Whether another pipeline may follow one that was lost.
+    pub restart: bool,
+    /// After how long without a frame a pipeline is given up as lost; `None` for never.
+    pub restart_timeout: Option<Duration>,
 }
 
 impl SourceSpec {
@@ -67,6 +74,8 @@ impl From<&StreamConfig> for SourceSpec {
             looped: config.looped,
             latency_ms: config.latency_ms,
             caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
+            restart: config.restart,
+            restart_timeout: config.restart_timeout(),
         }
     }
 }
@@ -76,6 +85,6 @@ impl From<&StreamConfig> for SourceSpec {
 pub enum End {
     /// The file is over.
     Eos,
-    /// The source failed. It may be worth another try when [`CaptureError::exit_code`] is 69.
+    /// The source failed. [`CaptureError::is_passing`] says whether another try may help.
     Failed(CaptureError),
 }

@@ -10,6 +10,7 @@ use std::env::{self, VarError};
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::token::{DType, Normalisation, TokenFormat};
 
@@ -81,6 +82,12 @@ pub struct StreamConfig {
     pub latency_ms: u32,
     /// How long a source may take to say what its frames look like, in milliseconds.
     pub caps_timeout_ms: u32,
+    /// After how long without a frame readers are told that the stream has stalled, in milliseconds.
+    pub stall_timeout_ms: u32,
+    /// Whether a camera or pipeline that was lost is opened again.
+    pub restart: bool,
+    /// After how long without a frame a camera or pipeline counts as lost, in milliseconds; 0 for never.
+    pub restart_timeout_ms: u32,
     /// What keeps the pyramid.
     pub backend: BackendChoice,
     /// Part of the name of the Vulkan device to take; never with [`BackendChoice::Cpu`].
@@ -314,6 +321,9 @@ impl Default for StreamConfig {
             looped: false,
             latency_ms: 100,
             caps_timeout_ms: 10_000,
+            stall_timeout_ms: 2_000,
+            restart: true,
+            restart_timeout_ms: 10_000,
             backend: BackendChoice::Auto,
             device: None,
             change: ChangeConfig::default(),
@@ -321,6 +331,14 @@ impl Default for StreamConfig {
             camera: None,
             views: vec![ViewConfig::default()],
         }
+    }
+}
+
+impl StreamConfig {
+    /// After how long without a frame a camera or pipeline counts as lost; `None` for never.
+    pub fn restart_timeout(&self) -> Option<Duration> {
+        let timeout = Duration::from_millis(self.restart_timeout_ms.into());
+        Some(timeout).filter(|timeout| !timeout.is_zero())
     }
 }
 

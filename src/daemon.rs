@@ -3,27 +3,33 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use nix::unistd::Group;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::camera::{CalibrationError, Camera};
+use crate::camera::CalibrationError;
 use crate::capture::CaptureError;
 use crate::config::{Config, DaemonConfig, StreamConfig};
 use crate::control::ControlError;
 use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::{Access, Limits, Server};
 use crate::error::exit;
-use crate::stream::{Backends, GazeLogError, RetinaError, StreamError, ViewPlan};
+use crate::stream::{Backends, GazeLogError, RetinaError, StreamError};
 
-use self::frame_loop::FrameLoop;
+use self::health::HealthLog;
+use self::running::{RunningStream, camera, plans};
 
 mod frame_loop;
+mod health;
+mod running;
 mod views;
+
+/// How often it is looked whether a stream is stuck.
+const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 
 /// Why the daemon ended without being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +83,9 @@ pub enum StreamFailure {
     /// Its frames cannot be published.
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// The system gives it no thread.
+    #[error("the system gives it no thread")]
+    NoThread(#[source] io::Error),
     /// Its frame loop hit a bug; the log has the place.
     #[error("its frame loop panicked: this is a bug, please report the log")]
     Panicked,
@@ -92,9 +101,10 @@ impl DaemonError {
                 ..
             } => exit::CONFIG,
             Self::NoGroup { .. } => exit::CONFIG,
-            Self::Stream { source: StreamFailure::Panicked, .. } | Self::System { .. } => {
-                exit::FAILURE
+            Self::Stream {
+                source: StreamFailure::Panicked | StreamFailure::NoThread(_), ..
             }
+            | Self::System { .. } => exit::FAILURE,
             Self::Stream { .. } | Self::Control(_) => exit::UNAVAILABLE,
         }
     }
@@ -125,48 +135,49 @@ pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
     let access = access(&config.daemon)?;
     let server = Server::bind(socket, Arc::clone(&directory), access, Limits::default())?;
 
-    let stop = Arc::new(AtomicBool::new(false));
     let backends = Backends::default();
-    let mut loops = Vec::new();
+    let mut streams = Vec::new();
     for (stream, port) in config.streams.iter().zip(ports) {
-        let chosen = backends.choose(stream.backend, stream.device.as_deref());
-        let chosen = chosen.and_then(|backend| backend.finding_changes_on(stream.change_on));
-        match chosen
-            .map_err(StreamFailure::from)
-            .and_then(|backend| Ok((backend, plans(stream)?, camera(stream)?)))
-        {
-            Ok((backend, plans, camera)) => {
-                let frame_loop =
-                    FrameLoop::new(stream, backend, port, plans, camera, Arc::clone(&stop));
-                let frame_loop = frame_loop.map_err(system("cannot start a thread"))?;
-                let spawned = spawn(&stream.name, frame_loop, &sender);
-                loops.push(spawned.map_err(system("cannot start a thread"))?);
-            }
-            Err(error) => {
-                port.ended(&crate::error::chain(&error));
-                // The channel lives as long as this function.
-                let _ = sender.send(Event::StreamEnded(stream.name.clone(), Err(error)));
-            }
+        let (name, ended) = (stream.name.clone(), sender.clone());
+        let started = RunningStream::start(stream, port, &backends, move |result| {
+            // Nobody listens once a signal came.
+            let _ = ended.send(Event::StreamEnded(name, result));
+        });
+        match started {
+            Ok(running) => streams.push(running),
+            // The channel lives as long as this function.
+            Err(error) => drop(sender.send(Event::StreamEnded(stream.name.clone(), Err(error)))),
         }
     }
 
-    let outcome = await_end(&events, config.streams.len());
-    stop.store(true, Ordering::Relaxed);
-    for frame_loop in loops {
-        if frame_loop.join().is_err() {
-            tracing::error!("a frame loop panicked");
-        }
+    let outcome = await_end(&events, config.streams.len(), &directory);
+    for stream in &streams {
+        stream.stop("the daemon stops");
     }
+    streams.into_iter().for_each(RunningStream::join);
     server.stop();
     tracing::info!("stopped");
     outcome
 }
 
-/// Waits for a signal, or for the last of `running` streams. The first failure is the outcome then.
-fn await_end(events: &Receiver<Event>, mut running: usize) -> Result<(), DaemonError> {
-    let mut outcome = Ok(());
-    while let Ok(event) = events.recv() {
-        let Event::StreamEnded(stream, result) = event else { return Ok(()) };
+/// Waits for a signal, or for the last of `running` streams. The first failure is the outcome then. Says meanwhile where a
+/// stream is stuck.
+fn await_end(
+    events: &Receiver<Event>,
+    mut running: usize,
+    directory: &Directory,
+) -> Result<(), DaemonError> {
+    let (mut outcome, mut health) = (Ok(()), HealthLog::default());
+    loop {
+        let (stream, result) = match events.recv_timeout(HEALTH_PERIOD) {
+            Ok(Event::StreamEnded(stream, result)) => (stream, result),
+            Ok(Event::Signal) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                health.look(directory);
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
         running -= 1;
         if let Err(source) = result {
             if 0 < running {
@@ -216,29 +227,6 @@ fn group_number(group: &str) -> Result<u32, DaemonError> {
             Err(DaemonError::System { what: "cannot look for the group", source: errno.into() })
         }
     }
-}
-
-/// The views of a stream, with the gaze logs that they replay.
-fn plans(stream: &StreamConfig) -> Result<Vec<ViewPlan>, StreamFailure> {
-    Ok(stream.views.iter().map(ViewPlan::try_from).collect::<Result<_, _>>()?)
-}
-
-/// The camera of a stream, with its calibration.
-fn camera(stream: &StreamConfig) -> Result<Option<Camera>, StreamFailure> {
-    Ok(stream.camera.as_ref().map(|camera| camera.load(&stream.name)).transpose()?)
-}
-
-fn spawn(
-    stream: &str,
-    frame_loop: FrameLoop,
-    events: &Sender<Event>,
-) -> io::Result<JoinHandle<()>> {
-    let (name, events) = (stream.to_owned(), events.clone());
-    thread::Builder::new().name(format!("frames-{name}")).spawn(move || {
-        let result = frame_loop.run();
-        // Nobody listens once a signal came.
-        let _ = events.send(Event::StreamEnded(name, result));
-    })
 }
 
 /// A thread that turns the signals that end a daemon into events.

@@ -14,6 +14,7 @@
 //! clients and sockets; `daemon` and `tool`, the two programs.
 
 pub mod backend;
+pub mod backoff;
 pub mod camera;
 #[cfg(feature = "gst")]
 pub mod capture;

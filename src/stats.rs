@@ -1,6 +1,13 @@
 //! Numbers that a stream's threads write and anybody may read.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use self::stages::Stages;
+
+pub mod stages;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -10,6 +17,11 @@ impl Counter {
     /// Adds `amount`.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Counts one more, and returns how many there are with it: no two callers get the same number.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The value now.
@@ -59,10 +71,67 @@ pub struct ChangeGauges {
     pub tile_count: Gauge,
 }
 
+/// Why a stream had to begin another pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossReason {
+    /// A camera or server is not there, does not answer, or lets nobody in.
+    Unreachable,
+    /// A live source ended, or ended before its first frame.
+    Ended,
+    /// No frame came for too long.
+    Silent,
+    /// What came was damaged, or of a kind that cannot be read.
+    Unreadable,
+    /// An element reported another error.
+    Failed,
+    /// Pipelines of before do not stop.
+    Stuck,
+    /// A reason that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl LossReason {
+    /// All that are counted.
+    pub const ALL: [Self; 6] =
+        [Self::Unreachable, Self::Ended, Self::Silent, Self::Unreadable, Self::Failed, Self::Stuck];
+}
+
+impl fmt::Display for LossReason {
+    /// As in JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// How often a stream began another pipeline, by reason.
+#[derive(Debug, Default)]
+pub struct Restarts([Counter; LossReason::ALL.len()]);
+
+impl Restarts {
+    /// Counts one because of `reason`.
+    pub fn add(&self, reason: LossReason) {
+        if let Some(counter) = self.0.get(reason as usize) {
+            counter.add(1);
+        }
+    }
+
+    /// For all reasons together.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(Counter::get).sum()
+    }
+
+    /// For every reason, also those for which there was none.
+    pub fn by_reason(&self) -> impl Iterator<Item = (LossReason, u64)> {
+        LossReason::ALL.into_iter().zip(self.0.iter().map(Counter::get))
+    }
+}
+
 /// What one stream has done since it started.
 #[derive(Debug, Default)]
 pub struct StreamCounters {
-    /// Frames that the pipeline delivered.
+    /// Frames that its pipelines delivered: the `frame_seq` of the newest.
     pub frames_captured: Counter,
     /// Frames that a newer one replaced before the frame loop took them.
     pub frames_dropped: Counter,
@@ -76,6 +145,12 @@ pub struct StreamCounters {
     pub tiles_dirty: Counter,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: Counter,
+    /// Times the stream began another pipeline after it had lost one.
+    pub restarts: Restarts,
+    /// Pipelines that were given up and have not stopped yet.
+    pub pipelines_stopping: Gauge,
+    /// What its threads are at.
+    pub stages: Stages,
     /// What counts as a change now.
     pub change: ChangeGauges,
 }

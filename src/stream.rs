@@ -231,9 +231,11 @@ impl Stream {
         };
         let updated_ns = monotonic_ns();
         let dirty_count = source.books().ingested().count();
-        for (view, sample) in views.iter_mut().zip(&*samples) {
-            view.publish(source, count_u32(dirty_count), stamp, sample);
-        }
+        counters.stages.publish.during(|| {
+            for (view, sample) in views.iter_mut().zip(&*samples) {
+                view.publish(source, count_u32(dirty_count), stamp, sample);
+            }
+        });
         let publish = Span::since(updated_ns);
         // For the next frame, so only now.
         source.look(stamp.frame_seq, views.iter().any(View::wants_coarse));

@@ -15,19 +15,19 @@ use super::times::{CaptureTime, Moment, Told, capture_time, unix_ns_from_referen
 use super::{CapturedFrame, Pace};
 use crate::frame::FrameStamp;
 use crate::stats::StreamCounters;
+use crate::stats::stages::CapturePulses;
 
 /// The producer's end of a source. It outlives the pipelines that fill it, one after the other.
 pub(super) struct Delivery {
     /// Never waited for: pipelines of one source do not overlap.
     inlet: Mutex<Inlet>,
     counters: Arc<StreamCounters>,
+    pulses: Arc<CapturePulses>,
     pace: Pace,
 }
 
 struct Inlet {
     producer: Producer<CapturedFrame>,
-    /// Number of the newest frame.
-    frame_seq: u64,
     /// What the newest caps say.
     format: Option<FrameFormat>,
     /// Whether a refused buffer was logged.
@@ -38,10 +38,11 @@ impl Delivery {
     pub(super) fn new(
         producer: Producer<CapturedFrame>,
         counters: Arc<StreamCounters>,
+        pulses: Arc<CapturePulses>,
         pace: Pace,
     ) -> Self {
-        let inlet = Inlet { producer, frame_seq: 0, format: None, refusal_logged: false };
-        Self { inlet: Mutex::new(inlet), counters, pace }
+        let inlet = Inlet { producer, format: None, refusal_logged: false };
+        Self { inlet: Mutex::new(inlet), counters, pulses, pace }
     }
 
     /// Takes the next sample out of `sink`, and tells `events` of a pipeline's first one (`first`).
@@ -51,13 +52,9 @@ impl Delivery {
         events: &Sender<Event>,
         first: &mut bool,
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
-        let arrival = Moment::now();
-        let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
         let mut inlet = self.inlet.lock();
-        inlet.frame_seq += 1;
-        self.counters.frames_captured.add(1);
-        let stamp = self.stamp(sink, &sample, inlet.frame_seq, arrival);
-        let Some(frame) = inlet.mapped(&sample, stamp) else {
+        let Some(frame) = self.pulses.delivering.during(|| self.next_frame(&mut inlet, sink))?
+        else {
             self.counters.frames_refused.add(1);
             return Ok(gst::FlowSuccess::Ok);
         };
@@ -66,6 +63,20 @@ impl Delivery {
             let _ = events.try_send(Event::FirstFrame);
         }
         self.post(&mut inlet, frame)
+    }
+
+    /// The next frame of `sink`; `None` for a buffer that is none.
+    fn next_frame(
+        &self,
+        inlet: &mut Inlet,
+        sink: &AppSink,
+    ) -> Result<Option<CapturedFrame>, gst::FlowError> {
+        let arrival = Moment::now();
+        let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
+        // One number after the other for all pipelines of a stream, also where one that was given up wakes up late.
+        let frame_seq = self.counters.frames_captured.next();
+        let stamp = self.stamp(sink, &sample, frame_seq, arrival);
+        Ok(inlet.mapped(&sample, stamp))
     }
 
     fn post(

@@ -168,6 +168,23 @@ pub enum CaptureError {
     /// A camera stopped.
     #[error("the live source ended: the camera or its server is gone")]
     LiveEnded,
+    /// Frames came and stay away, or the pipeline hangs while it opens.
+    #[error(
+        "no frame for {seconds} s: the source is silent or its decoder hangs (a slower one needs another `restart_timeout_ms`)"
+    )]
+    Silent {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// Pipelines that were given up hang, and no further one is risked.
+    #[error(
+        "{count} pipelines of this stream do not stop, so no other is begun: a driver hangs; plug the camera in anew, or \
+         restart the daemon"
+    )]
+    NotStopping {
+        /// How many.
+        count: usize,
+    },
     /// Anything else that GStreamer reports.
     #[error("{element}: {reason}")]
     Failed {

@@ -1,10 +1,11 @@
 //! A source: a thread that plays a pipeline, and again where it should, until it ends or is dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, select};
 use gstreamer as gst;
 
 use super::caps::{self, Adapter};
@@ -15,6 +16,7 @@ use super::pipeline::{Event, Pipeline, error_of, missing_plugin_of};
 use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
 use crate::redact::redacted;
 use crate::stats::StreamCounters;
+use crate::stats::stages::CapturePulses;
 
 /// How long dropping a source waits for its pipeline to stop. After that the pipeline stops on its own; a daemon that was
 /// asked to end does so within a second.
@@ -32,10 +34,23 @@ pub struct Source {
     opened: Receiver<Result<Option<Duration>, CaptureError>>,
     /// How long the file plays; `None` before [`Source::open`] and where nothing tells.
     duration: Option<Duration>,
+    /// Whether the pipeline has said that it is live.
+    is_live: Arc<AtomicBool>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
-    /// Disconnected when the thread is through.
-    stopped: Receiver<()>,
+    /// Disconnected when the thread is through; `None` where nobody waits for that.
+    stopped: Option<Receiver<()>>,
+}
+
+/// A source that was let go and whose pipeline stops, sooner or later.
+#[derive(Debug)]
+pub struct Departing(Receiver<()>);
+
+impl Departing {
+    /// Whether it has stopped, and nothing of it is left.
+    pub fn has_stopped(&self) -> bool {
+        self.0.try_recv() == Err(TryRecvError::Disconnected)
+    }
 }
 
 impl Source {
@@ -48,16 +63,27 @@ impl Source {
     pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
         hints::initialised()?;
         let expansion = expansion::expand(spec)?;
-        tracing::info!(stream = spec.stream, pipeline = expansion.shown, "capturing");
+        tracing::debug!(stream = spec.stream, pipeline = expansion.shown, "capturing");
         let description = expansion.shown.clone();
         let (producer, frames) = mailbox(spec.pace);
         let ender = producer.ender();
-        let delivery = Arc::new(Delivery::new(producer, Arc::clone(counters), spec.pace));
+        let pulses = counters.stages.next_pipeline();
+        let delivery =
+            Delivery::new(producer, Arc::clone(counters), Arc::clone(&pulses), spec.pace);
+        let is_live = Arc::<AtomicBool>::default();
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
         let (stopped_sender, stopped) = bounded::<()>(0);
         let (spec, stream) = (spec.clone(), spec.stream.clone());
-        let session = Session { spec, expansion, adapters: Vec::new(), delivery, stop: stop_asked };
+        let session = Session {
+            spec,
+            expansion,
+            adapters: Vec::new(),
+            delivery: Arc::new(delivery),
+            pulses,
+            is_live: Arc::clone(&is_live),
+            stop: stop_asked,
+        };
         let run = move || {
             session.run(&opened_sender, &ender);
             drop(stopped_sender);
@@ -69,8 +95,9 @@ impl Source {
             frames: Some(frames),
             opened,
             duration: None,
+            is_live,
             stop: Some(stop),
-            stopped,
+            stopped: Some(stopped),
         })
     }
 
@@ -99,6 +126,18 @@ impl Source {
         }
     }
 
+    /// Whether its pipeline has said that it is live: it makes frames when it pleases.
+    pub fn is_live(&self) -> bool {
+        self.is_live.load(Ordering::Relaxed)
+    }
+
+    /// Stops it, and does not wait until it has.
+    pub fn let_go(mut self) -> Departing {
+        let stopped = self.stopped.take();
+        // Nothing waits for what was disconnected from the beginning.
+        Departing(stopped.unwrap_or_else(|| bounded(0).1))
+    }
+
     /// The pipeline that it expanded to, without credentials.
     pub fn description(&self) -> &str {
         &self.description
@@ -110,7 +149,8 @@ impl Drop for Source {
         // First, because the streaming thread may be waiting for a frame to be taken.
         self.frames = None;
         self.stop = None;
-        if self.stopped.recv_timeout(STOP_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+        let Some(stopped) = &self.stopped else { return };
+        if stopped.recv_timeout(STOP_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!(
                 stream = self.stream,
                 "the pipeline takes long to stop; going on without it"
@@ -155,6 +195,8 @@ struct Session {
     /// What the caps turned out to need.
     adapters: Vec<Adapter>,
     delivery: Arc<Delivery>,
+    pulses: Arc<CapturePulses>,
+    is_live: Arc<AtomicBool>,
     /// Disconnected when the source is dropped.
     stop: Receiver<()>,
 }
@@ -185,7 +227,7 @@ impl Session {
                 return;
             }
             // A pipeline cannot be trusted after its end.
-            drop(pipeline);
+            self.pulses.opening.during(|| drop(pipeline));
             pipeline = match self.open() {
                 Ok(pipeline) => pipeline,
                 Err(error) => return ender.end(End::Failed(error)),
@@ -229,7 +271,9 @@ impl Session {
 
     fn attempt(&self) -> Result<Pipeline, Failure> {
         let SourceSpec { pace, .. } = self.spec;
-        let pipeline = Pipeline::play(&self.expansion, &self.adapters, &self.delivery, pace)?;
+        let play = || Pipeline::play(&self.expansion, &self.adapters, &self.delivery, pace);
+        let pipeline = self.pulses.opening.during(play)?;
+        self.is_live.store(pipeline.live, Ordering::Relaxed);
         self.wait_for_first_frame(&pipeline)?;
         Ok(pipeline)
     }

@@ -14,19 +14,23 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 
 pub(super) use self::view::ViewEntry;
 pub use self::view::ViewPort;
-use super::messages::{ChangeListing, StreamListing, StreamState, ViewName, clipped, is_name};
+use super::messages::{
+    ChangeListing, StreamListing, StreamState, StuckListing, ViewName, clipped, is_name,
+};
 use super::steering::Client;
 use crate::backend::Backend;
 use crate::config::ViewConfig;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
 use crate::link::Bell;
+use crate::stats::stages::{STUCK_AFTER, Stage};
 use crate::stats::{ChangeGauges, StreamCounters};
 
 mod view;
@@ -100,6 +104,25 @@ impl Directory {
         StreamPort { entry, bell: Arc::clone(&self.bell), views, commands }
     }
 
+    /// The streams of which a stage has been at one thing for at least `limit`, in the order of their names. Waiting for a frame,
+    /// or for a camera to come back, is no such thing.
+    pub fn stuck(&self, limit: Duration) -> Vec<Stuck> {
+        let stuck = |entry: &Arc<StreamEntry>| {
+            let (stage, since) = entry.counters.stages.stuck(limit)?;
+            Some(Stuck { stream: entry.name.clone(), stage, since })
+        };
+        self.streams.lock().values().filter_map(stuck).collect()
+    }
+
+    /// Whether all streams make progress, for a watchdog that may end the daemon.
+    ///
+    /// # Errors
+    ///
+    /// The first that has been stuck for [`STUCK_AFTER`].
+    pub fn health(&self) -> Result<(), Stuck> {
+        self.stuck(STUCK_AFTER).into_iter().next().map_or(Ok(()), Err)
+    }
+
     /// The stream of that name.
     pub(super) fn stream(&self, name: &str) -> Option<Arc<StreamEntry>> {
         self.streams.lock().get(name).cloned()
@@ -133,6 +156,18 @@ impl Directory {
     pub(super) fn bell(&self) -> &Arc<Bell> {
         &self.bell
     }
+}
+
+/// A stage that makes no progress.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stream {stream}: {stage} has made no progress for {} s", since.as_secs())]
+pub struct Stuck {
+    /// Name of the stream.
+    pub stream: String,
+    /// What it is at.
+    pub stage: Stage,
+    /// For how long.
+    pub since: Duration,
 }
 
 /// One stream, as the server sees it.
@@ -273,6 +308,12 @@ impl StreamEntry {
             stamps_clamped: counters.stamps_clamped.get(),
             tiles_dirty: counters.tiles_dirty.get(),
             backend_fallbacks: counters.backend_fallbacks.get(),
+            restarts: counters.restarts.by_reason().filter(|(_, count)| *count != 0).collect(),
+            pipelines_stopping: counters.pipelines_stopping.get().unwrap_or(0),
+            stuck: counters
+                .stages
+                .stuck(STUCK_AFTER)
+                .map(|(stage, since)| StuckListing { stage, seconds: since.as_secs() }),
             change: change_listing(&counters.change),
             views: Vec::new(),
         }
@@ -296,6 +337,30 @@ impl StreamPort {
         &self.entry.counters
     }
 
+    /// Changes what listings show. Subscribers learn when that ends the stream.
+    pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
+        self.notices().update(change);
+    }
+
+    /// The part of this end through which it is told what becomes of the stream.
+    pub fn notices(&self) -> StreamNotices {
+        StreamNotices { entry: Arc::clone(&self.entry), bell: Arc::clone(&self.bell) }
+    }
+
+    /// The stream publishes no more: subscribers are told why.
+    pub fn ended(&self, reason: &str) {
+        self.notices().ended(reason);
+    }
+}
+
+/// A stream, as whoever starts it sees it.
+#[derive(Debug)]
+pub struct StreamNotices {
+    entry: Arc<StreamEntry>,
+    bell: Arc<Bell>,
+}
+
+impl StreamNotices {
     /// Changes what listings show. Subscribers learn when that ends the stream.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
         let (before, after) = {

@@ -39,7 +39,7 @@ pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat, Rele
 pub use self::gaze::GazeEvent;
 pub use self::listing::{
     ChangeListing, FixationListing, Listing, ServerListing, SteeringListing, StreamListing,
-    StreamState, ViewListing,
+    StreamState, StuckListing, ViewListing,
 };
 pub use self::names::{ViewName, ViewNameError};
 pub use self::opening::view_from_table;

@@ -3,14 +3,14 @@
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::StreamFailure;
+use super::running::StopSign;
 use super::views::{self, Joiners, ViewChange};
 use crate::camera::Camera;
-use crate::capture::mailbox::Taken;
-use crate::capture::{CapturedFrame, End, Source, SourceSpec};
+use crate::capture::supply::{Loss, Supplied, Supply};
+use crate::capture::{CapturedFrame, End, SourceSpec};
 use crate::config::StreamConfig;
 use crate::control::directory::{StreamPort, ViewPort};
 use crate::control::messages::{StreamState, ViewName};
@@ -21,16 +21,19 @@ use crate::stream::{NewView, Refusal, Stepped, Stream, StreamBackend, ViewPlan};
 /// How long the loop waits for a frame before it looks whether it is to stop.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Without a frame for this long, a stream that has delivered is stalled.
-const STALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes of a reason that a segment holds.
+const REASON_BYTES: usize = 127;
 
 /// One stream and what it needs to run.
 pub(super) struct FrameLoop {
-    spec: SourceSpec,
+    name: String,
+    supply: Supply,
     stream: Stream,
     port: StreamPort,
     joiners: Joiners,
-    stop: Arc<AtomicBool>,
+    stop: StopSign,
+    /// After how long without a frame a stream that has delivered is stalled.
+    stall_timeout: Duration,
     last_frame: Option<Instant>,
     is_stalled: bool,
 }
@@ -42,7 +45,7 @@ impl FrameLoop {
         mut port: StreamPort,
         plans: Vec<ViewPlan>,
         camera: Option<Camera>,
-        stop: Arc<AtomicBool>,
+        stop: StopSign,
     ) -> io::Result<Self> {
         let chosen = backend.describe();
         tracing::info!(
@@ -59,25 +62,34 @@ impl FrameLoop {
         let views = plans.into_iter().zip(links);
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
         let stream = stream.with_camera(camera);
-        let spec = SourceSpec::from(config);
+        let supply = Supply::new(&SourceSpec::from(config), port.counters());
         let workshop = stream.workshop().clone();
         let joiners = views::start(&config.name, workshop, port.commands.clone())?;
-        Ok(Self { spec, stream, port, joiners, stop, last_frame: None, is_stalled: false })
+        Ok(Self {
+            name: config.name.clone(),
+            supply,
+            stream,
+            port,
+            joiners,
+            stop,
+            stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
+            last_frame: None,
+            is_stalled: false,
+        })
     }
 
-    /// Runs until the source ends or fails, or the daemon stops; tells readers and listings why.
+    /// Runs until the source has ended for good, or the stream is to stop; tells readers and listings why.
     pub(super) fn run(mut self) -> Result<(), StreamFailure> {
-        let mut source = None;
-        let frames = AssertUnwindSafe(|| self.frames(&mut source));
+        let frames = AssertUnwindSafe(|| self.frames());
         let result = panic::catch_unwind(frames).unwrap_or_else(|_| {
-            tracing::error!(stream = self.spec.stream, "the frame loop panicked");
+            tracing::error!(stream = self.name, "the frame loop panicked");
             Err(StreamFailure::Panicked)
         });
         let reason = match &result {
             Ok(reason) => (*reason).to_owned(),
             Err(failure) => redacted(&chain(failure)),
         };
-        tracing::info!(stream = self.spec.stream, reason, "the stream has ended");
+        tracing::info!(stream = self.name, reason, "the stream has ended");
         // Before the source is dropped, because a pipeline may take its time to stop.
         self.stream.end(&reason);
         self.port.ended(&reason);
@@ -85,19 +97,31 @@ impl FrameLoop {
         result.map(drop)
     }
 
-    /// Starts the source and takes its frames, until one of them ends.
-    fn frames(&mut self, source: &mut Option<Source>) -> Result<&'static str, StreamFailure> {
-        let source = source.insert(Source::start(&self.spec, self.port.counters())?);
-        while !self.stop.load(Ordering::Relaxed) {
-            self.change_views();
-            match source.take(TURN) {
-                Taken::Frame(frame) => self.step(&frame)?,
-                Taken::Ended(End::Eos) => return Ok("end of file"),
-                Taken::Ended(End::Failed(error)) => return Err(error.into()),
-                Taken::TimedOut => self.watch_for_stall(),
+    /// Takes the frames of the source, until it has ended for good.
+    fn frames(&mut self) -> Result<&'static str, StreamFailure> {
+        let counters = Arc::clone(self.port.counters());
+        loop {
+            if let Some(reason) = self.stop.reason() {
+                return Ok(reason);
             }
+            let supplied = match self.supply.take(TURN) {
+                Supplied::Ended(End::Eos) => return Ok("end of file"),
+                Supplied::Ended(End::Failed(error)) => return Err(error.into()),
+                supplied => supplied,
+            };
+            counters.stages.frame_loop.during(|| self.turn(supplied))?;
         }
-        Ok("the daemon stops")
+    }
+
+    /// Does what there is to do, with a frame or without.
+    fn turn(&mut self, supplied: Supplied) -> Result<(), StreamFailure> {
+        self.change_views();
+        match supplied {
+            Supplied::Frame(frame) => self.step(&frame)?,
+            Supplied::Lost(loss) => self.lose(&loss),
+            Supplied::Nothing | Supplied::Ended(_) => self.watch_for_stall(),
+        }
+        Ok(())
     }
 
     fn step(&mut self, frame: &CapturedFrame) -> Result<(), StreamFailure> {
@@ -119,7 +143,7 @@ impl FrameLoop {
         }
         self.last_frame = Some(Instant::now());
         if std::mem::take(&mut self.is_stalled) {
-            tracing::info!(stream = self.spec.stream, "frames come again");
+            tracing::info!(stream = self.name, "frames come again");
             self.stream.resume();
             self.port.update(|status| {
                 status.state = StreamState::Live;
@@ -142,7 +166,7 @@ impl FrameLoop {
         });
         // Only now, because whoever has a segment may ask to look somewhere in the picture.
         self.hand_out_segments()?;
-        tracing::info!(stream = self.spec.stream, format = format.name(), %extent, "publishing");
+        tracing::info!(stream = self.name, format = format.name(), %extent, "publishing");
         Ok(())
     }
 
@@ -198,16 +222,36 @@ impl FrameLoop {
     }
 
     fn watch_for_stall(&mut self) {
-        let silent = self.last_frame.is_some_and(|last| STALL_TIMEOUT < last.elapsed());
+        let silent = self.last_frame.is_some_and(|last| self.stall_timeout < last.elapsed());
         if silent && !self.is_stalled {
-            self.is_stalled = true;
-            let reason = format!("no frame for {} s", STALL_TIMEOUT.as_secs());
-            tracing::warn!(stream = self.spec.stream, reason, "the stream has stalled");
-            self.stream.stall(&reason);
-            self.port.update(|status| {
-                status.state = StreamState::Stalled;
-                status.reason = reason;
-            });
+            let reason = format!("no frame for {} s", self.stall_timeout.as_secs_f64());
+            tracing::warn!(stream = self.name, reason, "the stream has stalled");
+            self.stall(&reason, &reason);
         }
+    }
+
+    /// The source is gone, and will be looked for.
+    fn lose(&mut self, loss: &Loss) {
+        let reason = loss.to_string();
+        // A camera may be away for months.
+        if loss.attempt.is_power_of_two() {
+            tracing::warn!(stream = self.name, reason, "the stream has lost its source");
+        } else {
+            tracing::debug!(stream = self.name, reason, "the source stays away");
+        }
+        self.stall(&loss.to_text(REASON_BYTES), &reason);
+    }
+
+    /// Tells readers and listings that no frames come, and why.
+    fn stall(&mut self, reason: &str, listed: &str) {
+        self.is_stalled = true;
+        self.stream.stall(reason);
+        let has_delivered = self.last_frame.is_some();
+        self.port.update(|status| {
+            if has_delivered {
+                status.state = StreamState::Stalled;
+            }
+            listed.clone_into(&mut status.reason);
+        });
     }
 }

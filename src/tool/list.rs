@@ -7,7 +7,7 @@ use super::{ToolError, on_one_line};
 use crate::backend::ChangeSite;
 use crate::control::client::Client;
 use crate::control::messages::{
-    ChangeListing, Listing, SteeringListing, StreamListing, ViewListing,
+    ChangeListing, Listing, SteeringListing, StreamListing, StuckListing, ViewListing,
 };
 
 /// Arguments of `foveate ls`.
@@ -81,7 +81,26 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     if 0 < stream.backend_fallbacks {
         write!(out, ", {} times fallen back to the CPU", stream.backend_fallbacks)?;
     }
-    writeln!(out)
+    writeln!(out)?;
+    write_losses(out, stream)
+}
+
+/// How often the source was lost and why, and what hangs, where there is something to say.
+fn write_losses(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
+    if !stream.restarts.is_empty() {
+        let total: u64 = stream.restarts.values().sum();
+        let reasons = stream.restarts.iter().map(|(reason, count)| format!("{count} {reason}"));
+        writeln!(out, "  restarts {total}: {}", reasons.collect::<Vec<_>>().join(", "))?;
+    }
+    if 0 < stream.pipelines_stopping {
+        writeln!(out, "  stopping {} earlier pipelines", stream.pipelines_stopping)?;
+    }
+    match stream.stuck {
+        Some(StuckListing { stage, seconds }) => {
+            writeln!(out, "  stuck    {stage} has made no progress for {seconds} s")
+        }
+        None => Ok(()),
+    }
 }
 
 /// Who steers a view and what was refused, where there is something to say.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Epoch, RefusalReason, ViewName};
 use crate::backend::Backend;
 use crate::geometry::fixation::{Fixation, FixationReason};
+use crate::stats::LossReason;
+use crate::stats::stages::Stage;
 use crate::token::DType;
 
 /// The answer to [`Request::List`](super::Request::List): streams in the order of their names.
@@ -79,10 +81,28 @@ pub struct StreamListing {
     pub tiles_dirty: u64,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: u64,
+    /// Times it began another pipeline after it had lost one, by reason.
+    #[serde(default)]
+    pub restarts: BTreeMap<LossReason, u64>,
+    /// Pipelines that were given up and have not stopped yet.
+    #[serde(default)]
+    pub pipelines_stopping: u64,
+    /// The stage that makes no progress, if one does not.
+    #[serde(default)]
+    pub stuck: Option<StuckListing>,
     /// What counts as a change; absent before the first frame.
     pub change: Option<ChangeListing>,
     /// Its views, in the order of the configuration.
     pub views: Vec<ViewListing>,
+}
+
+/// A stage of a stream that makes no progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StuckListing {
+    /// Which.
+    pub stage: Stage,
+    /// For how many seconds.
+    pub seconds: u64,
 }
 
 /// What counts as a change of a stream now.

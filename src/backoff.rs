@@ -1,0 +1,47 @@
+//! How long to wait before something that failed is tried again.
+
+use std::time::Duration;
+
+/// Pauses that double with every failure up to a longest one, each moved at random by up to a quarter either way, so that
+/// what failed together is not tried together.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    first: Duration,
+    longest: Duration,
+    failures: u32,
+    random: u64,
+}
+
+impl Backoff {
+    /// Pauses around `first`, twice that, and so on up to around `longest`. `seed` decides how each is moved.
+    pub fn new(first: Duration, longest: Duration, seed: u64) -> Self {
+        Self { first, longest, failures: 0, random: seed }
+    }
+
+    /// Failures since the last success.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Counts a failure, and says how long to wait for the next try.
+    pub fn after_failure(&mut self) -> Duration {
+        let doublings = self.failures.min(u32::BITS - 1);
+        self.failures = self.failures.saturating_add(1);
+        let pause = self.first.saturating_mul(1 << doublings).min(self.longest);
+        pause.mul_f64(0.75 + 0.5 * self.next_fraction())
+    }
+
+    /// It worked: the next pause is the first one again.
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// A number from 0 to 1, by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    fn next_fraction(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let mixed = mixed ^ (mixed >> 31);
+        (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}

@@ -1,0 +1,92 @@
+//! One stream that runs: started from its configuration, stopped on its own, and over when its thread is.
+
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use super::StreamFailure;
+use super::frame_loop::FrameLoop;
+use crate::camera::Camera;
+use crate::config::StreamConfig;
+use crate::control::directory::StreamPort;
+use crate::stream::{Backends, ViewPlan};
+
+/// A stream and its thread. Dropping it leaves the stream running.
+#[derive(Debug)]
+pub(super) struct RunningStream {
+    name: String,
+    stop: StopSign,
+    thread: JoinHandle<()>,
+}
+
+/// Whether a stream is to end, and why.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StopSign(Arc<OnceLock<&'static str>>);
+
+impl StopSign {
+    /// Why the stream is to end, once it is.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        self.0.get().copied()
+    }
+}
+
+impl RunningStream {
+    /// Starts the stream of `config`, which serves `port`. `ended` is called on its thread when it is over; what comes of it is
+    /// in the directory by then.
+    ///
+    /// # Errors
+    ///
+    /// If what the stream needs beside its source is not there: a backend, a gaze log, a calibration, a thread. It has ended
+    /// then, as the directory shows.
+    pub(super) fn start(
+        config: &StreamConfig,
+        port: StreamPort,
+        backends: &Backends,
+        ended: impl FnOnce(Result<(), StreamFailure>) + Send + 'static,
+    ) -> Result<Self, StreamFailure> {
+        let stop = StopSign::default();
+        let entry = port.notices();
+        let started = Self::spawn(config, port, backends, stop.clone(), ended);
+        if let Err(error) = &started {
+            entry.ended(&crate::error::chain(error));
+        }
+        Ok(Self { name: config.name.clone(), stop, thread: started? })
+    }
+
+    fn spawn(
+        config: &StreamConfig,
+        port: StreamPort,
+        backends: &Backends,
+        stop: StopSign,
+        ended: impl FnOnce(Result<(), StreamFailure>) + Send + 'static,
+    ) -> Result<JoinHandle<()>, StreamFailure> {
+        let chosen = backends.choose(config.backend, config.device.as_deref());
+        let backend = chosen.and_then(|backend| backend.finding_changes_on(config.change_on))?;
+        let (plans, camera) = (plans(config)?, camera(config)?);
+        let frame_loop = FrameLoop::new(config, backend, port, plans, camera, stop);
+        let frame_loop = frame_loop.map_err(StreamFailure::NoThread)?;
+        let builder = thread::Builder::new().name(format!("frames-{}", config.name));
+        builder.spawn(move || ended(frame_loop.run())).map_err(StreamFailure::NoThread)
+    }
+
+    /// Asks the stream to end, and says why; the first reason counts. Readers and listings are told by its thread.
+    pub(super) fn stop(&self, reason: &'static str) {
+        let _ = self.stop.0.set(reason);
+    }
+
+    /// Waits until it is over.
+    pub(super) fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!(stream = self.name, "a frame loop panicked");
+        }
+    }
+}
+
+/// The views of a stream, with the gaze logs that they replay.
+pub(super) fn plans(stream: &StreamConfig) -> Result<Vec<ViewPlan>, StreamFailure> {
+    Ok(stream.views.iter().map(ViewPlan::try_from).collect::<Result<_, _>>()?)
+}
+
+/// The camera of a stream, with its calibration.
+pub(super) fn camera(stream: &StreamConfig) -> Result<Option<Camera>, StreamFailure> {
+    Ok(stream.camera.as_ref().map(|camera| camera.load(&stream.name)).transpose()?)
+}
