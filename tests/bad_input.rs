@@ -14,7 +14,7 @@ mod naive;
 use std::fs;
 use std::os::unix::net::UnixListener;
 
-use daemon::{Outcome, Place};
+use daemon::{Outcome, Place, eventually};
 use film::encode;
 use naive::Random;
 use rustix::process::Signal;
@@ -81,12 +81,12 @@ fn a_source_that_is_not_there_is_unavailable() {
     );
     assert_daemon_fails("source = 'clip.avi'", 69, &["clip.avi\" does not exist"]);
     assert_daemon_fails(
-        "source = '/dev/video987'",
+        "source = '/dev/video987'\nrestart = false",
         69,
         &["there is no camera \"/dev/video987\"", "plug it in"],
     );
     assert_daemon_fails(
-        "source = 'rtsp://127.0.0.1:1/x'",
+        "source = 'rtsp://127.0.0.1:1/x'\nrestart = false",
         69,
         &["cannot be opened", "Check the address"],
     );
@@ -410,8 +410,9 @@ fn a_password_never_leaves_the_daemon() {
     // A stream that goes on keeps the daemon alive to be asked.
     let mut config = "[[stream]]\nname = 'lasting'\nsource = 'test'\n".to_owned();
     for (index, source) in streams.iter().enumerate() {
-        config.push_str(&format!("[[stream]]\nname = 's{index}'\n{source}\n"));
+        config.push_str(&format!("[[stream]]\nname = 's{index}'\n{source}\nrestart = false\n"));
     }
+    config.push_str(&format!("[[stream]]\nname = 'again'\nsource = '{uri}'\n"));
     let environment = [("CAMERA", uri.as_str()), ("RUST_LOG", "debug")];
     let process = {
         let path = place.write("password.toml", config);
@@ -423,6 +424,9 @@ fn a_password_never_leaves_the_daemon() {
         let watched = place.foveate(&["watch", &view]).finish();
         assert!(!format!("{watched:?}").contains(MARKER), "{watched:#?}");
     }
+    eventually("the camera is looked for again", || {
+        place.foveate(&["ls"]).finish().stdout.contains("trying again in ")
+    });
     for arguments in [&["ls"][..], &["ls", "--json"], &["doctor"]] {
         let outcome = place.foveate(arguments).finish();
         assert!(!format!("{outcome:?}").contains(MARKER), "{outcome:#?}");

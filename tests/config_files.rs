@@ -103,6 +103,9 @@ fn every_key_reaches_its_place() {
         pace = "every-frame"
         loop = true
         caps_timeout_ms = 100
+        stall_timeout_ms = 600000
+        restart = true
+        restart_timeout_ms = 0
         change = { threshold = 255, refresh_frames = 1000000, on = "gpu" }
         [[stream.view]]
         name = "v"
@@ -121,6 +124,8 @@ fn every_key_reaches_its_place() {
     let parameters: Vec<_> = stream.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
     assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
+    assert_eq!((stream.stall_timeout_ms, stream.restart), (600_000, true));
+    assert_eq!((stream.restart_timeout_ms, stream.restart_timeout()), (0, None));
     let refresh_frames = NonZeroU32::new(1_000_000);
     assert_eq!(stream.change, ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames });
     assert_eq!(stream.change_on, ChangeOn::Gpu);
@@ -211,7 +216,7 @@ proptest! {
 
     #[test]
     fn no_value_makes_the_checks_panic(
-        key in "name|source|pace|loop|latency_ms|backend|device|parameters|change|view",
+        key in "name|source|pace|loop|restart|restart_timeout_ms|latency_ms|backend|device|parameters|change|view",
         value in "\"\\PC{0,20}\"|-?[0-9]{1,25}|-?[0-9]{1,3}\\.[0-9]{1,3}e[0-9]{1,3}|true|\\[\\]|\\{ x = 1 \\}|nan",
     ) {
         let text = format!("[[stream]]\nname = \"a\"\nsource = \"test\"\n{key} = {value}\n");

@@ -92,6 +92,9 @@ fn values_out_of_range_are_refused_with_the_range() {
     }
     for (line, allowed) in [
         ("caps_timeout_ms = 99", "from 100 to 600000"),
+        ("stall_timeout_ms = 99", "from 100 to 600000"),
+        ("restart = \"always\"", "true or false"),
+        ("restart_timeout_ms = 3600001", "from 0 to 3600000"),
         ("pace = \"fast\"", "\"realtime\", \"every-frame\""),
         ("backend = \"cuda\"", "\"auto\", \"cpu\", \"vulkan\""),
         ("device = \" \"", "not empty"),
@@ -153,6 +156,10 @@ fn what_a_source_cannot_do_is_refused() {
         accepted(&format!("{stream}pace = \"realtime\"\nloop = false\n"));
     }
     refused(&format!("{STREAM}latency_ms = 50\n"), 4, "stream.latency_ms", &["`rtsp://`"]);
+    let without = format!("{STREAM}restart = false\n");
+    accepted(&without);
+    let limit = format!("{without}restart_timeout_ms = 500\n");
+    refused(&limit, 5, "stream.restart_timeout_ms", &["`restart`"]);
     accepted(&format!("{STREAM}pace = \"every-frame\"\nloop = true\n"));
     for source in ["source = \"rtsp://192.0.2.1/\"", "pipeline = \"x\"", "pipeline_file = \"x\""] {
         accepted(&format!("[[stream]]\nname = \"a\"\n{source}\nlatency_ms = 50\n"));

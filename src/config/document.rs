@@ -165,6 +165,7 @@ impl StreamTable {
         self.check_against(&source)?;
         self.check_device()?;
         self.check_change_on()?;
+        self.check_restart()?;
         let change_on = self.change.on.as_ref().map_or(default.change_on, |on| on.get_ref().0);
         Ok(StreamConfig {
             name: self.name.into_inner().0,
@@ -244,6 +245,16 @@ impl StreamTable {
             (Some(device), Some(backend)) if backend.get_ref().0 == BackendChoice::Cpu => {
                 let message = "a device is a Vulkan device; expected `backend` to be \"auto\" or \"vulkan\" beside it";
                 Err(Refusal::new(device.span(), message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_restart(&self) -> Result<(), Refusal> {
+        match (&self.restart, &self.restart_timeout_ms) {
+            (Some(restart), Some(timeout)) if !restart.get_ref().0 => {
+                let message = "expected this key only where `restart` is true";
+                Err(Refusal::new(timeout.span(), message))
             }
             _ => Ok(()),
         }
