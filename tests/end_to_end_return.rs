@@ -118,6 +118,9 @@ fn a_view_that_a_client_opened_goes_on_after_a_return() {
         matches!(next.unwrap(), Next::Frame { .. })
     });
     let joined = joined.unwrap();
+    while mine.frame.head.stamp.frame_seq < joined {
+        mine.next_frame();
+    }
     let epoch = mine.subscription.reader().unwrap().header().epoch;
     for frame_seq in joined + 1..=joined + 2 * LIFE {
         send(&mut feed, &film, frame_seq, &configured);
@@ -145,7 +148,7 @@ fn a_camera_that_is_not_there_holds_up_neither_other_streams_nor_the_end() {
     let listing = daemon.listing("away");
     assert_eq!(listing.state, StreamState::Starting, "no frame has come yet");
     for part in ["there is no camera \"/dev/video987\"", "trying again in ", " time)"] {
-        assert!(listing.reason.contains(BROKEN), "{}", listing.reason);
+        assert!(listing.reason.contains(part), "{}", listing.reason);
     }
     let asked = Instant::now();
     daemon.process.signal(Signal::TERM);

@@ -1,5 +1,5 @@
 """A network camera for tests: server.py PORT CODEC WIDTH HEIGHT serves rtsp://127.0.0.1:PORT/camera, a moving pattern of 25
-frames a second as `jpeg`, `mpeg4` or `h264`, until it is killed. It says `ready` once it listens."""
+frames a second as `jpeg` or `h264`, until it is killed. It says `ready` once it listens."""
 
 import sys
 
@@ -11,7 +11,6 @@ from gi.repository import GLib, Gst, GstRtspServer  # noqa: E402
 
 ENCODERS = {
     "jpeg": "video/x-raw,format=I420 ! jpegenc ! rtpjpegpay name=pay0",
-    "mpeg4": "avenc_mpeg4 gop-size=5 bitrate=2000000 ! rtpmp4vpay config-interval=1 name=pay0",
     "h264": "openh264enc gop-size=5 bitrate=2000000 ! h264parse ! rtph264pay config-interval=-1 name=pay0",
 }
 
