@@ -5,7 +5,8 @@
 //! and ends in a typed reason; `delivery` runs on GStreamer's streaming thread and fills the [`mailbox`]. A stream takes
 //! its frames from a [`supply`], which begins a new pipeline where one was lost, if [`passing`] says that it may help.
 //!
-//! Nothing is lost uncounted: every buffer that reaches the appsink gets the next `frame_seq`, whatever becomes of it.
+//! Nothing is lost uncounted: every buffer that reaches the appsink gets the next `frame_seq`, whatever becomes of it. Only those
+//! that [`rate`] skips, because fewer were asked for, get none, and are counted apart.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub mod hints;
 pub mod mailbox;
 pub mod passing;
 mod pipeline;
+pub mod rate;
 pub mod source;
 pub mod supply;
 pub mod times;
@@ -50,6 +52,8 @@ pub struct SourceSpec {
     pub latency_ms: u32,
     /// How long the first frame may take.
     pub caps_timeout: Duration,
+    /// Frames are taken no closer than this on average; `None` where all are.
+    pub frame_interval: Option<Duration>,
     /// Whether another pipeline may follow one that was lost.
     pub restart: bool,
     /// After how long without a frame a pipeline is given up as lost; `None` for never.
@@ -74,6 +78,7 @@ impl From<&StreamConfig> for SourceSpec {
             looped: config.looped,
             latency_ms: config.latency_ms,
             caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
+            frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),
         }

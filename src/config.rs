@@ -82,6 +82,8 @@ pub struct StreamConfig {
     pub latency_ms: u32,
     /// How long a source may take to say what its frames look like, in milliseconds.
     pub caps_timeout_ms: u32,
+    /// Most frames a second that are taken, 0.01 to 1000; all where it is not given.
+    pub max_fps: Option<f64>,
     /// After how long without a frame readers are told that the stream has stalled, in milliseconds.
     pub stall_timeout_ms: u32,
     /// Whether a camera or pipeline that was lost is opened again.
@@ -321,6 +323,7 @@ impl Default for StreamConfig {
             looped: false,
             latency_ms: 100,
             caps_timeout_ms: 10_000,
+            max_fps: None,
             stall_timeout_ms: 2_000,
             restart: true,
             restart_timeout_ms: 10_000,

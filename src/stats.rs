@@ -139,6 +139,8 @@ pub struct StreamCounters {
     pub frames_published: Counter,
     /// Frames that could not be read: a buffer that does not map, or is too short for its caps.
     pub frames_refused: Counter,
+    /// Frames that were skipped because fewer were asked for; they are not counted as captured.
+    pub frames_skipped: Counter,
     /// Frames whose capture time lay in the future, and became that of their arrival.
     pub stamps_clamped: Counter,
     /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.

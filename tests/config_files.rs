@@ -22,7 +22,8 @@ fn the_default_file_equals_the_built_in_defaults() {
 fn the_optional_keys_of_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
     // The other two sources, and what belongs to them, exclude the source that stands there.
-    let optional = ["socket", "socket_group", "device", "threshold_limit", "refresh_frames", "e0"];
+    let optional =
+        ["socket", "socket_group", "max_fps", "device", "threshold_limit", "refresh_frames", "e0"];
     // The limit belongs to another threshold than stands there.
     assert!(text.contains("\nthreshold = 0\n"));
     let text = text.replace("\nthreshold = 0\n", "\nthreshold = \"auto\"\n");
@@ -34,6 +35,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     let config = parse(&uncommented, "configs/default.toml");
     assert_eq!(config.daemon.socket.as_deref(), Some(Path::new("/run/foveate/foveate.sock")));
     assert_eq!(config.daemon.socket_group.as_deref(), Some("foveate"));
+    assert_eq!(config.streams[0].max_fps, Some(10.0));
     assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
     let change = ChangeConfig {
         threshold: Threshold::Auto { limit: Threshold::LIMIT_DEFAULT },
@@ -103,6 +105,7 @@ fn every_key_reaches_its_place() {
         pace = "every-frame"
         loop = true
         caps_timeout_ms = 100
+        max_fps = 1000
         stall_timeout_ms = 600000
         restart = true
         restart_timeout_ms = 0
@@ -124,6 +127,7 @@ fn every_key_reaches_its_place() {
     let parameters: Vec<_> = stream.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
     assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
+    assert_eq!(stream.max_fps, Some(1000.0));
     assert_eq!((stream.stall_timeout_ms, stream.restart), (600_000, true));
     assert_eq!((stream.restart_timeout_ms, stream.restart_timeout()), (0, None));
     let refresh_frames = NonZeroU32::new(1_000_000);

@@ -92,6 +92,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     }
     for (line, allowed) in [
         ("caps_timeout_ms = 99", "from 100 to 600000"),
+        ("max_fps = 0", "from 0.01 to 1000"),
         ("stall_timeout_ms = 99", "from 100 to 600000"),
         ("restart = \"always\"", "true or false"),
         ("restart_timeout_ms = 3600001", "from 0 to 3600000"),

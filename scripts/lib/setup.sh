@@ -35,6 +35,8 @@ g++|c++|compiles the C reader as C++
 cmake|cmake|builds the C reader's example as a package
 python3|python3|runs the Python reader
 python3-numpy||the arrays of the Python reader
+python3-gi||runs the network camera of the tests
+gir1.2-gst-rtsp-server-1.0||the network camera of the tests
 END
 }
 

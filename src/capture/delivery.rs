@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 use super::caps::{self, FrameFormat};
 use super::mailbox::{Posted, Producer};
 use super::pipeline::Event;
+use super::rate::RateLimit;
 use super::times::{CaptureTime, Moment, Told, capture_time, unix_ns_from_reference};
-use super::{CapturedFrame, Pace};
+use super::{CapturedFrame, Pace, SourceSpec};
 use crate::frame::FrameStamp;
 use crate::stats::StreamCounters;
 use crate::stats::stages::CapturePulses;
@@ -30,6 +31,8 @@ struct Inlet {
     producer: Producer<CapturedFrame>,
     /// What the newest caps say.
     format: Option<FrameFormat>,
+    /// `None` where all frames are taken.
+    limit: Option<RateLimit>,
     /// Whether a refused buffer was logged.
     refusal_logged: bool,
 }
@@ -39,10 +42,11 @@ impl Delivery {
         producer: Producer<CapturedFrame>,
         counters: Arc<StreamCounters>,
         pulses: Arc<CapturePulses>,
-        pace: Pace,
+        spec: &SourceSpec,
     ) -> Self {
-        let inlet = Inlet { producer, format: None, refusal_logged: false };
-        Self { inlet: Mutex::new(inlet), counters, pulses, pace }
+        let limit = spec.frame_interval.map(RateLimit::new);
+        let inlet = Inlet { producer, format: None, limit, refusal_logged: false };
+        Self { inlet: Mutex::new(inlet), counters, pulses, pace: spec.pace }
     }
 
     /// Takes the next sample out of `sink`, and tells `events` of a pipeline's first one (`first`).
@@ -55,7 +59,6 @@ impl Delivery {
         let mut inlet = self.inlet.lock();
         let Some(frame) = self.pulses.delivering.during(|| self.next_frame(&mut inlet, sink))?
         else {
-            self.counters.frames_refused.add(1);
             return Ok(gst::FlowSuccess::Ok);
         };
         if std::mem::take(first) {
@@ -65,7 +68,7 @@ impl Delivery {
         self.post(&mut inlet, frame)
     }
 
-    /// The next frame of `sink`; `None` for a buffer that is none.
+    /// The next frame of `sink`; `None` for a buffer that is none, or is not wanted.
     fn next_frame(
         &self,
         inlet: &mut Inlet,
@@ -73,10 +76,16 @@ impl Delivery {
     ) -> Result<Option<CapturedFrame>, gst::FlowError> {
         let arrival = Moment::now();
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
+        if !inlet.wants(&sample, arrival) {
+            self.counters.frames_skipped.add(1);
+            return Ok(None);
+        }
         // One number after the other for all pipelines of a stream, also where one that was given up wakes up late.
         let frame_seq = self.counters.frames_captured.next();
         let stamp = self.stamp(sink, &sample, frame_seq, arrival);
-        Ok(inlet.mapped(&sample, stamp))
+        let frame = inlet.mapped(&sample, stamp);
+        self.counters.frames_refused.add(u64::from(frame.is_none()));
+        Ok(frame)
     }
 
     fn post(
@@ -128,6 +137,13 @@ impl Delivery {
 }
 
 impl Inlet {
+    /// Whether the limit, if there is one, takes the sample.
+    fn wants(&mut self, sample: &gst::Sample, arrival: Moment) -> bool {
+        let Some(limit) = &mut self.limit else { return true };
+        let pts = sample.buffer().and_then(|buffer| buffer.pts());
+        limit.takes(pts.map_or(arrival.monotonic_ns, gst::ClockTime::nseconds))
+    }
+
     /// The sample's frame, or nothing where it is not readable, which is logged once.
     fn mapped(&mut self, sample: &gst::Sample, stamp: FrameStamp) -> Option<CapturedFrame> {
         let buffer = sample.buffer_owned()?;

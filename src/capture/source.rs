@@ -68,8 +68,7 @@ impl Source {
         let (producer, frames) = mailbox(spec.pace);
         let ender = producer.ender();
         let pulses = counters.stages.next_pipeline();
-        let delivery =
-            Delivery::new(producer, Arc::clone(counters), Arc::clone(&pulses), spec.pace);
+        let delivery = Delivery::new(producer, Arc::clone(counters), Arc::clone(&pulses), spec);
         let is_live = Arc::<AtomicBool>::default();
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);

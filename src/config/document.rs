@@ -14,8 +14,8 @@ use super::environment::{self, Environment};
 use super::error::Refusal;
 use super::gaze::GazeTable;
 use super::values::{
-    Checked, Length, Maybe, Name, NormalisationKind, OneOf, Parameter, PatchSide, SampleDifference,
-    SampleThreshold, SocketMode, Switch, Text, Whole, value,
+    Checked, Length, Maybe, Name, NormalisationKind, OneOf, Parameter, PatchSide, Real,
+    SampleDifference, SampleThreshold, SocketMode, Switch, Text, Whole, value,
 };
 use super::{
     BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, LayoutChoice, Pace, ShorthandKind,
@@ -54,6 +54,7 @@ struct StreamTable {
     r#loop: Maybe<Switch>,
     latency_ms: Maybe<Whole<0, 60_000>>,
     caps_timeout_ms: Maybe<Whole<100, 600_000>>,
+    max_fps: Maybe<Real<1, 100_000>>,
     stall_timeout_ms: Maybe<Whole<100, 600_000>>,
     restart: Maybe<Switch>,
     restart_timeout_ms: Maybe<Whole<0, 3_600_000>>,
@@ -175,6 +176,7 @@ impl StreamTable {
             looped: value(self.r#loop, default.looped),
             latency_ms: value(self.latency_ms, default.latency_ms),
             caps_timeout_ms: value(self.caps_timeout_ms, default.caps_timeout_ms),
+            max_fps: self.max_fps.map(|rate| rate.into_inner().0),
             stall_timeout_ms: value(self.stall_timeout_ms, default.stall_timeout_ms),
             restart: value(self.restart, default.restart),
             restart_timeout_ms: value(self.restart_timeout_ms, default.restart_timeout_ms),

@@ -305,6 +305,7 @@ impl StreamEntry {
             frames_dropped: counters.frames_dropped.get(),
             frames_published: counters.frames_published.get(),
             frames_refused: counters.frames_refused.get(),
+            frames_skipped: counters.frames_skipped.get(),
             stamps_clamped: counters.stamps_clamped.get(),
             tiles_dirty: counters.tiles_dirty.get(),
             backend_fallbacks: counters.backend_fallbacks.get(),

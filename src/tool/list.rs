@@ -75,6 +75,9 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     if 0 < stream.frames_refused {
         write!(out, ", {} unreadable", stream.frames_refused)?;
     }
+    if 0 < stream.frames_skipped {
+        write!(out, ", {} skipped", stream.frames_skipped)?;
+    }
     if 0 < stream.stamps_clamped {
         write!(out, ", {} taken in the future", stream.stamps_clamped)?;
     }

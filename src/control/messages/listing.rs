@@ -75,6 +75,9 @@ pub struct StreamListing {
     pub frames_published: u64,
     /// Frames that could not be read.
     pub frames_refused: u64,
+    /// Frames that were skipped because of `max_fps`; they are not counted as captured.
+    #[serde(default)]
+    pub frames_skipped: u64,
     /// Frames whose capture time lay in the future, and became that of their arrival.
     pub stamps_clamped: u64,
     /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
