@@ -1250,14 +1250,14 @@ static const unsigned char *foveate__slot(const struct foveate__mapping *mapping
 // Whether `slot` holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
 static bool foveate__holds(const unsigned char *slot, uint64_t sequence) {
     uint64_t lock = foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock));
-    // SYNC(filled): pairs with the last store to the lock in `Writer::publish`.
+    // SYNC(filled): pairs with the last store in `Lock::write`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return lock == 2 * sequence;
 }
 
 // Whether `slot`, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
 static bool foveate__still_holds(const unsigned char *slot, uint64_t sequence) {
-    // SYNC(torn): pairs with the fence in `Writer::publish`.
+    // SYNC(torn): pairs with the fence in `Lock::write`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock)) == 2 * sequence;
 }
@@ -1545,10 +1545,10 @@ static int foveate__news_socket(const struct foveate_reader *reader) {
 static uint64_t foveate__look_newest(struct foveate_reader *reader) {
     const struct foveate_live *live = foveate__live(&reader->current);
     reader->seen = foveate__load_u32(&live->futex);
-    // SYNC(bumped): pairs with the addition in `Writer::bump`.
+    // SYNC(bumped): pairs with the addition in `Live::bump`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     uint64_t newest = foveate__load_u64(&live->newest);
-    // SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
+    // SYNC(published): pairs with the store in `Live::publish`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return newest;
 }
@@ -1711,12 +1711,14 @@ static enum foveate_result foveate__take_messages(struct foveate_reader *reader)
 }
 
 // Moves to the segment that waits. A reader sees the frame that was the newest when it opened the first one, and everything of
-// those that follow.
+// those that follow; nothing twice where a daemon that had only dropped the connection comes with the segment in use.
 static enum foveate_result foveate__move_to_next(struct foveate_reader *reader) {
+    bool is_other = reader->current.base == NULL
+        || reader->current.segment.header.epoch != reader->next.segment.header.epoch;
     foveate__unmap(&reader->current);
     reader->current = reader->next;
     reader->next.base = NULL;
-    reader->last = reader->passed_over = 0;
+    if (is_other) reader->last = reader->passed_over = 0;
     uint64_t newest = foveate__look_newest(reader);
     if (reader->segment_count == 0 && 0 < newest) reader->last = newest - 1;
     reader->current.segment.number = ++reader->segment_count;
@@ -1860,7 +1862,10 @@ static void foveate__find_nearest(const struct foveate_reader *reader, uint64_t 
 
 // Whether a daemon that is gone may come back, or has not gone.
 static bool foveate__may_go_on(const struct foveate_reader *reader) {
-    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "the daemon stops") != 0) return false;
+    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "the daemon stops") != 0
+        && strcmp(reader->ending_reason, "the stream begins anew") != 0) {
+        return false;
+    }
     return reader->ending == FOVEATE__RUNNING || reader->is_patient;
 }
 
@@ -2149,10 +2154,10 @@ FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, cons
 // Copies the state out; false if the writer changed it meanwhile.
 static bool foveate__load_state(const struct foveate_live *live, struct foveate_state_block *block) {
     uint32_t before = foveate__load_u32(&live->state_sequence);
-    // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
+    // SYNC(state-filled): pairs with the last store in `Live::change_state`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     foveate__load(block, &live->states[before % 2], sizeof *block);
-    // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
+    // SYNC(state-torn): pairs with the fence in `Live::change_state`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return foveate__load_u32(&live->state_sequence) == before;
 }

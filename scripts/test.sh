@@ -20,7 +20,8 @@ Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 
 Installs what is missing, then runs every check and every test.
 
-  --long      also the long tests: more cases, more iterations
+  --long      also the long tests: more cases, more iterations; the ring under Miri and ThreadSanitizer, where a nightly
+              Rust has them
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -76,6 +77,44 @@ check_dependencies() {
     cargo deny check bans licenses sources
 }
 
+# Every execution of small rings. The flag makes other programs of everything, so they have a folder of their own.
+check_memory_order() {
+    RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
+        cargo test --locked --release --no-default-features --test ring_loom
+}
+
+# Another model of weakly ordered memory, with random schedules.
+check_miri() {
+    if ! has_nightly miri; then
+        say '   not checked: no nightly toolchain with miri (rustup toolchain install nightly -c miri)'
+        return
+    fi
+    MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
+        cargo +nightly miri test --locked --no-default-features --test ring_order
+}
+
+# Knows no fences and two mappings of one segment as two memories: it only says that all access to the ring is atomic,
+# and looks at the waker. The standard library is built too, so that its locks and channels are followed.
+check_sanitizer() {
+    local host
+    if ! has_nightly rust-src; then
+        say '   not checked: no nightly toolchain with rust-src (rustup toolchain install nightly -c rust-src)'
+        return
+    fi
+    host=$(rustc +nightly -vV | sed -n 's/^host: //p')
+    RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
+        cargo +nightly test -Zbuild-std --target "$host" --locked --no-default-features \
+        --test ring_order --test ring_waking
+}
+
+# Whether there is a nightly Rust with a component: has_nightly COMPONENT
+has_nightly() {
+    local components
+    # Whole before it is searched: grep -q would hang up on rustup, which pipefail takes for a failure.
+    components=$(rustup component list --toolchain nightly --installed 2>/dev/null) || return 1
+    grep -q "^$1" <<<"$components"
+}
+
 main() {
     read_arguments '--long --no-clips' '' "$@"
     cd "$root"
@@ -92,6 +131,11 @@ main() {
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps
     step 'dependencies' check_dependencies
     step 'tests' cargo test --locked --no-fail-fast
+    step 'memory order' check_memory_order
+    if [ -n "${FOVEATE_LONG:-}" ]; then
+        step 'memory order under Miri' check_miri
+        step 'data races' check_sanitizer
+    fi
     step 'Python reader' check_python
     say "Everything passed in $SECONDS s."
 }

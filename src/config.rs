@@ -58,10 +58,13 @@ pub struct DaemonConfig {
     pub socket_group: Option<String>,
 }
 
+/// The mode of a socket for the user and the group of its daemon.
+pub const SOCKET_MODE: u32 = 0o660;
+
 impl Default for DaemonConfig {
     /// For the daemon's user and group, at the usual place.
     fn default() -> Self {
-        Self { socket: None, socket_mode: 0o660, socket_group: None }
+        Self { socket: None, socket_mode: SOCKET_MODE, socket_group: None }
     }
 }
 

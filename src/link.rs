@@ -26,6 +26,7 @@ use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, Gaze};
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
+use crate::stats::NoticeCounts;
 
 /// Frames back from the newest whose token plans are kept.
 pub const FRAMES_KEPT: u64 = 64;
@@ -140,6 +141,15 @@ struct Shared {
     /// Whether a client wants the present gaze, as it has seen none.
     is_new_record: AtomicBool,
     gazes_lost: AtomicU64,
+    notices: Notices,
+}
+
+/// A [`NoticeCounts`] that one thread writes while others read: each number by itself.
+#[derive(Debug, Default)]
+struct Notices {
+    sent: AtomicU64,
+    skipped: AtomicU64,
+    subscribers_gone: AtomicU64,
 }
 
 /// What the frame loop tells.
@@ -218,6 +228,15 @@ impl ViewLink {
             // SYNC(plan-of-frame): pairs with the load in `newest_frame`. Who sees this frame finds its plan on the board.
             self.shared.newest_frame.store(outlook.frame_seq, Ordering::Release);
         }
+    }
+
+    /// Tells what became of notices. Never waits.
+    pub fn show_notices(&self, counts: NoticeCounts) {
+        let NoticeCounts { sent, skipped, subscribers_gone } = counts;
+        let notices = &self.shared.notices;
+        notices.sent.store(sent, Ordering::Relaxed);
+        notices.skipped.store(skipped, Ordering::Relaxed);
+        notices.subscribers_gone.store(subscribers_gone, Ordering::Relaxed);
     }
 
     /// Keeps a plan until it is told.
@@ -369,6 +388,16 @@ impl ClientLink {
     /// Gazes that were lost so far because too many came at once.
     pub fn gazes_lost(&self) -> u64 {
         self.shared.gazes_lost.load(Ordering::Relaxed)
+    }
+
+    /// What became of notices, up to the newest frame or a frame before.
+    pub fn notices(&self) -> NoticeCounts {
+        let notices = &self.shared.notices;
+        NoticeCounts {
+            sent: notices.sent.load(Ordering::Relaxed),
+            skipped: notices.skipped.load(Ordering::Relaxed),
+            subscribers_gone: notices.subscribers_gone.load(Ordering::Relaxed),
+        }
     }
 
     /// Where the view looked since the last call.

@@ -8,8 +8,9 @@
 //!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
 //! ```
 //!
-//! [`abi`] is the memory, byte by byte, and `docs/abi.md` its document; `mapping` holds all `unsafe` of the ring;
-//! [`segment`] creates, seals and checks a segment; [`writer`], [`reader`] and [`waker`] are the three who use it.
+//! [`abi`] is the memory, byte by byte, and `docs/abi.md` its document; `mapping` holds all `unsafe` of the ring, and
+//! `protocol` all that orders memory; [`segment`] creates, seals and checks a segment; [`writer`], [`reader`] and
+//! [`waker`] are the three who use it.
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("the ring's memory is defined for little-endian machines with 64-bit atomics");
@@ -18,6 +19,7 @@ pub mod abi;
 mod camera;
 mod header;
 mod mapping;
+mod protocol;
 pub mod reader;
 pub mod segment;
 pub mod waker;
@@ -28,6 +30,11 @@ pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf
 pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec, check_memory};
 pub use waker::{Waker, WakerCounters};
 pub use writer::{TokenFrame, Writer};
+
+/// What `protocol` is made of. A test that compiles `protocol` puts other atomics here.
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+}
 
 /// Why a segment could not be made, opened or read. Misuse of this module is a bug and panics instead.
 #[derive(Debug, thiserror::Error)]

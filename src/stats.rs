@@ -55,6 +55,17 @@ impl Default for Gauge {
     }
 }
 
+/// What became of the notices to a view's subscribers so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoticeCounts {
+    /// Notices that a subscriber's socket took.
+    pub sent: u64,
+    /// Notices that a subscriber's full socket had no room for: it stands still, or is too slow.
+    pub skipped: u64,
+    /// Subscribers that are gone, whether they hung up or died.
+    pub subscribers_gone: u64,
+}
+
 /// What counts as a change of a stream now. Nothing is known before the first frame.
 #[derive(Debug, Default)]
 pub struct ChangeGauges {

@@ -95,6 +95,16 @@ fn unsafe_code_stays_in_its_rooms() {
     }
 }
 
+/// Its laws are proved of one file.
+#[test]
+fn only_the_protocol_of_the_ring_orders_memory() {
+    for file in source_files().into_iter().filter(|file| room_of(&file.name) == "ring") {
+        let orders = ["Acquire", "Release", "AcqRel", "SeqCst"];
+        let found = words(&file.code).find(|word| orders.contains(word));
+        assert!(found.is_none() || file.name == "ring/protocol.rs", "{}: {found:?}", file.name);
+    }
+}
+
 #[test]
 fn nothing_is_left_for_later() {
     for file in source_files() {

@@ -194,7 +194,7 @@ fn what_excludes_each_other_is_refused() {
         "daemon.socket",
         &["absolute path"],
     );
-    for mode in ["0770", "0640x", "", "0400", "-1", "4660"] {
+    for mode in ["0770", "0640x", "", "0400", "-1", "+660", "4660"] {
         let text = format!("[daemon]\nsocket_mode = \"{mode}\"\n{STREAM}");
         refused(&text, 2, "daemon.socket_mode", &["octal"]);
     }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use foveate::control::client::Client;
@@ -28,6 +28,37 @@ fn the_socket_is_for_the_daemons_group_and_goes_with_the_daemon() {
     let path = stage.path.clone();
     drop(stage.server);
     assert!(!path.exists());
+}
+
+#[test]
+fn the_socket_and_its_new_directory_are_given_to_the_group_that_is_to_connect() {
+    let Some(group) = other_group() else {
+        return eprintln!("NOT TRIED: this user is in one group only");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new").join("run").join("foveate.sock");
+    let access = Access { mode: 0o600, group: Some(group) };
+    let directory = Directory::new().unwrap();
+    let server = Server::bind(&path, directory, access, Limits::default()).unwrap();
+    let facts = |path: &Path| {
+        let metadata = fs::metadata(path).unwrap();
+        (metadata.gid(), metadata.permissions().mode() & 0o7777)
+    };
+    assert_eq!(facts(&path), (group, 0o600));
+    assert_eq!(facts(path.parent().unwrap()), (group, 0o750));
+    server.stop();
+}
+
+/// A group that this process may give files to, and that they do not belong to anyway.
+fn other_group() -> Option<u32> {
+    let own = fs::metadata("/proc/self").unwrap();
+    if own.uid() == 0 {
+        return Some(own.gid() + 1);
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+    let mut groups = groups.split_whitespace().map(|group| group.parse().unwrap());
+    groups.find(|group| *group != own.gid())
 }
 
 #[test]

@@ -15,7 +15,7 @@ use foveate::control::messages::{NOTICE_BYTES, StreamState};
 use foveate::ring::{TokenFrameBuf, Waker};
 use ring::{bytes_of, sealed_copy};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use support::{HANG, RawClient, Stage, main_view, publish, start, until, writer};
+use support::{HANG, RawClient, Stage, main_view, publish, publish_aged, start, until, writer};
 
 #[test]
 fn a_subscriber_reads_what_is_published() {
@@ -48,6 +48,33 @@ fn the_newest_frame_passes_over_others_and_the_next_in_order_does_not() {
         assert_eq!(in_order.next_in_order(&mut frame, HANG).unwrap(), Next::Frame { missed: 0 });
         assert_eq!(frame.head.stamp.frame_seq, frame_seq);
     }
+}
+
+#[test]
+fn frames_that_are_too_old_are_passed_over_and_counted() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let (mut newest, mut in_order) = (subscribed(&stage), subscribed(&stage));
+    let (most, old) = (Duration::from_secs(60), Duration::from_secs(61));
+    newest.set_max_age(Some(most));
+    in_order.set_max_age(Some(most));
+    let mut frame = TokenFrameBuf::default();
+    publish_aged(&mut writer, 1, 0, old);
+    for subscription in [&mut newest, &mut in_order] {
+        let nothing = subscription.next_frame(&mut frame, Duration::ZERO).unwrap();
+        assert_eq!(nothing, Next::TimedOut);
+    }
+    publish(&mut writer, 2, 0);
+    publish_aged(&mut writer, 3, 0, old);
+    publish(&mut writer, 4, 0);
+    assert_eq!(newest.next_frame(&mut frame, HANG).unwrap(), Next::Frame { missed: 3 });
+    for (frame_seq, missed) in [(2, 1), (4, 1)] {
+        let next = in_order.next_in_order(&mut frame, HANG).unwrap();
+        assert_eq!((next, frame.head.stamp.frame_seq), (Next::Frame { missed }, frame_seq));
+        assert!(frame.head.age() <= most);
+    }
+    let nearest = newest.nearest_frame(0, &mut frame, HANG).unwrap();
+    assert_eq!((nearest, frame.head.stamp.frame_seq), (Next::Frame { missed: 0 }, 1));
 }
 
 #[test]

@@ -17,7 +17,6 @@ mod storm;
 #[path = "support/control.rs"]
 mod support;
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -28,7 +27,7 @@ use foveate::frame::PixelFormat;
 use foveate::geometry::extent::Extent;
 use foveate::geometry::fixation::FixationReason;
 
-use daemon::{Daemon, Feed, Follower, Place, eventually};
+use daemon::{Belongings, Daemon, Feed, Follower, Place, eventually};
 use film::{Film, raw_bytes, raw_pipeline};
 use naive::{OwnedFrame, Random};
 use storm::Attacker;
@@ -137,7 +136,7 @@ impl Scene<'_> {
         assert!(fixation.since_frame <= self.frame_seq + 1 - LOOK_EVERY, "{fixation:?}");
     }
 
-    /// What the daemon has once everybody has left: as many descriptors and threads as `before`.
+    /// What the daemon has once everybody has left: no more descriptors and threads than `before`.
     fn belongings_at_rest(&mut self, before: &Belongings) -> Belongings {
         eventually("only the follower and the honest client are there", || {
             self.client.listing().unwrap().server.unwrap().clients == 2
@@ -147,30 +146,12 @@ impl Scene<'_> {
             // The frame loop lets go of views and of those that it notified with the next frames.
             self.show(1);
             belongings = Belongings::of(self.daemon.process.id());
-            (belongings.descriptors, belongings.threads) == (before.descriptors, before.threads)
+            belongings.is_no_more_than(before)
         });
         let streams = self.client.list().unwrap();
         let views = streams.iter().flat_map(|stream| &stream.views);
         assert!(views.map(|view| view.name.to_string()).eq(["camera/main", "camera/calm"]));
         belongings
-    }
-}
-
-/// What a process has.
-#[derive(Debug)]
-struct Belongings {
-    descriptors: usize,
-    threads: usize,
-    memory_kb: u64,
-}
-
-impl Belongings {
-    fn of(process: u32) -> Self {
-        let count = |of: &str| fs::read_dir(format!("/proc/{process}/{of}")).unwrap().count();
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        let memory_kb = memory.trim().trim_end_matches(" kB").parse().unwrap();
-        Self { descriptors: count("fd"), threads: count("task"), memory_kb }
     }
 }
 

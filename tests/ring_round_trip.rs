@@ -188,6 +188,27 @@ fn read_next_gives_every_frame_that_the_ring_holds_and_counts_the_others() {
 }
 
 #[test]
+fn the_frame_nearest_in_time_is_found_read_or_not_and_of_two_as_near_the_older() {
+    let spec = SegmentSpec { slot_count: 4, ..spec(1) };
+    let mut writer = Writer::create(&spec).unwrap();
+    let (mut reader, mut read) = (reader_of(&writer), TokenFrameBuf::default());
+    assert!(!reader.read_nearest(0, &mut read).unwrap(), "the ring is empty");
+    for number in 1..=6 {
+        let mut frame = frame(number, 1, spec.format);
+        frame.head.stamp.capture_ns = 100 * number;
+        writer.publish(&as_token_frame(&frame));
+    }
+    reader.read_newest(&mut read).unwrap();
+    for (capture_ns, nearest) in [(0, 3), (340, 3), (350, 3), (351, 4), (500, 5), (u64::MAX, 6)] {
+        assert!(reader.read_nearest(capture_ns, &mut read).unwrap());
+        assert_eq!(read.head.ring_sequence, nearest, "{capture_ns}");
+        assert_eq!(read.pixels, frame(nearest, 1, spec.format).pixels);
+    }
+    let nothing = reader.read_newest(&mut read).unwrap();
+    assert_eq!(nothing, ReadOutcome::Nothing, "what counts as read has not changed");
+}
+
+#[test]
 fn a_reader_begins_with_the_frame_that_was_newest_when_it_was_opened() {
     let (spec, mut read) = (spec(2), TokenFrameBuf::default());
     let mut writer = Writer::create(&spec).unwrap();

@@ -119,7 +119,7 @@ fn many_are_woken_by_the_thread_and_few_again_by_the_caller() {
     }
     assert_eq!(handed_over(&view), 9);
 
-    // One frame is still the thread's; it finds that only a few are left.
+    // It stays the thread's until that has found few for a while.
     subscribers.truncate(1);
     view.publish(11);
     view.waker.wake();

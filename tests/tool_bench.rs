@@ -251,6 +251,60 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
     }
 }
 
+/// Readers are slower than frames that come as fast as they go, and each frame is read or passed over.
+#[test]
+fn each_frame_in_the_ring_is_read_or_passed_over_by_every_reader() {
+    for readers in [0, 1, 3] {
+        let arguments = ["ring", "--payload", "10000", "--frames", "200", "--interval-us", "0"];
+        let found = reports(&[&arguments[..], &["--readers", &readers.to_string()]].concat());
+        let ways: Vec<_> = found.iter().map(|report| &report["how"]).collect();
+        assert_eq!(ways, ["futex", "notice", "spin"]);
+        for report in found {
+            assert_eq!(report["payload_bytes"], 9216, "whole tokens");
+            assert_eq!((&report["frames"], &report["readers"]), (&200.into(), &readers.into()));
+            let read = number(&report["read"]);
+            assert_eq!(read + number(&report["missed"]), f64::from(readers) * 200.0);
+            assert_eq!(0.0 < read, 0 < readers, "{report}");
+            for part in ["publish", "wake", "read_done", "total"] {
+                let tail = ["p50_us", "p99_us", "p99_9_us"].map(|key| number(&report[part][key]));
+                assert!(tail.is_sorted(), "{part}: {report}");
+                let is_timed = 0 < readers || part == "publish" || part == "wake";
+                assert_eq!(0.0 < tail[0], is_timed, "{part}: {report}");
+            }
+            if 0 < readers {
+                let p50 = |part: &str| number(&report[part]["p50_us"]);
+                assert!(p50("read_done") <= p50("total"), "{report}");
+            }
+        }
+    }
+}
+
+#[test]
+fn readers_that_are_stopped_hold_up_nobody() {
+    let arguments =
+        ["ring", "--payload", "1536", "--frames", "500", "--stopped", "2", "--slots", "2"];
+    for report in reports(&[&arguments[..], &["--interval-us", "100"]].concat()) {
+        assert_eq!(report["stopped"], 2);
+        assert_eq!(number(&report["read"]) + number(&report["missed"]), 500.0);
+    }
+}
+
+#[test]
+fn the_ring_is_not_measured_with_what_measures_frames() {
+    for (arguments, reason) in [
+        (&["--size", "64x64", "ring"][..], "cannot be used with"),
+        (&["ring", "--payload", "1535"], "1536"),
+        (&["ring", "--readers", "65"], "0..=64"),
+        (&["ring", "--slots", "1"], "2..=64"),
+        (&["ring", "--how", "sleep"], "futex"),
+    ] {
+        let output = command(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let error = text(&output.stderr);
+        assert!(error.contains(reason), "{arguments:?}: {error}");
+    }
+}
+
 /// A file of 4:2:0 frames of 96x64.
 fn y4m(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file = b"YUV4MPEG2 W96 H64 F25:1 Ip A1:1 C420mpeg2\n".to_vec();

@@ -11,10 +11,12 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use foveate::control::server::{Access, Limits, Server};
 use foveate::geometry::feedback::Feedback;
 use foveate::ring::Writer;
+use foveate::stats::NoticeCounts;
 use serde_json::Value;
-use support::{Stage, publish};
+use support::{Stage, main_view, publish, writer};
 
 #[test]
 fn without_a_daemon_every_command_exits_with_69_and_says_what_to_do() {
@@ -144,6 +146,24 @@ fn ls_says_what_counts_as_a_change_once_a_frame_has_come() {
 }
 
 #[test]
+fn ls_tells_of_notices_that_found_no_room() {
+    let stage = Stage::open();
+    let (mut port, _writer) = stage.live_stream("camera", &["main"]);
+    let link = port.views[0].take_link();
+    link.show_notices(NoticeCounts { sent: 7, skipped: 0, subscribers_gone: 2 });
+    let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
+    assert!(!listed().contains("notices"), "nothing was lost");
+
+    link.show_notices(NoticeCounts { sent: 8, skipped: 5, subscribers_gone: 2 });
+    let line = "  camera/main sent 8 notices and skipped 5 of readers that stand still\n";
+    assert!(listed().contains(line), "{}", listed());
+    let output = foveate(&stage.path, &["ls", "--json"]);
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let notices = serde_json::json!({"sent": 8, "skipped": 5, "subscribers_gone": 2});
+    assert_eq!(listing["streams"][0]["views"][0]["notices"], notices);
+}
+
+#[test]
 fn snap_takes_any_time_to_wait() {
     let stage = Stage::open();
     let (_port, writer) = stage.live_stream("camera", &["main"]);
@@ -244,6 +264,35 @@ fn watch_says_when_the_daemon_is_gone_and_still_sums_up() {
     let errors = text(&output.stderr);
     assert!(errors.starts_with("camera/main: 1 frames"), "{errors}");
     assert!(errors.contains("foveate: the daemon is gone"), "{errors}");
+}
+
+#[test]
+fn watch_goes_on_with_a_daemon_that_comes_back_if_it_is_asked_to() {
+    let mut stage = Stage::open();
+    let (port, mut old) = stage.live_stream("camera", &["main"]);
+    publish(&mut old, 1, 0);
+    let arguments = ["watch", "camera/main", "--json", "--reconnect", "--frames", "2"];
+    let mut child = spawned(&stage.path, &arguments);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut epoch = || {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        serde_json::from_str::<Value>(&line).unwrap()["epoch"].clone()
+    };
+    assert_eq!(epoch(), format!("{:016x}", old.epoch()));
+    drop(stage.server.take());
+    let mut new = writer(&main_view());
+    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
+    publish(&mut new, 1, 0);
+    let _server =
+        Server::bind(&stage.path, stage.directory, Access::default(), Limits::default()).unwrap();
+    assert_eq!(epoch(), format!("{:016x}", new.epoch()));
+
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stderr);
+    assert!(summary.starts_with("camera/main: 2 frames"), "{summary}");
+    assert!(summary.ends_with("dropped 0, lapped 0\n"), "{summary}");
 }
 
 #[test]

@@ -70,9 +70,11 @@ class Ring:
         #: Ring sequence up to which frames were read, or counted as missed.
         self._counted = self._last
 
-    def rewind(self) -> None:
-        """Counts every frame of the segment as not read yet, for those who follow a view into a new segment."""
-        self._last = self._counted = 0
+    def follow(self, before: Ring) -> None:
+        """Counts every frame of the segment as not read yet, for those who follow a view into a new segment. Where it is the
+        one of ``before``, of a daemon that had only dropped the connection, nothing is read twice."""
+        is_same = self.info.epoch == before.info.epoch
+        self._last, self._counted = (before._last, before._counted) if is_same else (0, 0)
 
     def pass_over(self, frame: Frame) -> None:
         """Counts a frame that was just read as missed: nobody was given it."""
@@ -85,7 +87,7 @@ class Ring:
     def newest(self) -> int:
         """Ring sequence of the newest frame; 0 before the first."""
         newest: int = self._segment.words.item(_NEWEST_WORD)
-        # SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
+        # SYNC(published): pairs with the store in `Live::publish`.
         _fence()
         return newest
 
@@ -93,11 +95,11 @@ class Ring:
         """What the view is doing, ``"live"``, ``"stalled"`` or ``"ended"``, and why."""
         sequence = self._state_sequence()
         while True:
-            # SYNC(state-filled): pairs with the last store in `Writer::set_state`.
+            # SYNC(state-filled): pairs with the last store in `Live::change_state`.
             _fence()
             offset = _STATES_OFFSET + sequence % 2 * abi.STATE_BLOCK.itemsize
             block = np.frombuffer(self._segment.load(offset, abi.STATE_BLOCK.itemsize), abi.STATE_BLOCK)[0]
-            # SYNC(state-torn): pairs with the fence in `Writer::set_state`.
+            # SYNC(state-torn): pairs with the fence in `Live::change_state`.
             _fence()
             before, sequence = sequence, self._state_sequence()
             if before == sequence:
@@ -181,7 +183,7 @@ class Ring:
 
     def holds(self, sequence: int) -> bool:
         """Whether everything that was loaded up to here is of frame ``sequence``."""
-        # SYNC(torn): pairs with the fence in `Writer::publish`.
+        # SYNC(torn): pairs with the fence in `Lock::write`.
         _fence()
         return self._lock(sequence) == 2 * sequence
 
@@ -210,7 +212,7 @@ class Ring:
         """The header of frame ``sequence``, or None if its slot holds another."""
         if self._lock(sequence) != 2 * sequence:
             return None
-        # SYNC(filled): pairs with the last store to the lock in `Writer::publish`.
+        # SYNC(filled): pairs with the last store in `Lock::write`.
         _fence()
         head: Any = _SlotHead._make(self._segment.unpacked(_HEAD, self._slot(sequence)))
         if not self.holds(sequence):

@@ -295,6 +295,29 @@ class ViewReconnects(WithDaemon):
         self.assertEqual(view.read(HANG).frame_seq, 70)
         self.assertGreaterEqual(view.fileno(), 0)
 
+    def test_a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_ring(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.publish(VIEW)
+        self.daemon.publish(VIEW)
+        before = view.read(HANG).frame_seq
+        self.daemon.stop()
+        with self.assertRaises(foveate.TimedOut):
+            view.read(timeout=0)
+        self.daemon.start()
+        self.daemon.publish(VIEW)
+        # The segment is there before the frame is read.
+        for _ in within():
+            view.subscription._take_news()
+            if view.subscription._next_ring is not None:
+                break
+        frames = [view.read(HANG, newest=False)]
+        with self.assertRaises(foveate.TimedOut):
+            view.read(timeout=0.5)
+        self.daemon.publish(VIEW)
+        frames.append(view.read(HANG, newest=False))
+        read = [(frame.frame_seq, frame.missed) for frame in frames]
+        self.assertEqual(read, [(before + 1, 0), (before + 2, 0)])
+
     def test_a_loop_that_never_waits_reconnects_too(self) -> None:
         view = self.open(reconnect=True)
         self.daemon.stop()

@@ -113,13 +113,16 @@ def markdown(arguments, reports, overheads):
     yield ""
     yield from comparison(reports)
     yield ""
-    reads, copies = zip(*overheads)
-    beside = [read - copy for read, copy in overheads]
-    yield (
-        f"`view.read` in Python {sys.version_info.major}.{sys.version_info.minor}, of a frame that is there: p50"
-        f" {quantile(reads, 0.5):.0f}, p99 {quantile(reads, 0.99):.0f}; a copy of its texels alone {quantile(copies, 0.5):.0f};"
-        f" what is beside that, p50 {quantile(beside, 0.5):.0f}, p99 {quantile(beside, 0.99):.0f}."
-    )
+    yield f"`view.read` in Python {sys.version_info.major}.{sys.version_info.minor}, of a frame that is there:"
+    yield ""
+    yield "| | read: p50 | p99 | a NumPy copy of its texels: p50 | beside that copy: p50 | p99 |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    for name, key in (("after a pause of 0.1 s", "first"), ("right after another", "next")):
+        reads, copies = zip(*overheads[key])
+        beside = [read - copy for read, copy in overheads[key]]
+        cells = [quantile(reads, 0.5), quantile(reads, 0.99), quantile(copies, 0.5)]
+        cells += [quantile(beside, 0.5), quantile(beside, 0.99)]
+        yield f"| {name} | {' | '.join(f'{cell:.0f}' for cell in cells)} |"
 
 
 def main():

@@ -1,4 +1,5 @@
-"""Prints how long reads in Python take, and copies of the same texels: a JSON list of pairs, in microseconds.
+"""Prints how long reads in Python take, and copies of the same texels: a JSON object of lists of pairs, in microseconds, of
+the first read after a pause, and of those right behind it.
 
 Run by ipc.py, with the Python reader in the path and the folder of the programs as its argument.
 """
@@ -13,11 +14,13 @@ import time
 import foveate
 import numpy as np
 
-FRAMES = 300
+BURSTS = 100
+# Of the 8 that the ring holds.
+FRAMES = 5
 CONFIG = """
 [[stream]]
 name = "camera"
-pipeline = '''videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=1920,height=1080,framerate=60/1
+pipeline = '''videotestsrc is-live=true pattern=ball ! video/x-raw,format=NV12,width=640,height=480,framerate=60/1
 ! appsink name=frames'''
 backend = "cpu"
 [[stream.view]]
@@ -25,18 +28,25 @@ name = "main"
 """
 
 
-def read(view):
-    """How long it takes to read frames that are there, and to copy their texels into an array that is there."""
+def read(view, target):
+    """How long it takes to read a frame that is there, and to copy its texels into an array that is there."""
+    started = time.perf_counter_ns()
+    frame = view.read(1, newest=False)
+    read_done = time.perf_counter_ns()
+    np.copyto(target, frame.pixels)
+    return (read_done - started) / 1e3, (time.perf_counter_ns() - read_done) / 1e3
+
+
+def measured(view):
+    """Both lists."""
     target = np.empty_like(view.read(10).pixels)
-    for _ in range(FRAMES):
-        # At 60 frames a second there is a new one by then.
-        time.sleep(0.02)
-        started = time.perf_counter_ns()
-        frame = view.read(1)
-        read_done = time.perf_counter_ns()
-        np.copyto(target, frame.pixels)
-        copied = time.perf_counter_ns()
-        yield (read_done - started) / 1e3, (copied - read_done) / 1e3
+    found = {"first": [], "next": []}
+    for _ in range(BURSTS):
+        # At 60 frames a second they have come by then.
+        time.sleep(0.1)
+        for index in range(FRAMES):
+            found["next" if index else "first"].append(read(view, target))
+    return found
 
 
 def main():
@@ -51,7 +61,7 @@ def main():
             while not os.path.exists(path) and daemon.poll() is None:
                 time.sleep(0.01)
             with foveate.open("camera/main", socket=path) as view:
-                print(json.dumps(list(read(view))))
+                print(json.dumps(measured(view)))
         finally:
             daemon.terminate()
             daemon.wait()

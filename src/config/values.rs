@@ -261,7 +261,8 @@ impl Kind for SocketMode {
     fn from_text(value: &str) -> Option<u32> {
         // Without both bits for itself a daemon could not be told from a dead one.
         let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
-        u32::from_str_radix(value, 8).ok().filter(is_for_sockets)
+        let digits = value.bytes().all(|byte| byte.is_ascii_digit()).then_some(value)?;
+        u32::from_str_radix(digits, 8).ok().filter(is_for_sockets)
     }
 }
 

@@ -188,16 +188,20 @@ impl Client {
     ) -> Result<Subscription, ControlError> {
         let request = Request::Subscribe { view: view.clone(), notify, gaze };
         let _: Subscribed = self.request(&request, &[])?;
-        let Self { socket, buffer, .. } = self;
-        let view = view.clone();
+        let Self { socket, path, buffer } = self;
         Ok(Subscription {
             socket,
+            path,
             buffer,
-            view,
+            view: view.clone(),
+            notify,
+            gaze,
             reader: None,
             next_reader: None,
+            awaits_segment: true,
             gazes: Vec::new(),
             ending: Ending::None,
+            freshness: Freshness::default(),
         })
     }
 
@@ -241,6 +245,21 @@ impl Client {
     }
 }
 
+impl ControlError {
+    /// Whether the same may be granted a moment later: there is no daemon, it stops or starts just now, it does not
+    /// answer, or it has too many clients, such as those whose end it has not seen yet.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoDaemon { .. } | Self::TimedOut { .. } | Self::Disconnected => true,
+            Self::Refused(Refusal { reason, .. }) => matches!(
+                reason,
+                RefusalReason::Busy | RefusalReason::NotStarted | RefusalReason::TooManyClients
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// What a subscription waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -263,7 +282,7 @@ pub enum Next {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubscriptionError {
-    /// The connection is gone, and with it the daemon, however it died.
+    /// The connection is gone, and with it the daemon, however it died: [`Subscription::reconnect`].
     #[error("the daemon is gone: it has stopped, or it dropped this connection")]
     Disconnected,
 
@@ -292,20 +311,80 @@ enum Ending {
 #[derive(Debug)]
 pub struct Subscription {
     socket: OwnedFd,
+    path: PathBuf,
     buffer: Vec<u8>,
     view: ViewName,
+    notify: bool,
+    gaze: bool,
     reader: Option<Reader>,
     /// The ring that comes after `reader`'s, once every frame of that one has been read.
     next_reader: Option<Reader>,
+    /// This connection has not brought a ring yet: that of `reader`, if any, came over one that is gone.
+    awaits_segment: bool,
     gazes: Vec<GazeEvent>,
     ending: Ending,
+    freshness: Freshness,
+}
+
+/// How old frames may be.
+#[derive(Debug, Default)]
+struct Freshness {
+    max_age: Option<Duration>,
+    /// Frames since the one that was read last that were too old.
+    passed_over: u64,
+}
+
+impl Freshness {
+    /// Reads until a frame is young enough.
+    fn read(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        mut read: impl FnMut(&mut TokenFrameBuf) -> Result<ReadOutcome, RingError>,
+    ) -> Result<ReadOutcome, RingError> {
+        loop {
+            let ReadOutcome::Frame { missed } = read(frame)? else {
+                return Ok(ReadOutcome::Nothing);
+            };
+            let missed = missed + std::mem::take(&mut self.passed_over);
+            if self.max_age.is_none_or(|most| frame.head.age() <= most) {
+                return Ok(ReadOutcome::Frame { missed });
+            }
+            self.passed_over = missed + 1;
+        }
+    }
 }
 
 impl Subscription {
+    /// Passes over frames that were captured longer ago, from now on, and counts them as missed: a robot must not act on what
+    /// was long ago. Without one, as in the beginning, [`FrameHead::age`](crate::ring::FrameHead::age) tells.
+    pub fn set_max_age(&mut self, max_age: Option<Duration>) {
+        self.freshness.max_age = max_age;
+    }
+
     /// Where the view has looked since the last call, where that is [recorded](Client::record). Reading frames is what makes
     /// the events come in.
     pub fn take_gazes(&mut self) -> Vec<GazeEvent> {
         std::mem::take(&mut self.gazes)
+    }
+
+    /// Subscribes anew, in the way that was asked for at first: after [`SubscriptionError::Disconnected`], or after the
+    /// end [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
+    ///
+    /// It tries once, and the caller decides how often: a daemon that is not there is told at once, one that does not
+    /// answer after [`ANSWER_TIMEOUT`]. [`ControlError::may_pass`] says whether it is worth another try. What the ring
+    /// in use still holds is read before [`Next::NewSegment`], also between tries. A daemon that had only dropped the
+    /// connection leads to no new segment: reading goes on in the ring in use.
+    ///
+    /// # Errors
+    ///
+    /// If there is no daemon, or it does not answer or refuses. The subscription is then as it was.
+    pub fn reconnect(&mut self) -> Result<(), ControlError> {
+        let client = Client::connect(&self.path)?;
+        let Self { socket, .. } = client.follow(&self.view, self.notify, self.gaze)?;
+        self.socket = socket;
+        self.awaits_segment = true;
+        self.ending = Ending::None;
+        Ok(())
     }
 
     /// The view that is followed.
@@ -331,7 +410,9 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader| reader.read_newest(frame))
+        self.next(timeout, |reader, freshness| {
+            freshness.read(frame, |frame| reader.read_newest(frame))
+        })
     }
 
     /// [`Subscription::next_frame`] for those who want every frame: copies the oldest one that was not read and
@@ -345,20 +426,41 @@ impl Subscription {
         frame: &mut TokenFrameBuf,
         timeout: Duration,
     ) -> Result<Next, SubscriptionError> {
-        self.next(timeout, |reader| reader.read_next(frame))
+        self.next(timeout, |reader, freshness| {
+            freshness.read(frame, |frame| reader.read_next(frame))
+        })
+    }
+
+    /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds) into `frame`,
+    /// read before or not and however old, as [`Reader::read_nearest`] does: what another sensor's time belongs to. Waits at most `timeout`,
+    /// and only while there is no frame at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Subscription::next_frame`].
+    pub fn nearest_frame(
+        &mut self,
+        capture_ns: u64,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+    ) -> Result<Next, SubscriptionError> {
+        self.next(timeout, |reader, _| {
+            let found = reader.read_nearest(capture_ns, frame)?;
+            Ok(if found { ReadOutcome::Frame { missed: 0 } } else { ReadOutcome::Nothing })
+        })
     }
 
     fn next(
         &mut self,
         timeout: Duration,
-        mut read: impl FnMut(&mut Reader) -> Result<ReadOutcome, RingError>,
+        mut read: impl FnMut(&mut Reader, &mut Freshness) -> Result<ReadOutcome, RingError>,
     ) -> Result<Next, SubscriptionError> {
         let started = Instant::now();
         loop {
             // Before the frames: a segment that was replaced gets no more.
             self.take_messages()?;
             if let Some(reader) = &mut self.reader {
-                match read(reader) {
+                match read(reader, &mut self.freshness) {
                     Ok(ReadOutcome::Frame { missed }) => return Ok(Next::Frame { missed }),
                     // Whatever is wrong with a segment that another one replaces is left behind with it.
                     Ok(_) => {}
@@ -368,6 +470,7 @@ impl Subscription {
             }
             if let Some(next_reader) = self.next_reader.take() {
                 self.reader = Some(next_reader);
+                self.freshness.passed_over = 0;
                 return Ok(Next::NewSegment);
             }
             match &self.ending {
@@ -383,9 +486,9 @@ impl Subscription {
         }
     }
 
-    /// Waits for a frame, or at most a moment; before the first segment, for a message.
+    /// Waits for a frame, or at most a moment; before the connection has brought a segment, for a message.
     fn wait(&self, left: Duration) -> Result<(), SubscriptionError> {
-        if let Some(reader) = &self.reader {
+        if let Some(reader) = self.reader.as_ref().filter(|_| !self.awaits_segment) {
             reader.wait(left.min(FUTEX_SLICE));
             return Ok(());
         }
@@ -417,17 +520,7 @@ impl Subscription {
             match understood::<IgnoredAny>(&self.buffer, received.len)? {
                 FromDaemon::Notice => {}
                 FromDaemon::Event(Event::Segment { .. }) => {
-                    let descriptor =
-                        received.descriptor.ok_or_else(|| ControlError::NotUnderstood {
-                            detail: "a segment without a descriptor: are too many files open?"
-                                .to_owned(),
-                        })?;
-                    let mut reader = Reader::from_fd(descriptor)?;
-                    if self.reader.is_some() {
-                        reader.rewind();
-                    }
-                    self.next_reader = Some(reader);
-                    self.ending = Ending::None;
+                    self.take_segment(received.descriptor)?;
                 }
                 FromDaemon::Event(Event::Gaze(gaze)) => self.gazes.push(gaze),
                 FromDaemon::Event(Event::Ended { reason, .. }) => {
@@ -445,6 +538,24 @@ impl Subscription {
         Ok(())
     }
 
+    fn take_segment(&mut self, descriptor: Option<OwnedFd>) -> Result<(), SubscriptionError> {
+        let descriptor = descriptor.ok_or_else(|| ControlError::NotUnderstood {
+            detail: "a segment without a descriptor: are too many files open?".to_owned(),
+        })?;
+        let mut reader = Reader::from_fd(descriptor)?;
+        let is_first = std::mem::replace(&mut self.awaits_segment, false);
+        self.ending = Ending::None;
+        if let Some(present) = &self.reader {
+            // A daemon that had only dropped the connection begins with the segment in use.
+            if is_first && present.header().epoch == reader.header().epoch {
+                return Ok(());
+            }
+            reader.rewind();
+        }
+        self.next_reader = Some(reader);
+        Ok(())
+    }
+
     fn failed(&self, action: &'static str, errno: Errno) -> ControlError {
         ControlError::io(action, Path::new(&self.view.to_string()), errno)
     }
@@ -452,7 +563,7 @@ impl Subscription {
 
 impl AsFd for Subscription {
     /// The connection. With `notify` it is readable when there is a frame to read; a message or a hang-up makes
-    /// it readable, too. [`Subscription::next_frame`] reads it empty.
+    /// it readable, too. Read until [`Next::TimedOut`] before it is waited for again: what comes with a frame is told after it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -38,8 +38,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat, Released};
 pub use self::gaze::GazeEvent;
 pub use self::listing::{
-    ChangeListing, FixationListing, Listing, ServerListing, SteeringListing, StreamListing,
-    StreamState, StuckListing, ViewListing,
+    ChangeListing, FixationListing, Listing, NoticeListing, ServerListing, SteeringListing,
+    StreamListing, StreamState, StuckListing, ViewListing,
 };
 pub use self::names::{ViewName, ViewNameError};
 pub use self::opening::view_from_table;
@@ -54,6 +54,12 @@ mod opening;
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
+
+/// Why a view ends whose daemon stops: it may come again.
+pub const DAEMON_STOPS: &str = "the daemon stops";
+
+/// Why a view ends whose stream begins anew, with another configuration: it may come again.
+pub const STREAM_RESTARTS: &str = "the stream begins anew";
 
 /// The longest reason in words, in bytes, of a refusal; it may quote what a client sent.
 const REFUSAL_BYTES_MAX: usize = 4096;

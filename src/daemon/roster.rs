@@ -8,14 +8,13 @@ use crossbeam_channel::Sender;
 use super::running::{RunningStream, camera, plans};
 use super::{Event, StreamFailure, stream_spec};
 use crate::config::StreamConfig;
-use crate::control::directory::Directory;
+use crate::control::directory::{Directory, StreamPort};
+use crate::control::messages::{DAEMON_STOPS, STREAM_RESTARTS};
 use crate::error::chain;
 use crate::stream::Backends;
 
 /// What readers are told of a stream that goes.
 const REMOVED: &str = "the stream was removed";
-const CHANGED: &str = "the stream begins anew with another configuration";
-const STOPS: &str = crate::control::messages::DAEMON_STOPS;
 
 /// The streams of the daemon, by name.
 pub(super) struct Roster {
@@ -65,11 +64,15 @@ impl Roster {
         self.streams.values().filter(|member| member.running.is_some()).count()
     }
 
-    /// Starts the stream of `config`, whose name nobody has. What becomes of it comes as an event.
-    pub(super) fn start(&mut self, config: StreamConfig) {
+    /// Lists the stream of `config`, whose name nobody has, as one that starts.
+    pub(super) fn list(&self, config: &StreamConfig) -> StreamPort {
+        self.directory.add_stream(stream_spec(config))
+    }
+
+    /// Starts the stream of `config`, which is [listed](Roster::list). What becomes of it comes as an event.
+    pub(super) fn start(&mut self, config: StreamConfig, port: StreamPort) {
         self.started += 1;
         let number = self.started;
-        let port = self.directory.add_stream(stream_spec(&config));
         let (name, ended) = (config.name.clone(), self.events.clone());
         let tell = move |result| {
             // Nobody listens once a signal came.
@@ -83,6 +86,12 @@ impl Roster {
             }
         };
         self.streams.insert(config.name.clone(), Member { config, number, running });
+    }
+
+    /// Lists and starts the stream of `config`.
+    pub(super) fn add(&mut self, config: StreamConfig) {
+        let port = self.list(&config);
+        self.start(config, port);
     }
 
     /// Notes that a stream is over. Says whether it was one that is still meant.
@@ -127,12 +136,12 @@ impl Roster {
                     continue;
                 }
                 Some(_) => {
-                    self.remove(&name, CHANGED);
+                    self.remove(&name, STREAM_RESTARTS);
                     difference.changed.push(name);
                 }
                 None => difference.added.push(name),
             }
-            self.start(stream);
+            self.add(stream);
         }
         difference
     }
@@ -142,7 +151,7 @@ impl Roster {
         let running = self.streams.into_values().filter_map(|member| member.running);
         let running: Vec<_> = running.collect();
         for stream in &running {
-            stream.stop(STOPS);
+            stream.stop(DAEMON_STOPS);
         }
         running.into_iter().for_each(RunningStream::join);
     }

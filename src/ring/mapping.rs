@@ -169,9 +169,10 @@ mod string {
         unsafe { copy(source.as_ptr().cast(), target.as_mut_ptr().cast(), source.len()) }
     }
 
-    /// Copies `count` words: to Rust, relaxed loads or stores of aligned words of the ring, in any order. The fences around
-    /// them hold for string instructions, too: they are ordered before every later store (Intel SDM 3A, 9.2.4), and loads
-    /// are not passed by later ones.
+    /// Copies `count` words: to Rust, relaxed loads or stores of aligned words of the ring, in any order among themselves. The
+    /// fences before and behind hold for string instructions, too: "string operations are not reordered with other store
+    /// operations", and their loads are ordered as all loads are (Intel SDM volume 3, "Fast-String Operation and Out-of-Order
+    /// Stores"; AMD's manual, volume 2, "Memory System", knows no exception for them in write-back memory either).
     ///
     /// # Safety
     ///

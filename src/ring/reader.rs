@@ -2,7 +2,7 @@
 //! out afterwards whether the writer replaced them meanwhile.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use bytemuck::Zeroable;
@@ -17,8 +17,10 @@ use super::abi::{
 };
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
+use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use super::{RingError, SystemResultExt};
+use crate::clock;
 use crate::frame::{CaptureClock, FrameStamp};
 use crate::geometry::fixation::{Fixation, FixationReason};
 
@@ -48,6 +50,13 @@ pub struct FrameHead {
     pub relevance_frame: u64,
     /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
     pub asked_ns: u64,
+}
+
+impl FrameHead {
+    /// How long ago its camera frame was captured.
+    pub fn age(&self) -> Duration {
+        Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.stamp.capture_ns))
+    }
 }
 
 impl Default for FrameHead {
@@ -169,13 +178,42 @@ impl Reader {
             if newest <= self.last {
                 return Ok(ReadOutcome::Nothing);
             }
-            let oldest = newest.saturating_sub(self.segment.layout.slot_count as u64 - 1);
-            next = next.max(oldest).min(newest);
+            next = next.max(self.oldest_beside(newest)).min(newest);
             if self.copy(next, frame)? {
                 return Ok(ReadOutcome::Frame { missed: self.took(next) });
             }
             // The writer is at this one; it may not have told yet.
             next = next.saturating_add(1);
+        }
+        Err(RingError::Overtaken { tries: MAX_TRIES })
+    }
+
+    /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds), read before
+    /// or not; of two as near, the older one. That leaves what counts as read as it is. False while the ring is empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::read_newest`].
+    pub fn read_nearest(
+        &self,
+        capture_ns: u64,
+        frame: &mut TokenFrameBuf,
+    ) -> Result<bool, RingError> {
+        for _ in 0..MAX_TRIES {
+            let newest = self.segment.live().newest();
+            if newest == 0 {
+                return Ok(false);
+            }
+            let oldest = self.oldest_beside(newest).max(1);
+            let distance = |sequence| {
+                let header = self.load_header(sequence)?;
+                Some((header.capture_ns.abs_diff(capture_ns), sequence))
+            };
+            if let Some((_, nearest)) = (oldest..=newest).filter_map(distance).min()
+                && self.copy(nearest, frame)?
+            {
+                return Ok(true);
+            }
         }
         Err(RingError::Overtaken { tries: MAX_TRIES })
     }
@@ -232,20 +270,11 @@ impl Reader {
     ///
     /// A state that this version does not know reads as [`State::Ended`].
     pub fn state(&self) -> (State, String) {
-        let mut block = StateBlock::zeroed();
-        // Ends unless the writer changes the state twice during every copy.
-        loop {
-            let before = self.segment.state_sequence().load(Ordering::Relaxed);
-            // SYNC(state-filled): pairs with the last store in `Writer::set_state`.
-            fence(Ordering::Acquire);
-            load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(before));
-            // SYNC(state-torn): pairs with the fence in `Writer::set_state`.
-            fence(Ordering::Acquire);
-            if self.segment.state_sequence().load(Ordering::Relaxed) == before {
-                break;
-            }
-        }
-        let StateBlock { code, reason, .. } = block;
+        let StateBlock { code, reason, .. } = self.segment.live().read_state(|state_sequence| {
+            let mut block = StateBlock::zeroed();
+            load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(state_sequence));
+            block
+        });
         match State::from_code(code) {
             Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
             None => {
@@ -256,18 +285,18 @@ impl Reader {
 
     /// Newest ring sequence.
     fn look(&mut self) -> u64 {
-        self.seen = self.segment.futex().load(Ordering::Relaxed);
-        // SYNC(bumped): pairs with the addition in `Writer::bump`.
-        fence(Ordering::Acquire);
-        let newest = self.segment.newest().load(Ordering::Relaxed);
-        // SYNC(published): pairs with the store to the newest sequence in `Writer::publish`.
-        fence(Ordering::Acquire);
+        let Look { seen, newest } = self.segment.live().look();
+        self.seen = seen;
         newest
     }
 
     fn has_news(&self) -> bool {
-        self.last < self.segment.newest().load(Ordering::Relaxed)
-            || self.seen != self.segment.futex().load(Ordering::Relaxed)
+        self.segment.live().has_news(self.last, self.seen)
+    }
+
+    /// The oldest frame that is in the ring while `newest` is the newest.
+    fn oldest_beside(&self, newest: u64) -> u64 {
+        newest.saturating_sub(self.segment.layout.slot_count as u64 - 1)
     }
 
     /// Notes that frame `sequence` was read, and returns how many before it were not.
@@ -286,18 +315,17 @@ impl Reader {
         load_bytes(bytemuck::cast_slice_mut(&mut frame.records), slot.records(token_count));
         load_bytes(&mut frame.pixels, slot.pixels(token_count));
         frame.head = head_from_slot(&header);
-        Ok(slot.still_holds(sequence))
+        Ok(slot.lock().still_holds(sequence))
     }
 
     /// The header of frame `sequence`, unless its slot holds another.
     fn load_header(&self, sequence: u64) -> Option<SlotHeader> {
         let slot = self.segment.slot(sequence);
-        if !slot.holds(sequence) {
-            return None;
-        }
-        let mut header = SlotHeader::zeroed();
-        load_bytes(bytemuck::bytes_of_mut(&mut header), slot.header());
-        slot.still_holds(sequence).then_some(header)
+        slot.lock().read(sequence, || {
+            let mut header = SlotHeader::zeroed();
+            load_bytes(bytemuck::bytes_of_mut(&mut header), slot.header());
+            header
+        })
     }
 
     /// The token count of a header that is known to be whole.
@@ -375,7 +403,7 @@ impl<'a> Borrowed<'a> {
 
     /// Whether everything that was read so far is of this frame.
     pub fn still_valid(&self) -> bool {
-        self.slot.still_holds(self.head.ring_sequence)
+        self.slot.lock().still_holds(self.head.ring_sequence)
     }
 
     /// Ends the borrowing.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, retry_on_intr};
@@ -14,6 +14,7 @@ use super::abi::{
     SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
 };
 use super::mapping::Mapping;
+use super::protocol::{Live, Lock};
 use super::{RingError, SystemResultExt};
 use crate::backend::BackendKind;
 use crate::camera::CameraFacts;
@@ -171,16 +172,19 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    pub(super) fn newest(&self) -> &AtomicU64 {
-        self.mapping.word(LIVE_OFFSET + offset_of!(LiveBlock, newest))
+    /// The words that tell readers of news.
+    pub(super) fn live(&self) -> Live<'_> {
+        let Self { mapping, .. } = self;
+        Live {
+            newest: mapping.word(LIVE_OFFSET + offset_of!(LiveBlock, newest)),
+            futex: self.futex(),
+            state_sequence: mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, state_sequence)),
+        }
     }
 
+    /// The word that waiters compare.
     pub(super) fn futex(&self) -> &AtomicU32 {
         self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, futex))
-    }
-
-    pub(super) fn state_sequence(&self) -> &AtomicU32 {
-        self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, state_sequence))
     }
 
     /// The code and the reason of the state that a number of changes led to, as words.
@@ -194,10 +198,10 @@ impl Segment {
     pub(super) fn newest_publish(&self) -> (u64, u64) {
         // Ends unless the writer fills the whole ring between two loads, every time.
         loop {
-            let sequence = self.newest().load(Ordering::Acquire);
+            let sequence = self.live().newest();
             let slot = self.slot(sequence);
             let publish_ns = slot.publish_ns().load(Ordering::Relaxed);
-            if slot.still_holds(sequence) {
+            if slot.lock().still_holds(sequence) {
                 return (sequence, publish_ns);
             }
         }
@@ -225,25 +229,9 @@ pub(super) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// The sequence lock: one of [`written`] and [`being_written`].
-    pub(super) fn lock(self) -> &'a AtomicU64 {
-        self.segment.mapping.word(self.offset + offset_of!(SlotHeader, lock))
-    }
-
-    /// Whether it holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
-    pub(super) fn holds(self, sequence: u64) -> bool {
-        let lock = self.lock().load(Ordering::Relaxed);
-        // SYNC(filled): pairs with the last store to the lock in `Writer::publish`. Not an acquire load, because
-        // std promises only relaxed loads on read-only memory.
-        fence(Ordering::Acquire);
-        lock == written(sequence)
-    }
-
-    /// Whether it, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
-    pub(super) fn still_holds(self, sequence: u64) -> bool {
-        // SYNC(torn): pairs with the fence in `Writer::publish`.
-        fence(Ordering::Acquire);
-        self.lock().load(Ordering::Relaxed) == written(sequence)
+    /// The sequence lock.
+    pub(super) fn lock(self) -> Lock<'a> {
+        Lock(self.segment.mapping.word(self.offset + offset_of!(SlotHeader, lock)))
     }
 
     pub(super) fn publish_ns(self) -> &'a AtomicU64 {
@@ -268,16 +256,6 @@ impl<'a> Slot<'a> {
         let start = self.offset + self.segment.layout.pixels_offset;
         self.segment.mapping.words(start, count * self.segment.layout.token_bytes)
     }
-}
-
-/// The lock of a slot that holds frame `sequence`.
-pub(super) fn written(sequence: u64) -> u64 {
-    sequence.wrapping_mul(2)
-}
-
-/// The lock of a slot while frame `sequence` is written to it.
-pub(super) fn being_written(sequence: u64) -> u64 {
-    written(sequence).wrapping_sub(1)
 }
 
 /// Makes sure that segments for all of `specs` fit into memory together, before any is reserved: reserving the first

@@ -16,12 +16,17 @@ use rustix::thread::futex;
 
 use super::RingError;
 use super::abi::NOTICE_BYTES;
+use super::protocol::{hand_over, take_over};
 use super::segment::Segment;
 use super::writer::Writer;
 use crate::stats::Counter;
 
 /// Waiters and subscribers that the frame thread wakes itself. FUTEX_WAKE of one takes 3 us, of 16 ten times that.
 pub const INLINE_LIMIT: usize = 4;
+
+/// Wakes in a row that must find few before the frame thread wakes again itself. Readers at work are not asleep, so one wake
+/// says little.
+const CALM_WAKES: u32 = 64;
 
 /// FUTEX_WAKE takes a signed count.
 const ALL_WAITERS: u32 = i32::MAX as u32;
@@ -52,7 +57,7 @@ pub struct Waker {
 struct Shared {
     /// Locked by whoever wakes; the frame thread only tries.
     desk: Mutex<Desk>,
-    /// The last wake found more than [`INLINE_LIMIT`].
+    /// One of the last [`CALM_WAKES`] wakes found more than [`INLINE_LIMIT`].
     is_crowded: AtomicBool,
     /// There is something to wake for that the thread has not begun.
     is_pending: AtomicBool,
@@ -66,6 +71,8 @@ struct Desk {
     segment: Arc<Segment>,
     arrivals: Receiver<OwnedFd>,
     subscribers: Vec<OwnedFd>,
+    /// Wakes since the last one that found more than [`INLINE_LIMIT`].
+    calm_wakes: u32,
 }
 
 impl Waker {
@@ -80,7 +87,12 @@ impl Waker {
     pub fn new(writer: &Writer, arrivals: Receiver<OwnedFd>) -> Result<Self, RingError> {
         let segment = Arc::clone(writer.segment());
         let shared = Arc::new(Shared {
-            desk: Mutex::new(Desk { segment, arrivals, subscribers: Vec::new() }),
+            desk: Mutex::new(Desk {
+                segment,
+                arrivals,
+                subscribers: Vec::new(),
+                calm_wakes: CALM_WAKES,
+            }),
             is_crowded: AtomicBool::new(false),
             is_pending: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
@@ -105,8 +117,7 @@ impl Waker {
             return;
         }
         self.shared.counters.handed_over.add(1);
-        // SYNC(pending): pairs with the swap in `Shared::run`. The thread then sees what was published.
-        self.shared.is_pending.store(true, Ordering::Release);
+        hand_over(&self.shared.is_pending);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
@@ -142,8 +153,7 @@ impl Shared {
     /// The thread: parked until it is needed.
     fn run(&self) {
         loop {
-            // SYNC(pending): pairs with the store in `Waker::wake`.
-            if self.is_pending.swap(false, Ordering::Acquire) {
+            if take_over(&self.is_pending) {
                 self.wake_from(&mut self.desk.lock());
             } else if self.is_stopping.load(Ordering::Relaxed) {
                 break;
@@ -155,7 +165,9 @@ impl Shared {
 
     fn wake_from(&self, desk: &mut Desk) {
         let woken_count = desk.wake_waiters() + desk.notify_subscribers(&self.counters);
-        self.is_crowded.store(INLINE_LIMIT < woken_count, Ordering::Relaxed);
+        let is_calm = woken_count <= INLINE_LIMIT;
+        desk.calm_wakes = if is_calm { desk.calm_wakes.saturating_add(1) } else { 0 };
+        self.is_crowded.store(desk.calm_wakes < CALM_WAKES, Ordering::Relaxed);
     }
 }
 

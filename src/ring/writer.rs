@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::AtomicU64;
 
 use bytemuck::Zeroable;
 use rustix::fs::{Mode, OFlags, open};
@@ -14,9 +14,7 @@ use super::abi::{
 };
 use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
-use super::segment::{
-    Segment, SegmentLayout, SegmentSpec, being_written, reserved_memory, seal, written,
-};
+use super::segment::{Segment, SegmentLayout, SegmentSpec, reserved_memory, seal};
 use super::{RingError, SystemResultExt, camera};
 use crate::clock;
 use crate::frame::FrameStamp;
@@ -120,23 +118,15 @@ impl Writer {
 
         let sequence = self.published + 1;
         let slot = self.segment.slot(sequence);
-        slot.lock().store(being_written(sequence), Ordering::Relaxed);
-        // SYNC(torn): pairs with the fence in `Slot::still_holds`. A reader that saw any word below also
-        // sees that the slot is being written.
-        fence(Ordering::Release);
-        store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
-        let held = &mut self.held[self.segment.slot_index(sequence)];
-        store_changed(slot.pixels(token_count), frame, held, token_bytes);
-        let header = slot_header(frame, sequence, clock::monotonic_ns());
-        // The first word is the lock.
-        store_bytes(&slot.header()[1..], &bytemuck::bytes_of(&header)[size_of_val(&header.lock)..]);
-        // SYNC(filled): pairs with the fence in `Slot::holds`. A reader that sees this lock also sees every
-        // word above.
-        slot.lock().store(written(sequence), Ordering::Release);
-        // SYNC(published): pairs with the fence in `Reader::look`. A reader that sees this sequence also sees
-        // the lock above.
-        self.segment.newest().store(sequence, Ordering::Release);
-        self.bump();
+        self.segment.live().publish(slot.lock(), sequence, || {
+            store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
+            let held = &mut self.held[self.segment.slot_index(sequence)];
+            store_changed(slot.pixels(token_count), frame, held, token_bytes);
+            let header = slot_header(frame, sequence, clock::monotonic_ns());
+            // The first word is the lock.
+            let bytes = &bytemuck::bytes_of(&header)[size_of_val(&header.lock)..];
+            store_bytes(&slot.header()[1..], bytes);
+        });
         self.published = sequence;
         sequence
     }
@@ -144,22 +134,8 @@ impl Writer {
     /// Tells readers what the view is doing and why; a reason beyond 127 bytes is cut. Whoever waits is woken by
     /// [`Waker::wake`](super::Waker::wake), not here.
     pub fn set_state(&mut self, state: State, reason: &str) {
-        let current = self.segment.state_sequence();
-        let next = current.load(Ordering::Relaxed).wrapping_add(1);
-        // SYNC(state-torn): pairs with the second fence in `Reader::state`. A reader that saw any word below also
-        // sees that the state before, which lies elsewhere, is not the newest any more.
-        fence(Ordering::Release);
-        store_state(&self.segment, next, state, reason);
-        // SYNC(state-filled): pairs with the first fence in `Reader::state`.
-        current.store(next, Ordering::Release);
-        self.bump();
-    }
-
-    /// Changes the word that waiters compare, so that none falls asleep on old news.
-    fn bump(&self) {
-        // SYNC(bumped): pairs with the first fence in `Reader::look`. A reader that sees this word also sees
-        // what it stands for.
-        self.segment.futex().fetch_add(1, Ordering::Release);
+        let fill = |next| store_state(&self.segment, next, state, reason);
+        self.segment.live().change_state(fill);
     }
 
     pub(super) fn segment(&self) -> &Arc<Segment> {

@@ -20,6 +20,7 @@ use crate::geometry::tile::TILE_SIDE;
 use crate::link::{Outlook, ViewLink};
 use crate::retina::{ViewSample, ViewSpec};
 use crate::ring::{SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer};
+use crate::stats::NoticeCounts;
 
 /// What readers of a segment are told when the stream goes on in another.
 pub const REPLACED: &str = "the stream goes on in a new segment";
@@ -239,6 +240,7 @@ impl View {
             versions: sample.versions(),
         });
         live.waker.wake();
+        self.link.show_notices(live.notices());
     }
 }
 
@@ -265,6 +267,16 @@ impl LiveView {
             writer,
             waker,
             records: Vec::with_capacity(plan.budget),
+        }
+    }
+
+    /// What became of notices; where a thread sends them, up to a frame before.
+    fn notices(&self) -> NoticeCounts {
+        let counters = self.waker.counters();
+        NoticeCounts {
+            sent: counters.notices_sent.get(),
+            skipped: counters.notices_skipped.get(),
+            subscribers_gone: counters.subscribers_dropped.get(),
         }
     }
 

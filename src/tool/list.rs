@@ -7,7 +7,8 @@ use super::{ToolError, on_one_line};
 use crate::backend::ChangeSite;
 use crate::control::client::Client;
 use crate::control::messages::{
-    ChangeListing, Listing, SteeringListing, StreamListing, StuckListing, ViewListing,
+    ChangeListing, Listing, NoticeListing, SteeringListing, StreamListing, StuckListing,
+    ViewListing,
 };
 
 /// Arguments of `foveate ls`.
@@ -53,7 +54,8 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     let views = stream.views.iter().map(view_row);
     let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "POLICY", "LOOKS AT"].map(str::to_owned);
     write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())?;
-    stream.views.iter().try_for_each(|view| write_steering(out, view))
+    stream.views.iter().try_for_each(|view| write_steering(out, view))?;
+    stream.views.iter().try_for_each(|view| write_notices(out, view))
 }
 
 fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -> io::Result<()> {
@@ -121,6 +123,19 @@ fn write_steering(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
     let refused = refused.iter().map(|(reason, count)| format!("{count} {reason}"));
     let refused = refused.collect::<Vec<_>>().join(", ");
     writeln!(out, "  {} took {accepted} messages and refused {refused}", view.name)
+}
+
+/// Notices that found no room, where there are any.
+fn write_notices(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
+    let NoticeListing { sent, skipped, .. } = view.notices;
+    if skipped == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "  {} sent {sent} notices and skipped {skipped} of readers that stand still",
+        view.name
+    )
 }
 
 fn view_row(view: &ViewListing) -> [String; 6] {

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
@@ -14,8 +15,8 @@ use super::meter::{Meter, Rates, Sighting};
 use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, stop_on_signals};
 use crate::clock::monotonic_ns;
-use crate::control::client::{Client, Next, Subscription};
-use crate::control::messages::{Epoch, FixationListing, ViewName};
+use crate::control::client::{Client, Next, Subscription, SubscriptionError};
+use crate::control::messages::{DAEMON_STOPS, Epoch, FixationListing, STREAM_RESTARTS, ViewName};
 use crate::frame::CaptureClock;
 use crate::ring::{SegmentInfo, State, TokenFrameBuf};
 
@@ -46,10 +47,13 @@ pub struct Arguments {
     /// Print one JSON object on a line for each token frame; the summary goes to standard error
     #[arg(long)]
     json: bool,
+    /// Where the daemon is gone, wait until it is back, and go on
+    #[arg(long)]
+    reconnect: bool,
 }
 
-/// Follows the view until it ends, the daemon is gone, a signal comes, or as long as the arguments say. Prints a
-/// summary in any case.
+/// Follows the view until it ends, the daemon is gone (unless the arguments say to wait for it), a signal comes, or as
+/// long as the arguments say. Prints a summary in any case.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;
     let subscription = subscribe(arguments.view.as_ref(), socket)?;
@@ -58,7 +62,7 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
         (false, true) => Display::Table,
         (false, false) => Display::Lines,
     };
-    let mut watch = Watch::new(subscription, display);
+    let mut watch = Watch::new(subscription, display, arguments.reconnect);
     let end = watch.run(arguments, &stop, out);
     let summary = watch.summary();
     let written = match display {
@@ -102,12 +106,15 @@ struct Watch {
     /// Tokens of the newest frame on each level.
     tokens_per_level: Vec<u32>,
     ended: Option<String>,
+    reconnects: bool,
+    /// The daemon is gone, and looked for.
+    is_lost: bool,
     /// Lines of the table that stands on the terminal.
     lines_drawn: usize,
 }
 
 impl Watch {
-    fn new(subscription: Subscription, display: Display) -> Self {
+    fn new(subscription: Subscription, display: Display, reconnects: bool) -> Self {
         Self {
             subscription,
             display,
@@ -116,6 +123,8 @@ impl Watch {
             segment: None,
             tokens_per_level: Vec::new(),
             ended: None,
+            reconnects,
+            is_lost: false,
             lines_drawn: 0,
         }
     }
@@ -149,32 +158,54 @@ impl Watch {
         }
     }
 
-    /// Waits for a frame and counts it.
+    /// Waits for a frame and counts it, or looks for the daemon once.
     fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
-        match self.subscription.next_in_order(&mut self.frame, timeout)? {
-            Next::TimedOut => Ok(()),
-            Next::NewSegment => {
+        if self.is_lost {
+            return self.look_for_daemon(timeout);
+        }
+        match self.subscription.next_in_order(&mut self.frame, timeout) {
+            Ok(Next::Frame { missed }) => return self.see(missed, out),
+            Ok(Next::TimedOut) => {}
+            Ok(Next::NewSegment) => {
                 let reader = self.subscription.reader();
                 self.segment = reader.map(|reader| SegmentFacts::from(reader.header()));
-                Ok(())
             }
-            Next::Ended(reason) => {
-                self.ended = Some(reason);
-                Ok(())
+            Err(SubscriptionError::Disconnected) if self.reconnects => self.is_lost = true,
+            Ok(Next::Ended(reason))
+                if self.reconnects
+                    && [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason.as_str()) =>
+            {
+                self.is_lost = true;
             }
-            Next::Frame { missed: lapped } => {
-                let read_ns = monotonic_ns();
-                let stamp = self.frame.head.stamp;
-                let age_ns = read_ns.saturating_sub(stamp.capture_ns);
-                let frame_seq = stamp.frame_seq;
-                self.meter.see(Sighting { read_ns, age_ns, frame_seq, lapped });
-                count_per_level(&self.frame, &mut self.tokens_per_level);
-                match self.display {
-                    Display::Json => self.write_json(age_ns, lapped, out),
-                    Display::Lines | Display::Table => Ok(()),
-                }
-            }
+            Ok(Next::Ended(reason)) => self.ended = Some(reason),
+            Err(error) => return Err(error.into()),
         }
+        Ok(())
+    }
+
+    /// Counts the frame that was read, and shows it where each is shown.
+    fn see(&mut self, lapped: u64, out: &mut dyn Write) -> Result<(), ToolError> {
+        let read_ns = monotonic_ns();
+        let stamp = self.frame.head.stamp;
+        let age_ns = read_ns.saturating_sub(stamp.capture_ns);
+        let frame_seq = stamp.frame_seq;
+        self.meter.see(Sighting { read_ns, age_ns, frame_seq, lapped });
+        count_per_level(&self.frame, &mut self.tokens_per_level);
+        match self.display {
+            Display::Json => self.write_json(age_ns, lapped, out),
+            Display::Lines | Display::Table => Ok(()),
+        }
+    }
+
+    /// Rests for `pause`, because a daemon that stops still takes connections for a while, and subscribes anew if it is back.
+    fn look_for_daemon(&mut self, pause: Duration) -> Result<(), ToolError> {
+        thread::sleep(pause);
+        match self.subscription.reconnect() {
+            Ok(()) => self.is_lost = false,
+            Err(error) if error.may_pass() => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     fn write_json(&self, age_ns: u64, lapped: u64, out: &mut dyn Write) -> Result<(), ToolError> {
@@ -261,6 +292,9 @@ impl Watch {
 
     fn title(&self) -> String {
         let view = self.subscription.view();
+        if self.is_lost {
+            return format!("{view}: waiting for the daemon");
+        }
         let Some(reader) = self.subscription.reader() else {
             return format!("{view}: waiting for the first frame");
         };

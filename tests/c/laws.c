@@ -74,6 +74,7 @@ static void the_segment_says_what_it_is(void) {
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
     const struct foveate_segment *said = foveate_current_segment(session.reader);
     struct foveate_segment_header expected = valid_header(8);
+    expected.epoch = segment.epoch;
     EXPECT(memcmp(&said->header, &expected, sizeof expected) == 0);
     EXPECT(memcmp(&said->camera_frame, &camera_frame, sizeof camera_frame) == 0);
     EXPECT(said->dtype == FOVEATE_DTYPE_U8 && said->token_bytes == TOKEN_BYTES && said->number == 1);
@@ -600,6 +601,29 @@ static void a_reader_that_is_opened_anew_goes_on_in_the_new_segment(void) {
     end_session(&session);
     free_segment(&segments[0]);
     free_segment(&segments[1]);
+}
+
+static void a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_segment(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    publish_up_to(&segment, 1, 2);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    close(session.client);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(foveate_reopen(session.reader), FOVEATE_OK);
+    session.client = accept_client();
+    hear(session.client);
+    say(session.client, "{\"ok\":true,\"view\":\"camera/main\"}");
+    say_segment(session.client, segment.file);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    publish_up_to(&segment, 3, 3);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
+    expect_frame(&session.frame, 3);
+    EXPECT(session.frame.missed == 0);
+    end_session(&session);
+    free_segment(&segment);
 }
 
 static void a_refusal_comes_in_the_daemons_own_words(void) {
@@ -1669,6 +1693,7 @@ static const struct law laws[] = {
     LAW(every_frame_comes_before_the_end_and_its_reason),
     LAW(every_frame_comes_before_a_hang_up),
     LAW(a_reader_that_is_opened_anew_goes_on_in_the_new_segment),
+    LAW(a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_segment),
     LAW(a_refusal_comes_in_the_daemons_own_words),
     LAW(a_refusal_after_opening_anew_is_told_by_the_next_read),
     LAW(opening_says_what_is_wrong),

@@ -58,6 +58,7 @@ struct written_segment {
     unsigned char *base;
     size_t bytes;
     uint32_t slot_count;
+    uint64_t epoch;
 };
 
 static inline struct foveate_segment_header valid_header(uint32_t slot_count) {
@@ -111,8 +112,11 @@ static inline int memory_file(const void *contents, size_t content_bytes, size_t
 
 // A segment that nobody has written to yet, live.
 static inline struct written_segment new_segment(uint32_t slot_count) {
+    static uint64_t segments_made;
     struct foveate_segment_header header = valid_header(slot_count);
     struct written_segment segment;
+    header.epoch += segments_made++;
+    segment.epoch = header.epoch;
     segment.bytes = (size_t)header.total_bytes;
     segment.slot_count = slot_count;
     segment.file = memory_file(&header, sizeof header, segment.bytes, 0);

@@ -127,6 +127,11 @@ const FORMAT: TokenFormat =
 
 /// Publishes two tokens whose texels all are `value`, as frame `frame_seq`.
 pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
+    publish_aged(writer, frame_seq, value, Duration::ZERO);
+}
+
+/// [`publish`] of a frame that was captured so long ago.
+pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duration) {
     let shape = PyramidShape::new(EXTENT);
     let tokens = [Token { level: 0, x: 14, y: 0 }, Token { level: 1, x: 0, y: 14 }];
     let records = tokens.map(|token| TokenRecord::new(token, shape, 14, frame_seq, 1.0));
@@ -135,7 +140,7 @@ pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
         stamp: FrameStamp {
             frame_seq,
             pts_ns: Some(40),
-            capture_ns: now,
+            capture_ns: now - u64::try_from(age.as_nanos()).unwrap(),
             capture_unix_ns: foveate::clock::unix_ns(),
             capture_clock: CaptureClock::RunningTime,
             arrival_ns: now,

@@ -189,6 +189,30 @@ impl Follower {
     }
 }
 
+/// What a process has.
+#[derive(Debug)]
+pub struct Belongings {
+    pub descriptors: usize,
+    pub threads: usize,
+    /// Resident.
+    pub memory_kb: u64,
+}
+
+impl Belongings {
+    pub fn of(process: u32) -> Self {
+        let count = |of: &str| fs::read_dir(format!("/proc/{process}/{of}")).unwrap().count();
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let memory_kb = memory.trim().trim_end_matches(" kB").parse().unwrap();
+        Self { descriptors: count("fd"), threads: count("task"), memory_kb }
+    }
+
+    /// Whether nothing but memory has come to what it had `before`. GLib ends threads that were idle for some seconds.
+    pub fn is_no_more_than(&self, before: &Self) -> bool {
+        self.descriptors == before.descriptors && self.threads <= before.threads
+    }
+}
+
 /// A running program, killed when it is dropped.
 pub struct Process {
     child: Child,

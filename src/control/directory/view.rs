@@ -90,6 +90,7 @@ impl ViewEntry {
             fixation: scanpath.last().copied().map(Into::into),
             scanpath: scanpath.into_iter().map(Into::into).collect(),
             steering: self.steering.lock().listing(),
+            notices: self.link.notices().into(),
         }
     }
 }

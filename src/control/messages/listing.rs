@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Epoch, RefusalReason, ViewName};
 use crate::backend::Backend;
 use crate::geometry::fixation::{Fixation, FixationReason};
-use crate::stats::LossReason;
 use crate::stats::stages::Stage;
+use crate::stats::{LossReason, NoticeCounts};
 use crate::token::DType;
 
 /// The answer to [`Request::List`](super::Request::List): streams in the order of their names.
@@ -149,6 +149,28 @@ pub struct ViewListing {
     pub scanpath: Vec<FixationListing>,
     /// Who steers it.
     pub steering: SteeringListing,
+    /// What became of notices to its subscribers.
+    #[serde(default)]
+    pub notices: NoticeListing,
+}
+
+/// What became of the notices to a view's subscribers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticeListing {
+    /// Notices that a subscriber's socket took.
+    pub sent: u64,
+    /// Notices that a subscriber's full socket had no room for: it stands still, or is too slow. The ring has what they
+    /// told.
+    pub skipped: u64,
+    /// Subscribers that asked for notices and are gone, whether they hung up or died.
+    pub subscribers_gone: u64,
+}
+
+impl From<NoticeCounts> for NoticeListing {
+    fn from(counts: NoticeCounts) -> Self {
+        let NoticeCounts { sent, skipped, subscribers_gone } = counts;
+        Self { sent, skipped, subscribers_gone }
+    }
 }
 
 /// Who steers a view, and what became of feedback.

@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::listener::{Access, Listener};
-use crate::control::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason, accepted, refused};
+use crate::control::messages::{
+    DAEMON_STOPS, DATAGRAM_BYTES_MAX, Refusal, RefusalReason, accepted, refused,
+};
 use crate::control::{ControlError, SOCKET_NAME, socket};
 use crate::link::Bell;
 
@@ -36,6 +38,8 @@ pub enum AdminRequest {
     AddStream {
         /// One `[[stream]]`, as a configuration has it.
         config: String,
+        /// The file that it is in, an absolute path: errors name it, and relative paths in it start at its directory.
+        file: PathBuf,
     },
     /// Stop a stream.
     RemoveStream {
@@ -95,6 +99,7 @@ impl AdminServer {
             .name("admin".to_owned())
             .spawn(move || service.run())
             .map_err(started)?;
+        tracing::info!(path = %path.display(), "operators may connect");
         Ok(Self { stopping, bell, thread: Some(thread) })
     }
 }
@@ -170,7 +175,7 @@ impl Service {
         let request = serde_json::from_slice(datagram)
             .map_err(|error| refusal(RefusalReason::BadRequest, error.to_string()))?;
         let (answer, answered) = bounded(1);
-        let gone = |_| refusal(RefusalReason::Ended, "the daemon stops".to_owned());
+        let gone = |_| refusal(RefusalReason::Ended, DAEMON_STOPS.to_owned());
         self.orders.send(Order { request, answer }).map_err(|_| gone(()))?;
         answered.recv_timeout(ORDER_PATIENCE).map_err(|_| gone(()))?
     }
@@ -180,13 +185,9 @@ impl Service {
         let socket = client.unwrap_or(&self.listener.socket);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut entries = [
-            PollFd::new(socket, PollFlags::IN),
-            PollFd::new(self.bell.as_ref(), PollFlags::IN),
-        ];
+        let mut entries =
+            [PollFd::new(socket, PollFlags::IN), PollFd::new(self.bell.as_ref(), PollFlags::IN)];
         let ready = retry_on_intr(|| poll(&mut entries, timeout.as_ref()));
-        !self.stopping.load(Ordering::Relaxed)
-            && ready.is_ok()
-            && !entries[0].revents().is_empty()
+        !self.stopping.load(Ordering::Relaxed) && ready.is_ok() && !entries[0].revents().is_empty()
     }
 }

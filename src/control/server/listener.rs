@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::socket_peercred;
 
+use crate::config::SOCKET_MODE;
 use crate::control::{ControlError, socket};
 
 /// Who may connect.
@@ -25,7 +26,7 @@ pub struct Access {
 impl Default for Access {
     /// The user and the group of this process.
     fn default() -> Self {
-        Self { mode: 0o660, group: None }
+        Self { mode: SOCKET_MODE, group: None }
     }
 }
 
@@ -75,20 +76,34 @@ impl Drop for Listener {
     }
 }
 
-/// Makes the directory if there is none. One that is there is somebody's who has decided who may enter it.
+/// Makes the directory if there is none. In one that is there somebody has decided who may enter; where that leaves out the
+/// group that is to connect, the log says so.
 fn make_directory_of(path: &Path, access: Access) -> Result<(), ControlError> {
     let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
-    if directory.is_dir() {
-        return Ok(());
+    let failed = |source| ControlError::io("create the directory", directory, source);
+    if let Some(above) = directory.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o750)
-        .create(directory)
-        .map_err(|source| ControlError::io("create the directory", directory, source))?;
-    give_to_group(directory, access)
+    match DirBuilder::new().mode(0o750).create(directory) {
+        Ok(()) => give_to_group(directory, access),
+        Err(_) if directory.is_dir() => {
+            warn_of_strangers(directory, access);
+            Ok(())
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Says so where members of the socket's group cannot reach it.
+fn warn_of_strangers(directory: &Path, access: Access) {
+    let (Some(group), Ok(metadata)) = (access.group, std::fs::metadata(directory)) else { return };
+    let may_enter = if metadata.gid() == group { 0o010 } else { 0o001 };
+    if metadata.mode() & may_enter == 0 {
+        let directory = directory.display();
+        tracing::warn!(%directory, group, "members of the socket's group may not enter its directory: chgrp or chmod it");
+    }
 }
 
 fn give_to_group(path: &Path, access: Access) -> Result<(), ControlError> {

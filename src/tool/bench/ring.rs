@@ -7,7 +7,9 @@
 //!  quantiles <------------------------------------ one line of times each, at the end
 //! ```
 
+use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -43,7 +45,7 @@ const CLIENTS_MAX: usize = 128;
 /// Frames before those that count, for each reader to be at its place and every slot to have been written.
 const WARM_UP_FRAMES: u64 = 50;
 
-/// How long a reader may take to follow, and to tell what it saw.
+/// How long a reader waits for a frame before it gives up.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `foveate bench ring`.
@@ -146,7 +148,6 @@ const TOKEN_FORMAT: TokenFormat = TokenFormat {
 
 /// A daemon in miniature: one view, a server, and frames that are made up.
 struct Stage {
-    folder: PathBuf,
     socket: PathBuf,
     port: StreamPort,
     writer: Writer,
@@ -158,6 +159,7 @@ struct Stage {
     /// Number of the newest frame.
     frame_seq: u64,
     _server: Server,
+    _folder: Folder,
 }
 
 /// How long the steps of one publication took, in nanoseconds.
@@ -169,9 +171,9 @@ struct PublishTimes {
 impl Stage {
     fn open(arguments: &Arguments) -> Result<Self, ToolError> {
         let tokens = arguments.payload as usize / TOKEN_FORMAT.token_bytes();
-        let folder = env::temp_dir().join(format!("foveate-bench-{}", process::id()));
-        let socket = folder.join("foveate.sock");
-        let directory = Directory::new().map_err(ToolError::Reader)?;
+        let folder = Folder::create()?;
+        let socket = folder.0.join("foveate.sock");
+        let directory = Directory::new().map_err(ToolError::RingBench)?;
         let view =
             ViewConfig { name: VIEW.to_owned(), format: TOKEN_FORMAT, ..ViewConfig::default() };
         let source = "made up".to_owned();
@@ -183,7 +185,6 @@ impl Stage {
         let waker = Waker::new(&writer, port.views[0].take_link().subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
         Ok(Self {
-            folder,
             socket,
             port,
             writer,
@@ -193,6 +194,7 @@ impl Stage {
             versions: vec![0; tokens],
             frame_seq: 0,
             _server: server,
+            _folder: folder,
         })
     }
 
@@ -242,10 +244,22 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+/// A folder of this process alone, removed with what is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> Result<Self, ToolError> {
+        let path = env::temp_dir().join(format!("foveate-bench-{}", process::id()));
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|source| ToolError::File { path: path.clone(), source })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind is an empty socket in a folder for what may be deleted.
-        let _ = fs::remove_dir_all(&self.folder);
+        // What would stay behind is a socket in a folder for what may be deleted.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -273,7 +287,7 @@ struct Follower {
 
 impl Follower {
     fn start(socket: &Path, how: Waiting) -> Result<Self, ToolError> {
-        let program = env::current_exe().map_err(ToolError::Reader)?;
+        let program = env::current_exe().map_err(ToolError::RingBench)?;
         let how = clap::ValueEnum::to_possible_value(&how).expect("no way of waiting is hidden");
         let mut process = Command::new(program)
             .arg("--socket")
@@ -282,7 +296,7 @@ impl Follower {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(ToolError::Reader)?;
+            .map_err(ToolError::RingBench)?;
         let lines = BufReader::new(process.stdout.take().expect("it is piped"));
         Ok(Self { process, lines })
     }
@@ -295,21 +309,21 @@ impl Follower {
     /// Stops it where it is, for good.
     fn stop(&self) -> Result<(), ToolError> {
         let pid = Pid::from_child(&self.process);
-        kill_process(pid, Signal::STOP).map_err(|errno| ToolError::Reader(errno.into()))
+        kill_process(pid, Signal::STOP).map_err(|errno| ToolError::RingBench(errno.into()))
     }
 
     /// What it saw.
     fn finish(mut self) -> Result<reader::Seen, ToolError> {
         let line = self.line()?;
-        serde_json::from_str(&line).map_err(|error| ToolError::Reader(error.into()))
+        serde_json::from_str(&line).map_err(|error| ToolError::RingBench(error.into()))
     }
 
     fn line(&mut self) -> Result<String, ToolError> {
         let mut line = String::new();
         match self.lines.read_line(&mut line) {
-            Ok(0) => Err(ToolError::Reader(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => Err(ToolError::RingBench(std::io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => Ok(line),
-            Err(error) => Err(ToolError::Reader(error)),
+            Err(error) => Err(ToolError::RingBench(error)),
         }
     }
 }

@@ -34,9 +34,11 @@ pub(super) struct Seen {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct SeenFrame {
     pub(super) frame_seq: u64,
+    /// Frames before it that were passed over.
+    pub(super) missed: u64,
     /// From before the writer stored it to when its copy was whole, in nanoseconds.
     pub(super) total_ns: u64,
-    /// From its release store to when its copy was whole, in nanoseconds.
+    /// From right before its release store to when its copy was whole, in nanoseconds.
     pub(super) read_ns: u64,
 }
 
@@ -56,7 +58,8 @@ pub(in crate::tool::bench) fn run(
     let mut is_following = false;
     loop {
         match next(&mut subscription, &mut frame, arguments.how)? {
-            Next::Frame { .. } => seen.frames.push(SeenFrame::now(&frame)),
+            Next::Frame { missed } => seen.frames.push(SeenFrame::now(&frame, missed)),
+            Next::TimedOut if arguments.how == Waiting::Futex => return Err(ToolError::NoFrame),
             Next::NewSegment | Next::TimedOut => {}
             Next::Ended(_) => break,
         }
@@ -77,10 +80,14 @@ fn next(
 ) -> Result<Next, ToolError> {
     let next = match how {
         Waiting::Futex => subscription.next_frame(frame, READER_TIMEOUT),
-        Waiting::Notice => {
-            await_readable(subscription)?;
-            subscription.next_frame(frame, Duration::ZERO)
-        }
+        // What was taken from the socket may be told only after the frame before it.
+        Waiting::Notice => match subscription.next_frame(frame, Duration::ZERO)? {
+            Next::TimedOut => {
+                await_readable(subscription)?;
+                subscription.next_frame(frame, Duration::ZERO)
+            }
+            next => Ok(next),
+        },
         Waiting::Spin => {
             std::hint::spin_loop();
             subscription.next_frame(frame, Duration::ZERO)
@@ -93,18 +100,21 @@ fn next(
 fn await_readable(subscription: &Subscription) -> Result<(), ToolError> {
     let timeout = Timespec::try_from(READER_TIMEOUT).ok();
     let mut entries = [PollFd::new(subscription, PollFlags::IN)];
-    retry_on_intr(|| poll(&mut entries, timeout.as_ref()))
-        .map(drop)
-        .map_err(|errno| ToolError::Reader(errno.into()))
+    match retry_on_intr(|| poll(&mut entries, timeout.as_ref())) {
+        Ok(0) => Err(ToolError::NoFrame),
+        Ok(_) => Ok(()),
+        Err(errno) => Err(ToolError::RingBench(errno.into())),
+    }
 }
 
 impl SeenFrame {
     /// `frame`, whose copy has just become whole.
-    fn now(frame: &TokenFrameBuf) -> Self {
+    fn now(frame: &TokenFrameBuf, missed: u64) -> Self {
         let now_ns = monotonic_ns();
         let since = |then_ns: u64| now_ns.saturating_sub(then_ns);
         Self {
             frame_seq: frame.head.stamp.frame_seq,
+            missed,
             total_ns: since(frame.head.stamp.arrival_ns),
             read_ns: since(frame.head.publish_ns),
         }

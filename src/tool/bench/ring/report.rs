@@ -20,12 +20,12 @@ pub(super) struct Report {
     /// Frames that all readers together read.
     read: usize,
     /// Frames that they did not, because a newer one was there already.
-    missed: usize,
+    missed: u64,
     /// From the beginning of a publication to its release store.
     publish: Tail,
     /// From there to when everybody was woken, or the waker thread told to.
     wake: Tail,
-    /// From the release store to a reader's whole copy.
+    /// From right before the release store to a reader's whole copy.
     read_done: Tail,
     /// From the beginning of a publication to a reader's whole copy.
     total: Tail,
@@ -87,7 +87,8 @@ impl Report {
         let frames = || readers.iter().flat_map(|reader| &reader.frames);
         let counted = || frames().filter(|frame| first_seq <= frame.frame_seq);
         self.read = counted().count();
-        self.missed = readers.len() * self.frames - self.read;
+        // Of those before the first that counts nobody asks.
+        self.missed = counted().map(|frame| frame.missed.min(frame.frame_seq - first_seq)).sum();
         self.read_done = Tail::of(counted().map(|frame| frame.read_ns).collect());
         self.total = Tail::of(counted().map(|frame| frame.total_ns).collect());
     }

@@ -1,0 +1,169 @@
+//! In which order the writer and the readers touch the words that they share. No other file of the ring orders memory.
+//!
+//! Both ends of a pair carry its name: `SYNC(name)`. Readers only load, and only relaxed, because std promises nothing
+//! else on memory that is mapped read-only; so each of their ends is a fence. Since they store nothing, the writer
+//! needs no order against them, and no reader can disturb another.
+//!
+//! `tests/support/ring_laws.rs` states what follows from this. `tests/ring_loom.rs` compiles this very file with the
+//! atomics of loom, runs small rings through all their executions, and makes sure that a law breaks wherever one of the
+//! orders below is relaxed. `tests/ring_order.rs` compiles it for threads, for Miri and for ThreadSanitizer.
+
+use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+/// The words that tell readers of news, one of each in a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live<'a> {
+    /// Ring sequence of the newest complete frame; 0 before the first.
+    pub(super) newest: &'a AtomicU64,
+    /// What waiters compare; another one after each publish and each change of the state.
+    pub(super) futex: &'a AtomicU32,
+    /// Counts the changes of the state.
+    pub(super) state_sequence: &'a AtomicU32,
+}
+
+/// What a reader found when it looked for news.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Look {
+    /// The futex word before the look: as long as it stays, there is nothing newer.
+    pub(super) seen: u32,
+    /// Ring sequence of the newest frame. Its slot holds it, or a later one.
+    pub(super) newest: u64,
+}
+
+/// The first word of a slot: 2n while the slot holds frame n, 2n - 1 while frame n is being written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lock<'a>(pub(super) &'a AtomicU64);
+
+/// The writer's half.
+impl Live<'_> {
+    /// Publishes frame `sequence`, which follows the one before, in the slot of `lock`. `fill` stores the rest of the
+    /// slot, relaxed.
+    pub(super) fn publish(self, lock: Lock<'_>, sequence: u64, fill: impl FnOnce()) {
+        lock.write(sequence, fill);
+        // SYNC(published): pairs with the fence in `Live::newest`. A reader that sees this sequence also sees the
+        // slot with its lock.
+        self.newest.store(sequence, Ordering::Release);
+        self.bump();
+    }
+
+    /// Changes the state. `fill` stores the state of the number that it is given, relaxed, where the one before the
+    /// present state lies.
+    pub(super) fn change_state(self, fill: impl FnOnce(u32)) {
+        let next = self.state_sequence.load(Ordering::Relaxed).wrapping_add(1);
+        // SYNC(state-torn): pairs with the second fence in `Live::read_state`. A reader that saw any word below also
+        // sees that the state before, which lies elsewhere, is not the newest any more.
+        fence(Ordering::Release);
+        fill(next);
+        // SYNC(state-filled): pairs with the first fence in `Live::read_state`.
+        self.state_sequence.store(next, Ordering::Release);
+        self.bump();
+    }
+
+    /// Changes the word that waiters compare, so that none falls asleep on old news.
+    fn bump(self) {
+        // SYNC(bumped): pairs with the fence in `Live::look`. A reader that sees this word also sees what it stands for.
+        self.futex.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The readers' half.
+impl Live<'_> {
+    /// Looks for news.
+    pub(super) fn look(self) -> Look {
+        let seen = self.futex.load(Ordering::Relaxed);
+        // SYNC(bumped): pairs with the addition in `Live::bump`. Who calls `has_news` before FUTEX_WAIT could do without,
+        // thanks to the fence in `newest`; readers in other languages need not.
+        fence(Ordering::Acquire);
+        Look { seen, newest: self.newest() }
+    }
+
+    /// Ring sequence of the newest frame. Its slot holds it, or a later one.
+    pub(super) fn newest(self) -> u64 {
+        let newest = self.newest.load(Ordering::Relaxed);
+        // SYNC(published): pairs with the store in `Live::publish`.
+        fence(Ordering::Acquire);
+        newest
+    }
+
+    /// Whether there may be something that a reader does not know whose last frame was `last`, and whose last look saw
+    /// the futex word `seen`. Orders nothing: whoever hears of news looks again.
+    pub(super) fn has_news(self, last: u64, seen: u32) -> bool {
+        last < self.newest.load(Ordering::Relaxed) || seen != self.futex.load(Ordering::Relaxed)
+    }
+
+    /// The state. `load` loads the state of the number that it is given, relaxed, and again if it changed meanwhile.
+    pub(super) fn read_state<T>(self, mut load: impl FnMut(u32) -> T) -> T {
+        // Ends unless the writer changes the state twice during every copy.
+        loop {
+            let before = self.state_sequence.load(Ordering::Relaxed);
+            // SYNC(state-filled): pairs with the store in `Live::change_state`.
+            fence(Ordering::Acquire);
+            let state = load(before);
+            // SYNC(state-torn): pairs with the fence in `Live::change_state`.
+            fence(Ordering::Acquire);
+            if self.state_sequence.load(Ordering::Relaxed) == before {
+                return state;
+            }
+        }
+    }
+}
+
+impl Lock<'_> {
+    /// The writer's half: replaces what the slot holds by frame `sequence`.
+    fn write(self, sequence: u64, fill: impl FnOnce()) {
+        self.0.store(being_written(sequence), Ordering::Relaxed);
+        // SYNC(torn): pairs with the fence in `Lock::still_holds`. A reader that saw any word below also sees that
+        // the slot is being written.
+        fence(Ordering::Release);
+        fill();
+        // SYNC(filled): pairs with the fence in `Lock::holds`. A reader that sees this lock also sees every word
+        // above, however it came to know of the frame; one that saw it published would see them anyway.
+        self.0.store(written(sequence), Ordering::Release);
+    }
+
+    /// The readers' half: what `load` loads, relaxed, if all of it is of frame `sequence`.
+    pub(super) fn read<T>(self, sequence: u64, load: impl FnOnce() -> T) -> Option<T> {
+        if !self.holds(sequence) {
+            return None;
+        }
+        let loaded = load();
+        self.still_holds(sequence).then_some(loaded)
+    }
+
+    /// Whether the slot holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
+    fn holds(self, sequence: u64) -> bool {
+        let lock = self.0.load(Ordering::Relaxed);
+        // SYNC(filled): pairs with the last store in `Lock::write`.
+        fence(Ordering::Acquire);
+        lock == written(sequence)
+    }
+
+    /// Whether the slot, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
+    pub(super) fn still_holds(self, sequence: u64) -> bool {
+        // SYNC(torn): pairs with the fence in `Lock::write`.
+        fence(Ordering::Acquire);
+        self.0.load(Ordering::Relaxed) == written(sequence)
+    }
+}
+
+/// Leaves it to the waker thread to wake for what was published, if `pending` is its flag.
+pub(super) fn hand_over(pending: &AtomicBool) {
+    // SYNC(pending): pairs with the swap in `take_over`. The thread then sees what was published.
+    pending.store(true, Ordering::Release);
+}
+
+/// Whether there is something to wake for that the waker thread has not begun; it has then.
+pub(super) fn take_over(pending: &AtomicBool) -> bool {
+    // SYNC(pending): pairs with the store in `hand_over`.
+    pending.swap(false, Ordering::Acquire)
+}
+
+/// The lock of a slot that holds frame `sequence`.
+fn written(sequence: u64) -> u64 {
+    sequence.wrapping_mul(2)
+}
+
+/// The lock of a slot while frame `sequence` is written to it.
+fn being_written(sequence: u64) -> u64 {
+    written(sequence).wrapping_sub(1)
+}
