@@ -13,6 +13,7 @@ use messages::Refusal;
 pub mod client;
 pub mod directory;
 pub mod messages;
+pub mod operator;
 pub mod server;
 mod socket;
 mod steering;

@@ -6,26 +6,27 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, select, tick, unbounded};
 use nix::unistd::Group;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::camera::CalibrationError;
 use crate::capture::CaptureError;
-use crate::config::{Config, DaemonConfig, StreamConfig};
+use crate::config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use crate::control::ControlError;
 use crate::control::directory::{Directory, StreamSpec};
-use crate::control::messages::DAEMON_STOPS;
-use crate::control::server::{Access, Limits, Server};
+use crate::control::server::{Access, AdminServer, Limits, Order, Server, admin_path};
 use crate::error::exit;
-use crate::stream::{Backends, GazeLogError, RetinaError, StreamError};
+use crate::stream::{GazeLogError, RetinaError, StreamError};
 
 use self::health::HealthLog;
-use self::running::{RunningStream, camera, plans};
+use self::roster::Roster;
 
 mod frame_loop;
 mod health;
+mod orders;
+mod roster;
 mod running;
 mod views;
 
@@ -115,86 +116,108 @@ impl DaemonError {
 enum Event {
     /// Somebody wants it to end.
     Signal,
-    /// The stream of this name is over.
-    StreamEnded(String, Result<(), StreamFailure>),
+    /// Somebody wants it to read its configuration again.
+    Reload,
+    /// A stream is over.
+    StreamEnded {
+        /// Its name.
+        name: String,
+        /// By which the roster knows it.
+        number: u64,
+        /// What came of it.
+        result: Result<(), StreamFailure>,
+    },
 }
 
-/// Runs every stream of `config` and serves `socket`, until a signal comes or every stream has ended.
+/// Reads the configuration anew.
+pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
+
+/// Runs every stream of `config` and serves `socket` and the [admin socket](admin_path) beside it, until a signal comes or
+/// every stream has ended. SIGHUP, or an operator, has it `reread` the configuration, and brings the streams to what that says.
 ///
 /// # Errors
 ///
-/// If the socket cannot be served, or a stream failed and no other is left.
-pub fn run(config: &Config, socket: &Path) -> Result<(), DaemonError> {
+/// If a socket cannot be served, or a stream failed and no other is left.
+pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), DaemonError> {
     let (sender, events) = unbounded();
     let system = |what| move |source| DaemonError::System { what, source };
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
+    let mut roster = Roster::new(Arc::clone(&directory), sender);
     // Before the first client can ask for them.
-    let ports: Vec<_> =
-        config.streams.iter().map(|stream| directory.add_stream(stream_spec(stream))).collect();
-    // Before any camera is opened, so that a second daemon does not disturb the first.
+    let listed: Vec<_> = config.streams.iter().map(|stream| roster.list(stream)).collect();
     let access = access(&config.daemon)?;
+    // Before any camera is opened, so that a second daemon does not disturb the first.
     let server = Server::bind(socket, Arc::clone(&directory), access, Limits::default())?;
+    let (orders, ordered) = unbounded();
+    let admin = AdminServer::bind(&admin_path(socket), orders)?;
 
-    let backends = Backends::default();
-    let mut streams = Vec::new();
-    for (stream, port) in config.streams.iter().zip(ports) {
-        let (name, ended) = (stream.name.clone(), sender.clone());
-        let started = RunningStream::start(stream, port, &backends, move |result| {
-            // Nobody listens once a signal came.
-            let _ = ended.send(Event::StreamEnded(name, result));
-        });
-        match started {
-            Ok(running) => streams.push(running),
-            // The channel lives as long as this function.
-            Err(error) => drop(sender.send(Event::StreamEnded(stream.name.clone(), Err(error)))),
-        }
+    for (stream, port) in config.streams.iter().zip(listed) {
+        roster.start(stream.clone(), port);
     }
-
-    let outcome = await_end(&events, config.streams.len(), &directory);
-    for stream in &streams {
-        stream.stop(DAEMON_STOPS);
-    }
-    streams.into_iter().for_each(RunningStream::join);
+    let mut life = Life { roster, daemon: config.daemon.clone(), reread, outcome: Ok(()) };
+    life.run(&events, &ordered, &directory);
+    let Life { roster, outcome, .. } = life;
+    roster.stop();
+    drop(admin);
     server.stop();
     tracing::info!("stopped");
     outcome
 }
 
-/// Waits for a signal, or for the last of `running` streams. The first failure is the outcome then. Says meanwhile where a
-/// stream is stuck.
-fn await_end(
-    events: &Receiver<Event>,
-    mut running: usize,
-    directory: &Directory,
-) -> Result<(), DaemonError> {
-    let (mut outcome, mut health) = (Ok(()), HealthLog::default());
-    loop {
-        let (stream, result) = match events.recv_timeout(HEALTH_PERIOD) {
-            Ok(Event::StreamEnded(stream, result)) => (stream, result),
-            Ok(Event::Signal) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) => {
-                health.look(directory);
-                continue;
+/// The daemon while it runs.
+struct Life<'a> {
+    roster: Roster,
+    /// What concerns it as a whole, as it was at its start.
+    daemon: DaemonConfig,
+    reread: &'a Reread<'a>,
+    /// The first failure of a stream.
+    outcome: Result<(), DaemonError>,
+}
+
+impl Life<'_> {
+    /// Does what comes, until a signal comes or no stream is left. Says meanwhile where one is stuck.
+    fn run(&mut self, events: &Receiver<Event>, orders: &Receiver<Order>, directory: &Directory) {
+        let mut health = HealthLog::default();
+        let looks = tick(HEALTH_PERIOD);
+        loop {
+            select! {
+                recv(events) -> event => match event {
+                    Ok(Event::StreamEnded { name, number, result }) => {
+                        self.note_end(name, number, result);
+                        if self.roster.running() == 0 && events.is_empty() {
+                            return;
+                        }
+                    }
+                    Ok(Event::Reload) => self.reload_and_log(),
+                    Ok(Event::Signal) | Err(_) => {
+                        self.outcome = Ok(());
+                        return;
+                    }
+                },
+                recv(orders) -> order => if let Ok(order) = order {
+                    let answer = self.carry_out(&order.request);
+                    // An operator may have left.
+                    let _ = order.answer.send(answer);
+                },
+                recv(looks) -> _ => health.look(directory),
             }
-            Err(RecvTimeoutError::Disconnected) => break,
-        };
-        running -= 1;
-        if let Err(source) = result {
-            if 0 < running {
-                tracing::warn!(
-                    stream,
-                    reason = crate::error::chain(&source),
-                    "the stream failed; others go on"
-                );
-            }
-            outcome = outcome.and(Err(DaemonError::Stream { stream, source }));
-        }
-        if running == 0 {
-            break;
         }
     }
-    outcome
+
+    fn note_end(&mut self, name: String, number: u64, result: Result<(), StreamFailure>) {
+        if !self.roster.note_end(&name, number) {
+            return;
+        }
+        if let Err(source) = result {
+            if 0 < self.roster.running() {
+                roster::log_failure(&name, &source);
+            }
+            if self.outcome.is_ok() {
+                self.outcome = Err(DaemonError::Stream { stream: name, source });
+            }
+        }
+    }
 }
 
 /// Reads what the streams of `config` need besides: the gaze logs that their views replay, and calibrations.
@@ -205,7 +228,7 @@ fn await_end(
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     for stream in &config.streams {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
-        plans(stream).and_then(|_| camera(stream)).map_err(failed)?;
+        roster::check(stream).map_err(failed)?;
     }
     Ok(())
 }
@@ -232,13 +255,15 @@ fn group_number(group: &str) -> Result<u32, DaemonError> {
     }
 }
 
-/// A thread that turns the signals that end a daemon into events.
+/// A thread that turns signals into events.
 fn forward_signals(events: Sender<Event>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in &mut signals {
-            tracing::info!(signal, "stopping");
-            if events.send(Event::Signal).is_err() {
+            let event = if signal == SIGHUP { Event::Reload } else { Event::Signal };
+            let means = if signal == SIGHUP { "reloading" } else { "stopping" };
+            tracing::info!(signal, means, "a signal came");
+            if events.send(event).is_err() {
                 break;
             }
         }

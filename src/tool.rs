@@ -15,6 +15,7 @@ use crate::error::exit;
 use crate::ring::RingError;
 use crate::stream::{GazeLogError, RetinaError, StreamError};
 
+pub mod admin;
 pub mod attend;
 pub mod bench;
 pub mod doctor;
@@ -67,6 +68,12 @@ enum Command {
     Trace(trace::Arguments),
     /// Draw a view's newest token frame
     Snap(snap::Arguments),
+    /// Add a stream to a daemon that runs
+    AddStream(admin::AddArguments),
+    /// Remove a stream from a daemon that runs
+    RemoveStream(admin::RemoveArguments),
+    /// Have the daemon read its configuration again
+    Reload,
     /// See what this machine has and lacks
     Doctor,
     /// Measure what a frame costs, stage by stage, without a daemon
@@ -236,6 +243,9 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Record(arguments) => record::run(&arguments, &socket, out),
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
+        Command::AddStream(arguments) => admin::add(&arguments, &socket, out),
+        Command::RemoveStream(arguments) => admin::remove(&arguments, &socket, out),
+        Command::Reload => admin::reload(&socket, out),
         Command::Doctor => doctor::run(&socket, out),
         Command::Bench(arguments) => bench::run(&arguments, &socket, out),
         #[cfg(feature = "gst")]

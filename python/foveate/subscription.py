@@ -13,8 +13,8 @@ from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
 from .ring import Ring
 from .segment import opened
 
-#: What a stream says that ends because its daemon does.
-_DAEMON_STOPS = "the daemon stops"
+#: What a stream says that ends because its daemon does, or because it begins anew with another configuration.
+_COMING_BACK = ("the daemon stops", "the stream begins anew")
 #: Refusals of a reconnection that pass: of a daemon that is about to stop, has not seen yet that a connection is gone, or has
 #: no frame yet on which a view can be opened.
 _PASSING = ("ended", "name-taken", "not-started", "too-many-clients")
@@ -181,7 +181,7 @@ class Subscription:
     def _is_worth_waiting(self) -> bool:
         """Whether the view may come back after its end: where the daemon went away, and reconnecting was asked for."""
         ending = self._ending
-        if not self._reconnect or ending is None or not (ending.hung_up or ending.reason == _DAEMON_STOPS):
+        if not self._reconnect or ending is None or not (ending.hung_up or ending.reason in _COMING_BACK):
             return False
         self._hang_up()
         return True

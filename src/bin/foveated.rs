@@ -59,7 +59,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let config = arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
+    let read = || arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load);
+    let config = read()?;
     for secret in config.secrets() {
         redact::register(secret);
     }
@@ -71,5 +72,5 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());
     let socket = foveate::control::socket_path(asked_for);
-    Ok(daemon::run(&config, &socket)?)
+    Ok(daemon::run(&config, &socket, &read)?)
 }

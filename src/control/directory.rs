@@ -104,6 +104,15 @@ impl Directory {
         StreamPort { entry, bell: Arc::clone(&self.bell), views, commands }
     }
 
+    /// Lists a stream no more, and lets nobody subscribe to it; who follows it has been told of its end. There may be another of
+    /// its name then.
+    pub fn remove_stream(&self, name: &str) {
+        let removed = self.streams.lock().remove(name);
+        // Its subscribers, and the views that clients opened, are the server's to see to.
+        drop(removed);
+        self.bell.ring();
+    }
+
     /// The streams of which a stage has been at one thing for at least `limit`, in the order of their names. Waiting for a frame,
     /// or for a camera to come back, is no such thing.
     pub fn stuck(&self, limit: Duration) -> Vec<Stuck> {

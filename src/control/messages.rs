@@ -58,6 +58,9 @@ pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 /// Why a view ends whose daemon stops: it may come again.
 pub const DAEMON_STOPS: &str = "the daemon stops";
 
+/// Why a view ends whose stream begins anew, with another configuration: it may come again.
+pub const STREAM_RESTARTS: &str = "the stream begins anew";
+
 /// The longest reason in words, in bytes, of a refusal; it may quote what a client sent.
 const REFUSAL_BYTES_MAX: usize = 4096;
 

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
 
+pub use self::admin::{AdminRequest, AdminServer, Order, admin_path};
 pub use self::allowance::Limits;
 use self::connection::{Awaiting, Connection, Subscription};
 use self::farewell::Farewell;
@@ -30,6 +31,7 @@ use crate::geometry::gaze_entry::GazeEntry;
 use crate::link::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use crate::stats::Counter;
 
+mod admin;
 mod allowance;
 mod connection;
 mod farewell;

@@ -16,7 +16,7 @@ use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, stop_on_signals};
 use crate::clock::monotonic_ns;
 use crate::control::client::{Client, Next, Subscription, SubscriptionError};
-use crate::control::messages::{DAEMON_STOPS, Epoch, FixationListing, ViewName};
+use crate::control::messages::{DAEMON_STOPS, Epoch, FixationListing, STREAM_RESTARTS, ViewName};
 use crate::frame::CaptureClock;
 use crate::ring::{SegmentInfo, State, TokenFrameBuf};
 
@@ -171,7 +171,10 @@ impl Watch {
                 self.segment = reader.map(|reader| SegmentFacts::from(reader.header()));
             }
             Err(SubscriptionError::Disconnected) if self.reconnects => self.is_lost = true,
-            Ok(Next::Ended(reason)) if self.reconnects && reason == DAEMON_STOPS => {
+            Ok(Next::Ended(reason))
+                if self.reconnects
+                    && [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason.as_str()) =>
+            {
                 self.is_lost = true;
             }
             Ok(Next::Ended(reason)) => self.ended = Some(reason),

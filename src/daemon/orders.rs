@@ -1,0 +1,92 @@
+//! What an operator, or a changed configuration, wants of a daemon that runs.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::roster::{self, Difference};
+use super::{Life, StreamFailure};
+use crate::config::{Config, StreamConfig};
+use crate::control::messages::{Refusal, RefusalReason};
+use crate::control::server::AdminRequest;
+use crate::error::chain;
+use crate::redact::{self, redacted};
+
+impl Life<'_> {
+    /// Does what an operator asked for, and says what came of it.
+    pub(super) fn carry_out(&mut self, request: &AdminRequest) -> Result<Value, Refusal> {
+        match request {
+            AdminRequest::AddStream { config, file } => self.add_stream(config, file),
+            AdminRequest::RemoveStream { stream } => self.remove_stream(stream),
+            AdminRequest::Reload => self.reload().map(|difference| json!(difference)),
+        }
+    }
+
+    /// Reads the configuration again because a signal said so.
+    pub(super) fn reload_and_log(&mut self) {
+        if let Err(refusal) = self.reload() {
+            tracing::warn!(reason = refusal.error, "the configuration stays as it was");
+        }
+    }
+
+    /// Brings the streams to what the configuration says by now. One that cannot be used changes nothing.
+    fn reload(&mut self) -> Result<Difference, Refusal> {
+        let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
+        prepare(&config)?;
+        if config.daemon != self.daemon {
+            tracing::warn!("what [daemon] says now takes effect at the next start");
+        }
+        let difference = self.roster.follow(config.streams);
+        let Difference { added, removed, changed, kept } = &difference;
+        tracing::info!(?added, ?removed, ?changed, ?kept, "the configuration was read again");
+        Ok(difference)
+    }
+
+    /// Starts the one stream of a configuration.
+    fn add_stream(&mut self, text: &str, file: &Path) -> Result<Value, Refusal> {
+        let config = Config::parse(text, file).map_err(|error| refusal(&chain(&error)))?;
+        let [stream] = &config.streams[..] else {
+            let error = format!("expected one [[stream]], not {}", config.streams.len());
+            return Err(refusal(&error));
+        };
+        prepare(&config)?;
+        if self.roster.has(&stream.name) {
+            let error = format!("there is a stream {} already: remove it first", stream.name);
+            return Err(Refusal::new(RefusalReason::NameTaken, error));
+        }
+        tracing::info!(stream = stream.name, "an operator adds a stream");
+        self.roster.add(stream.clone());
+        Ok(json!({ "stream": stream.name }))
+    }
+
+    fn remove_stream(&mut self, name: &str) -> Result<Value, Refusal> {
+        if !self.roster.has(name) {
+            let error = format!("there is no stream {name:?}: see `foveate ls`");
+            return Err(Refusal::new(RefusalReason::UnknownStream, error));
+        }
+        tracing::info!(stream = name, "an operator removes a stream");
+        self.roster.take_out(name);
+        Ok(json!({ "stream": name }))
+    }
+}
+
+/// Makes sure that no secret of `config` is ever shown, and that what its streams need besides can be read.
+fn prepare(config: &Config) -> Result<(), Refusal> {
+    for secret in config.secrets() {
+        redact::register(secret);
+    }
+    for stream in &config.streams {
+        check(stream)?;
+    }
+    Ok(())
+}
+
+fn check(stream: &StreamConfig) -> Result<(), Refusal> {
+    let failed =
+        |failure: StreamFailure| refusal(&format!("stream {}: {}", stream.name, chain(&failure)));
+    roster::check(stream).map_err(failed)
+}
+
+fn refusal(error: &str) -> Refusal {
+    Refusal::new(RefusalReason::BadRequest, redacted(error))
+}

@@ -1,0 +1,193 @@
+//! A daemon changes its streams while it runs: what is untouched runs on, and what cannot be used changes nothing.
+
+#![cfg(all(feature = "gst", feature = "cli"))]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/daemon.rs"]
+mod daemon;
+#[path = "common/naive.rs"]
+mod naive;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use foveate::control::ControlError;
+use foveate::control::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS, StreamState};
+use foveate::control::operator::order;
+use foveate::control::server::{AdminRequest, admin_path};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
+};
+use rustix::process::Signal;
+
+use daemon::{Daemon, Place, eventually};
+use naive::Random;
+
+#[test]
+fn an_operator_adds_a_stream_and_removes_it_and_its_readers_are_told() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("first", 50));
+    let file = place.write("second.toml", stream("second", 20));
+    let added = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    added.assert_clean_exit(0);
+    assert_eq!(added.stdout, "second is added: see `foveate ls`\n");
+    let mut follower = daemon.subscribe("second/main");
+    assert!(follower.next_frame().records.len() <= 20);
+
+    let again = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    again.assert_clean_exit(69);
+    assert!(again.message().contains("there is a stream second already"), "{again:#?}");
+
+    place.foveate(&["remove-stream", "second"]).finish().assert_clean_exit(0);
+    assert_eq!(follower.end(), "the stream was removed");
+    let names: Vec<_> = listed(&daemon).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["first"]);
+    let gone = place.foveate(&["remove-stream", "second"]).finish();
+    gone.assert_clean_exit(69);
+    assert!(gone.message().contains("there is no stream \"second\""), "{gone:#?}");
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
+fn a_reload_changes_what_the_file_changed_and_nothing_else() {
+    for by_signal in [false, true] {
+        let place = Place::new();
+        let streams = [stream("kept", 50), stream("changed", 50), stream("gone", 50)];
+        let daemon = operated(&place, &streams.concat());
+        let mut kept = daemon.subscribe("kept/main");
+        let [mut changed, mut gone] =
+            ["changed/main", "gone/main"].map(|view| daemon.subscribe(view));
+        let before = kept.next_frame().head;
+        changed.next_frame();
+        gone.next_frame();
+
+        let streams = [stream("kept", 50), stream("changed", 30), stream("new", 50)];
+        place.write("foveate.toml", streams.concat());
+        if by_signal {
+            daemon.process.signal(Signal::HUP);
+        } else {
+            let reloaded = place.foveate(&["reload"]).finish();
+            reloaded.assert_clean_exit(0);
+            let lines = ["added    new", "removed  gone", "changed  changed", "kept     kept"];
+            assert_eq!(reloaded.stdout.lines().collect::<Vec<_>>(), lines);
+        }
+        assert_eq!(changed.end(), STREAM_RESTARTS);
+        assert_eq!(gone.end(), "the stream was removed");
+        let after = kept.next_frame().head;
+        assert!(before.ring_sequence < after.ring_sequence, "the same segment");
+        eventually("all that is configured is live", || {
+            let live = |name: &str| (name.to_owned(), StreamState::Live);
+            listed(&daemon) == ["changed", "kept", "new"].map(live)
+        });
+        assert!(daemon.subscribe("changed/main").next_frame().records.len() <= 30);
+        daemon.stop().assert_clean_exit(0);
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_changes_nothing() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let mut follower = daemon.subscribe("camera/main");
+    let before = follower.next_frame().head;
+    for (text, parts) in [
+        (
+            "[[stream]]\nname = 'a'\nsource = 'test'\nbudget = 3\n",
+            &["foveate.toml:4", "budget"][..],
+        ),
+        ("", &["no [[stream]]"]),
+        (
+            "[[stream]]\nname = 'a'\nsource = 'test'\n[stream.camera]\ncalibration = 'none.yaml'\n",
+            &["none.yaml", "No such file"],
+        ),
+    ] {
+        place.write("foveate.toml", text);
+        let refused = place.foveate(&["reload"]).finish();
+        refused.assert_clean_exit(69);
+        for part in parts {
+            assert!(refused.message().contains(part), "{refused:#?}");
+        }
+    }
+    daemon.process.signal(Signal::HUP);
+    daemon.process.stderr.wait_for("the configuration stays as it was");
+    assert_eq!(listed(&daemon), [("camera".to_owned(), StreamState::Live)]);
+    assert!(before.ring_sequence < follower.next_frame().head.ring_sequence, "the same segment");
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
+fn only_the_daemons_user_is_an_operator_and_the_socket_goes_with_the_daemon() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let path = admin_path(&place.socket());
+    assert_eq!(path.file_name().unwrap(), "admin.sock");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    daemon.stop().assert_clean_exit(0);
+    assert!(!path.exists());
+    let nobody = order(&place.socket(), &AdminRequest::Reload).unwrap_err();
+    assert!(matches!(nobody, ControlError::NoDaemon { .. }), "{nobody}");
+}
+
+/// Each gets an answer or a hang-up, and nothing of it hurts the daemon.
+#[test]
+fn whatever_is_said_to_the_admin_socket_is_answered() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let sane = [
+        serde_json::to_string(&AdminRequest::Reload).unwrap(),
+        serde_json::json!({"op": "remove_stream", "stream": "nobody"}).to_string(),
+        serde_json::json!({"op": "add_stream", "config": stream("b", 9), "file": "/x"}).to_string(),
+    ];
+    let mut random = Random(6);
+    let count = if std::env::var_os("FOVEATE_LONG").is_some() { 5000 } else { 500 };
+    let mut answers = 0;
+    for _ in 0..count {
+        let mut bytes = sane[random.below(3) as usize].clone().into_bytes();
+        for _ in 0..1 + random.below(4) {
+            let at = random.below(u32::try_from(bytes.len()).unwrap()) as usize;
+            match random.below(3) {
+                0 => bytes[at] = random.next().to_le_bytes()[0],
+                // An empty datagram is a hang-up.
+                1 if 1 < bytes.len() => drop(bytes.remove(at)),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        let address = SocketAddrUnix::new(admin_path(&place.socket())).unwrap();
+        connect(&socket, &address).unwrap();
+        send(&socket, &bytes, SendFlags::NOSIGNAL).unwrap();
+        let mut answer = vec![0; DATAGRAM_BYTES_MAX];
+        let (_, len) = recv(&socket, &mut answer[..], RecvFlags::empty()).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer[..len]).unwrap();
+        assert!(answer["ok"].is_boolean(), "{answer}");
+        answers += 1;
+    }
+    assert_eq!(answers, count);
+    let refusal = order(&place.socket(), &AdminRequest::RemoveStream { stream: "no".to_owned() });
+    let Err(ControlError::Refused(refusal)) = refusal else { panic!("{refusal:?}") };
+    assert_eq!(refusal.reason, RefusalReason::UnknownStream);
+    daemon.subscribe("camera/main").next_frame();
+    daemon.stop().assert_clean_exit(0);
+}
+
+/// A daemon to which operators may connect.
+fn operated<'a>(place: &'a Place, config: &str) -> Daemon<'a> {
+    let daemon = place.daemon(config);
+    daemon.process.stderr.wait_for("operators may connect");
+    daemon
+}
+
+/// A live stream with one view of at most so many tokens.
+fn stream(name: &str, budget: u32) -> String {
+    format!(
+        "[[stream]]\nname = '{name}'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
+         video/x-raw,format=GRAY8,width=160,height=120,framerate=50/1 ! appsink name=frames'\n\
+         [[stream.view]]\nname = 'main'\nbudget = {budget}\n"
+    )
+}
+
+/// The streams and what they are doing.
+fn listed(daemon: &Daemon<'_>) -> Vec<(String, StreamState)> {
+    let streams = daemon.client().list().unwrap();
+    streams.into_iter().map(|stream| (stream.name, stream.state)).collect()
+}
