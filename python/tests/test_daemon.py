@@ -55,6 +55,7 @@ ENDING = (
     + """
 [[stream]]
 name = "short"
+restart = false
 pipeline = "videotestsrc is-live=true num-buffers=60 ! video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1 ! appsink name=frames"
 backend = "cpu"
 [[stream.view]]
