@@ -49,6 +49,8 @@ fn counts_agree_with_what_was_fed() {
         subscription: daemon.client().subscribe(&"a/main".parse().unwrap(), true).unwrap(),
         frame: Default::default(),
     };
+    // Who is answered after a subscriber finds its notices begun.
+    assert_eq!(daemon.listing("a").frames_captured, 0);
     let mut dirty_tiles = 0;
     for frame_seq in 1..=12 {
         if frame_seq == 7 {
