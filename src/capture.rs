@@ -15,6 +15,7 @@ use crate::config::StreamConfig;
 pub use crate::config::{Pace, SourceChoice};
 
 mod caps;
+mod debug;
 mod delivery;
 mod error;
 pub mod expansion;

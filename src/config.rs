@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::fs;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,6 +57,8 @@ pub struct DaemonConfig {
     pub socket_mode: u32,
     /// The group that the socket belongs to: its name, or its number. Without it the daemon's own.
     pub socket_group: Option<String>,
+    /// Where metrics are served over HTTP; nowhere without it.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// The mode of a socket for the user and the group of its daemon.
@@ -64,7 +67,7 @@ pub const SOCKET_MODE: u32 = 0o660;
 impl Default for DaemonConfig {
     /// For the daemon's user and group, at the usual place.
     fn default() -> Self {
-        Self { socket: None, socket_mode: SOCKET_MODE, socket_group: None }
+        Self { socket: None, socket_mode: SOCKET_MODE, socket_group: None, metrics: None }
     }
 }
 

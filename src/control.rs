@@ -17,6 +17,7 @@ pub mod operator;
 pub mod server;
 mod socket;
 mod steering;
+pub mod tally;
 
 /// Name of the socket in its directory.
 pub const SOCKET_NAME: &str = "foveate.sock";

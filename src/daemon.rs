@@ -1,6 +1,7 @@
 //! The life of `foveated`: sockets, one thread for each stream, signals, and an end.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -21,10 +22,12 @@ use crate::error::exit;
 use crate::stream::{GazeLogError, RetinaError, StreamError};
 
 use self::health::HealthLog;
+use self::metrics::Metrics;
 use self::roster::Roster;
 
 mod frame_loop;
 mod health;
+mod metrics;
 mod orders;
 mod roster;
 mod running;
@@ -47,6 +50,16 @@ pub enum DaemonError {
     NoGroup {
         /// Its name.
         group: String,
+    },
+    /// Metrics cannot be served.
+    #[error(
+        "daemon.metrics: cannot listen at {address}: choose a free port of an address of this machine"
+    )]
+    Metrics {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
     },
     /// The system refused something that the daemon cannot do without.
     #[error("{what}")]
@@ -107,7 +120,7 @@ impl DaemonError {
                 source: StreamFailure::Panicked | StreamFailure::NoThread(_), ..
             }
             | Self::System { .. } => exit::FAILURE,
-            Self::Stream { .. } | Self::Control(_) => exit::UNAVAILABLE,
+            Self::Stream { .. } | Self::Control(_) | Self::Metrics { .. } => exit::UNAVAILABLE,
         }
     }
 }
@@ -151,6 +164,9 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let server = Server::bind(socket, Arc::clone(&directory), access, Limits::default())?;
     let (orders, ordered) = unbounded();
     let admin = AdminServer::bind(&admin_path(socket), orders)?;
+
+    let serve_metrics = |address| Metrics::serve(address, server.tally());
+    let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
 
     for (stream, port) in config.streams.iter().zip(listed) {
         roster.start(stream.clone(), port);

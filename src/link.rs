@@ -26,7 +26,7 @@ use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, Gaze};
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
-use crate::stats::NoticeCounts;
+use crate::stats::{NoticeCounts, ViewCounters};
 
 /// Frames back from the newest whose token plans are kept.
 pub const FRAMES_KEPT: u64 = 64;
@@ -142,6 +142,7 @@ struct Shared {
     is_new_record: AtomicBool,
     gazes_lost: AtomicU64,
     notices: Notices,
+    counters: ViewCounters,
 }
 
 /// A [`NoticeCounts`] that one thread writes while others read: each number by itself.
@@ -208,6 +209,11 @@ impl ViewLink {
     /// Connections of subscribers that want a notice with every token frame, for the waker.
     pub fn subscribers(&self) -> Receiver<OwnedFd> {
         self.subscribers.clone()
+    }
+
+    /// What the view has done.
+    pub fn counters(&self) -> &ViewCounters {
+        &self.shared.counters
     }
 
     /// Tells what is about to be published. Never waits.
@@ -334,6 +340,11 @@ impl ClientLink {
         posts.ring.try_push(Post { ticket, feedback, image, at_ns }).ok()?;
         posts.last_ticket = ticket;
         Some(ticket)
+    }
+
+    /// What the view has done.
+    pub fn counters(&self) -> &ViewCounters {
+        &self.shared.counters
     }
 
     /// `frame_seq` of the newest frame; 0 before the first.

@@ -59,11 +59,61 @@ pub fn redacted(text: &str) -> String {
             text = text.replace(secret.as_str(), MASK);
         }
     }
-    without_named_values(&without_user_parts(&text))
+    without_named_values(&without_user_parts(&text, |_| {}), |_, _| {})
 }
 
-/// Masks what stands between `://` and the last `@` before the text goes on after the URI.
-fn without_user_parts(text: &str) -> String {
+/// Masks from now on what looks like a credential in `text`, also where it stands alone: whoever is given a URI or a pipeline
+/// description may write down the parts of it. Names of users stay.
+pub fn register_credentials_in(text: &str) {
+    let mut found = Vec::new();
+    without_user_parts(text, |user| {
+        found.extend(user.split_once(':').map(|(_, password)| password.to_owned()));
+    });
+    without_named_values(text, |name, value| {
+        if !name.trim_end().to_ascii_lowercase().ends_with("-id") {
+            found.push(value.to_owned());
+        }
+    });
+    for value in found {
+        let plain = unquoted(&value);
+        register(&percent_decoded(&plain));
+        register(&plain);
+        register(&value);
+    }
+}
+
+/// A value of a pipeline description without the quotes around it and the backslashes in it.
+fn unquoted(value: &str) -> String {
+    let inner = ['"', '\''].iter().find_map(|&quote| {
+        value.strip_prefix(quote).map(|inner| inner.strip_suffix(quote).unwrap_or(inner))
+    });
+    let mut characters = inner.unwrap_or(value).chars();
+    let mut out = String::with_capacity(value.len());
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => out.extend(characters.next()),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// `text` as it was before it was put into a URI.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(decoded.unwrap_or(first));
+        rest = if decoded.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Masks what stands between `://` and the last `@` before the text goes on after the URI, and tells `found` what it was.
+fn without_user_parts(text: &str, mut found: impl FnMut(&str)) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
@@ -72,6 +122,7 @@ fn without_user_parts(text: &str) -> String {
         let (uri, next) = after.split_at(unquoted_len(after, |c| c.is_whitespace() || c == '"'));
         match uri.rfind('@') {
             Some(end) => {
+                found(&uri[..end]);
                 out.push_str(MASK);
                 out.push_str(&uri[end..]);
             }
@@ -89,8 +140,8 @@ fn without_user_parts(text: &str) -> String {
     out
 }
 
-/// Masks the values of [`SECRET_NAMES`].
-fn without_named_values(text: &str) -> String {
+/// Masks the values of [`SECRET_NAMES`], and tells `found` what stands before each, and what it was.
+fn without_named_values(text: &str, mut found: impl FnMut(&str, &str)) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(['=', ':']) {
@@ -102,6 +153,7 @@ fn without_named_values(text: &str) -> String {
         if names_secret(name, sign == ":") {
             let (prefix, value) = value.split_at(value_prefix_len(value));
             let (value, after) = value.split_at(value_len(value, name));
+            found(name, value);
             out.push_str(prefix);
             out.push_str(if value.is_empty() { "" } else { MASK });
             rest = after;

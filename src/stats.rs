@@ -1,12 +1,17 @@
 //! Numbers that a stream's threads write and anybody may read.
+//!
+//! Writing one is an atomic operation or two: no lock, no memory, nothing that a frame waits for.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use self::durations::StreamDurations;
 use self::stages::Stages;
 
+pub mod durations;
+pub mod process;
 pub mod stages;
 
 /// A number that only grows.
@@ -25,6 +30,27 @@ impl Counter {
     }
 
     /// The value now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many there are of something that comes and goes.
+#[derive(Debug, Default)]
+pub struct Level(AtomicU64);
+
+impl Level {
+    /// One more.
+    pub fn enter(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less; it must have come before.
+    pub fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many there are now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -76,6 +102,8 @@ pub struct ChangeGauges {
     /// Noise of a sample, a standard deviation, in thousandths of a step of 8 bits; known only where the threshold
     /// follows it, and once enough has been seen.
     pub noise_thousandths: Gauge,
+    /// The most by which an RGB value of a level differs from the newest frame's, in steps of 8 bits.
+    pub rgb_bound: Gauge,
     /// Tiles that were ingested for the newest frame.
     pub tiles_dirty: Gauge,
     /// Tiles of a frame.
@@ -164,6 +192,21 @@ pub struct StreamCounters {
     pub pipelines_stopping: Gauge,
     /// What its threads are at.
     pub stages: Stages,
+    /// Bytes of samples that crossed to a device.
+    pub bytes_uploaded: Counter,
     /// What counts as a change now.
     pub change: ChangeGauges,
+    /// How long its frames took.
+    pub durations: StreamDurations,
+    /// When the newest published frame was taken, on CLOCK_MONOTONIC, in nanoseconds.
+    pub newest_capture_ns: Gauge,
+}
+
+/// What one view has done since it was made.
+#[derive(Debug, Default)]
+pub struct ViewCounters {
+    /// Fixations that it moved to, the first one not included.
+    pub saccades: Counter,
+    /// Connections that follow it now.
+    pub subscribers: Level,
 }

@@ -10,7 +10,6 @@ use self::view::View;
 pub use self::workshop::{NewView, OldView, Workshop};
 use crate::backend::Backend;
 use crate::camera::Camera;
-use crate::change::books::ChangeBooks;
 use crate::clock::{Span, monotonic_ns};
 use crate::config::{ChangeConfig, GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
 use crate::frame::{FrameStamp, FrameView};
@@ -26,6 +25,7 @@ pub use crate::retina::backend::{Backends, StreamBackend};
 pub use crate::retina::{Refusal, RetinaError, UpdateTimes};
 use crate::retina::{ViewSample, ViewSpec};
 use crate::ring::{RingError, State, check_memory};
+use crate::stats::durations::{FrameStage, StreamDurations};
 use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::TokenFormat;
 
@@ -130,6 +130,32 @@ impl StageTimes {
     /// From the frame in memory to the token frames published.
     pub fn total(&self) -> Span {
         Span { start_ns: self.plan.start_ns, end_ns: self.publish.end_ns }
+    }
+
+    /// Counts how long each part of a frame took that was taken at `capture_ns`. What did not run is not counted.
+    fn count_in(&self, durations: &StreamDurations, capture_ns: u64) {
+        for (stage, histogram) in FrameStage::ALL.into_iter().zip(&durations.stages) {
+            let span = self.of(stage);
+            if span != Span::NONE {
+                histogram.observe(span.ns());
+            }
+        }
+        durations.step.observe(self.total().ns());
+        durations.age.observe(self.publish.end_ns.saturating_sub(capture_ns));
+    }
+
+    /// When a stage ran.
+    fn of(&self, stage: FrameStage) -> Span {
+        match stage {
+            FrameStage::Plan => self.plan,
+            FrameStage::Change => self.change,
+            FrameStage::Upload => self.update.upload,
+            FrameStage::Ingest => self.update.ingest,
+            FrameStage::Reduce => self.update.reduce,
+            FrameStage::Sample => self.update.sample,
+            FrameStage::Collect => self.update.collect,
+            FrameStage::Publish => self.publish,
+        }
     }
 }
 
@@ -241,7 +267,10 @@ impl Stream {
         source.look(stamp.frame_seq, views.iter().any(View::wants_coarse));
         *times = StageTimes { plan, change, update, publish };
         counters.tiles_dirty.add(dirty_count as u64);
-        gauge_change(source.books(), &counters.change);
+        counters.bytes_uploaded.add(update.uploaded_bytes);
+        gauge_change(source, &counters.change);
+        times.count_in(&counters.durations, stamp.capture_ns);
+        counters.newest_capture_ns.set(Some(stamp.capture_ns));
         counters.frames_published.add(1);
         Ok(match (rebuilt, has_arrived) {
             (true, _) => Stepped::PublishedInNewSegments,
@@ -392,8 +421,11 @@ impl Stream {
 }
 
 /// Tells what counts as a change now.
-fn gauge_change(books: &ChangeBooks, gauges: &ChangeGauges) {
+fn gauge_change(source: &Source, gauges: &ChangeGauges) {
+    let books = source.books();
     let (threshold, ingested) = (books.threshold(), books.ingested());
+    let rgb_bound = source.kind().color.rgb_bound(books.sample_bound());
+    gauges.rgb_bound.set(Some(rgb_bound.into()));
     gauges.threshold.set(Some(threshold.current().into()));
     gauges.threshold_limit.set(threshold.limit().map(u64::from));
     gauges.noise_thousandths.set(threshold.sigma().map(thousandths));

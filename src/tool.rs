@@ -10,6 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::camera::CalibrationError;
 use crate::config::ConfigError;
 use crate::control::client::SubscriptionError;
+use crate::control::messages::ViewName;
 use crate::control::{ControlError, socket_path};
 use crate::error::exit;
 use crate::ring::RingError;
@@ -21,10 +22,12 @@ pub mod bench;
 pub mod doctor;
 #[cfg(feature = "gst")]
 pub mod extract;
+pub mod health;
 pub mod list;
 pub mod look;
 pub mod meter;
 pub mod npy;
+mod overview;
 pub mod picture;
 pub mod record;
 mod segment;
@@ -54,8 +57,12 @@ pub struct Arguments {
 enum Command {
     /// List the streams and views of the daemon
     Ls(list::Arguments),
-    /// Read a view's token frames and show what arrives
+    /// Show all streams and views, or read the token frames of one view and show what arrives
     Watch(watch::Arguments),
+    /// Wait until a view publishes frames
+    Wait(health::WaitArguments),
+    /// See whether every stream is live and fresh
+    Health(health::HealthArguments),
     /// Make a view look at a point of the picture
     Look(look::Arguments),
     /// Make a view look where an attention map has its peak
@@ -74,7 +81,7 @@ enum Command {
     RemoveStream(admin::RemoveArguments),
     /// Have the daemon read its configuration again
     Reload,
-    /// See what this machine has and lacks
+    /// See what this machine has and lacks, how its daemon is, and which cameras it could watch
     Doctor,
     /// Measure what a frame costs, stage by stage, without a daemon
     Bench(bench::Arguments),
@@ -116,9 +123,25 @@ pub enum ToolError {
     #[error(transparent)]
     Subscription(#[from] SubscriptionError),
 
-    /// There is nothing to watch.
-    #[error("the daemon has no views: add a stream to its configuration")]
-    NoViews,
+    /// A view does not publish.
+    #[error("{view} is not live after {seconds} s: {reason}")]
+    NotLive {
+        /// The view.
+        view: ViewName,
+        /// How long it was waited for.
+        seconds: f64,
+        /// Why, when it was last looked at.
+        reason: String,
+    },
+
+    /// Streams are not live, or not fresh; the reasons were printed.
+    #[error("{sick} of {total} streams are not well: see above")]
+    Unhealthy {
+        /// How many.
+        sick: usize,
+        /// Of how many.
+        total: usize,
+    },
 
     /// The view published nothing in time, or ended before it did.
     #[error("no frame came: see `foveate ls` for the state of the stream")]
@@ -190,9 +213,10 @@ impl ToolError {
             Self::Control(error) | Self::Subscription(SubscriptionError::Control(error)) => {
                 control_exit_code(error)
             }
-            Self::Subscription(SubscriptionError::Disconnected) | Self::NoViews | Self::NoFrame => {
-                exit::UNAVAILABLE
-            }
+            Self::Subscription(SubscriptionError::Disconnected)
+            | Self::NoFrame
+            | Self::NotLive { .. }
+            | Self::Unhealthy { .. } => exit::UNAVAILABLE,
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
             Self::Config(_) | Self::GazeLog(_) | Self::Calibration(_) => exit::CONFIG,
@@ -237,6 +261,8 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let result = match arguments.command {
         Command::Ls(arguments) => list::run(&arguments, &socket, out),
         Command::Watch(arguments) => watch::run(&arguments, &socket, out),
+        Command::Wait(arguments) => health::wait(&arguments, &socket),
+        Command::Health(arguments) => health::check(&arguments, &socket, out),
         Command::Look(arguments) => look::run(&arguments, &socket, out),
         Command::Attend(arguments) => attend::run(&arguments, &socket, out),
         Command::Release(arguments) => look::release(&arguments, &socket, out),

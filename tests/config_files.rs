@@ -22,8 +22,16 @@ fn the_default_file_equals_the_built_in_defaults() {
 fn the_optional_keys_of_the_default_file_are_accepted() {
     let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
     // The other two sources, and what belongs to them, exclude the source that stands there.
-    let optional =
-        ["socket", "socket_group", "max_fps", "device", "threshold_limit", "refresh_frames", "e0"];
+    let optional = [
+        "socket",
+        "socket_group",
+        "metrics",
+        "max_fps",
+        "device",
+        "threshold_limit",
+        "refresh_frames",
+        "e0",
+    ];
     // The limit belongs to another threshold than stands there.
     assert!(text.contains("\nthreshold = 0\n"));
     let text = text.replace("\nthreshold = 0\n", "\nthreshold = \"auto\"\n");
@@ -35,6 +43,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     let config = parse(&uncommented, "configs/default.toml");
     assert_eq!(config.daemon.socket.as_deref(), Some(Path::new("/run/foveate/foveate.sock")));
     assert_eq!(config.daemon.socket_group.as_deref(), Some("foveate"));
+    assert_eq!(config.daemon.metrics, Some(([127, 0, 0, 1], 9187).into()));
     assert_eq!(config.streams[0].max_fps, Some(10.0));
     assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
     let change = ChangeConfig {

@@ -199,6 +199,10 @@ fn what_excludes_each_other_is_refused() {
         refused(&text, 2, "daemon.socket_mode", &["octal"]);
     }
     refused("[daemon]\nsocket_mode = 660\n", 2, "daemon.socket_mode", &["octal"]);
+    for address in ["9187", ":9187", "localhost:9187", "127.0.0.1", "127.0.0.1:65536", ""] {
+        let text = format!("[daemon]\nmetrics = \"{address}\"\n{STREAM}");
+        refused(&text, 2, "daemon.metrics", &["an IP address and a port"]);
+    }
     refused("[daemon]\nsocket_group = \" \"\n", 2, "daemon.socket_group", &["not empty"]);
 }
 

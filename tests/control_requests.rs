@@ -31,7 +31,11 @@ fn malformed_requests_are_refused_with_what_is_allowed() {
         (b"[]", "bad-request", ""),
         (b"{}", "bad-request", "op"),
         (b"\n", "bad-request", "EOF"),
-        (br#"{"op":"jump"}"#, "bad-request", "expected one of `subscribe`, `list`, `look`"),
+        (
+            br#"{"op":"jump"}"#,
+            "bad-request",
+            "expected one of `subscribe`, `list`, `stats`, `look`",
+        ),
         (br#"{"op":"list","limit":3}"#, "bad-request", "unknown field `limit`"),
         (br#"{"op":"subscribe"}"#, "bad-request", "view"),
         (br#"{"op":"subscribe","view":"camera"}"#, "bad-request", "STREAM/VIEW"),
@@ -243,6 +247,27 @@ fn a_listing_holds_everything_that_is_known() {
     assert_eq!(camera["views"][0]["epoch"], format!("{:016x}", writer.epoch()));
     assert_eq!(camera["views"][1]["name"], "camera/other");
     assert_eq!(camera["views"][1]["dtype"], "u8");
+}
+
+#[test]
+fn stats_of_many_streams_come_in_pages_that_miss_nothing() {
+    let stage = Stage::open();
+    let names = (0..80).map(|index| format!("camera-{index:02}")).collect::<Vec<_>>();
+    let ports = names.iter().map(|name| stage.stream(name, &["main", "wide"])).collect::<Vec<_>>();
+    for (count, port) in (1..).zip(&ports) {
+        port.counters().frames_published.add(count);
+        port.update(|status| status.reason = "\u{1}".repeat(100_000));
+    }
+    let before = stage.server().counters().requests.get();
+    let stats = Client::connect(&stage.path).unwrap().stats().unwrap();
+    assert!(2 < stage.server().counters().requests.get() - before, "it took several pages");
+    let counted =
+        stats.streams.iter().map(|stream| (stream.name.as_str(), stream.frames_published));
+    assert!(counted.eq(names.iter().map(String::as_str).zip(1..)), "every stream once, in order");
+    assert!(stats.streams.iter().all(|stream| stream.views.len() == 2));
+    let daemon = stats.daemon.unwrap();
+    assert_eq!((daemon.server.clients, stats.next), (1, None));
+    assert!(0 < daemon.process.resident_bytes && 0 < daemon.process.open_descriptors);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A credential never survives redaction, wherever it stands.
 
-use foveate::redact::{MASK, redacted, register};
+use foveate::redact::{MASK, redacted, register, register_credentials_in};
 use proptest::prelude::*;
 
 /// What a password may hold inside a URI: anything but blanks and quotes, `@`, `/` and `:` included.
@@ -53,6 +53,26 @@ proptest! {
             let shown = redacted(&format!("{before}{spelling}"));
             prop_assert!(!shown.contains("MARKER"), "{}", shown);
         }
+    }
+
+    #[test]
+    fn a_credential_of_a_pipeline_is_masked_where_it_stands_alone_too(
+        tail in "[a-z0-9.!&% ]{0,8}",
+        shape in 0..4usize,
+    ) {
+        let password = format!("MARKER{shape}{tail}");
+        let encoded: String = password.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let text = match shape {
+            0 => format!("rtspsrc location=rtsp://user:{encoded}@host/x ! appsink"),
+            1 => format!("rtspsrc user-pw=\"{password}\" location=rtsp://host/x ! appsink"),
+            2 => format!("rtspsrc user-pw={} user-id=somebody", password.replace(' ', "\\ ")),
+            _ => format!("rtspsrc location=\"rtsp://user:{encoded}@host/x\" ! appsink"),
+        };
+        register_credentials_in(&text);
+        let given = if matches!(shape, 0 | 3) { &encoded } else { &password };
+        let shown = redacted(&format!("unescaping {given} to {password} for somebody"));
+        prop_assert!(!shown.contains("MARKER") && !shown.contains("%4D%41"), "{text}: {shown}");
+        prop_assert!(shown.contains("somebody"), "names stay: {shown}");
     }
 
     #[test]

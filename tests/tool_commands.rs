@@ -22,7 +22,13 @@ use support::{Stage, main_view, publish, writer};
 fn without_a_daemon_every_command_exits_with_69_and_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foveate.sock");
-    for arguments in [&["ls"][..], &["watch"], &["look", "camera/main", "1", "2"]] {
+    for arguments in [
+        &["ls"][..],
+        &["watch"],
+        &["watch", "camera/main"],
+        &["health"],
+        &["look", "camera/main", "1", "2"],
+    ] {
         let output = foveate(&path, arguments);
         assert_eq!(output.status.code(), Some(69), "{arguments:?}");
         let error = text(&output.stderr);
@@ -38,7 +44,11 @@ fn wrong_usage_exits_with_2() {
         &["jump"][..],
         &["look", "camera", "1", "2"],
         &["look", "camera/main", "nan", "2"],
-        &["watch", "--frames", "0"],
+        &["watch", "--frames", "3"],
+        &["watch", "camera/main", "--frames", "0"],
+        &["wait", "camera"],
+        &["wait", "camera/main", "--timeout", "0"],
+        &["health", "--max-age", "soon"],
         &["watch", "--seconds", "-1"],
     ] {
         let output = foveate(path, arguments);
@@ -224,10 +234,11 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
 }
 
 #[test]
-fn watch_takes_the_first_view_and_stops_after_the_seconds_given() {
+fn watch_stops_after_the_seconds_given() {
     let stage = Stage::open();
     let (_port, writer) = stage.live_stream("camera", &["main", "wide"]);
-    let output = publishing(writer, || foveate(&stage.path, &["watch", "--seconds", "0.3"]));
+    let arguments = ["watch", "camera/main", "--seconds", "0.3"];
+    let output = publishing(writer, || foveate(&stage.path, &arguments));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let summary = text(&output.stdout);
     assert!(
@@ -242,7 +253,7 @@ fn watch_ends_well_with_its_stream() {
     let (port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 0);
     port.ended("end of the file");
-    let output = foveate(&stage.path, &["watch"]);
+    let output = foveate(&stage.path, &["watch", "camera/main"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let summary = text(&output.stdout);
     assert!(summary.starts_with("camera/main: 1 frames"), "{summary}");
@@ -254,7 +265,7 @@ fn watch_says_when_the_daemon_is_gone_and_still_sums_up() {
     let mut stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 0);
-    let mut child = spawned(&stage.path, &["watch", "--json"]);
+    let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     lines.read_line(&mut String::new()).unwrap();
     drop(stage.server.take());
@@ -300,7 +311,7 @@ fn watch_sums_up_when_it_is_told_to_stop() {
     let stage = Stage::open();
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 0);
-    let mut child = spawned(&stage.path, &["watch", "--json"]);
+    let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     lines.read_line(&mut String::new()).unwrap();
     let pid = rustix::process::Pid::from_child(&child);
@@ -315,7 +326,7 @@ fn an_output_that_nobody_reads_ends_watch_without_a_complaint() {
     let stage = Stage::open();
     let (_port, writer) = stage.live_stream("camera", &["main"]);
     let (status, errors) = publishing(writer, || {
-        let mut child = spawned(&stage.path, &["watch", "--json"]);
+        let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         lines.read_line(&mut String::new()).unwrap();
         drop(lines);

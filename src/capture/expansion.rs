@@ -13,7 +13,7 @@ use gstreamer::glib;
 
 use super::{CaptureError, SourceChoice, SourceSpec};
 use crate::config::ShorthandKind;
-use crate::redact::{backslashed, redacted};
+use crate::redact::{backslashed, redacted, register_credentials_in};
 
 /// The shipped descriptions and their names in `pipelines/`.
 pub const SHIPPED: [(&str, &str); 5] = [
@@ -60,6 +60,8 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     }
     let built_in = ("latency_ms", spec.latency_ms.to_string());
     let text = substituted(&template, &values, &built_in)?;
+    // GStreamer's own messages name the parts of what it was given.
+    register_credentials_in(&text);
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
     Ok(Expansion { text, shown })

@@ -1,6 +1,8 @@
 //! What of GStreamer is installed, and which Debian package brings what is missing. Ubuntu's packages have the same
 //! names.
 
+use std::sync::Once;
+
 use gstreamer as gst;
 
 use super::CaptureError;
@@ -101,8 +103,11 @@ pub fn is_installed(element: &str) -> bool {
 
 /// Initialises GStreamer where that was not done.
 pub(super) fn initialised() -> Result<(), CaptureError> {
+    static REDACTED: Once = Once::new();
     gst::init().map_err(|error| CaptureError::Failed {
         element: "GStreamer".to_owned(),
         reason: error.to_string(),
-    })
+    })?;
+    REDACTED.call_once(super::debug::redact_messages);
+    Ok(())
 }

@@ -14,7 +14,7 @@ use super::environment::{self, Environment};
 use super::error::Refusal;
 use super::gaze::GazeTable;
 use super::values::{
-    Checked, Length, Maybe, Name, NormalisationKind, OneOf, Parameter, PatchSide, Real,
+    Address, Checked, Length, Maybe, Name, NormalisationKind, OneOf, Parameter, PatchSide, Real,
     SampleDifference, SampleThreshold, SocketMode, Switch, Text, Whole, value,
 };
 use super::{
@@ -39,6 +39,7 @@ struct DaemonTable {
     socket: Maybe<Text>,
     socket_mode: Maybe<SocketMode>,
     socket_group: Maybe<Text>,
+    metrics: Maybe<Address>,
 }
 
 #[derive(Deserialize)]
@@ -122,6 +123,7 @@ impl DaemonTable {
             socket: self.socket.map(absolute).transpose()?,
             socket_mode: value(self.socket_mode, DaemonConfig::default().socket_mode),
             socket_group: self.socket_group.map(|group| group.into_inner().0),
+            metrics: self.metrics.map(|address| address.into_inner().0),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
@@ -263,6 +264,21 @@ impl Kind for SocketMode {
         let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
         let digits = value.bytes().all(|byte| byte.is_ascii_digit()).then_some(value)?;
         u32::from_str_radix(digits, 8).ok().filter(is_for_sockets)
+    }
+}
+
+/// Where to listen for HTTP.
+pub(super) struct Address;
+
+impl Kind for Address {
+    type Value = SocketAddr;
+
+    fn allowed(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an IP address and a port, such as \"127.0.0.1:9187\" or \"[::1]:9187\"")
+    }
+
+    fn from_text(value: &str) -> Option<SocketAddr> {
+        value.parse().ok()
     }
 }
 

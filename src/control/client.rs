@@ -34,7 +34,7 @@ use serde_json::{Map, Value};
 
 use super::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Listing, Look, Looking,
-    Opened, Refusal, RefusalReason, Released, Request, StreamListing, Subscribed, ViewName,
+    Opened, Refusal, RefusalReason, Released, Request, Stats, StreamListing, Subscribed, ViewName,
 };
 use super::{ControlError, socket};
 use crate::ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -103,6 +103,21 @@ impl Client {
             listing.next = page.next;
         }
         Ok(listing)
+    }
+
+    /// What the daemon has counted, on one page.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn stats(&mut self) -> Result<Stats, ControlError> {
+        let mut stats: Stats = self.request(&Request::Stats { after: None }, &[])?;
+        while let Some(after) = stats.next.take() {
+            let page: Stats = self.request(&Request::Stats { after: Some(after) }, &[])?;
+            stats.streams.extend(page.streams);
+            stats.next = page.next;
+        }
+        Ok(stats)
     }
 
     /// Makes a view look at a point, and returns the nearest point that it can look at: its fixation from the next frame on.

@@ -12,8 +12,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -22,14 +23,17 @@ use parking_lot::Mutex;
 pub(super) use self::view::ViewEntry;
 pub use self::view::ViewPort;
 use super::messages::{
-    ChangeListing, StreamListing, StreamState, StuckListing, ViewName, clipped, is_name,
+    ChangeListing, StreamListing, StreamState, StreamStats, StuckListing, ViewName, clipped,
+    is_name,
 };
 use super::steering::Client;
 use crate::backend::Backend;
+use crate::clock::monotonic_ns;
 use crate::config::ViewConfig;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
 use crate::link::Bell;
+use crate::stats::durations::FrameStage;
 use crate::stats::stages::{STUCK_AFTER, Stage};
 use crate::stats::{ChangeGauges, StreamCounters};
 
@@ -43,6 +47,16 @@ const LISTED_TEXT_BYTES_MAX: usize = 2048;
 pub struct Directory {
     streams: Mutex<BTreeMap<String, Arc<StreamEntry>>>,
     bell: Arc<Bell>,
+    devices: OnceLock<DeviceMemory>,
+}
+
+/// Tells how many bytes of each device, by its name, the process has.
+struct DeviceMemory(Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>);
+
+impl fmt::Debug for DeviceMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceMemory")
+    }
 }
 
 /// A stream to be served.
@@ -81,7 +95,20 @@ impl Directory {
     /// If the system has no descriptor left.
     pub fn new() -> std::io::Result<Arc<Self>> {
         let bell = Arc::new(Bell::new()?);
-        Ok(Arc::new(Self { streams: Mutex::default(), bell }))
+        Ok(Arc::new(Self { streams: Mutex::default(), bell, devices: OnceLock::new() }))
+    }
+
+    /// `memory` tells from now on how many bytes of each device, by its name, the process has. The first to say so counts.
+    pub fn set_device_memory(
+        &self,
+        memory: impl Fn() -> BTreeMap<String, u64> + Send + Sync + 'static,
+    ) {
+        self.devices.get_or_init(|| DeviceMemory(Box::new(memory)));
+    }
+
+    /// How many bytes of each device, by its name, the process has.
+    pub(super) fn device_memory(&self) -> BTreeMap<String, u64> {
+        self.devices.get().map(|memory| (memory.0)()).unwrap_or_default()
     }
 
     /// Adds a stream that is starting, and returns the end of it that its frame loop keeps.
@@ -157,6 +184,13 @@ impl Directory {
     /// The streams from that of `after` on, in the order of their names.
     pub(super) fn streams_from(&self, after: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
         let first = after.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
+        let streams = self.streams.lock();
+        streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
+    }
+
+    /// The streams behind that called `after`, in the order of their names.
+    pub(super) fn streams_after(&self, after: Option<&str>) -> Vec<Arc<StreamEntry>> {
+        let first = after.map_or(Bound::Unbounded, Bound::Excluded);
         let streams = self.streams.lock();
         streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
     }
@@ -326,6 +360,41 @@ impl StreamEntry {
                 .map(|(stage, since)| StuckListing { stage, seconds: since.as_secs() }),
             change: change_listing(&counters.change),
             views: Vec::new(),
+        }
+    }
+
+    /// What it and its views have done.
+    pub(super) fn stats(&self) -> StreamStats {
+        let StreamListing {
+            name, state, reason, backend, change, pipelines_stopping, stuck, ..
+        } = self.listing();
+        let StreamCounters { durations, change: gauges, newest_capture_ns, .. } = &*self.counters;
+        let stages = FrameStage::ALL.iter().zip(&durations.stages);
+        StreamStats {
+            name,
+            state,
+            reason,
+            backend,
+            frames_captured: self.counters.frames_captured.get(),
+            frames_dropped: self.counters.frames_dropped.get(),
+            frames_published: self.counters.frames_published.get(),
+            frames_refused: self.counters.frames_refused.get(),
+            stamps_clamped: self.counters.stamps_clamped.get(),
+            tiles_dirty: self.counters.tiles_dirty.get(),
+            frames_skipped: self.counters.frames_skipped.get(),
+            restarts: self.counters.restarts.by_reason().collect(),
+            pipelines_stopping,
+            stuck,
+            bytes_uploaded: self.counters.bytes_uploaded.get(),
+            backend_fallbacks: self.counters.backend_fallbacks.get(),
+            change,
+            sample_bound: gauges.threshold.get(),
+            rgb_bound: gauges.rgb_bound.get(),
+            newest_age_ns: newest_capture_ns.get().map(|at| monotonic_ns().saturating_sub(at)),
+            age: durations.age.get(),
+            step: durations.step.get(),
+            stages: stages.map(|(stage, spent)| (stage.name().to_owned(), spent.get())).collect(),
+            views: self.views().iter().map(|view| view.stats()).collect(),
         }
     }
 }

@@ -6,6 +6,8 @@
 //!                        <- {"ok":true,"streams":[...],"next":"camera/main"}   (`next` where more follow)
 //! {"op":"list","after":"camera/main"}                        ->
 //!                        <- {"ok":true,"streams":[...]}
+//! {"op":"stats"}                                             ->
+//!                        <- {"ok":true,"daemon":{...},"streams":[...],"next":"camera"}        (`next` where more follow)
 //! {"op":"look","view":"camera/main","x":320,"y":240}         ->
 //!                        <- {"ok":true,"view":"camera/main","x":320.0,"y":240.0}
 //! {"op":"attend","view":"camera/main","shape":[24,24],"dtype":"f16","frame":812}   + newline, 1152 bytes   ->
@@ -43,6 +45,7 @@ pub use self::listing::{
 };
 pub use self::names::{ViewName, ViewNameError};
 pub use self::opening::view_from_table;
+pub use self::stats::{DaemonStats, Stats, StreamStats, ViewStats};
 pub use crate::config::is_name;
 pub use crate::ring::abi::NOTICE_BYTES;
 
@@ -51,6 +54,7 @@ mod gaze;
 mod listing;
 mod names;
 mod opening;
+mod stats;
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
@@ -84,6 +88,12 @@ pub enum Request {
         /// Where to go on: the `next` of the page before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<ViewName>,
+    },
+    /// What has been counted?
+    Stats {
+        /// Where to go on: the `next` of the page before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
     },
     /// Look at a point.
     Look(Look),

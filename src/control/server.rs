@@ -26,10 +26,11 @@ use super::messages::{
     Request, ServerListing, Subscribed, ViewName, accepted, refused,
 };
 use super::steering::{Helm, Steered};
+use super::tally::Tally;
 use super::{ControlError, socket};
 use crate::geometry::gaze_entry::GazeEntry;
 use crate::link::{GazeNote, SUBSCRIBERS_PENDING_MAX};
-use crate::stats::Counter;
+use crate::stats::{Counter, Level};
 
 mod admin;
 mod allowance;
@@ -57,6 +58,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// What the server has done since it started.
 #[derive(Debug, Default)]
 pub struct ServerCounters {
+    /// Connections at present.
+    pub clients: Level,
     /// Connections that were accepted.
     pub clients_accepted: Counter,
     /// Connections that were dropped because their socket was full.
@@ -67,6 +70,19 @@ pub struct ServerCounters {
     pub refusals: Counter,
     /// The same, by reason.
     pub refusals_by_reason: Mutex<BTreeMap<RefusalReason, u64>>,
+}
+
+impl ServerCounters {
+    /// What the server has done.
+    pub(super) fn listing(&self) -> ServerListing {
+        ServerListing {
+            clients: self.clients.get(),
+            clients_accepted: self.clients_accepted.get(),
+            clients_dropped: self.clients_dropped.get(),
+            requests: self.requests.get(),
+            refused: self.refusals_by_reason.lock().clone(),
+        }
+    }
 }
 
 /// Serves a [`Directory`] until it is dropped.
@@ -102,9 +118,9 @@ impl Server {
             listener,
             directory: Arc::clone(&directory),
             limits,
+            tally: Tally::new(Arc::clone(&directory), Arc::clone(&counters)),
             counters: Arc::clone(&counters),
             connections: Vec::new(),
-            clients_present: 0,
             clients_seen: 0,
             visitors: Visitors::new(),
             farewell: Farewell::default(),
@@ -123,6 +139,11 @@ impl Server {
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Reads what the daemon counts, from any thread.
+    pub fn tally(&self) -> Tally {
+        Tally::new(Arc::clone(&self.directory), Arc::clone(&self.counters))
     }
 
     /// What it has done.
@@ -155,9 +176,8 @@ struct Service {
     directory: Arc<Directory>,
     limits: Limits,
     counters: Arc<ServerCounters>,
+    tally: Tally,
     connections: Vec<Connection>,
-    /// Those in `connections`, and those that are being served.
-    clients_present: usize,
     /// Connections so far.
     clients_seen: u64,
     visitors: Visitors,
@@ -309,6 +329,7 @@ impl Service {
                 self.subscribe(connection, view, notify, gaze).map(Some)
             }
             Request::List { after } => Ok(Some(self.list(after.as_ref()))),
+            Request::Stats { after } => Ok(Some(self.stats(after.as_deref()))),
             Request::Look(look) => {
                 self.steer(connection, &look.view, look.wait, |helm| helm.look(&look))
             }
@@ -353,6 +374,7 @@ impl Service {
         if gaze {
             view.link().set_recorded(true);
         }
+        view.link().counters().subscribers.enter();
         connection.subscription = Some(Subscription::new(stream, view, notify, gaze));
         Ok(accepted(&Subscribed { view: name }))
     }
@@ -400,7 +422,7 @@ impl Service {
 
     /// One page of the directory, from the view after `after` on.
     fn list(&self, after: Option<&ViewName>) -> Vec<u8> {
-        let server = after.is_none().then(|| self.listing());
+        let server = after.is_none().then(|| self.counters.listing());
         let mut page = Listing { streams: Vec::new(), server, next: None };
         let mut bytes = 0;
         let mut last = None;
@@ -437,16 +459,9 @@ impl Service {
         })
     }
 
-    /// What this server has done.
-    fn listing(&self) -> ServerListing {
-        let counters = &self.counters;
-        ServerListing {
-            clients: self.clients_present as u64,
-            clients_accepted: counters.clients_accepted.get(),
-            clients_dropped: counters.clients_dropped.get(),
-            requests: counters.requests.get(),
-            refused: counters.refusals_by_reason.lock().clone(),
-        }
+    /// What has been counted, from the stream behind `after` on.
+    fn stats(&self, after: Option<&str>) -> Vec<u8> {
+        accepted(&self.tally.page(after, PAGE_BYTES))
     }
 
     /// Tells everybody what changed since they were told last.
@@ -547,7 +562,7 @@ impl Service {
 
     /// A client is gone, or has to go: what it holds is given up.
     fn hang_up(&mut self, connection: Connection) {
-        self.clients_present -= 1;
+        self.counters.clients.leave();
         let number = connection.client.number;
         for view in self.directory.views() {
             view.steering().lock().release(number);
@@ -571,6 +586,7 @@ impl Service {
         self.farewell.close(connection.socket);
         if let Some(subscription) = &connection.subscription {
             subscription.view.link().forget_closed();
+            subscription.view.link().counters().subscribers.leave();
         }
     }
 
@@ -616,7 +632,7 @@ impl Service {
             if self.connections.len() < self.limits.clients {
                 self.counters.clients_accepted.add(1);
                 self.clients_seen += 1;
-                self.clients_present += 1;
+                self.counters.clients.enter();
                 let connection = Connection::new(socket, self.clients_seen, self.limits);
                 self.visitors.note(&connection);
                 self.connections.push(connection);

@@ -19,7 +19,7 @@ const REMOVED: &str = "the stream was removed";
 /// The streams of the daemon, by name.
 pub(super) struct Roster {
     directory: Arc<Directory>,
-    backends: Backends,
+    backends: Arc<Backends>,
     events: Sender<Event>,
     streams: BTreeMap<String, Member>,
     /// Streams that were started so far.
@@ -50,7 +50,9 @@ pub(super) struct Difference {
 
 impl Roster {
     pub(super) fn new(directory: Arc<Directory>, events: Sender<Event>) -> Self {
-        let (backends, streams) = (Backends::default(), BTreeMap::new());
+        let (backends, streams) = (Arc::new(Backends::default()), BTreeMap::new());
+        let opened = Arc::clone(&backends);
+        directory.set_device_memory(move || opened.memory_bytes());
         Self { directory, backends, events, streams, started: 0 }
     }
 

@@ -257,6 +257,11 @@ impl Gpu {
             .map_err(|source| GpuError::OutOfMemory { resource: desc.name.to_owned(), source })
     }
 
+    /// Memory that this process has of the device, in bytes: blocks that are in use, in part or whole.
+    pub fn memory_bytes(&self) -> u64 {
+        self.allocator.lock().as_ref().map_or(0, Allocator::capacity)
+    }
+
     pub(super) fn free(&self, allocation: Allocation) {
         let mut allocator = self.allocator.lock();
         let allocator = allocator.as_mut().expect("the allocator is there until the device goes");

@@ -1,5 +1,6 @@
 //! Which retina a stream gets, and why.
 
+use std::collections::BTreeMap;
 #[cfg(feature = "vulkan")]
 use std::sync::Arc;
 
@@ -49,6 +50,17 @@ impl Backends {
                 Ok(self.vulkan(device, false).unwrap_or_else(on_cpu))
             }
         }
+    }
+
+    /// Memory that this process has of each GPU, in bytes, by the name of the device.
+    pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
+        #[cfg_attr(not(feature = "vulkan"), expect(unused_mut, reason = "nothing is open"))]
+        let mut memory = BTreeMap::new();
+        #[cfg(feature = "vulkan")]
+        for gpu in self.open.lock().iter() {
+            *memory.entry(gpu.summary().name.clone()).or_default() += gpu.memory_bytes();
+        }
+        memory
     }
 
     #[cfg(feature = "vulkan")]

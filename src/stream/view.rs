@@ -56,6 +56,8 @@ struct LiveView {
     heard_ns: u64,
     /// When the feedback came that led to the fixation; 0 where none did.
     asked_ns: u64,
+    /// The newest fixation that was counted.
+    counted_fixation: u64,
     writer: Writer,
     waker: Waker,
     records: Vec<TokenRecord>,
@@ -198,6 +200,10 @@ impl View {
         }
         live.gaze.step(at, seen);
         let fixation = live.gaze.gaze().fixation;
+        // Another picture may have moved it, too.
+        let saccades = fixation.id.saturating_sub(live.counted_fixation);
+        self.link.counters().saccades.add(saccades);
+        live.counted_fixation = fixation.id;
         if fixation.id != id_before {
             let is_asked = matches!(fixation.reason, FixationReason::Look | FixationReason::Attend);
             live.asked_ns = if is_asked { live.heard_ns } else { 0 };
@@ -259,8 +265,10 @@ fn create_ring(spec: &SegmentSpec) -> Result<Writer, StreamError> {
 
 impl LiveView {
     fn new(plan: &ViewPlan, extent: Extent, at: Moment, writer: Writer, waker: Waker) -> Self {
+        let gaze = Controller::new(plan.policy.clone(), plan.parameters, extent, at);
         Self {
-            gaze: Controller::new(plan.policy.clone(), plan.parameters, extent, at),
+            counted_fixation: gaze.gaze().fixation.id,
+            gaze,
             planned: None,
             heard_ns: 0,
             asked_ns: 0,

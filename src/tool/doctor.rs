@@ -1,14 +1,16 @@
 //! `foveate doctor`: what this machine has and lacks, each finding with its remedy.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Access, MemfdFlags, SealFlags, access, fcntl_add_seals, memfd_create};
 
+use self::cameras::FoundCamera;
 use super::ToolError;
 
 mod backends;
+pub mod cameras;
+pub mod daemon;
 #[cfg(feature = "gst")]
 mod plugins;
 
@@ -56,8 +58,11 @@ impl Finding {
 
 /// Looks at everything and prints it.
 pub(super) fn run(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let findings = findings(socket.parent().unwrap_or(Path::new("/")));
-    print(&findings, out).map_err(ToolError::Output)?;
+    let mut findings = findings(socket.parent().unwrap_or(Path::new("/")));
+    findings.extend(daemon::findings(socket));
+    print(&findings, out)
+        .and_then(|()| print_stanzas(&cameras::cameras(), out))
+        .map_err(ToolError::Output)?;
     if is_fit(&findings) { Ok(()) } else { Err(ToolError::Unfit) }
 }
 
@@ -72,7 +77,7 @@ pub fn findings(socket_directory: &Path) -> Vec<Finding> {
     #[cfg(feature = "gst")]
     findings.extend(plugins::findings());
     findings.extend(backends::findings());
-    findings.extend(cameras());
+    findings.extend(cameras::findings(&cameras::cameras()));
     findings.push(sockets(socket_directory));
     findings.push(shared_memory());
     findings
@@ -99,35 +104,17 @@ pub fn print(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Cameras, and whether this user may use them.
-fn cameras() -> Vec<Finding> {
-    let entries = std::fs::read_dir("/dev").into_iter().flatten().flatten();
-    let is_camera = |path: &PathBuf| path.to_string_lossy().starts_with("/dev/video");
-    let mut devices: Vec<_> = entries.map(|entry| entry.path()).filter(is_camera).collect();
-    devices.sort();
-    if devices.is_empty() {
-        return vec![Finding::ok("cameras", "none at /dev/video*")];
+/// Writes what a configuration needs for each camera.
+fn print_stanzas(cameras: &[FoundCamera], out: &mut dyn Write) -> io::Result<()> {
+    let stanzas = cameras::stanzas(cameras);
+    if stanzas.is_empty() {
+        return Ok(());
     }
-    devices.iter().map(|device| camera(device)).collect()
-}
-
-fn camera(device: &Path) -> Finding {
-    let subject = device.display().to_string();
-    match File::options().read(true).write(true).open(device) {
-        Ok(_) => Finding::ok(&subject, "can be opened"),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::bad(
-            Mark::Warn,
-            &subject,
-            "no permission",
-            "sudo usermod -aG video $USER, then log in again",
-        ),
-        Err(error) => Finding::bad(
-            Mark::Warn,
-            &subject,
-            error.to_string(),
-            "another program may use it: fuser -v /dev/video*",
-        ),
-    }
+    writeln!(
+        out,
+        "\nTo watch these cameras, write into a file what follows, and run `foveated --config FILE`:"
+    )?;
+    write!(out, "{stanzas}")
 }
 
 /// Whether the daemon could make its sockets.

@@ -1,4 +1,4 @@
-//! `foveate watch`: read a view's token frames and show what arrives.
+//! `foveate watch VIEW`: read a view's token frames and show what arrives. Without a view, `overview` shows all of them.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::meter::{Meter, Rates, Sighting};
 use super::segment::SegmentFacts;
-use super::{ToolError, on_one_line, stop_on_signals};
+use super::{ToolError, on_one_line, overview, stop_on_signals};
 use crate::clock::monotonic_ns;
 use crate::control::client::{Client, Next, Subscription, SubscriptionError};
 use crate::control::messages::{DAEMON_STOPS, Epoch, FixationListing, STREAM_RESTARTS, ViewName};
@@ -35,28 +35,32 @@ const TABLE_COLUMNS: usize = 79;
 /// Arguments of `foveate watch`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The view [default: the first of `foveate ls`]
+    /// The view [default: a table of all streams and views]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
     /// Stop after that many token frames
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "view")]
     frames: Option<NonZeroU64>,
     /// Stop after that many seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Print one JSON object on a line for each token frame; the summary goes to standard error
+    /// Print one JSON object on a line for each token frame, or without a view every second; a summary goes to standard
+    /// error
     #[arg(long)]
     json: bool,
-    /// Where the daemon is gone, wait until it is back, and go on
-    #[arg(long)]
+    /// Where the daemon is gone, wait until it is back, and go on; without a view it always does
+    #[arg(long, requires = "view")]
     reconnect: bool,
 }
 
 /// Follows the view until it ends, the daemon is gone (unless the arguments say to wait for it), a signal comes, or as
 /// long as the arguments say. Prints a summary in any case.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+    let Some(view) = &arguments.view else {
+        return overview::run(arguments.json, arguments.seconds, socket, out);
+    };
     let stop = stop_on_signals()?;
-    let subscription = subscribe(arguments.view.as_ref(), socket)?;
+    let subscription = Client::connect(socket)?.subscribe(view, false)?;
     let display = match (arguments.json, io::stdout().is_terminal()) {
         (true, _) => Display::Json,
         (false, true) => Display::Table,
@@ -70,19 +74,6 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
         Display::Lines | Display::Table => writeln!(out, "{summary}"),
     };
     end.and(written.map_err(ToolError::Output))
-}
-
-fn subscribe(view: Option<&ViewName>, socket: &Path) -> Result<Subscription, ToolError> {
-    let mut client = Client::connect(socket)?;
-    let view = match view {
-        Some(view) => view.clone(),
-        None => {
-            let streams = client.list()?;
-            let first = streams.into_iter().flat_map(|stream| stream.views).next();
-            first.ok_or(ToolError::NoViews)?.name
-        }
-    };
-    Ok(client.subscribe(&view, false)?)
 }
 
 /// How frames are shown.

@@ -118,7 +118,12 @@ pub struct Daemon<'a> {
     plans: Vec<(String, ViewPlan)>,
 }
 
-impl Daemon<'_> {
+impl<'a> Daemon<'a> {
+    /// One that was started otherwise, and serves the socket of `place`.
+    pub fn running(place: &'a Place, process: Process) -> Self {
+        Self { place, process, plans: Vec::new() }
+    }
+
     pub fn client(&self) -> Client {
         Client::connect(&self.place.socket()).unwrap()
     }

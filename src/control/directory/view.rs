@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::LISTED_TEXT_BYTES_MAX;
 use crate::config::ViewConfig;
-use crate::control::messages::{Epoch, ViewListing, ViewName, clipped};
+use crate::control::messages::{Epoch, SteeringListing, ViewListing, ViewName, ViewStats, clipped};
 use crate::control::steering::{Client, Steering};
 use crate::link::{Bell, ClientLink, ViewLink, view_link};
 
@@ -27,7 +27,7 @@ pub(in crate::control) struct ViewEntry {
     segment: Mutex<Option<Segment>>,
     end_reason: Mutex<Option<String>>,
     link: ClientLink,
-    /// Only the server's thread takes this lock.
+    /// The server's thread takes this lock, and whoever reads the metrics; no frame loop.
     steering: Mutex<Steering>,
 }
 
@@ -91,6 +91,23 @@ impl ViewEntry {
             scanpath: scanpath.into_iter().map(Into::into).collect(),
             steering: self.steering.lock().listing(),
             notices: self.link.notices().into(),
+        }
+    }
+}
+
+impl ViewEntry {
+    /// What it has done.
+    pub(in crate::control) fn stats(&self) -> ViewStats {
+        let SteeringListing { accepted, refused, .. } = self.steering.lock().listing();
+        let (counters, notices) = (self.link.counters(), self.link.notices());
+        ViewStats {
+            name: self.name.clone(),
+            subscribers: counters.subscribers.get(),
+            saccades: counters.saccades.get(),
+            feedback_accepted: accepted,
+            feedback_refused: refused,
+            notices_sent: notices.sent,
+            notices_skipped: notices.skipped,
         }
     }
 }

@@ -1,0 +1,44 @@
+//! What GStreamer writes where `GST_DEBUG` asks for it: through the redactor, because elements write down all that they are
+//! told, passwords included.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use gstreamer as gst;
+use parking_lot::Mutex;
+
+use crate::redact::Redacting;
+
+/// Takes the place of GStreamer's own way to write its messages. Like it, writes to the file that `GST_DEBUG_FILE` names
+/// (`-` is standard output), else to standard error.
+pub(super) fn redact_messages() {
+    gst::log::remove_default_log_function();
+    if !gst::log::is_active() {
+        return;
+    }
+    let target = Mutex::new(Redacting::new(target()));
+    gst::log::add_log_function(move |category, level, file, function, line, object, message| {
+        let shown = level <= category.threshold();
+        if let Some(message) = message.get().filter(|_| shown) {
+            let (level, category) = (level.name(), category.name());
+            let object = object.map(ToString::to_string).unwrap_or_default();
+            let text = format!("{level} {category} {file}:{line}:{function}:{object} {message}\n");
+            // Nobody is told where nobody reads.
+            let _ = target.lock().write_all(text.as_bytes());
+        }
+    });
+}
+
+fn target() -> Box<dyn Write + Send> {
+    match std::env::var_os("GST_DEBUG_FILE").filter(|path| !path.is_empty()) {
+        Some(path) if path == "-" => Box::new(io::stdout()),
+        Some(path) => match File::create(path) {
+            Ok(file) => Box::new(file),
+            Err(error) => {
+                tracing::warn!(%error, "GST_DEBUG_FILE cannot be written; standard error is");
+                Box::new(io::stderr())
+            }
+        },
+        None => Box::new(io::stderr()),
+    }
+}

@@ -1,0 +1,114 @@
+//! How long the frames of a stream take, and the stages of a frame.
+
+pub use self::histogram::{Histogram, HistogramCounts};
+
+mod histogram;
+
+/// How long the frames of a stream took, since it started.
+#[derive(Debug)]
+pub struct StreamDurations {
+    /// From the capture of a frame until its tokens were published, by all views.
+    pub age: Histogram,
+    /// From a frame in memory until its tokens were published, by all views.
+    pub step: Histogram,
+    /// The stages of that, in the order of [`FrameStage::ALL`].
+    pub stages: [Histogram; FrameStage::ALL.len()],
+}
+
+impl StreamDurations {
+    /// Bounds of an age: from a frame that came at once to one that stood in a queue for seconds.
+    const AGE_BOUNDS_NS: [u64; 14] = [
+        500_000,
+        1_000_000,
+        2_500_000,
+        5_000_000,
+        10_000_000,
+        25_000_000,
+        50_000_000,
+        100_000_000,
+        250_000_000,
+        500_000_000,
+        1_000_000_000,
+        2_500_000_000,
+        5_000_000_000,
+        10_000_000_000,
+    ];
+
+    /// Bounds of a stage: from tens of microseconds, as on a GPU, to a frame that waited for a compiler.
+    const STAGE_BOUNDS_NS: [u64; 14] = [
+        10_000,
+        25_000,
+        50_000,
+        100_000,
+        250_000,
+        500_000,
+        1_000_000,
+        2_500_000,
+        5_000_000,
+        10_000_000,
+        25_000_000,
+        50_000_000,
+        100_000_000,
+        500_000_000,
+    ];
+}
+
+impl Default for StreamDurations {
+    fn default() -> Self {
+        let stage = || Histogram::new(&Self::STAGE_BOUNDS_NS);
+        Self {
+            age: Histogram::new(&Self::AGE_BOUNDS_NS),
+            step: stage(),
+            stages: std::array::from_fn(|_| stage()),
+        }
+    }
+}
+
+/// A stage that a frame passes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameStage {
+    /// Where the views look, and what they therefore sample.
+    Plan,
+    /// Finding the dirty tiles.
+    Change,
+    /// Handing samples to the device.
+    Upload,
+    /// From the camera's samples to the levels that depend on one tile.
+    Ingest,
+    /// The levels above.
+    Reduce,
+    /// From the pyramid to tokens.
+    Sample,
+    /// Taking the tokens from the device.
+    Collect,
+    /// Storing records and tokens in the rings.
+    Publish,
+}
+
+impl FrameStage {
+    /// All of them, in the order of a frame.
+    pub const ALL: [Self; 8] = [
+        Self::Plan,
+        Self::Change,
+        Self::Upload,
+        Self::Ingest,
+        Self::Reduce,
+        Self::Sample,
+        Self::Collect,
+        Self::Publish,
+    ];
+
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Change => "change",
+            Self::Upload => "upload",
+            Self::Ingest => "ingest",
+            Self::Reduce => "reduce",
+            Self::Sample => "sample",
+            Self::Collect => "collect",
+            Self::Publish => "publish",
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How often a duration was how long.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// The most bounds of a histogram.
+const BOUNDS_MAX: usize = 15;
+
+/// Counts durations by size. Counting one takes two atomic additions.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds_ns: &'static [u64],
+    /// One for each bound, and then one for what is above the last; the others stay 0.
+    counts: [AtomicU64; BOUNDS_MAX + 1],
+    sum_ns: AtomicU64,
+}
+
+/// A [`Histogram`] at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistogramCounts {
+    /// Upper bounds in nanoseconds, ascending; a duration that equals one is below it.
+    pub bounds_ns: Vec<u64>,
+    /// Durations between one bound and the next: one more than there are bounds, the last for what is above all.
+    pub counts: Vec<u64>,
+    /// All durations together, in nanoseconds.
+    pub sum_ns: u64,
+}
+
+impl Histogram {
+    /// An empty histogram with these upper bounds, ascending, in nanoseconds.
+    pub(super) const fn new(bounds_ns: &'static [u64]) -> Self {
+        assert!(bounds_ns.len() <= BOUNDS_MAX);
+        let counts = [const { AtomicU64::new(0) }; BOUNDS_MAX + 1];
+        Self { bounds_ns, counts, sum_ns: AtomicU64::new(0) }
+    }
+
+    /// Counts one duration.
+    pub fn observe(&self, duration_ns: u64) {
+        let place = self.bounds_ns.partition_point(|bound| *bound < duration_ns);
+        self.counts[place].fetch_add(1, Ordering::Relaxed);
+        self.sum_ns.fetch_add(duration_ns, Ordering::Relaxed);
+    }
+
+    /// What was counted so far. What is counted meanwhile may be in the counts and not yet in the sum.
+    pub fn get(&self) -> HistogramCounts {
+        let counts = self.counts.iter().take(self.bounds_ns.len() + 1);
+        // The sum first: an average of more durations than their sum has is low, never above what any of them took.
+        let sum_ns = self.sum_ns.load(Ordering::Relaxed);
+        HistogramCounts {
+            bounds_ns: self.bounds_ns.to_vec(),
+            counts: counts.map(|count| count.load(Ordering::Relaxed)).collect(),
+            sum_ns,
+        }
+    }
+}
+
+impl HistogramCounts {
+    /// How many durations were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// For each bound in nanoseconds, how many durations were not above it.
+    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
+        let sums = self.counts.iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        self.bounds_ns.iter().copied().zip(sums)
+    }
+
+    /// What was counted since `earlier`, which is the same histogram at an earlier moment. Where it is not, as after a
+    /// restart, everything counts.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let is_earlier = self.bounds_ns == earlier.bounds_ns
+            && earlier.counts.iter().zip(&self.counts).all(|(before, now)| before <= now);
+        if !is_earlier {
+            return self.clone();
+        }
+        let counts = self.counts.iter().zip(&earlier.counts).map(|(now, before)| now - before);
+        Self {
+            bounds_ns: self.bounds_ns.clone(),
+            counts: counts.collect(),
+            sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
+        }
+    }
+
+    /// The duration in nanoseconds that `share` (0 to 1) of those counted do not exceed: on a line between the bounds around
+    /// it, at most the last bound; `None` where nothing was counted.
+    pub fn quantile_ns(&self, share: f64) -> Option<f64> {
+        let wanted = share * self.count() as f64;
+        let mut below = 0;
+        let mut lower = 0;
+        for (&count, &bound) in self.counts.iter().zip(&self.bounds_ns) {
+            if 0 < count && wanted <= (below + count) as f64 {
+                let within = (wanted - below as f64) / count as f64;
+                return Some(lower as f64 + within * (bound - lower) as f64);
+            }
+            (below, lower) = (below + count, bound);
+        }
+        let is_above_all = self.counts.last().is_some_and(|count| 0 < *count);
+        is_above_all.then_some(lower as f64)
+    }
+}

@@ -1,0 +1,105 @@
+//! Cameras of this machine, and what to write into a configuration to watch them.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::{Finding, Mark};
+use crate::tool::on_one_line;
+
+/// A device that gives pictures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCamera {
+    /// Its node, such as `/dev/video0`.
+    pub node: PathBuf,
+    /// A path that stays the same when cameras are plugged in another order; the node where there is none.
+    pub stable: PathBuf,
+    /// What its driver calls it; empty where that is not known.
+    pub name: String,
+}
+
+/// The cameras of this machine.
+pub fn cameras() -> Vec<FoundCamera> {
+    cameras_in(Path::new("/dev"), Path::new("/sys/class/video4linux"))
+}
+
+/// [`cameras`] by what lies in `devices` and, of the kernel, in `kernel`. Nodes that give no pictures but what belongs to them
+/// are left out.
+pub fn cameras_in(devices: &Path, kernel: &Path) -> Vec<FoundCamera> {
+    let links = links_in(&devices.join("v4l/by-id"));
+    let mut cameras = Vec::new();
+    for node in entries(devices) {
+        let Some(file_name) = node.file_name().and_then(|name| name.to_str()) else { continue };
+        let about =
+            |what: &str| fs::read_to_string(kernel.join(file_name).join(what)).unwrap_or_default();
+        // A camera has a second node for what it says about its pictures.
+        let is_second = !matches!(about("index").trim(), "" | "0");
+        if !file_name.starts_with("video") || is_second {
+            continue;
+        }
+        let link = links.iter().find(|(_, target)| *target == node);
+        let stable = link.map_or(&node, |(link, _)| link).clone();
+        cameras.push(FoundCamera { stable, name: about("name").trim().to_owned(), node });
+    }
+    cameras.sort_by(|one, other| one.node.cmp(&other.node));
+    cameras
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Links in `folder`, each with where it leads.
+fn links_in(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut links = entries(folder);
+    links.sort();
+    links.into_iter().filter_map(|link| Some((link.clone(), link.canonicalize().ok()?))).collect()
+}
+
+/// Whether this user may use them.
+pub(super) fn findings(cameras: &[FoundCamera]) -> Vec<Finding> {
+    if cameras.is_empty() {
+        return vec![Finding::ok("cameras", "none at /dev/video*")];
+    }
+    cameras.iter().map(finding).collect()
+}
+
+fn finding(camera: &FoundCamera) -> Finding {
+    let subject = camera.node.display().to_string();
+    let name = on_one_line(&camera.name);
+    match open(camera) {
+        Ok(_) if name.is_empty() => Finding::ok(&subject, "can be opened"),
+        Ok(_) => Finding::ok(&subject, format!("{name}, can be opened")),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Finding::bad(
+            Mark::Warn,
+            &subject,
+            "no permission",
+            "sudo usermod -aG video $USER, then log in again",
+        ),
+        Err(error) => Finding::bad(
+            Mark::Warn,
+            &subject,
+            error.to_string(),
+            "another program may use it: fuser -v /dev/video*",
+        ),
+    }
+}
+
+fn open(camera: &FoundCamera) -> io::Result<File> {
+    File::options().read(true).write(true).open(&camera.node)
+}
+
+/// A part of a configuration for each camera, ready to be used; empty without one.
+pub fn stanzas(cameras: &[FoundCamera]) -> String {
+    let mut text = String::new();
+    for camera in cameras {
+        let name = camera.node.file_name().unwrap_or_default().to_string_lossy();
+        let source = toml::Value::String(camera.stable.to_string_lossy().into_owned());
+        let about = on_one_line(&camera.name);
+        let about = if about.is_empty() { name.clone() } else { about.into() };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n# {about}\n[[stream]]\nname = \"{name}\"\nsource = {source}\n");
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! `foveate wait` and `foveate health`: for units and containers that depend on a view.
+
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::watch::seconds;
+use super::{ToolError, on_one_line};
+use crate::control::client::Client;
+use crate::control::messages::{StreamState, StreamStats, ViewName};
+
+/// How often the daemon is asked.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Arguments of `foveate wait`.
+#[derive(Debug, clap::Args)]
+pub struct WaitArguments {
+    /// The view
+    #[arg(value_name = "STREAM/VIEW")]
+    view: ViewName,
+    /// How long to wait at most, for the daemon, too
+    #[arg(long, value_name = "S", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+}
+
+/// Arguments of `foveate health`.
+#[derive(Debug, clap::Args)]
+pub struct HealthArguments {
+    /// The newest frame of a stream may have been taken so many seconds ago [default: as long as the daemon calls it live]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    max_age: Option<Duration>,
+}
+
+/// Returns once the view publishes frames.
+///
+/// # Errors
+///
+/// If it does not in time; the reason is the last that was seen.
+pub(super) fn wait(arguments: &WaitArguments, socket: &Path) -> Result<(), ToolError> {
+    let WaitArguments { view, timeout } = arguments;
+    let deadline = Instant::now().checked_add(*timeout);
+    loop {
+        let Some(reason) = why_not_live(view, socket) else { return Ok(()) };
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            let (view, seconds) = (view.clone(), timeout.as_secs_f64());
+            return Err(ToolError::NotLive { view, seconds, reason });
+        }
+        thread::sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL)));
+    }
+}
+
+/// Why a view publishes no frames; `None` if it does.
+fn why_not_live(name: &ViewName, socket: &Path) -> Option<String> {
+    let streams = match Client::connect(socket).and_then(|mut client| client.list()) {
+        Ok(streams) => streams,
+        Err(error) => return Some(error.to_string()),
+    };
+    let Some(stream) = streams.iter().find(|stream| stream.name == name.stream()) else {
+        return Some(format!("there is no stream `{}`", name.stream()));
+    };
+    let Some(view) = stream.views.iter().find(|view| view.name == *name) else {
+        return Some(format!("there is no view `{name}`"));
+    };
+    match stream.state {
+        StreamState::Live if view.epoch.is_some() => None,
+        state => Some(with_reason(format!("the stream is {state}"), &stream.reason)),
+    }
+}
+
+/// Succeeds if every stream is live and fresh; otherwise writes a line for each that is not.
+///
+/// # Errors
+///
+/// If one is not, or no daemon answers.
+pub(super) fn check(
+    arguments: &HealthArguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let streams = Client::connect(socket)?.stats()?.streams;
+    let max_age = arguments.max_age.unwrap_or(Duration::MAX);
+    let mut sick = 0;
+    for stream in &streams {
+        if let Some(complaint) = complaint(stream, max_age) {
+            sick += 1;
+            writeln!(out, "{}: {complaint}", stream.name).map_err(ToolError::Output)?;
+        }
+    }
+    match sick {
+        0 => Ok(()),
+        sick => Err(ToolError::Unhealthy { sick, total: streams.len() }),
+    }
+}
+
+/// What is wrong with a stream, if anything is.
+fn complaint(stream: &StreamStats, max_age: Duration) -> Option<String> {
+    if stream.state != StreamState::Live {
+        return Some(with_reason(stream.state.to_string(), &stream.reason));
+    }
+    let age = Duration::from_nanos(stream.newest_age_ns?);
+    (max_age < age).then(|| {
+        let (age, max_age) = (age.as_secs_f64(), max_age.as_secs_f64());
+        format!("the newest frame is {age:.3} s old, more than {max_age} s")
+    })
+}
+
+fn with_reason(text: String, reason: &str) -> String {
+    if reason.is_empty() { text } else { format!("{text}: {}", on_one_line(reason)) }
+}

@@ -1,0 +1,307 @@
+//! `foveate watch` without a view: a live table of all streams and views.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::termios::tcgetwinsize;
+use serde::Serialize;
+
+use super::list::write_columns;
+use super::{ToolError, on_one_line, stop_on_signals};
+use crate::backend::BackendKind;
+use crate::control::ControlError;
+use crate::control::client::Client;
+use crate::control::messages::{Stats, StreamState, StreamStats, ViewName, ViewStats};
+use crate::stats::durations::HistogramCounts;
+
+/// How often the daemon is asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a signal may go unnoticed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Columns of the table.
+const HEADING: [&str; 10] = [
+    "STREAM",
+    "STATE",
+    "FPS",
+    "DROPPED/S",
+    "AGE P50",
+    "P99",
+    "CHANGED",
+    "READERS",
+    "SACCADES/S",
+    "BACKEND",
+];
+
+/// Shows all streams and views, until a signal comes or for `limit`. With `json` one object a second, else a table, which
+/// is drawn over on a terminal. A daemon that goes away is waited for.
+///
+/// # Errors
+///
+/// If no daemon is there at the start, or the output cannot be written.
+pub(super) fn run(
+    json: bool,
+    limit: Option<Duration>,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let stop = stop_on_signals()?;
+    let mut post = Post::connect(socket)?;
+    let mut screen = Screen { is_terminal: io::stdout().is_terminal(), lines_drawn: 0 };
+    let started = Instant::now();
+    loop {
+        let glance = post.look();
+        let written = if json { write_json(&glance, out) } else { screen.draw(&glance, out) };
+        written.map_err(ToolError::Output)?;
+        if !rest(&stop, started, limit) {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits until it is time to look again. False if it will not be.
+fn rest(stop: &AtomicBool, started: Instant, limit: Option<Duration>) -> bool {
+    let next = Instant::now() + INTERVAL;
+    loop {
+        let is_over = limit.is_some_and(|limit| limit <= started.elapsed());
+        if stop.load(Ordering::Relaxed) || is_over {
+            return false;
+        }
+        let left = next.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        let limited = limit.map_or(left, |limit| limit.saturating_sub(started.elapsed()));
+        thread::sleep(left.min(limited).min(SIGNAL_INTERVAL));
+    }
+}
+
+/// Where the daemon is looked at from.
+struct Post<'a> {
+    socket: &'a Path,
+    /// `None` while the daemon is away.
+    client: Option<Client>,
+    /// What was counted last, and when.
+    before: Option<(Instant, Stats)>,
+}
+
+impl<'a> Post<'a> {
+    fn connect(socket: &'a Path) -> Result<Self, ControlError> {
+        Ok(Self { socket, client: Some(Client::connect(socket)?), before: None })
+    }
+
+    /// What is to be seen now.
+    fn look(&mut self) -> Glance {
+        match self.stats() {
+            Ok(stats) => {
+                let now = Instant::now();
+                let before = self.before.take();
+                let streams = rows(&stats, before.as_ref(), now);
+                self.before = Some((now, stats));
+                Glance { streams, daemon: None }
+            }
+            Err(error) => {
+                self.client = None;
+                Glance { streams: Vec::new(), daemon: Some(error.to_string()) }
+            }
+        }
+    }
+
+    fn stats(&mut self) -> Result<Stats, ControlError> {
+        let client = match &mut self.client {
+            Some(client) => client,
+            None => self.client.insert(Client::connect(self.socket)?),
+        };
+        client.stats()
+    }
+}
+
+/// What is to be seen at one moment.
+#[derive(Debug, Serialize)]
+struct Glance {
+    streams: Vec<StreamRow>,
+    /// Why the daemon does not say; absent where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    daemon: Option<String>,
+}
+
+/// One stream. What is taken over time is so since the glance before, and absent in the first.
+#[derive(Debug, Serialize)]
+struct StreamRow {
+    name: String,
+    state: StreamState,
+    reason: String,
+    backend: Option<BackendKind>,
+    /// Frames published a second.
+    fps: Option<f64>,
+    dropped_per_s: Option<f64>,
+    /// From the capture of a frame until its tokens were published; of half the frames, and of 99 in 100.
+    age_p50_ms: Option<f64>,
+    age_p99_ms: Option<f64>,
+    /// How long ago the newest frame was taken.
+    newest_age_ms: Option<f64>,
+    /// Of the tiles of the frames.
+    dirty_share: Option<f64>,
+    views: Vec<ViewRow>,
+}
+
+/// One view.
+#[derive(Debug, Serialize)]
+struct ViewRow {
+    name: ViewName,
+    /// Connections that follow it.
+    subscribers: u64,
+    saccades_per_s: Option<f64>,
+}
+
+fn rows(stats: &Stats, before: Option<&(Instant, Stats)>, now: Instant) -> Vec<StreamRow> {
+    let row = |stream: &StreamStats| {
+        let earlier = before.and_then(|(at, stats)| {
+            let mut streams = stats.streams.iter();
+            // Where it has counted more, it was another daemon.
+            let earlier = streams.find(|other| {
+                other.name == stream.name && other.frames_captured <= stream.frames_captured
+            })?;
+            Some((now.duration_since(*at).as_secs_f64(), earlier))
+        });
+        stream_row(stream, earlier)
+    };
+    stats.streams.iter().map(row).collect()
+}
+
+/// A row from what a stream has counted, and what it had so many seconds earlier.
+fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> StreamRow {
+    let rate = |count: fn(&StreamStats) -> u64| {
+        earlier
+            .map(|(seconds, earlier)| count(stream).saturating_sub(count(earlier)) as f64 / seconds)
+    };
+    let age = earlier.map(|(_, earlier)| stream.age.since(&earlier.age)).unwrap_or_default();
+    let view_row = |view: &ViewStats| {
+        let same = |other: &&ViewStats| other.name == view.name;
+        let earlier = earlier.and_then(|(seconds, stream)| {
+            stream.views.iter().find(same).map(|earlier| (seconds, earlier))
+        });
+        let saccades_per_s = earlier.map(|(seconds, earlier)| {
+            view.saccades.saturating_sub(earlier.saccades) as f64 / seconds
+        });
+        ViewRow { name: view.name.clone(), subscribers: view.subscribers, saccades_per_s }
+    };
+    StreamRow {
+        name: stream.name.clone(),
+        state: stream.state,
+        reason: stream.reason.clone(),
+        backend: stream.backend.as_ref().map(|backend| backend.kind),
+        fps: rate(|stream| stream.frames_published),
+        dropped_per_s: rate(|stream| stream.frames_dropped),
+        age_p50_ms: quantile_ms(&age, 0.5),
+        age_p99_ms: quantile_ms(&age, 0.99),
+        newest_age_ms: stream.newest_age_ns.map(|age_ns| age_ns as f64 / 1e6),
+        dirty_share: earlier.and_then(|(_, earlier)| dirty_share(stream, earlier)),
+        views: stream.views.iter().map(view_row).collect(),
+    }
+}
+
+fn quantile_ms(age: &HistogramCounts, share: f64) -> Option<f64> {
+    age.quantile_ns(share).map(|ns| ns / 1e6)
+}
+
+/// Which part of the tiles was dirty, of the frames published since; `None` without one.
+fn dirty_share(stream: &StreamStats, earlier: &StreamStats) -> Option<f64> {
+    let frames = stream.frames_published.saturating_sub(earlier.frames_published);
+    let tiles = frames * stream.change?.tile_count;
+    let dirty = stream.tiles_dirty.saturating_sub(earlier.tiles_dirty);
+    // A frame may be counted between one number and the other.
+    (0 < tiles).then(|| (dirty as f64 / tiles as f64).min(1.0))
+}
+
+fn write_json(glance: &Glance, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, glance)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+/// Where tables are drawn.
+struct Screen {
+    is_terminal: bool,
+    /// Lines of the table that stands on the terminal.
+    lines_drawn: usize,
+}
+
+impl Screen {
+    fn draw(&mut self, glance: &Glance, out: &mut dyn Write) -> io::Result<()> {
+        let table = table(glance)?;
+        if !self.is_terminal {
+            out.write_all(table.as_bytes())?;
+            return out.flush();
+        }
+        let (columns, rows) = terminal_size();
+        if 0 < self.lines_drawn {
+            write!(out, "\x1b[{}A", self.lines_drawn)?;
+        }
+        self.lines_drawn = 0;
+        // One line stays free for the cursor, and none may wrap, so that the table can be drawn over.
+        for line in table.lines().take(rows.saturating_sub(1)) {
+            let line = line.chars().take(columns).collect::<String>();
+            writeln!(out, "\x1b[2K{line}")?;
+            self.lines_drawn += 1;
+        }
+        write!(out, "\x1b[J")?;
+        out.flush()
+    }
+}
+
+/// Columns and rows of the terminal that standard output is. Some do not know.
+fn terminal_size() -> (usize, usize) {
+    let size = tcgetwinsize(io::stdout());
+    let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col.into(), size.ws_row.into()));
+    (if columns == 0 { 80 } else { columns }, if rows == 0 { 24 } else { rows })
+}
+
+fn table(glance: &Glance) -> io::Result<String> {
+    let mut out = Vec::new();
+    if let Some(reason) = &glance.daemon {
+        writeln!(out, "waiting for the daemon: {}", on_one_line(reason))?;
+    } else {
+        let mut lines = vec![HEADING.map(str::to_owned)];
+        for stream in &glance.streams {
+            lines.push(stream_line(stream));
+            lines.extend(stream.views.iter().map(view_line));
+        }
+        write_columns(&mut out, &lines)?;
+        for stream in glance.streams.iter().filter(|stream| !stream.reason.is_empty()) {
+            writeln!(out, "  {}: {}", stream.name, on_one_line(&stream.reason))?;
+        }
+    }
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+fn stream_line(row: &StreamRow) -> [String; 10] {
+    let rate = |rate: Option<f64>| rate.map(|rate| format!("{rate:.1}"));
+    let age = |age: Option<f64>| age.map(|ms| format!("{ms:.2} ms"));
+    let readers: u64 = row.views.iter().map(|view| view.subscribers).sum();
+    [
+        Some(row.name.clone()),
+        Some(row.state.to_string()),
+        rate(row.fps),
+        rate(row.dropped_per_s),
+        age(row.age_p50_ms),
+        age(row.age_p99_ms),
+        row.dirty_share.map(|share| format!("{:.1} %", 100.0 * share)),
+        Some(readers.to_string()),
+        None,
+        row.backend.map(|backend| backend.to_string()),
+    ]
+    .map(|cell| cell.unwrap_or_else(|| "-".to_owned()))
+}
+
+fn view_line(row: &ViewRow) -> [String; 10] {
+    let mut cells = [const { String::new() }; 10];
+    cells[0] = format!("  {}", row.name.view());
+    cells[7] = row.subscribers.to_string();
+    cells[8] = row.saccades_per_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+    cells
+}

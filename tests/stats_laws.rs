@@ -1,0 +1,67 @@
+//! A histogram counts every duration once, in the place that its bounds say.
+
+use foveate::stats::durations::{HistogramCounts, StreamDurations};
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn a_histogram_holds_every_duration_once(durations in prop::collection::vec(duration(), 0..200)) {
+        let counts = counted(&durations);
+        prop_assert_eq!(counts.count(), durations.len() as u64);
+        prop_assert_eq!(counts.sum_ns, durations.iter().sum::<u64>());
+        prop_assert_eq!(counts.counts.len(), counts.bounds_ns.len() + 1);
+        for (bound, count) in counts.cumulative() {
+            let below = durations.iter().filter(|duration| **duration <= bound).count();
+            prop_assert_eq!(count, below as u64, "up to {}", bound);
+        }
+    }
+
+    #[test]
+    fn what_was_counted_since_is_what_came_since(
+        first in prop::collection::vec(duration(), 0..50),
+        later in prop::collection::vec(duration(), 0..50),
+    ) {
+        let all = first.iter().chain(&later).copied().collect::<Vec<_>>();
+        let since = counted(&all).since(&counted(&first));
+        prop_assert_eq!(since, counted(&later));
+        // Another daemon, which has counted less of something: all that it has counted is new.
+        if !first.is_empty() {
+            prop_assert_eq!(counted(&[]).since(&counted(&first)), counted(&[]));
+        }
+    }
+
+    #[test]
+    fn a_quantile_lies_between_the_bounds_around_it(
+        durations in prop::collection::vec(0..9_000_000_000_u64, 1..200),
+        percent in 1..=100_u32,
+    ) {
+        let counts = counted(&durations);
+        let quantile = counts.quantile_ns(f64::from(percent) / 100.0).unwrap_or(f64::NAN);
+        let mut sorted = durations;
+        sorted.sort_unstable();
+        let exact = sorted[(sorted.len() * percent as usize).div_ceil(100).max(1) - 1];
+        let upper = counts.bounds_ns.iter().copied().find(|bound| exact <= *bound);
+        let lower = counts.bounds_ns.iter().copied().rfind(|bound| *bound < exact).unwrap_or(0);
+        let upper = upper.unwrap_or(u64::MAX);
+        prop_assert!(lower as f64 <= quantile && quantile <= upper as f64, "{lower} {quantile} {upper}");
+    }
+}
+
+#[test]
+fn of_nothing_there_is_no_quantile() {
+    assert_eq!(counted(&[]).quantile_ns(0.5), None);
+}
+
+/// Anything up to beyond the last bound, and often a bound itself.
+fn duration() -> impl Strategy<Value = u64> {
+    let bounds = counted(&[]).bounds_ns;
+    prop_oneof![0..20_000_000_000_u64, prop::sample::select(bounds)]
+}
+
+fn counted(durations: &[u64]) -> HistogramCounts {
+    let histogram = StreamDurations::default().age;
+    for duration in durations {
+        histogram.observe(*duration);
+    }
+    histogram.get()
+}
