@@ -2,8 +2,8 @@
 //!
 //! A file is strict TOML. Unknown keys, wrong types, values outside their range and combinations that make no
 //! sense are refused, each with the file, the line, the key and what is allowed. `${NAME}` inside a string is
-//! replaced by that environment variable, so that credentials need not be written down; `$${` is a literal
-//! `${`. `configs/default.toml` says what every key means.
+//! replaced by the credential of that name, a file in `$CREDENTIALS_DIRECTORY`, or else by that environment variable, so
+//! that passwords need not be written down; `$${` is a literal `${`. `configs/default.toml` says what every key means.
 
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
@@ -13,6 +13,8 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::document::Part;
+use self::environment::Environment;
 use crate::token::{DType, Normalisation, TokenFormat};
 
 mod camera;
@@ -36,6 +38,28 @@ pub const NAME_BYTES_MAX: usize = 63;
 pub fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+fn read(file: &Path) -> Result<String, ConfigError> {
+    fs::read_to_string(file).map_err(|source| ConfigError::unreadable(file, source))
+}
+
+/// The files `*.toml` in `directory`, in the order of their names.
+fn additions_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
+    let failed = |source| ConfigError::unreadable(directory, source);
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>();
+    if let Ok(paths) = &mut paths {
+        paths.retain(|path| is_addition(path));
+        paths.sort();
+    }
+    paths.map_err(failed)
+}
+
+/// Hidden files are what editors leave behind.
+fn is_addition(path: &Path) -> bool {
+    let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !is_hidden && path.extension().is_some_and(|extension| extension == "toml")
 }
 
 /// Everything that the daemon is told at its start.
@@ -96,6 +120,8 @@ pub struct StreamConfig {
     pub restart: bool,
     /// After how long without a frame a camera or pipeline counts as lost, in milliseconds; 0 for never.
     pub restart_timeout_ms: u32,
+    /// Whether the service is not ready before the stream has published a frame.
+    pub required: bool,
     /// What keeps the pyramid.
     pub backend: BackendChoice,
     /// Part of the name of the Vulkan device to take; never with [`BackendChoice::Cpu`].
@@ -272,9 +298,31 @@ impl Config {
     ///
     /// If the file cannot be read, or [refused](Config::parse).
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(path)
-            .map_err(|source| ConfigError::Unreadable { file: path.to_owned(), source })?;
-        Self::parse(&text, path)
+        Self::parse(&read(path)?, path)
+    }
+
+    /// Reads and checks the file at `path`, and then the streams that the files `*.toml` in `directory` add, in the order of
+    /// their names. Those hold nothing but `[[stream]]`; with them `path` need not have any. Hidden files are left alone.
+    ///
+    /// # Errors
+    ///
+    /// If a file or the directory cannot be read, a file is [refused](Config::parse), or two streams have one name.
+    pub fn load_with(path: &Path, directory: &Path) -> Result<Self, ConfigError> {
+        let environment = |name: &str| env::var(name);
+        let mut config = Self::parse_part(&read(path)?, path, Part::First, &environment)?;
+        let mut taken = config.names_in(path);
+        for file in additions_in(directory)? {
+            let part = Part::Further { taken: &taken };
+            let added = Self::parse_part(&read(&file)?, &file, part, &environment)?;
+            taken.extend(added.names_in(&file));
+            config.streams.extend(added.streams);
+            config.secrets.extend(added.secrets);
+        }
+        if config.streams.is_empty() {
+            let (file, directory) = (path.to_owned(), directory.to_owned());
+            return Err(ConfigError::NoStream { file, directory });
+        }
+        Ok(config)
     }
 
     /// Checks `text`. `file` names it in errors; relative paths in it start at the directory of `file`.
@@ -296,13 +344,27 @@ impl Config {
         file: &Path,
         environment: impl Fn(&str) -> Result<String, VarError>,
     ) -> Result<Self, ConfigError> {
+        Self::parse_part(text, file, Part::Whole, &environment)
+    }
+
+    fn parse_part(
+        text: &str,
+        file: &Path,
+        part: Part<'_>,
+        environment: &Environment<'_>,
+    ) -> Result<Self, ConfigError> {
         let mut secrets = Vec::new();
-        document::read(text, file, &environment, &mut secrets)
+        document::read(text, file, part, environment, &mut secrets)
             .map(|(daemon, streams)| Self { daemon, streams, secrets: secrets.clone() })
             .map_err(|refusal| refusal.at(text, file, &secrets))
     }
 
-    /// The values that came from the environment. They may be credentials: no log, error or listing may show them.
+    /// The names of its streams, which all come from `file`.
+    fn names_in(&self, file: &Path) -> BTreeMap<String, PathBuf> {
+        self.streams.iter().map(|stream| (stream.name.clone(), file.to_owned())).collect()
+    }
+
+    /// The values that came from the environment or from credentials. They may be credentials: no log, error or listing may show them.
     pub fn secrets(&self) -> &[String] {
         &self.secrets
     }
@@ -333,6 +395,7 @@ impl Default for StreamConfig {
             stall_timeout_ms: 2_000,
             restart: true,
             restart_timeout_ms: 10_000,
+            required: false,
             backend: BackendChoice::Auto,
             device: None,
             change: ChangeConfig::default(),

@@ -103,6 +103,13 @@ pub enum ControlError {
         path: PathBuf,
     },
 
+    /// A socket that was handed to the daemon is of no use to it.
+    #[error(
+        "the socket that the service manager passed is not a listening SOCK_SEQPACKET socket at a path: \
+         use ListenSequentialPacket= with a path in the socket unit"
+    )]
+    NotListening,
+
     /// The user may not.
     #[error(
         "no permission for {}: run as the daemon's user or as a member of its group, or choose another path with \

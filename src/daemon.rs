@@ -24,6 +24,7 @@ use crate::stream::{GazeLogError, RetinaError, StreamError};
 use self::health::HealthLog;
 use self::metrics::Metrics;
 use self::roster::Roster;
+use self::service::{ActivationError, Service};
 
 mod frame_loop;
 mod health;
@@ -31,6 +32,7 @@ mod metrics;
 mod orders;
 mod roster;
 mod running;
+pub mod service;
 mod views;
 
 /// How often it is looked whether a stream is stuck.
@@ -43,6 +45,9 @@ pub enum DaemonError {
     /// The socket cannot be served.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// The socket that the service manager passed cannot be used.
+    #[error(transparent)]
+    Activation(#[from] ActivationError),
     /// The group of the socket is not there.
     #[error(
         "socket_group: there is no group {group} on this system: add it, or configure another one"
@@ -120,7 +125,10 @@ impl DaemonError {
                 source: StreamFailure::Panicked | StreamFailure::NoThread(_), ..
             }
             | Self::System { .. } => exit::FAILURE,
-            Self::Stream { .. } | Self::Control(_) | Self::Metrics { .. } => exit::UNAVAILABLE,
+            Self::Stream { .. }
+            | Self::Control(_)
+            | Self::Activation(_)
+            | Self::Metrics { .. } => exit::UNAVAILABLE,
         }
     }
 }
@@ -159,11 +167,10 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let mut roster = Roster::new(Arc::clone(&directory), sender);
     // Before the first client can ask for them.
     let listed: Vec<_> = config.streams.iter().map(|stream| roster.list(stream)).collect();
-    let access = access(&config.daemon)?;
     // Before any camera is opened, so that a second daemon does not disturb the first.
-    let server = Server::bind(socket, Arc::clone(&directory), access, Limits::default())?;
+    let server = serve(config, socket, Arc::clone(&directory))?;
     let (orders, ordered) = unbounded();
-    let admin = AdminServer::bind(&admin_path(socket), orders)?;
+    let admin = AdminServer::bind(&admin_path(server.path()), orders)?;
 
     let serve_metrics = |address| Metrics::serve(address, server.tally());
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
@@ -171,14 +178,31 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     for (stream, port) in config.streams.iter().zip(listed) {
         roster.start(stream.clone(), port);
     }
-    let mut life = Life { roster, daemon: config.daemon.clone(), reread, outcome: Ok(()) };
+    let (daemon, service) = (config.daemon.clone(), Service::new(required(config)));
+    let mut life = Life { roster, daemon, reread, service, outcome: Ok(()) };
     life.run(&events, &ordered, &directory);
-    let Life { roster, outcome, .. } = life;
+    let Life { roster, mut service, outcome, .. } = life;
+    service.stopping();
     roster.stop();
     drop(admin);
     server.stop();
     tracing::info!("stopped");
     outcome
+}
+
+/// Serves the socket that the service manager passed, or else makes one.
+fn serve(config: &Config, socket: &Path, directory: Arc<Directory>) -> Result<Server, DaemonError> {
+    let limits = Limits::default();
+    Ok(match service::passed_socket()? {
+        Some(passed) => Server::adopt(passed, directory, limits)?,
+        None => Server::bind(socket, directory, access(&config.daemon)?, limits)?,
+    })
+}
+
+/// Names of the streams that the daemon is not ready without.
+fn required(config: &Config) -> Vec<String> {
+    let required = config.streams.iter().filter(|stream| stream.required);
+    required.map(|stream| stream.name.clone()).collect()
 }
 
 /// The daemon while it runs.
@@ -187,21 +211,25 @@ struct Life<'a> {
     /// What concerns it as a whole, as it was at its start.
     daemon: DaemonConfig,
     reread: &'a Reread<'a>,
+    service: Service,
     /// The first failure of a stream.
     outcome: Result<(), DaemonError>,
 }
 
 impl Life<'_> {
-    /// Does what comes, until a signal comes or no stream is left. Says meanwhile where one is stuck.
+    /// Does what comes, until a signal comes, no stream is left, or one that is required ends before its first frame. Says
+    /// meanwhile where one is stuck, and tells the service manager.
     fn run(&mut self, events: &Receiver<Event>, orders: &Receiver<Order>, directory: &Directory) {
         let mut health = HealthLog::default();
         let looks = tick(HEALTH_PERIOD);
         loop {
+            self.service.tick(directory, directory.health().is_ok());
             select! {
                 recv(events) -> event => match event {
                     Ok(Event::StreamEnded { name, number, result }) => {
+                        let is_missed = self.service.waits_for(&name, directory);
                         self.note_end(name, number, result);
-                        if self.roster.running() == 0 && events.is_empty() {
+                        if is_missed || self.roster.running() == 0 && events.is_empty() {
                             return;
                         }
                     }
@@ -217,6 +245,7 @@ impl Life<'_> {
                     let _ = order.answer.send(answer);
                 },
                 recv(looks) -> _ => health.look(directory),
+                default(self.service.pause()) => {}
             }
         }
     }

@@ -18,12 +18,16 @@ use foveate::{log, redact};
     after_help = "Exit codes: 0 stopped or every stream at its end, 1 failure, 2 wrong usage, 69 something is not there \
                   (a source, a device, the socket), 78 wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket, FOVEATE_VALIDATION=1 the Vulkan \
-                  validation layer."
+                  validation layer. CREDENTIALS_DIRECTORY holds values for ${NAME} in the configuration. Of a service \
+                  manager NOTIFY_SOCKET, WATCHDOG_USEC, LISTEN_FDS and JOURNAL_STREAM are heeded."
 )]
 struct Arguments {
     /// The configuration [default: a test pattern as stream `camera`, view `main`]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// More streams: every *.toml in this directory, in the order of their names
+    #[arg(long, value_name = "DIR", requires = "config")]
+    config_dir: Option<PathBuf>,
     /// Check the configuration, and do no more
     #[arg(long)]
     check: bool,
@@ -44,7 +48,7 @@ enum Failure {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log::to_stderr("info");
+    log::to_journal_or_stderr("info");
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -59,7 +63,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let read = || arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load);
+    let read = || match (&arguments.config, &arguments.config_dir) {
+        (Some(file), Some(directory)) => Config::load_with(file, directory),
+        (Some(file), None) => Config::load(file),
+        (None, _) => Ok(Config::default()),
+    };
     let config = read()?;
     for secret in config.secrets() {
         redact::register(secret);

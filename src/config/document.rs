@@ -59,6 +59,7 @@ struct StreamTable {
     stall_timeout_ms: Maybe<Whole<100, 600_000>>,
     restart: Maybe<Switch>,
     restart_timeout_ms: Maybe<Whole<0, 3_600_000>>,
+    required: Maybe<Switch>,
     backend: Maybe<OneOf<BackendChoice>>,
     device: Maybe<Text>,
     #[serde(default)]
@@ -91,16 +92,35 @@ struct ViewTable {
     gaze: Option<GazeTable>,
 }
 
+/// Which part of a configuration a file is.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'a> {
+    /// All of it.
+    Whole,
+    /// The first, which may leave the streams to the others.
+    First,
+    /// Streams beside those of the files before.
+    Further {
+        /// Which file has a stream of that name already.
+        taken: &'a BTreeMap<String, PathBuf>,
+    },
+}
+
 /// Reads and checks `text`; what came from the environment is appended to `secrets`, also on refusal.
 pub(super) fn read(
     text: &str,
     file: &Path,
+    part: Part<'_>,
     environment: &Environment<'_>,
     secrets: &mut Vec<String>,
 ) -> Result<(DaemonConfig, Vec<StreamConfig>), Refusal> {
     let mut table = DeTable::parse(text)?;
     environment::substitute(table.get_mut(), environment, secrets)?;
+    if let Part::Further { .. } = part {
+        check_has_only_streams(table.get_ref())?;
+    }
     let document = Document::deserialize(Deserializer::from(table))?;
+    check_streams(&document.stream, part)?;
     let directory = file.parent().unwrap_or(Path::new(""));
     Ok((document.daemon.checked()?, checked_streams(document.stream, directory)?))
 }
@@ -128,17 +148,45 @@ impl DaemonTable {
     }
 }
 
-fn checked_streams(
-    streams: Vec<Spanned<StreamTable>>,
-    directory: &Path,
-) -> Result<Vec<StreamConfig>, Refusal> {
-    if streams.is_empty() {
+fn check_has_only_streams(table: &DeTable<'_>) -> Result<(), Refusal> {
+    table.keys().find(|key| key.get_ref() != "stream").map_or(Ok(()), |key| {
+        let message =
+            "only [[stream]] may stand in a file beside the first; expected everything else there";
+        Err(Refusal::new(key.span(), message))
+    })
+}
+
+fn check_streams(streams: &[Spanned<StreamTable>], part: Part<'_>) -> Result<(), Refusal> {
+    if streams.is_empty() && matches!(part, Part::Whole) {
         return Err(Refusal::new(
             0..0,
             "no [[stream]]: expected at least one, with a `name` and a `source`",
         ));
     }
-    all_different("stream", streams.iter().map(|stream| &stream.get_ref().name))?;
+    let names = || streams.iter().map(|stream| &stream.get_ref().name);
+    all_different("stream", names())?;
+    if let Part::Further { taken } = part {
+        names().try_for_each(|name| check_is_free(name, taken))?;
+    }
+    Ok(())
+}
+
+fn check_is_free(
+    name: &Spanned<Checked<Name>>,
+    taken: &BTreeMap<String, PathBuf>,
+) -> Result<(), Refusal> {
+    let text = &name.get_ref().0;
+    taken.get(text).map_or(Ok(()), |file| {
+        let file = file.display();
+        let message = format!("there is a stream `{text}` in {file}; expected a name of its own");
+        Err(Refusal::new(name.span(), message))
+    })
+}
+
+fn checked_streams(
+    streams: Vec<Spanned<StreamTable>>,
+    directory: &Path,
+) -> Result<Vec<StreamConfig>, Refusal> {
     streams
         .into_iter()
         .map(|stream| {
@@ -182,6 +230,7 @@ impl StreamTable {
             stall_timeout_ms: value(self.stall_timeout_ms, default.stall_timeout_ms),
             restart: value(self.restart, default.restart),
             restart_timeout_ms: value(self.restart_timeout_ms, default.restart_timeout_ms),
+            required: value(self.required, default.required),
             backend: value(self.backend, default.backend),
             device: self.device.map(|device| device.into_inner().0),
             change: self.change.checked()?,

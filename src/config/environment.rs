@@ -1,8 +1,11 @@
-//! `${NAME}` inside the strings of a document.
+//! `${NAME}` inside the strings of a document: a credential, or an environment variable.
 
 use std::borrow::Cow;
 use std::env::VarError;
+use std::fs;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -60,7 +63,8 @@ fn substituted(
             .split_once('}')
             .filter(|(name, _)| is_variable_name(name))
             .ok_or_else(|| Refusal::new(span.clone(), BAD_REFERENCE))?;
-        let value = environment(name).map_err(|e| unusable(name, &e, span.clone()))?;
+        let value =
+            looked_up(name, environment).map_err(|message| Refusal::new(span.clone(), message))?;
         result.push_str(before);
         result.push_str(&value);
         remember(value, secrets);
@@ -70,22 +74,38 @@ fn substituted(
     Ok(result)
 }
 
-const BAD_REFERENCE: &str = "`${` must be followed by the name of an environment variable and `}`; a literal `${` is written `$${`";
+const BAD_REFERENCE: &str = "`${` must be followed by the name of a credential or an environment variable and `}`; a literal `${` is written `$${`";
 
 fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// The credential that the service manager has placed for the daemon, or else the variable: others can see an environment.
+fn looked_up(name: &str, environment: &Environment<'_>) -> Result<String, String> {
+    let directory = environment("CREDENTIALS_DIRECTORY").unwrap_or_default();
+    if directory.is_empty() {
+        return environment(name).map_err(|error| unusable(name, &error));
+    }
+    match fs::read_to_string(Path::new(&directory).join(name)) {
+        // Editors and `echo` end a file with a newline, and no password does.
+        Ok(value) => Ok(value.strip_suffix('\n').unwrap_or(&value).to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            environment(name).map_err(|error| unusable(name, &error))
+        }
+        Err(error) => Err(format!("the credential {name} cannot be read: {error}")),
+    }
+}
+
 /// Does not print the [`VarError`] itself, because that may quote the value.
-fn unusable(name: &str, error: &VarError, span: Range<usize>) -> Refusal {
-    let message = match error {
+fn unusable(name: &str, error: &VarError) -> String {
+    match error {
         VarError::NotPresent => format!(
-            "the environment variable {name} is not set; set it for the daemon, or write `$${{{name}}}` if no variable is meant"
+            "the environment variable {name} is not set, and there is no credential of that name; set it for the daemon, \
+             place the credential (LoadCredential=), or write `$${{{name}}}` if neither is meant"
         ),
         VarError::NotUnicode(_) => format!("the environment variable {name} is not UTF-8"),
-    };
-    Refusal::new(span, message)
+    }
 }
 
 fn remember(value: String, secrets: &mut Vec<String>) {

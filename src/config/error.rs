@@ -20,6 +20,18 @@ pub enum ConfigError {
         source: io::Error,
     },
 
+    /// No file says where frames come from.
+    #[error(
+        "no [[stream]] in {}, and none in {}: expected at least one, with a `name` and a `source`",
+        file.display(), directory.display()
+    )]
+    NoStream {
+        /// The first file.
+        file: PathBuf,
+        /// Where the others are looked for.
+        directory: PathBuf,
+    },
+
     /// The file says something that is not allowed.
     #[error("{}:{line}:{column}: {key}{message}", file.display(), key = prefix(key))]
     Refused {
@@ -34,6 +46,12 @@ pub enum ConfigError {
         /// What is wrong, and what is allowed.
         message: String,
     },
+}
+
+impl ConfigError {
+    pub(super) fn unreadable(file: &Path, source: io::Error) -> Self {
+        Self::Unreadable { file: file.to_owned(), source }
+    }
 }
 
 fn prefix(key: &str) -> String {

@@ -159,6 +159,11 @@ impl Directory {
         self.stuck(STUCK_AFTER).into_iter().next().map_or(Ok(()), Err)
     }
 
+    /// What listings say of every stream, in the order of their names.
+    pub fn listings(&self) -> Vec<StreamListing> {
+        self.streams_from(None).iter().map(|stream| stream.listing()).collect()
+    }
+
     /// The stream of that name.
     pub(super) fn stream(&self, name: &str) -> Option<Arc<StreamEntry>> {
         self.streams.lock().get(name).cloned()

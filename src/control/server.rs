@@ -111,7 +111,30 @@ impl Server {
         access: Access,
         limits: Limits,
     ) -> Result<Self, ControlError> {
-        let listener = Listener::bind(path, access)?;
+        Self::serve(Listener::bind(path, access)?, path, directory, limits)
+    }
+
+    /// Starts to serve on a socket that somebody else has bound to a path and listens on, such as a service manager. Who may
+    /// connect is theirs to say, and the socket stays when the server ends: clients wait in it for the next one.
+    ///
+    /// # Errors
+    ///
+    /// If it is no such socket: Unix, SOCK_SEQPACKET, listening.
+    pub fn adopt(
+        socket: OwnedFd,
+        directory: Arc<Directory>,
+        limits: Limits,
+    ) -> Result<Self, ControlError> {
+        let (listener, path) = Listener::adopt(socket)?;
+        Self::serve(listener, &path, directory, limits)
+    }
+
+    fn serve(
+        listener: Listener,
+        path: &Path,
+        directory: Arc<Directory>,
+        limits: Limits,
+    ) -> Result<Self, ControlError> {
         let stopping = Arc::new(AtomicBool::new(false));
         let counters = Arc::new(ServerCounters::default());
         let mut service = Service {
@@ -151,7 +174,7 @@ impl Server {
         &self.counters
     }
 
-    /// Tells subscribers what they do not know yet, hangs up on everybody and removes the socket. Soon done.
+    /// Tells subscribers what they do not know yet, hangs up on everybody and removes the socket where it made it. Soon done.
     pub fn stop(self) {
         drop(self);
     }

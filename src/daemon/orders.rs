@@ -29,8 +29,16 @@ impl Life<'_> {
         }
     }
 
-    /// Brings the streams to what the configuration says by now. One that cannot be used changes nothing.
+    /// Brings the streams to what the configuration says by now, and tells the service manager meanwhile.
     fn reload(&mut self) -> Result<Difference, Refusal> {
+        self.service.reloading();
+        let result = self.follow_configuration();
+        self.service.reloaded();
+        result
+    }
+
+    /// Brings the streams to what the configuration says by now. One that cannot be used changes nothing.
+    fn follow_configuration(&mut self) -> Result<Difference, Refusal> {
         let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
         prepare(&config)?;
         if config.daemon != self.daemon {

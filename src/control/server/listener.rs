@@ -1,15 +1,17 @@
 //! The listening socket and its place in the file system.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{self, socket_peercred};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::config::SOCKET_MODE;
 use crate::control::{ControlError, socket};
@@ -34,6 +36,13 @@ impl Default for Access {
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) socket: OwnedFd,
+    /// `None` where another process made the socket, and keeps it.
+    _place: Option<Place>,
+}
+
+/// A path that this process owns for as long as it listens there.
+#[derive(Debug)]
+struct Place {
     path: PathBuf,
     /// Device and inode of the socket, by which it is known to be ours.
     identity: (u64, u64),
@@ -42,6 +51,22 @@ pub(super) struct Listener {
 }
 
 impl Listener {
+    /// Takes over a socket that listens already, and returns it with the path that it is bound to.
+    pub(super) fn adopt(socket: OwnedFd) -> Result<(Self, PathBuf), ControlError> {
+        let is_ours = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
+            && sockopt::socket_type(&socket) == Ok(SocketType::SEQPACKET)
+            && sockopt::socket_acceptconn(&socket) == Ok(true);
+        if !is_ours {
+            return Err(ControlError::NotListening);
+        }
+        let address = rustix::net::getsockname(&socket).and_then(SocketAddrUnix::try_from);
+        let path = address.ok().and_then(|address| address.path_bytes().map(path_of));
+        let path = path.ok_or(ControlError::NotListening)?;
+        rustix::io::ioctl_fionbio(&socket, true)
+            .map_err(|errno| ControlError::io("set the flags of", &path, errno))?;
+        Ok((Self { socket, _place: None }, path))
+    }
+
     pub(super) fn bind(path: &Path, access: Access) -> Result<Self, ControlError> {
         let address = socket::address(path)?;
         make_directory_of(path, access)?;
@@ -55,7 +80,8 @@ impl Listener {
         let metadata = std::fs::symlink_metadata(path)
             .map_err(|source| ControlError::io("look at", path, source))?;
         let identity = (metadata.dev(), metadata.ino());
-        let listener = Self { socket, path: path.to_owned(), identity, _lock: lock };
+        let place = Place { path: path.to_owned(), identity, _lock: lock };
+        let listener = Self { socket, _place: Some(place) };
         // Nobody can connect before `listen`, so nobody can before group and mode are set.
         give_to_group(path, access)?;
         std::fs::set_permissions(path, Permissions::from_mode(access.mode))
@@ -66,7 +92,11 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+impl Drop for Place {
     fn drop(&mut self) {
         let ours = std::fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);

@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# Installs Foveate as a service of this machine, or into a folder that becomes a package; and takes it away again.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib/say.sh
+. "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
+. "$root/scripts/lib/setup.sh"
+
+prefix=/usr/local
+destdir=
+binaries=
+uninstall=false
+
+usage() {
+    cat <<'END'
+Usage: scripts/install.sh [--prefix DIR] [--destdir DIR] [--binaries DIR] [--yes]
+       scripts/install.sh --uninstall [--prefix DIR] [--destdir DIR]
+
+Builds foveated and foveate, and installs them with the units of systemd, the user and group `foveate`, the C header with
+what CMake and pkg-config need, and a first configuration. A configuration that is there is never overwritten, nor removed.
+Nothing is started: it says how.
+
+  --prefix DIR    where to (/usr/local); the configuration is in /etc/foveate in any case
+  --destdir DIR   put everything below this folder, as for a package, and touch nothing else
+  --binaries DIR  take the two programs from there instead of building them
+  --uninstall     stop the service, and remove what was installed
+  --yes           install missing packages without asking
+  --help          this
+END
+}
+
+read_flag() {
+    uninstall=true
+}
+
+read_option() {
+    [[ $1 == --binaries || $2 == /* ]] || usage_error "$1 $2: expected an absolute path"
+    [[ $2 != *[[:space:]%\\\|]* ]] || usage_error "$1 $2: expected a path without blanks, %, | and backslashes"
+    case "$1" in
+    --prefix) prefix=${2%/} ;;
+    --destdir) destdir=${2%/} ;;
+    --binaries)
+        for program in foveated foveate; do
+            [ -x "$2/$program" ] || usage_error "--binaries $2: there is no program $program"
+        done
+        binaries=$(cd "$2" && pwd)
+        ;;
+    esac
+}
+
+# What is installed, one a line: mode|from the source tree or the programs' folder|to, below the prefix
+contents() {
+    cat <<'END'
+755|BINARIES/foveated|bin/foveated
+755|BINARIES/foveate|bin/foveate
+644|configs/systemd/foveated.service|lib/systemd/system/foveated.service
+644|configs/systemd/foveated.socket|lib/systemd/system/foveated.socket
+644|configs/systemd/foveate.sysusers|lib/sysusers.d/foveate.conf
+644|configs/systemd/cpu-only.conf|share/foveate/systemd/cpu-only.conf
+644|configs/systemd/backoff.conf|share/foveate/systemd/backoff.conf
+644|include/foveate.h|include/foveate.h
+644|cmake/foveateConfig.cmake|lib/cmake/foveate/foveateConfig.cmake
+644|cmake/foveateConfigVersion.cmake|lib/cmake/foveate/foveateConfigVersion.cmake
+644|foveate.pc.in|lib/pkgconfig/foveate.pc
+644|docs/service.md|share/doc/foveate/service.md
+644|LICENSE-MIT|share/doc/foveate/LICENSE-MIT
+644|LICENSE-APACHE|share/doc/foveate/LICENSE-APACHE
+END
+}
+
+# Folders that hold nothing but what is installed.
+own_folders() {
+    printf '%s\n' lib/cmake/foveate share/doc/foveate share/foveate/systemd share/foveate
+}
+
+# As root where it goes into the system, and as whoever this is where it goes into a folder: change COMMAND...
+change() {
+    if [ -n "$destdir" ]; then
+        "$@"
+    else
+        as_root "$@"
+    fi
+}
+
+# Whether this machine is the one that is installed on, and runs systemd.
+is_live() {
+    [ -z "$destdir" ] && [ -d /run/systemd/system ]
+}
+
+build() {
+    [ -z "$binaries" ] || return 0
+    ensure_rust "$root"
+    ensure_packages build_packages
+    cd "$root"
+    with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
+        || fail 'they do not build; see above'
+    binaries=${CARGO_TARGET_DIR:-$root/target}/release
+}
+
+install_contents() {
+    local mode from to
+    while IFS='|' read -r mode from to; do
+        case "$from" in
+        BINARIES/*) from=$binaries/${from#BINARIES/} ;;
+        *) from=$root/$from ;;
+        esac
+        install_one "$mode" "$from" "$destdir$prefix/$to"
+    done < <(contents)
+}
+
+# Paths that are written for /usr are turned into those of the prefix: install_one MODE FROM TO
+install_one() {
+    local source=$2 version
+    case "$2" in
+    *.service | *.socket | *.pc.in)
+        version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1)
+        source=$(mktemp)
+        sed -e "s|/usr/bin/|$prefix/bin/|" -e "s|/usr/share/|$prefix/share/|" \
+            -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$2" >"$source"
+        ;;
+    esac
+    change install -D -m "$1" "$source" "$3"
+    [ "$source" = "$2" ] || rm -f "$source"
+}
+
+# The configuration belongs to whoever runs this machine.
+install_configuration() {
+    local file=$destdir/etc/foveate/foveate.toml
+    change install -d -m 755 "$destdir/etc/foveate" "$destdir/etc/foveate/conf.d"
+    if [ -e "$file" ]; then
+        say "Kept as it is: $file"
+    else
+        change install -m 644 "$root/configs/default.toml" "$file"
+    fi
+}
+
+enable_units() {
+    if [ -z "$destdir" ] && command -v systemd-sysusers >/dev/null; then
+        as_root systemd-sysusers "$prefix/lib/sysusers.d/foveate.conf"
+    fi
+    if is_live; then
+        as_root systemctl daemon-reload
+    fi
+    say "Installed below $destdir$prefix. It shows a test pattern until $destdir/etc/foveate says otherwise. Next:"
+    say '  systemctl enable --now foveated.socket foveated.service'
+    say '  usermod --append --groups foveate NAME   # whoever is to connect'
+}
+
+remove_everything() {
+    local to folder
+    if is_live; then
+        # It may have been removed in part.
+        as_root systemctl disable --now foveated.socket foveated.service || true
+    fi
+    while IFS='|' read -r _ _ to; do
+        change rm -f "$destdir$prefix/$to"
+    done < <(contents)
+    while read -r folder; do
+        if [ -d "$destdir$prefix/$folder" ]; then
+            change rmdir --ignore-fail-on-non-empty "$destdir$prefix/$folder"
+        fi
+    done < <(own_folders)
+    if is_live; then
+        as_root systemctl daemon-reload
+    fi
+    say "Removed. What stays: $destdir/etc/foveate, and the user and group foveate where they were made."
+}
+
+main() {
+    read_arguments --uninstall '--prefix --destdir --binaries' "$@"
+    [ -n "$destdir" ] || can_be_root || fail 'neither root nor sudo; run as root, or install into a folder with --destdir'
+    if [ "$uninstall" = true ]; then
+        remove_everything
+        return
+    fi
+    build
+    install_contents
+    install_configuration
+    enable_units
+}
+
+main "$@"
