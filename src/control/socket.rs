@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use nix::sys::socket::{getsockopt, sockopt};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -16,6 +17,23 @@ use super::ControlError;
 
 /// More datagrams without bytes than the default limits of a socket's memory allow.
 const EMPTY_DATAGRAMS_MAX: usize = 600;
+
+/// Who is at the other end of a connection: whoever connected or, seen from there, whoever listens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    /// The process; `None` where it has no number here, because it lives in another namespace.
+    pub(super) process: Option<i32>,
+    pub(super) user: u32,
+    pub(super) group: u32,
+}
+
+/// Who is at the other end of `socket`, if the system says so.
+pub(super) fn peer(socket: impl AsFd) -> Option<Peer> {
+    // rustix takes the number 0 for impossible, which processes of other namespaces have.
+    let peer = getsockopt(&socket, sockopt::PeerCredentials).ok()?;
+    let process = Some(peer.pid()).filter(|pid| *pid != 0);
+    Some(Peer { process, user: peer.uid(), group: peer.gid() })
+}
 
 /// A socket that is not connected and closes on exec.
 pub(super) fn unconnected(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {

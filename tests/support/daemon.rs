@@ -251,13 +251,14 @@ impl Process {
 
     /// Waits until it ends.
     pub fn finish(mut self) -> Outcome {
-        self.wait();
+        self.await_end();
         let status = self.child.wait().unwrap();
         let (stdout, stderr) = (self.stdout.whole(), self.stderr.whole());
         Outcome { code: status.code(), signal: status.signal(), stdout, stderr }
     }
 
-    fn wait(&self) {
+    /// Waits until it is over.
+    pub fn await_end(&self) {
         let pidfd = pidfd_open(self.pid(), PidfdFlags::empty()).unwrap();
         let timeout = Timespec::try_from(HANG).unwrap();
         let mut entries = [PollFd::new(&pidfd, PollFlags::IN)];

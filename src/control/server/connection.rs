@@ -4,12 +4,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::net::sockopt::socket_peercred;
-
 use super::allowance::Allowance;
 use super::{Fate, Limits};
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::messages::{Epoch, Looking, accepted};
+use crate::control::socket;
 use crate::control::steering::Client;
 
 /// One client.
@@ -143,8 +142,9 @@ impl Awaiting {
 
 /// Who is at the other end, such as `process 4711 (python3)`.
 fn peer_name(socket: &OwnedFd) -> String {
-    let Ok(peer) = socket_peercred(socket) else { return "an unknown process".to_owned() };
-    let pid = peer.pid.as_raw_nonzero().get();
+    let Some(pid) = socket::peer(socket).and_then(|peer| peer.process) else {
+        return "a process of another namespace".to_owned();
+    };
     let name = std::fs::read(format!("/proc/{pid}/comm"));
     let name = name.map(|name| format!(" ({})", printable(&name))).unwrap_or_default();
     format!("process {pid}{name}")

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use rustix::net::sockopt::{self, socket_peercred};
+use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::config::SOCKET_MODE;
@@ -190,7 +190,7 @@ fn remove_dead_socket(path: &Path) -> Result<(), ControlError> {
         }
         // Whatever else it answers, somebody is there.
         _ => {
-            let pid = socket_peercred(&probe).ok().map(|peer| peer.pid.as_raw_nonzero().get());
+            let pid = socket::peer(&probe).and_then(|peer| peer.process);
             Err(ControlError::InUse { path: path.to_owned(), pid })
         }
     }

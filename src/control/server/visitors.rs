@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use rustix::net::sockopt::socket_peercred;
-
 use super::allowance::Allowance;
 use super::connection::Connection;
+use crate::control::socket;
 
 /// Clients a second that are named.
 const NAMED_PER_SECOND: u32 = 5;
@@ -29,9 +28,8 @@ impl Visitors {
             self.unnamed += 1;
             return;
         }
-        let peer = socket_peercred(&connection.socket).ok();
-        let user = peer.map(|peer| peer.uid.as_raw());
-        let group = peer.map(|peer| peer.gid.as_raw());
+        let peer = socket::peer(&connection.socket);
+        let (user, group) = (peer.map(|peer| peer.user), peer.map(|peer| peer.group));
         let client = &connection.client.name;
         let before = std::mem::take(&mut self.unnamed);
         tracing::info!(client, user, group, unnamed_before = before, "a client has connected");

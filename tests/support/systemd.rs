@@ -1,0 +1,230 @@
+//! A real user manager of systemd, in namespaces of its own, that runs `foveated` from the units that are shipped.
+//!
+//! Namespaces need root. Where they cannot be had, tests say that they did not run, or fail if `FOVEATE_REQUIRE_SYSTEMD=1`.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::io::{Write, stderr};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use foveate::control::client::Client;
+use rustix::process::Signal;
+
+use crate::daemon::{Feed, HANG, Outcome, Place, Process, eventually};
+
+/// What the units pull in, and nothing more.
+const TARGETS: [&str; 6] = [
+    "default.target",
+    "basic.target",
+    "sockets.target",
+    "network.target",
+    "shutdown.target",
+    "exit.target",
+];
+
+/// A user manager with the units of this repository. It and all that it started is killed when this is dropped.
+pub struct UserManager {
+    place: Place,
+    process: Process,
+    journal: UnixDatagram,
+    /// Where the output of services goes, which nobody reads.
+    _output: UnixListener,
+}
+
+/// Runs a test under a user manager whose service has the configuration `config`, and `settings` besides what is shipped.
+pub fn with_service(config: &str, settings: &str, test: impl FnOnce(&UserManager)) {
+    if may_unshare() {
+        test(&UserManager::start(config, settings));
+    }
+}
+
+fn may_unshare() -> bool {
+    let tried = Command::new("unshare")
+        .args(["--pid", "--mount", "--cgroup", "--fork", "mount", "-t", "tmpfs", "none", "/run"])
+        .output();
+    let reason = match tried {
+        Ok(output) if output.status.success() => return true,
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let required = env::var_os("FOVEATE_REQUIRE_SYSTEMD").is_some_and(|value| value == "1");
+    assert!(!required, "FOVEATE_REQUIRE_SYSTEMD=1, but: {reason}");
+    // Not through a macro: the test harness would swallow it.
+    let _ = writeln!(stderr(), "\n*** A TEST UNDER SYSTEMD DID NOT RUN: {reason} ***\n");
+    false
+}
+
+impl UserManager {
+    fn start(config: &str, settings: &str) -> Self {
+        let place = Place::new();
+        for folder in
+            ["run", "journal", "conf.d", "units/foveated.service.d", "units/foveated.socket.d"]
+        {
+            fs::create_dir_all(place.path(folder)).unwrap();
+        }
+        place.write("foveate.toml", config);
+        write_units(&place, settings);
+        let journal = UnixDatagram::bind(place.path("journal/socket")).unwrap();
+        let output = UnixListener::bind(place.path("journal/stdout")).unwrap();
+        let process = Process::start(script("start", &place), &[]);
+        let manager = Self { place, process, journal, _output: output };
+        eventually("the user manager answers", || {
+            manager.systemctl(&["show", "--property=Version"]).code == Some(0)
+        });
+        manager
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.place.path(name)
+    }
+
+    pub fn write(&self, name: &str, contents: &str) {
+        self.place.write(name, contents);
+    }
+
+    /// What `systemctl` does with these arguments. It runs in the namespaces, because to the manager nobody is outside.
+    pub fn systemctl(&self, arguments: &[&str]) -> Outcome {
+        let first_process = child_of(self.process.id());
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &first_process, "--pid", "--mount", "systemctl", "--user"]);
+        command.args(arguments);
+        let run = self.place.path("run");
+        Process::start(command, &[("XDG_RUNTIME_DIR", run.to_str().unwrap())]).finish()
+    }
+
+    /// What `systemctl` does, which must succeed.
+    pub fn expect(&self, arguments: &[&str]) {
+        let outcome = self.systemctl(arguments);
+        let log = self.process.stderr.so_far();
+        assert_eq!(
+            outcome.code,
+            Some(0),
+            "{arguments:?}: {outcome:?}\n{}\n{log}",
+            self.journal().join("\n")
+        );
+    }
+
+    /// A property of the service.
+    pub fn property(&self, name: &str) -> String {
+        let shown = self.systemctl(&["show", "--value", "--property", name, "foveated.service"]);
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        shown.stdout.trim().to_owned()
+    }
+
+    /// Waits until a property of the service has this value.
+    pub fn await_property(&self, name: &str, value: &str) {
+        self.await_that(name, |found| found == value);
+    }
+
+    /// Waits until a property of the service is as it should be.
+    pub fn await_that(&self, name: &str, mut is_as_it_should: impl FnMut(&str) -> bool) {
+        let started = Instant::now();
+        loop {
+            let found = self.property(name);
+            if is_as_it_should(&found) {
+                return;
+            }
+            let log = self.process.stderr.so_far();
+            assert!(
+                started.elapsed() < HANG,
+                "{name} is still {found}\n{}\n{log}",
+                self.journal().join("\n")
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.place.path("run/foveate/foveate.sock")
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(&self.socket()).unwrap()
+    }
+
+    /// A named pipe that a stream reads from.
+    pub fn feed(&self, name: &str) -> Feed {
+        Feed::open(&self.place.path(name))
+    }
+
+    /// What came to the journal since the last time, each entry as its datagram, lossy.
+    pub fn journal(&self) -> Vec<String> {
+        self.journal.set_nonblocking(true).unwrap();
+        let (mut buffer, mut entries) = (vec![0; 1 << 20], Vec::new());
+        while let Ok(count) = self.journal.recv(&mut buffer) {
+            entries.push(String::from_utf8_lossy(&buffer[..count]).into_owned());
+        }
+        entries
+    }
+}
+
+impl Drop for UserManager {
+    fn drop(&mut self) {
+        self.process.signal(Signal::KILL);
+        self.process.await_end();
+        // What is left is empty, and in nobody's way.
+        let _ = script("forget", &self.place).status();
+    }
+}
+
+/// `user_manager.sh`, which is to do `what` for the manager of `place`.
+fn script(what: &str, place: &Place) -> Command {
+    let mut command = Command::new("sh");
+    command.arg(repository().join("tests/support/user_manager.sh")).arg(what).arg(place.path(""));
+    command
+}
+
+/// The number of the process that `parent` has started, or is just starting.
+fn child_of(parent: u32) -> String {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+    children.split(' ').next().unwrap().to_owned()
+}
+
+/// The fields of an entry in the journal's protocol whose values have no newline. (A value that may have one has its length in
+/// eight bytes before it, and those end where it starts.)
+pub fn fields(entry: &str) -> HashMap<&str, &str> {
+    let mut fields = HashMap::new();
+    let mut lines = entry.split('\n');
+    while let Some(line) = lines.next() {
+        match line.split_once('=') {
+            Some((name, value)) => drop(fields.insert(name, value)),
+            None => {
+                if let Some(value) = lines.next() {
+                    fields.insert(line, value.get(8..).unwrap_or(""));
+                }
+            }
+        }
+    }
+    fields
+}
+
+/// The units that are shipped, and what a user manager on a test's machine needs to be different.
+fn write_units(place: &Place, settings: &str) {
+    for unit in ["foveated.service", "foveated.socket"] {
+        let shipped = repository().join("configs/systemd").join(unit);
+        fs::copy(shipped, place.path("units").join(unit)).unwrap();
+    }
+    for target in TARGETS {
+        place.write(&format!("units/{target}"), "[Unit]\nDefaultDependencies=no\n");
+    }
+    let (program, home) = (env!("CARGO_BIN_EXE_foveated"), place.path(""));
+    let home = home.to_str().unwrap().trim_end_matches('/');
+    // The service's home is in /tmp, and perhaps the program is. Not everywhere can parts of a namespace's /proc be covered.
+    let service = format!(
+        "[Service]\nExecStart=\nExecStart={program} --config {home}/foveate.toml --config-dir {home}/conf.d\n\
+         User=\nGroup=\nPrivateTmp=no\nProtectHome=no\nProtectKernelTunables=no\nProtectKernelLogs=no\nTimeoutStartSec=5\nTimeoutStopSec=5\nRestartSec=100ms\n{settings}\n"
+    );
+    place.write("units/foveated.service.d/test.conf", service);
+    place.write("units/foveated.socket.d/test.conf", "[Socket]\nSocketUser=\nSocketGroup=\n");
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
