@@ -62,6 +62,15 @@ provide_clips() {
     export FOVEATE_CLIPS FOVEATE_REQUIRE_CLIPS=1
 }
 
+# A container may forbid the namespaces that a service manager for tests needs. Elsewhere they are there for root.
+require_systemd() {
+    if [ "$(id -u)" -eq 0 ] && unshare --pid --mount --cgroup --fork true 2>/dev/null; then
+        export FOVEATE_REQUIRE_SYSTEMD=1
+    else
+        warn 'THE TESTS UNDER SYSTEMD ARE NOT TRIED: they need root, and namespaces (unshare).'
+    fi
+}
+
 # Debian's own Python, because its NumPy is for it. The programs were built for the tests.
 check_python() {
     FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_BIN=1 \
@@ -123,6 +132,7 @@ main() {
     # Mesa's software device is installed, so a Vulkan test that finds none has found a fault.
     export FOVEATE_REQUIRE_VULKAN=1
     provide_clips
+    require_systemd
 
     step 'scripts' check_scripts
     step 'format' cargo fmt --check

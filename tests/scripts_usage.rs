@@ -15,6 +15,7 @@ fn help_is_given_and_names_every_option() {
         ("bench_ipc.sh", &["quick", "refresh-docs", "yes"]),
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
         ("fuzz.sh", &["seconds", "yes"]),
+        ("install.sh", &["prefix", "destdir", "binaries", "uninstall", "yes"]),
     ] {
         let output = run(script, &["--help"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -44,9 +45,15 @@ fn wrong_usage_is_refused_with_the_reason() {
     ] {
         refused("demo.sh", arguments, reason);
     }
-    for script in
-        ["demo.sh", "test.sh", "bench_peers.sh", "bench_ipc.sh", "plot_scaling.sh", "fuzz.sh"]
-    {
+    for script in [
+        "demo.sh",
+        "test.sh",
+        "bench_peers.sh",
+        "bench_ipc.sh",
+        "plot_scaling.sh",
+        "fuzz.sh",
+        "install.sh",
+    ] {
         refused(script, &["--short"], "unknown option --short");
         refused(script, &["--yes", ""], "unknown option ''");
         refused(script, &["--yes --help"], "unknown option '--yes --help'");
@@ -55,6 +62,9 @@ fn wrong_usage_is_refused_with_the_reason() {
     refused("bench_peers.sh", &["--clip", "no/such/clip.avi"], "no such file");
     refused("plot_scaling.sh", &["--backend", "cuda"], "cpu or vulkan");
     refused("fuzz.sh", &["--seconds", "0"], "whole number from 1");
+    refused("install.sh", &["--prefix", "usr"], "expected an absolute path");
+    refused("install.sh", &["--destdir", "/a b"], "without blanks");
+    refused("install.sh", &["--binaries", "no/such/folder"], "there is no program foveated");
     refused("plot_scaling.sh", &["--out"], "--out needs a value");
 }
 

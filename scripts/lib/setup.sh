@@ -33,6 +33,8 @@ vulkan-validationlayers||the Vulkan tests fail on any message of these
 shellcheck|shellcheck|checks the scripts
 g++|c++|compiles the C reader as C++
 cmake|cmake|builds the C reader's example as a package
+systemd|systemd-analyze|checks the units, and runs the service in namespaces of its own
+util-linux|unshare|makes these namespaces
 python3|python3|runs the Python reader
 python3-numpy||the arrays of the Python reader
 python3-gi||runs the network camera of the tests

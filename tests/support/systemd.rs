@@ -9,12 +9,17 @@ use std::collections::HashMap;
 use std::env;
 use std::fs;
 use std::io::{Write, stderr};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use foveate::control::client::Client;
+use parking_lot::Mutex;
 use rustix::process::Signal;
 
 use crate::daemon::{Feed, HANG, Outcome, Place, Process, eventually};
@@ -33,7 +38,7 @@ const TARGETS: [&str; 6] = [
 pub struct UserManager {
     place: Place,
     process: Process,
-    journal: UnixDatagram,
+    journal: Journal,
     /// Where the output of services goes, which nobody reads.
     _output: UnixListener,
 }
@@ -71,7 +76,7 @@ impl UserManager {
         }
         place.write("foveate.toml", config);
         write_units(&place, settings);
-        let journal = UnixDatagram::bind(place.path("journal/socket")).unwrap();
+        let journal = Journal::open(&place.path("journal/socket"));
         let output = UnixListener::bind(place.path("journal/stdout")).unwrap();
         let process = Process::start(script("start", &place), &[]);
         let manager = Self { place, process, journal, _output: output };
@@ -103,12 +108,7 @@ impl UserManager {
     pub fn expect(&self, arguments: &[&str]) {
         let outcome = self.systemctl(arguments);
         let log = self.process.stderr.so_far();
-        assert_eq!(
-            outcome.code,
-            Some(0),
-            "{arguments:?}: {outcome:?}\n{}\n{log}",
-            self.journal().join("\n")
-        );
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}\n{}\n{log}", self.messages());
     }
 
     /// A property of the service.
@@ -135,7 +135,7 @@ impl UserManager {
             assert!(
                 started.elapsed() < HANG,
                 "{name} is still {found}\n{}\n{log}",
-                self.journal().join("\n")
+                self.messages()
             );
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -154,14 +154,48 @@ impl UserManager {
         Feed::open(&self.place.path(name))
     }
 
-    /// What came to the journal since the last time, each entry as its datagram, lossy.
-    pub fn journal(&self) -> Vec<String> {
-        self.journal.set_nonblocking(true).unwrap();
-        let (mut buffer, mut entries) = (vec![0; 1 << 20], Vec::new());
-        while let Ok(count) = self.journal.recv(&mut buffer) {
-            entries.push(String::from_utf8_lossy(&buffer[..count]).into_owned());
-        }
-        entries
+    fn messages(&self) -> String {
+        self.journal().iter().map(|entry| format!("{entry:?}\n")).collect()
+    }
+
+    /// What came to the journal.
+    pub fn journal(&self) -> Vec<Entry> {
+        self.journal.entries.lock().clone()
+    }
+}
+
+/// What stands in for the journal. It takes entries as they come, because whoever logs waits for it.
+struct Journal {
+    socket: Arc<UnixDatagram>,
+    entries: Arc<Mutex<Vec<Entry>>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Journal {
+    fn open(path: &Path) -> Self {
+        let socket = Arc::new(UnixDatagram::bind(path).unwrap());
+        let entries = Arc::<Mutex<Vec<Entry>>>::default();
+        let is_over = Arc::<AtomicBool>::default();
+        let (receiving, collected, over) =
+            (Arc::clone(&socket), Arc::clone(&entries), Arc::clone(&is_over));
+        thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 20];
+            // Whoever opens the journal sends an empty datagram, and after the end there is nothing but those.
+            while let Ok(count) = receiving.recv(&mut buffer) {
+                if count == 0 && over.load(Ordering::Relaxed) {
+                    break;
+                }
+                collected.lock().push(entry(&buffer[..count]));
+            }
+        });
+        Self { socket, entries, is_over }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.socket.shutdown(Shutdown::Both).unwrap();
     }
 }
 
@@ -187,22 +221,26 @@ fn child_of(parent: u32) -> String {
     children.split(' ').next().unwrap().to_owned()
 }
 
-/// The fields of an entry in the journal's protocol whose values have no newline. (A value that may have one has its length in
-/// eight bytes before it, and those end where it starts.)
-pub fn fields(entry: &str) -> HashMap<&str, &str> {
-    let mut fields = HashMap::new();
-    let mut lines = entry.split('\n');
-    while let Some(line) = lines.next() {
-        match line.split_once('=') {
-            Some((name, value)) => drop(fields.insert(name, value)),
-            None => {
-                if let Some(value) = lines.next() {
-                    fields.insert(line, value.get(8..).unwrap_or(""));
-                }
-            }
-        }
+/// An entry of the journal: its fields.
+pub type Entry = HashMap<String, String>;
+
+/// Reads an entry in the journal's protocol: `NAME=value` and a newline or, where the value may have one, the name, a newline, the
+/// length in eight bytes, the value and a newline.
+fn entry(mut datagram: &[u8]) -> Entry {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut entry = Entry::new();
+    while let Some(end) = datagram.iter().position(|byte| b"=\n".contains(byte)) {
+        let (name, rest) = (&datagram[..end], &datagram[end + 1..]);
+        let (start, length) = if datagram[end] == b'=' {
+            (0, rest.iter().position(|byte| *byte == b'\n').unwrap())
+        } else {
+            let (length, _) = rest.split_first_chunk().unwrap();
+            (8, usize::try_from(u64::from_le_bytes(*length)).unwrap())
+        };
+        entry.insert(text(name), text(&rest[start..start + length]));
+        datagram = &rest[start + length + 1..];
     }
-    fields
+    entry
 }
 
 /// The units that are shipped, and what a user manager on a test's machine needs to be different.
