@@ -1,6 +1,7 @@
 //! What is shipped and what the documents show is accepted, and the commented default is the built-in one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::env::VarError;
 use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -201,7 +202,7 @@ fn variables_are_replaced_once_and_remembered() {
         Ok(match name {
             "NAME" => "door",
             "PASSWORD" => "p${NAME}$${w",
-            "EMPTY" => "",
+            "EMPTY" | "CREDENTIALS_DIRECTORY" => "",
             other => panic!("{other} was asked for"),
         }
         .to_owned())
@@ -239,6 +240,64 @@ proptest! {
 }
 
 /// The contents of the ```` ```toml ```` blocks of a document.
+#[test]
+fn files_of_a_directory_add_streams_in_the_order_of_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, directory) = (folder.path().join("foveate.toml"), folder.path().join("conf.d"));
+    let add = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
+    fs::create_dir(&directory).unwrap();
+    fs::write(&first, "[daemon]\nsocket_mode = '0600'\n").unwrap();
+    let error = Config::load_with(&first, &directory).unwrap_err().to_string();
+    assert!(error.contains("foveate.toml, and none in ") && error.contains("conf.d"), "{error}");
+
+    add("20-rear.toml", "[[stream]]\nname = 'rear'\nsource = 'rear.avi'\n");
+    add("10-front.toml", "[[stream]]\nname = 'front'\nsource = 'test'\nrequired = true\n");
+    add(".hidden.toml", "what an editor leaves behind");
+    add("README", "no configuration");
+    let config = Config::load_with(&first, &directory).unwrap();
+    assert_eq!(config.daemon.socket_mode, 0o600);
+    let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["front", "rear"]);
+    assert!(config.streams[0].required && !config.streams[1].required);
+    let beside_it = directory.join("rear.avi").to_str().unwrap().to_owned();
+    assert_eq!(config.streams[1].source, SourceChoice::Shorthand(beside_it));
+
+    for (text, words) in [
+        ("[[stream]]\nname = 'rear'\nsource = 'test'\n", &["30.toml:2:", "20-rear.toml"][..]),
+        ("[daemon]\n", &["30.toml:1:", "only [[stream]]"]),
+        ("[[stream]]\nname = 'a'\nsource = 'test'\nlop = true\n", &["30.toml:4:", "lop"]),
+    ] {
+        add("30.toml", text);
+        let error = Config::load_with(&first, &directory).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    let error = Config::load_with(&first, &folder.path().join("absent")).unwrap_err();
+    assert!(error.to_string().contains("absent"), "{error}");
+}
+
+#[test]
+fn credentials_come_before_variables_and_are_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("PASSWORD"), "mellon\n").unwrap();
+    let environment = |name: &str| match name {
+        "CREDENTIALS_DIRECTORY" => Ok(folder.path().to_str().unwrap().to_owned()),
+        "PASSWORD" | "USER" => Ok("of the environment".to_owned()),
+        _ => Err(VarError::NotPresent),
+    };
+    let parse = |source: &str| {
+        let text = format!("[[stream]]\nname = 'a'\nsource = 'rtsp://{source}@192.0.2.1/'\n");
+        Config::parse_in(&text, Path::new("foveate.toml"), environment)
+    };
+    let config = parse("${USER}:${PASSWORD}").unwrap();
+    assert_eq!(config.streams[0].source.text(), "rtsp://of the environment:mellon@192.0.2.1/");
+    assert_eq!(config.secrets(), ["of the environment", "mellon"]);
+    let error = parse("${OTHER}").unwrap_err().to_string();
+    assert!(error.contains("OTHER is not set, and there is no credential"), "{error}");
+    fs::create_dir(folder.path().join("BROKEN")).unwrap();
+    let error = parse("${BROKEN}").unwrap_err().to_string();
+    assert!(error.contains("the credential BROKEN cannot be read"), "{error}");
+}
+
 fn toml_blocks(text: &str) -> impl Iterator<Item = &str> {
     text.split("```toml\n").skip(1).filter_map(|after| after.split("```").next())
 }

@@ -25,13 +25,19 @@ use tempfile::TempDir;
 pub const HANG: Duration = Duration::from_secs(60);
 
 /// What must not reach the programs from the environment of the tests.
-const CLEARED: [&str; 6] = [
+const CLEARED: [&str; 12] = [
     "FOVEATE_SOCKET",
     "RUST_LOG",
     "FOVEATE_INJECT_DEVICE_LOSS",
     "FOVEATE_VALIDATION",
     "RUNTIME_DIRECTORY",
     "RUST_BACKTRACE",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "JOURNAL_STREAM",
+    "CREDENTIALS_DIRECTORY",
 ];
 
 /// A folder with clips, configurations, and the socket that its daemon serves.
