@@ -58,6 +58,25 @@ fn the_service_is_ready_when_it_serves_tells_how_it_fares_and_stops() {
 }
 
 #[test]
+fn a_reload_follows_the_files_and_is_over_when_the_streams_are_there() {
+    with_service(PATTERN, "", |manager| {
+        manager.expect(&["start", "foveated.service"]);
+        manager.write("conf.d/more.toml", &PATTERN.replace("'camera'", "'other'"));
+        manager.expect(&["reload", "foveated.service"]);
+        manager.await_property("StatusText", "2 streams, all live");
+        manager.write("conf.d/more.toml", "broken");
+        manager.expect(&["reload", "foveated.service"]);
+        let entries = || manager.journal();
+        eventually("the refusal is logged", || {
+            entries().iter().any(|entry| entry["MESSAGE"].contains("stays as it was"))
+        });
+        assert_eq!(manager.property("ActiveState"), "active");
+        assert_eq!(manager.property("NRestarts"), "0");
+        manager.await_property("StatusText", "2 streams, all live");
+    });
+}
+
+#[test]
 fn a_daemon_that_hangs_is_killed_and_another_takes_its_place() {
     with_service(PATTERN, SHORT_WATCHDOG, |manager| {
         manager.expect(&["start", "foveated.service"]);
