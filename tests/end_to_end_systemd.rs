@@ -169,8 +169,8 @@ fn a_wrong_configuration_is_not_tried_again() {
 
 #[test]
 fn entries_in_the_journal_have_fields_and_priorities_and_no_passwords() {
-    let config = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = 'rtsp://admin:${PASSWORD}@127.0.0.1:1/${PASSWORD}'\n";
-    let settings = "Environment=PASSWORD=mellon-4711\nRestart=no";
+    let config = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = 'rtsp://admin:${PASSWORD}@127.0.0.1:1/${PASSWORD}/${WORD}'\n";
+    let settings = "Environment=PASSWORD=mellon-4711 WORD=foveate.sock\nRestart=no";
     with_service(
         &format!("{PATTERN}{}", config.replace("'camera'", "'away'")),
         settings,
@@ -186,6 +186,10 @@ fn entries_in_the_journal_have_fields_and_priorities_and_no_passwords() {
                 eventually("the entry is there", || found().is_some());
                 found().unwrap()
             };
+            // A secret that the daemon writes where it expects none.
+            let path = |entry: &Entry| entry.get("PATH").cloned().unwrap_or_default();
+            let hides_it = || manager.journal().iter().any(|entry| path(entry).ends_with("/***"));
+            eventually("the path of the socket is masked", hides_it);
             let publishing = await_entry("camera", "publishing");
             assert_eq!(publishing["PRIORITY"], "6", "{publishing:?}");
             assert_eq!(publishing["SYSLOG_IDENTIFIER"], "foveated", "{publishing:?}");
