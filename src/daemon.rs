@@ -125,10 +125,9 @@ impl DaemonError {
                 source: StreamFailure::Panicked | StreamFailure::NoThread(_), ..
             }
             | Self::System { .. } => exit::FAILURE,
-            Self::Stream { .. }
-            | Self::Control(_)
-            | Self::Activation(_)
-            | Self::Metrics { .. } => exit::UNAVAILABLE,
+            Self::Stream { .. } | Self::Control(_) | Self::Activation(_) | Self::Metrics { .. } => {
+                exit::UNAVAILABLE
+            }
         }
     }
 }
