@@ -280,6 +280,8 @@ fn a_subscriber_that_asked_for_notices_can_be_polled() {
     let mut subscription = client.subscribe(&main_view(), true).unwrap();
     let mut frame = TokenFrameBuf::default();
     assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
+    // Who is answered later knows that the waker has the socket.
+    Client::connect(&stage.path).unwrap().list().unwrap();
     assert!(!poll_readable(&subscription, Duration::ZERO));
 
     for frame_seq in 1..=3 {
