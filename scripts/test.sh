@@ -64,9 +64,14 @@ provide_clips() {
 
 # A container may forbid the namespaces that a service manager for tests needs. Elsewhere they are there for root.
 require_systemd() {
-    if [ "$(id -u)" -eq 0 ] && unshare --pid --mount --cgroup --fork true 2>/dev/null; then
+    # What tests/support/user_manager.sh does.
+    local probe='mount -t tmpfs none /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup
+        && mkdir /sys/fs/cgroup/foveate-probe && rmdir /sys/fs/cgroup/foveate-probe && mount -t tmpfs none /run'
+    if [ "$(id -u)" -eq 0 ] && unshare --mount sh -c "${probe//$'\n'/ }" 2>/dev/null \
+        && unshare --pid --mount --cgroup --fork --mount-proc true 2>/dev/null; then
         export FOVEATE_REQUIRE_SYSTEMD=1
     else
+        export FOVEATE_REQUIRE_SYSTEMD=0
         warn 'THE TESTS UNDER SYSTEMD ARE NOT TRIED: they need root, and namespaces (unshare).'
     fi
 }
