@@ -227,8 +227,10 @@ impl Life<'_> {
                 recv(events) -> event => match event {
                     Ok(Event::StreamEnded { name, number, result }) => {
                         let is_missed = self.service.waits_for(&name, directory);
-                        self.note_end(name, number, result);
-                        if is_missed || self.roster.running() == 0 && events.is_empty() {
+                        let is_meant = self.note_end(name, number, result);
+                        // Not where an operator removed the last one: another may be added.
+                        let is_last = self.roster.running() == 0 && events.is_empty();
+                        if is_meant && (is_missed || is_last) {
                             return;
                         }
                     }
@@ -249,9 +251,10 @@ impl Life<'_> {
         }
     }
 
-    fn note_end(&mut self, name: String, number: u64, result: Result<(), StreamFailure>) {
+    /// Notes that a stream is over. Says whether it was one that is still meant.
+    fn note_end(&mut self, name: String, number: u64, result: Result<(), StreamFailure>) -> bool {
         if !self.roster.note_end(&name, number) {
-            return;
+            return false;
         }
         if let Err(source) = result {
             if 0 < self.roster.running() {
@@ -261,6 +264,7 @@ impl Life<'_> {
                 self.outcome = Err(DaemonError::Stream { stream: name, source });
             }
         }
+        true
     }
 }
 
@@ -272,7 +276,7 @@ impl Life<'_> {
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     for stream in &config.streams {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
-        roster::check(stream).map_err(failed)?;
+        running::plans(stream).and_then(|_| running::camera(stream)).map_err(failed)?;
     }
     Ok(())
 }

@@ -49,6 +49,34 @@ fn an_operator_adds_a_stream_and_removes_it_and_its_readers_are_told() {
 }
 
 #[test]
+fn a_daemon_whose_last_stream_was_removed_waits_for_another() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let mut follower = daemon.subscribe("camera/main");
+    follower.next_frame();
+    place.foveate(&["remove-stream", "camera"]).finish().assert_clean_exit(0);
+    follower.end();
+    let file = place.write("camera.toml", stream("camera", 20));
+    place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
+    assert!(daemon.subscribe("camera/main").next_frame().records.len() <= 20);
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
+fn what_concerns_the_daemon_as_a_whole_is_no_stream() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let text = format!("[daemon]\nsocket_mode = '0600'\n{}", stream("second", 20));
+    let file = place.write("second.toml", text);
+    let refused = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    refused.assert_clean_exit(69);
+    assert!(refused.message().contains("[daemon] does not belong to a stream"), "{refused:#?}");
+    let names: Vec<_> = listed(&daemon).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["camera"], "it is not added");
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
 fn a_reload_changes_what_the_file_changed_and_nothing_else() {
     for by_signal in [false, true] {
         let place = Place::new();

@@ -5,10 +5,11 @@
 
 #[path = "support/control.rs"]
 mod support;
+#[path = "support/tool.rs"]
+mod tool;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate::control::server::{Access, Limits, Server};
@@ -17,6 +18,7 @@ use foveate::ring::Writer;
 use foveate::stats::NoticeCounts;
 use serde_json::Value;
 use support::{Stage, main_view, publish, writer};
+use tool::{foveate, spawned, text};
 
 #[test]
 fn without_a_daemon_every_command_exits_with_69_and_says_what_to_do() {
@@ -375,25 +377,4 @@ fn publishing<T>(mut writer: Writer, watching: impl FnOnce() -> T) -> T {
         done.store(true, Ordering::Relaxed);
         result
     })
-}
-
-fn foveate(socket: &Path, arguments: &[&str]) -> Output {
-    spawned(socket, arguments).wait_with_output().unwrap()
-}
-
-fn spawned(socket: &Path, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_foveate"))
-        .arg("--socket")
-        .arg(socket)
-        .args(arguments)
-        .env_remove("RUST_LOG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }

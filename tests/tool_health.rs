@@ -5,12 +5,14 @@
 
 #[path = "support/control.rs"]
 mod support;
+#[path = "support/tool.rs"]
+mod tool;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout};
 use std::sync::Arc;
 
 use foveate::clock::monotonic_ns;
@@ -22,6 +24,7 @@ use foveate::tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
 use foveate::tool::doctor::{Mark, daemon};
 use serde_json::Value;
 use support::{HANG, Stage, UNLIMITED, start, until};
+use tool::{foveate, spawned, text};
 
 #[test]
 fn wait_returns_once_the_view_is_live() {
@@ -270,25 +273,4 @@ fn next_where(lines: &mut Lines<BufReader<ChildStdout>>, is_so: impl Fn(&Value) 
         }
     }
     panic!("no such line within {HANG:?}");
-}
-
-fn foveate(socket: &Path, arguments: &[&str]) -> Output {
-    spawned(socket, arguments).wait_with_output().unwrap()
-}
-
-fn spawned(socket: &Path, arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_foveate"))
-        .arg("--socket")
-        .arg(socket)
-        .args(arguments)
-        .env_remove("RUST_LOG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }

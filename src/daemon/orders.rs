@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::roster::{self, Difference};
-use super::{Life, StreamFailure};
-use crate::config::{Config, StreamConfig};
+use super::Life;
+use super::roster::Difference;
+use crate::config::{Config, DaemonConfig};
 use crate::control::messages::{Refusal, RefusalReason};
 use crate::control::server::AdminRequest;
 use crate::error::chain;
@@ -57,6 +57,11 @@ impl Life<'_> {
             let error = format!("expected one [[stream]], not {}", config.streams.len());
             return Err(refusal(&error));
         };
+        if config.daemon != DaemonConfig::default() {
+            return Err(refusal(
+                "[daemon] does not belong to a stream: it takes effect at the start",
+            ));
+        }
         prepare(&config)?;
         if self.roster.has(&stream.name) {
             let error = format!("there is a stream {} already: remove it first", stream.name);
@@ -73,7 +78,7 @@ impl Life<'_> {
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         }
         tracing::info!(stream = name, "an operator removes a stream");
-        self.roster.take_out(name);
+        self.roster.remove(name);
         Ok(json!({ "stream": name }))
     }
 }
@@ -83,16 +88,7 @@ fn prepare(config: &Config) -> Result<(), Refusal> {
     for secret in config.secrets() {
         redact::register(secret);
     }
-    for stream in &config.streams {
-        check(stream)?;
-    }
-    Ok(())
-}
-
-fn check(stream: &StreamConfig) -> Result<(), Refusal> {
-    let failed =
-        |failure: StreamFailure| refusal(&format!("stream {}: {}", stream.name, chain(&failure)));
-    roster::check(stream).map_err(failed)
+    super::check(config).map_err(|error| refusal(&chain(&error)))
 }
 
 fn refusal(error: &str) -> Refusal {

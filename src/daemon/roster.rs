@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use super::running::{RunningStream, camera, plans};
+use super::running::RunningStream;
 use super::{Event, StreamFailure, stream_spec};
 use crate::config::StreamConfig;
 use crate::control::directory::{Directory, StreamPort};
@@ -106,42 +106,48 @@ impl Roster {
         true
     }
 
-    /// Stops a stream and waits until it is over; it is not listed any more.
-    pub(super) fn remove(&mut self, name: &str, reason: &'static str) {
-        let Some(member) = self.streams.remove(name) else { return };
-        if let Some(running) = member.running {
+    /// Asks a stream to end.
+    fn stop_one(&self, name: &str, reason: &'static str) {
+        if let Some(running) = self.streams.get(name).and_then(|member| member.running.as_ref()) {
             running.stop(reason);
+        }
+    }
+
+    /// Waits until a stream that was asked to end is over; it is not listed any more.
+    fn take_out(&mut self, name: &str) {
+        if let Some(running) = self.streams.remove(name).and_then(|member| member.running) {
             running.join();
         }
         self.directory.remove_stream(name);
     }
 
-    /// Removes the stream of that name, as an operator wants.
-    pub(super) fn take_out(&mut self, name: &str) {
-        self.remove(name, REMOVED);
+    /// Ends a stream; it is not listed any more.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.stop_one(name, REMOVED);
+        self.take_out(name);
     }
 
     /// Brings the streams to what a new configuration says. Those of which it says the same run on untouched.
     pub(super) fn follow(&mut self, streams: Vec<StreamConfig>) -> Difference {
         let mut difference = Difference::default();
-        let is_gone = |name: &&String| streams.iter().all(|stream| stream.name != **name);
-        let gone: Vec<String> = self.streams.keys().filter(is_gone).cloned().collect();
-        for name in gone {
-            self.remove(&name, REMOVED);
-            difference.removed.push(name);
+        for (name, member) in &self.streams {
+            match streams.iter().find(|stream| stream.name == *name) {
+                None => difference.removed.push(name.clone()),
+                Some(stream) if member.config != *stream => difference.changed.push(name.clone()),
+                Some(_) => difference.kept.push(name.clone()),
+            }
         }
+        let Difference { removed, changed, .. } = &difference;
+        // All before the first is waited for, because a pipeline takes its time to stop.
+        removed.iter().for_each(|name| self.stop_one(name, REMOVED));
+        changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
+        removed.iter().chain(changed).for_each(|name| self.take_out(name));
         for stream in streams {
-            let name = stream.name.clone();
-            match self.streams.get(&name) {
-                Some(member) if member.config == stream => {
-                    difference.kept.push(name);
-                    continue;
-                }
-                Some(_) => {
-                    self.remove(&name, STREAM_RESTARTS);
-                    difference.changed.push(name);
-                }
-                None => difference.added.push(name),
+            if self.has(&stream.name) {
+                continue;
+            }
+            if !difference.changed.contains(&stream.name) {
+                difference.added.push(stream.name.clone());
             }
             self.add(stream);
         }
@@ -157,17 +163,6 @@ impl Roster {
         }
         running.into_iter().for_each(RunningStream::join);
     }
-}
-
-/// Reads what a stream needs beside its source, so that a configuration is refused before anything is changed.
-///
-/// # Errors
-///
-/// If a gaze log or a calibration cannot be read, or is none.
-pub(super) fn check(stream: &StreamConfig) -> Result<(), StreamFailure> {
-    plans(stream)?;
-    camera(stream)?;
-    Ok(())
 }
 
 /// Says in the log what became of a stream that failed while others go on.

@@ -1,0 +1,29 @@
+//! `foveate`, run against a socket.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// Runs it to its end.
+pub(crate) fn foveate(socket: &Path, arguments: &[&str]) -> Output {
+    spawned(socket, arguments).wait_with_output().unwrap()
+}
+
+/// Starts it.
+pub(crate) fn spawned(socket: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_foveate"))
+        .arg("--socket")
+        .arg(socket)
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What it wrote.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
