@@ -6,7 +6,7 @@
 //! its frames from a [`supply`], which begins a new pipeline where one was lost, if [`passing`] says that it may help.
 //!
 //! Nothing is lost uncounted: every buffer that reaches the appsink gets the next `frame_seq`, whatever becomes of it. Only those
-//! that [`rate`] skips, because fewer were asked for, get none, and are counted apart.
+//! that a [rate limit](crate::rate) skips, because fewer were asked for, get none, and are counted apart.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,6 @@ pub mod hints;
 pub mod mailbox;
 pub mod passing;
 mod pipeline;
-pub mod rate;
 pub mod source;
 pub mod supply;
 pub mod times;

@@ -22,6 +22,7 @@ mod document;
 mod environment;
 mod error;
 mod gaze;
+mod keys;
 mod values;
 
 pub use camera::CameraConfig;
@@ -83,6 +84,8 @@ pub struct DaemonConfig {
     pub socket_group: Option<String>,
     /// Where metrics are served over HTTP; nowhere without it.
     pub metrics: Option<SocketAddr>,
+    /// Threads that work on frames at the same time, 1 to 64. Without it as many as the process has processors, up to four.
+    pub threads: Option<u32>,
 }
 
 /// The mode of a socket for the user and the group of its daemon.
@@ -91,7 +94,13 @@ pub const SOCKET_MODE: u32 = 0o660;
 impl Default for DaemonConfig {
     /// For the daemon's user and group, at the usual place.
     fn default() -> Self {
-        Self { socket: None, socket_mode: SOCKET_MODE, socket_group: None, metrics: None }
+        Self {
+            socket: None,
+            socket_mode: SOCKET_MODE,
+            socket_group: None,
+            metrics: None,
+            threads: None,
+        }
     }
 }
 
@@ -200,6 +209,10 @@ pub struct ViewConfig {
     pub e0: Option<f64>,
     /// Token frames that the ring holds, 2 to 64.
     pub slots: u32,
+    /// Most frames a second that are published, 0.01 to 1000; all where it is not given.
+    pub max_fps: Option<f64>,
+    /// When frames are published at all.
+    pub publish: PublishChoice,
     /// Where the view looks.
     pub gaze: GazeConfig,
 }
@@ -270,6 +283,26 @@ pub enum BackendChoice {
     Cpu,
     /// A Vulkan device, or no start.
     Vulkan,
+}
+
+/// When a view publishes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PublishChoice {
+    /// Whether somebody reads it or not: who comes finds a fresh frame at once.
+    #[default]
+    Always,
+    /// While somebody is subscribed to it. Nothing is computed for a stream none of whose views is read.
+    WhenRead,
+}
+
+impl PublishChoice {
+    /// Its name in configurations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::WhenRead => "when-read",
+        }
+    }
 }
 
 /// How the tokens lie over the image.
@@ -423,7 +456,7 @@ impl ViewConfig {
     /// If it is no TOML, or says what makes no sense.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let file = Path::new("view");
-        document::read_view(text).map_err(|refusal| refusal.at(text, file, &[]))
+        document::read_view(text, Path::new("")).map_err(|refusal| refusal.at(text, file, &[]))
     }
 
     /// Bytes of the tokens of its ring.
@@ -445,6 +478,8 @@ impl Default for ViewConfig {
             },
             e0: None,
             slots: 8,
+            max_fps: None,
+            publish: PublishChoice::Always,
             gaze: GazeConfig::default(),
         }
     }

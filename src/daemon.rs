@@ -18,6 +18,7 @@ use crate::config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use crate::control::ControlError;
 use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::{Access, AdminServer, Limits, Order, Server, admin_path};
+use crate::crew::Crew;
 use crate::error::exit;
 use crate::stream::{GazeLogError, RetinaError, StreamError};
 
@@ -159,6 +160,9 @@ pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
 ///
 /// If a socket cannot be served, or a stream failed and no other is left.
 pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), DaemonError> {
+    if let Some(threads) = config.daemon.threads {
+        Crew::hire_for_process(threads as usize);
+    }
     let (sender, events) = unbounded();
     let system = |what| move |source| DaemonError::System { what, source };
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;

@@ -36,6 +36,7 @@ pub mod layout;
 pub mod link;
 #[cfg(feature = "cli")]
 pub mod log;
+pub mod rate;
 pub mod redact;
 pub mod retina;
 pub mod ring;

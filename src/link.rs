@@ -206,6 +206,11 @@ impl ViewLink {
         Some(newest)
     }
 
+    /// Says whether clients may score tokens from now on.
+    pub fn set_keeps_plans(&mut self, keeps_plans: bool) {
+        self.keeps_plans = keeps_plans;
+    }
+
     /// Connections of subscribers that want a notice with every token frame, for the waker.
     pub fn subscribers(&self) -> Receiver<OwnedFd> {
         self.subscribers.clone()

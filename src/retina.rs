@@ -46,6 +46,7 @@ pub struct ViewSample {
     versions: Vec<u64>,
     /// Indices of the tokens that this update samples, ascending.
     stale: Vec<u32>,
+    is_resting: bool,
 }
 
 impl ViewSample {
@@ -58,7 +59,18 @@ impl ViewSample {
             update: 0,
             versions: Vec::with_capacity(capacity),
             stale: Vec::with_capacity(capacity),
+            is_resting: false,
         }
+    }
+
+    /// Whether updates sample no token from now on. Tokens that change meanwhile are sampled by the first update that does.
+    pub fn set_resting(&mut self, is_resting: bool) {
+        self.is_resting = is_resting;
+    }
+
+    /// Whether updates sample no token.
+    pub fn is_resting(&self) -> bool {
+        self.is_resting
     }
 
     /// Samples `plan` from the next frame on.
@@ -109,6 +121,13 @@ impl ViewSample {
     fn find_stale(&mut self, dirty: &TileSet, shape: PyramidShape) {
         self.update += 1;
         self.stale.clear();
+        if self.is_resting {
+            // All at once, which is less to do than to find out which.
+            if 0 < dirty.count() {
+                self.versions.fill(0);
+            }
+            return;
+        }
         for ((index, token), version) in (0..).zip(&self.plan.tokens).zip(&mut self.versions) {
             let region = || token.pixel_box(shape, self.plan.patch_side);
             if *version == 0 || dirty.reaches(region()) {

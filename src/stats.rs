@@ -176,6 +176,8 @@ pub struct StreamCounters {
     pub frames_dropped: Counter,
     /// Frames whose tokens were published.
     pub frames_published: Counter,
+    /// Frames that no view wanted: nobody read it, or it had enough.
+    pub frames_rested: Counter,
     /// Frames that could not be read: a buffer that does not map, or is too short for its caps.
     pub frames_refused: Counter,
     /// Frames that were skipped because fewer were asked for; they are not counted as captured.
@@ -198,13 +200,19 @@ pub struct StreamCounters {
     pub change: ChangeGauges,
     /// How long its frames took.
     pub durations: StreamDurations,
-    /// When the newest published frame was taken, on CLOCK_MONOTONIC, in nanoseconds.
+    /// When the newest frame was taken that was published, or that no view wanted, on CLOCK_MONOTONIC, in nanoseconds.
     pub newest_capture_ns: Gauge,
 }
 
 /// What one view has done since it was made.
 #[derive(Debug, Default)]
 pub struct ViewCounters {
+    /// Frames that it published.
+    pub frames_published: Counter,
+    /// Frames that it left out because fewer were asked for.
+    pub frames_skipped: Counter,
+    /// Frames that it left out because nobody read it.
+    pub frames_unread: Counter,
     /// Fixations that it moved to, the first one not included.
     pub saccades: Counter,
     /// Connections that follow it now.

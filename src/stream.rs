@@ -3,15 +3,19 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::source::Source;
 pub use self::view::REPLACED;
 use self::view::View;
-pub use self::workshop::{NewView, OldView, Workshop};
+use self::workshop::RefitRing;
+pub use self::workshop::{NewView, OldView, Refit, Workshop};
 use crate::backend::Backend;
 use crate::camera::Camera;
 use crate::clock::{Span, monotonic_ns};
-use crate::config::{ChangeConfig, GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
+use crate::config::{
+    ChangeConfig, GazeChoice, GazeParameters, LayoutChoice, PublishChoice, ViewConfig,
+};
 use crate::frame::{FrameStamp, FrameView};
 use crate::gaze::controller::Policy;
 use crate::gaze::log::GazeLog;
@@ -24,7 +28,7 @@ use crate::link::ViewLink;
 pub use crate::retina::backend::{Backends, StreamBackend};
 pub use crate::retina::{Refusal, RetinaError, UpdateTimes};
 use crate::retina::{ViewSample, ViewSpec};
-use crate::ring::{RingError, State, check_memory};
+use crate::ring::{RingError, State, Writer, check_memory};
 use crate::stats::durations::{FrameStage, StreamDurations};
 use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::TokenFormat;
@@ -50,6 +54,8 @@ pub struct ViewPlan {
     pub parameters: GazeParameters,
     /// Slots of its ring.
     pub slot_count: usize,
+    /// Which frames it publishes.
+    pub pace: ViewPace,
 }
 
 impl TryFrom<&ViewConfig> for ViewPlan {
@@ -71,6 +77,7 @@ impl TryFrom<&ViewConfig> for ViewPlan {
             policy,
             parameters: config.gaze.parameters,
             slot_count: config.slots as usize,
+            pace: ViewPace::from(config),
         })
     }
 }
@@ -80,6 +87,24 @@ fn layout_of(config: &ViewConfig) -> Layout {
     match config.layout {
         LayoutChoice::Foveal => Layout::Foveal { e0_px: config.e0 },
         LayoutChoice::Uniform => Layout::Uniform,
+    }
+}
+
+/// Which frames a view publishes. The first one of a segment it always does, so that whoever comes finds one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewPace {
+    /// How far apart they are, on average and in the time of the stream; all where it is not given.
+    pub interval: Option<Duration>,
+    /// Whether only while somebody is subscribed.
+    pub when_read: bool,
+}
+
+impl From<&ViewConfig> for ViewPace {
+    fn from(config: &ViewConfig) -> Self {
+        Self {
+            interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
+            when_read: config.publish == PublishChoice::WhenRead,
+        }
     }
 }
 
@@ -105,6 +130,8 @@ pub enum StreamError {
 /// What a step did beside publishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
+    /// No view wanted the frame: nobody read it, or it had enough. Nothing was computed.
+    Rested,
     /// The frame went into the segments that readers have.
     Published,
     /// The same, and views that joined have their first segments, which readers must be given.
@@ -229,6 +256,11 @@ impl Stream {
         if rebuilt {
             self.rebuild(frame, stamp)?;
         }
+        if !self.is_wanted(Moment::of(stamp)) {
+            self.counters.frames_rested.add(1);
+            self.counters.newest_capture_ns.set(Some(stamp.capture_ns));
+            return Ok(Stepped::Rested);
+        }
         let Self { backend, views, samples, source: Some(source), counters, times, .. } = self
         else {
             unreachable!("built for the first frame");
@@ -239,7 +271,7 @@ impl Stream {
             has_arrived |= view.arrive(Moment::of(stamp));
         }
         let shape = source.shape();
-        for (view, sample) in views.iter_mut().zip(&mut *samples) {
+        for (view, sample) in awake(views, samples) {
             view.look(Moment::of(stamp), source.seen(), shape, sample);
         }
         let plan = Span::since(start_ns);
@@ -258,7 +290,7 @@ impl Stream {
         let updated_ns = monotonic_ns();
         let dirty_count = source.books().ingested().count();
         counters.stages.publish.during(|| {
-            for (view, sample) in views.iter_mut().zip(&*samples) {
+            for (view, sample) in awake(views, samples) {
                 view.publish(source, count_u32(dirty_count), stamp, sample);
             }
         });
@@ -277,6 +309,17 @@ impl Stream {
             (false, true) => Stepped::PublishedNewViews,
             (false, false) => Stepped::Published,
         })
+    }
+
+    /// Has every view decide whether it takes the frame of `at`; says whether one does.
+    fn is_wanted(&mut self, at: Moment) -> bool {
+        let mut is_wanted = false;
+        for (view, sample) in self.views.iter_mut().zip(&mut self.samples) {
+            let takes = view.takes(at);
+            sample.set_resting(!takes);
+            is_wanted |= takes;
+        }
+        is_wanted
     }
 
     /// What makes views for this stream, on any thread.
@@ -313,10 +356,46 @@ impl Stream {
     /// Lets view `index` go, for another thread to drop; those behind it move up. Its readers are told why.
     pub fn remove_view(&mut self, index: usize, reason: &str) -> OldView {
         let mut view = self.views.remove(index);
-        view.set_state(State::Ended, reason);
+        view.hold_up(State::Ended, reason);
         let sample = self.samples.remove(index);
         let pass = self.source.as_mut().map(|source| source.remove_view(index));
-        OldView::new(view, sample, pass)
+        OldView::new(Some(view), sample, pass)
+    }
+
+    /// Makes view `index` another one from the next frame on, in a new segment under the same name. It moves behind the others;
+    /// what it was comes back, for another thread to drop.
+    ///
+    /// # Errors
+    ///
+    /// If `refit` was made for frames of another kind or for another backend than the stream has by now. Its plan comes back,
+    /// to be made again, and the view, which moved behind the others too, is what it was.
+    pub fn refit_view(&mut self, index: usize, refit: Refit) -> Result<OldView, Box<ViewPlan>> {
+        self.views[index..].rotate_left(1);
+        self.samples[index..].rotate_left(1);
+        let (Some(view), Some(sample)) = (self.views.last_mut(), self.samples.last_mut()) else {
+            unreachable!("there is view {index}");
+        };
+        let Refit { plan, sample: new_sample, made } = refit;
+        let (ring, old_pass) = match (&mut self.source, made) {
+            (None, None) => (None, None),
+            (None, Some(_)) => return Err(Box::new(plan)),
+            (Some(source), made) => {
+                let old_pass = source.remove_view(index);
+                let Some(writer) = fit(source, made) else {
+                    let kept = source.add_view(old_pass);
+                    kept.unwrap_or_else(|refused| unreachable!("it was there: {refused}"));
+                    return Err(Box::new(plan));
+                };
+                (Some((source.kind().extent, writer)), Some(old_pass))
+            }
+        };
+        view.refit(plan, ring);
+        Ok(OldView::new(None, std::mem::replace(sample, new_sample), old_pass))
+    }
+
+    /// Has view `index` publish other frames from the next one on.
+    pub fn set_pace(&mut self, index: usize, pace: ViewPace) {
+        self.views[index].set_pace(pace);
     }
 
     /// Where view `index` looks; `None` before the first frame.
@@ -365,23 +444,17 @@ impl Stream {
 
     /// Tells the readers of every view that no frame will come any more, and why.
     pub fn end(&mut self, reason: &str) {
-        self.set_state(State::Ended, reason);
+        self.views.iter_mut().for_each(|view| view.hold_up(State::Ended, reason));
     }
 
     /// Tells the readers of every view that no frame has come for a while.
     pub fn stall(&mut self, reason: &str) {
-        self.set_state(State::Stalled, reason);
+        self.views.iter_mut().for_each(|view| view.hold_up(State::Stalled, reason));
     }
 
     /// Tells the readers of every view that frames come again.
     pub fn resume(&mut self) {
-        self.set_state(State::Live, "");
-    }
-
-    fn set_state(&mut self, state: State, reason: &str) {
-        for view in &mut self.views {
-            view.set_state(state, reason);
-        }
+        self.views.iter_mut().for_each(View::resume);
     }
 
     /// Builds what one kind of frame needs, and a new segment for every view.
@@ -418,6 +491,20 @@ impl Stream {
         self.source = Some(source);
         Ok(())
     }
+}
+
+/// Has `source` sample what was `made` for a view, and returns its ring; `None` if it was made for another source.
+fn fit(source: &mut Source, made: Option<RefitRing>) -> Option<Writer> {
+    let RefitRing { pass, writer, .. } = made.filter(|made| made.kind == source.kind())?;
+    source.add_view(pass).is_ok().then_some(writer)
+}
+
+/// The views that take the frame, each with what it samples.
+fn awake<'a>(
+    views: &'a mut [View],
+    samples: &'a mut [ViewSample],
+) -> impl Iterator<Item = (&'a mut View, &'a mut ViewSample)> {
+    views.iter_mut().zip(samples).filter(|(_, sample)| !sample.is_resting())
 }
 
 /// Tells what counts as a change now.

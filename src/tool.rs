@@ -79,6 +79,8 @@ enum Command {
     AddStream(admin::AddArguments),
     /// Remove a stream from a daemon that runs
     RemoveStream(admin::RemoveArguments),
+    /// Change a view of a daemon that runs
+    Set(admin::SetArguments),
     /// Have the daemon read its configuration again
     Reload,
     /// See what this machine has and lacks, how its daemon is, and which cameras it could watch
@@ -271,6 +273,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Snap(arguments) => snap::run(&arguments, &socket, out),
         Command::AddStream(arguments) => admin::add(&arguments, &socket, out),
         Command::RemoveStream(arguments) => admin::remove(&arguments, &socket, out),
+        Command::Set(arguments) => admin::set(&arguments, &socket, out),
         Command::Reload => admin::reload(&socket, out),
         Command::Doctor => doctor::run(&socket, out),
         Command::Bench(arguments) => bench::run(&arguments, &socket, out),

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Words that everybody may use, and that use nothing but each other.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 16] = [
     "backend", "backoff", "camera", "clock", "color", "config", "crew", "error", "frame",
-    "geometry", "link", "redact", "simd", "stats", "token",
+    "geometry", "link", "rate", "redact", "simd", "stats", "token",
 ];
 
 /// What a frame passes through. None knows another; `stream` knows their order.

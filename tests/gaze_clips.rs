@@ -23,7 +23,7 @@ use foveate::geometry::feedback::Feedback;
 use foveate::layout::Layout;
 use foveate::link::{Bell, ClientLink, view_link};
 use foveate::ring::{Reader, TokenFrameBuf};
-use foveate::stream::{Backends, Stream, ViewPlan};
+use foveate::stream::{Backends, Stream, ViewPace, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use support::stamp;
 use walkers::{Footage, PixelBox, Walker};
@@ -311,6 +311,7 @@ fn view(policy: Policy) -> ViewPlan {
         policy,
         parameters: GazeParameters::default(),
         slot_count: 2,
+        pace: ViewPace::default(),
     }
 }
 

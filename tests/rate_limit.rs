@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::capture::rate::RateLimit;
 use foveate::capture::{End, Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate::rate::RateLimit;
 use foveate::stats::StreamCounters;
 use proptest::prelude::*;
 

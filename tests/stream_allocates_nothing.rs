@@ -22,7 +22,7 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::tile::TILE_SIDE;
 use foveate::layout::Layout;
 use foveate::link::{Bell, view_link};
-use foveate::stream::{Backends, Stream, ViewPlan};
+use foveate::stream::{Backends, Stream, ViewPace, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
@@ -135,6 +135,7 @@ fn stream(change: ChangeConfig) -> Stream {
         policy: Policy::Fixed { x: 0.5, y: 0.5 },
         parameters: GazeParameters::default(),
         slot_count: 3,
+        pace: ViewPace::default(),
     };
     let format =
         TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };

@@ -14,7 +14,7 @@ use foveate::geometry::extent::Extent;
 use foveate::layout::Layout;
 use foveate::link::ViewLink;
 use foveate::ring::{ReadOutcome, Reader, TokenFrameBuf};
-use foveate::stream::{Backends, Stream, ViewPlan};
+use foveate::stream::{Backends, Stream, ViewPace, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use support::stamp;
 
@@ -84,6 +84,7 @@ fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
         policy: Policy::Fixed { x: 0.5, y: 0.5 },
         parameters: GazeParameters::default(),
         slot_count: 2,
+        pace: ViewPace::default(),
     };
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
     let views = [(plan, ViewLink::to_nobody())];

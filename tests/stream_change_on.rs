@@ -22,7 +22,7 @@ use foveate::link::{Bell, ClientLink, ViewLink, view_link};
 use foveate::retina::backend::change_site;
 use foveate::ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate::stats::StreamCounters;
-use foveate::stream::{Backends, Stepped, Stream, StreamBackend, ViewPlan};
+use foveate::stream::{Backends, Stepped, Stream, StreamBackend, ViewPace, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use history::move_on;
 use naive::{OwnedFrame, Random};
@@ -218,6 +218,7 @@ impl Played {
                 policy: Policy::Fixed { x: 0.3, y: 0.6 },
                 parameters: GazeParameters::default(),
                 slot_count: 2,
+                pace: ViewPace::default(),
             };
             (plan, links[index].take().unwrap())
         });

@@ -12,7 +12,7 @@ use foveate::geometry::extent::Extent;
 use foveate::layout::Layout;
 use foveate::link::ViewLink;
 use foveate::ring::{RingError, SegmentSpec, check_memory};
-use foveate::stream::{Backends, Stream, StreamError, ViewPlan};
+use foveate::stream::{Backends, Stream, StreamError, ViewPace, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use support::stamp;
 
@@ -79,5 +79,6 @@ fn plan(index: usize, budget: usize) -> ViewPlan {
         policy: Policy::Fixed { x: 0.5, y: 0.5 },
         parameters: GazeParameters::default(),
         slot_count: SLOTS,
+        pace: ViewPace::default(),
     }
 }

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use super::caps::{self, FrameFormat};
 use super::mailbox::{Posted, Producer};
 use super::pipeline::Event;
-use super::rate::RateLimit;
 use super::times::{CaptureTime, Moment, Told, capture_time, unix_ns_from_reference};
 use super::{CapturedFrame, Pace, SourceSpec};
 use crate::frame::FrameStamp;
+use crate::rate::RateLimit;
 use crate::stats::StreamCounters;
 use crate::stats::stages::CapturePulses;
 

@@ -18,8 +18,8 @@ use super::values::{
     SampleDifference, SampleThreshold, SocketMode, Switch, Text, Whole, value,
 };
 use super::{
-    BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, LayoutChoice, Pace, ShorthandKind,
-    SourceChoice, StreamConfig, Threshold, ViewConfig,
+    BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, LayoutChoice, Pace, PublishChoice,
+    ShorthandKind, SourceChoice, StreamConfig, Threshold, ViewConfig,
 };
 use crate::token::{DType, Normalisation, TokenFormat};
 
@@ -40,6 +40,7 @@ struct DaemonTable {
     socket_mode: Maybe<SocketMode>,
     socket_group: Maybe<Text>,
     metrics: Maybe<Address>,
+    threads: Maybe<Whole<1, 64>>,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +90,8 @@ struct ViewTable {
     normalisation: Maybe<NormalisationKind>,
     e0: Maybe<Length>,
     slots: Maybe<Whole<2, 64>>,
+    max_fps: Maybe<Real<1, 100_000>>,
+    publish: Maybe<OneOf<PublishChoice>>,
     gaze: Option<GazeTable>,
 }
 
@@ -125,10 +128,10 @@ pub(super) fn read(
     Ok((document.daemon.checked()?, checked_streams(document.stream, directory)?))
 }
 
-/// Reads and checks one view.
-pub(super) fn read_view(text: &str) -> Result<ViewConfig, Refusal> {
+/// Reads and checks one view; a relative path in it starts at `directory`.
+pub(super) fn read_view(text: &str, directory: &Path) -> Result<ViewConfig, Refusal> {
     let table = DeTable::parse(text)?;
-    ViewTable::deserialize(Deserializer::from(table))?.checked(Path::new(""))
+    ViewTable::deserialize(Deserializer::from(table))?.checked(directory)
 }
 
 impl DaemonTable {
@@ -144,6 +147,7 @@ impl DaemonTable {
             socket_mode: value(self.socket_mode, DaemonConfig::default().socket_mode),
             socket_group: self.socket_group.map(|group| group.into_inner().0),
             metrics: self.metrics.map(|address| address.into_inner().0),
+            threads: self.threads.map(|threads| threads.into_inner().0),
         })
     }
 }
@@ -384,6 +388,8 @@ impl ViewTable {
             format,
             e0: self.e0.map(|e0| e0.into_inner().0),
             slots: value(self.slots, default.slots),
+            max_fps: self.max_fps.map(|rate| rate.into_inner().0),
+            publish: value(self.publish, default.publish),
             gaze: self.gaze.map_or(Ok(default.gaze), |gaze| gaze.checked(directory))?,
         })
     }

@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpect
 
 use toml::Spanned;
 
-use super::{BackendChoice, ChangeOn, LayoutChoice, Pace, Threshold, is_name};
+use super::{BackendChoice, ChangeOn, LayoutChoice, Pace, PublishChoice, Threshold, is_name};
 use crate::camera::Flip;
 use crate::token::{DType, Normalisation};
 
@@ -368,6 +368,11 @@ impl Choices for Flip {
 impl Choices for LayoutChoice {
     const CHOICES: &'static [(&'static str, Self)] =
         &[("foveal", Self::Foveal), ("uniform", Self::Uniform)];
+}
+
+impl Choices for PublishChoice {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[(Self::Always.name(), Self::Always), (Self::WhenRead.name(), Self::WhenRead)];
 }
 
 impl Choices for DType {

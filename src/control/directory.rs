@@ -140,6 +140,15 @@ impl Directory {
         self.bell.ring();
     }
 
+    /// Has the frame loop of a stream make a view of its configuration another one; nothing where there is no such stream. Of a
+    /// stream that has ended the answer never comes.
+    pub fn set_view(&self, setting: ViewSetting) {
+        if let Some(stream) = self.stream(setting.view.stream()) {
+            // As for views that clients open.
+            let _ = stream.commands.send(ViewCommand::Set(Box::new(setting)));
+        }
+    }
+
     /// The streams of which a stage has been at one thing for at least `limit`, in the order of their names. Waiting for a frame,
     /// or for a camera to come back, is no such thing.
     pub fn stuck(&self, limit: Duration) -> Vec<Stuck> {
@@ -238,6 +247,21 @@ pub enum ViewCommand {
     Open(Box<ViewPort>),
     /// A client that opened one is gone.
     Close(ViewName),
+    /// An operator wants one to be another.
+    Set(Box<ViewSetting>),
+}
+
+/// What a view is to be from now on.
+#[derive(Debug)]
+pub struct ViewSetting {
+    /// Which.
+    pub view: ViewName,
+    /// What it is to be.
+    pub config: ViewConfig,
+    /// Whether only the pace changes, so that it goes on in the same segment.
+    pub keeps_segment: bool,
+    /// Takes what came of it, once: that everything is made for it, or why it stays as it is.
+    pub answer: Sender<Result<(), String>>,
 }
 
 impl StreamEntry {
@@ -354,6 +378,7 @@ impl StreamEntry {
             frames_published: counters.frames_published.get(),
             frames_refused: counters.frames_refused.get(),
             frames_skipped: counters.frames_skipped.get(),
+            frames_rested: counters.frames_rested.get(),
             stamps_clamped: counters.stamps_clamped.get(),
             tiles_dirty: counters.tiles_dirty.get(),
             backend_fallbacks: counters.backend_fallbacks.get(),
@@ -387,6 +412,7 @@ impl StreamEntry {
             stamps_clamped: self.counters.stamps_clamped.get(),
             tiles_dirty: self.counters.tiles_dirty.get(),
             frames_skipped: self.counters.frames_skipped.get(),
+            frames_rested: self.counters.frames_rested.get(),
             restarts: self.counters.restarts.by_reason().collect(),
             pipelines_stopping,
             stuck,

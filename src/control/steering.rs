@@ -188,7 +188,8 @@ impl Helm<'_> {
     }
 
     fn wrong_policy(self, text: &str) -> Refusal {
-        let (name, policy) = (self.view.name(), self.view.config().gaze.choice.name());
+        let config = self.view.config();
+        let (name, policy) = (self.view.name(), config.gaze.choice.name());
         let error = format!(
             "view `{name}` has the policy \"{policy}\": it {text}; one with the policy \"feedback\" does, in the \
              configuration or opened with `open_view`"

@@ -11,12 +11,12 @@ use super::views::{self, Joiners, ViewChange};
 use crate::camera::Camera;
 use crate::capture::supply::{Loss, Supplied, Supply};
 use crate::capture::{CapturedFrame, End, SourceSpec};
-use crate::config::StreamConfig;
+use crate::config::{StreamConfig, ViewConfig};
 use crate::control::directory::{StreamPort, ViewPort};
 use crate::control::messages::{StreamState, ViewName};
 use crate::error::chain;
 use crate::redact::redacted;
-use crate::stream::{NewView, Refusal, Stepped, Stream, StreamBackend, ViewPlan};
+use crate::stream::{NewView, Refit, Refusal, Stepped, Stream, StreamBackend, ViewPace, ViewPlan};
 
 /// How long the loop waits for a frame before it looks whether it is to stop.
 const TURN: Duration = Duration::from_millis(100);
@@ -193,6 +193,8 @@ impl FrameLoop {
             match change {
                 ViewChange::Join(joining) => self.join(*joining),
                 ViewChange::Leave(name) => self.leave(&name),
+                ViewChange::Refit(refit) => self.refit(*refit),
+                ViewChange::SetPace(name, config) => self.set_pace(&name, *config),
             }
         }
     }
@@ -214,11 +216,39 @@ impl FrameLoop {
 
     fn leave(&mut self, name: &ViewName) {
         // One that could not be made, or is made again, is not there.
-        if let Some(index) = self.port.views.iter().position(|port| port.name() == name) {
+        if let Some(index) = self.index_of(name) {
             self.port.views.remove(index);
             let old = self.stream.remove_view(index, "the client that opened the view is gone");
             self.joiners.discard(old);
         }
+    }
+
+    /// A view becomes another one under its name.
+    fn refit(&mut self, (name, config, refit): (ViewName, ViewConfig, Refit)) {
+        let Some(index) = self.index_of(&name) else { return };
+        // As its stream does with what belongs to it.
+        self.port.views[index..].rotate_left(1);
+        match self.stream.refit_view(index, refit) {
+            Ok(old) => {
+                self.joiners.discard(old);
+                tracing::info!(view = %name, "the view goes on as another one");
+                if let Some(port) = self.port.views.last() {
+                    port.set_config(config);
+                }
+            }
+            Err(plan) => self.joiners.refit_again(name, config, *plan),
+        }
+    }
+
+    fn set_pace(&mut self, name: &ViewName, config: ViewConfig) {
+        if let Some(index) = self.index_of(name) {
+            self.stream.set_pace(index, ViewPace::from(&config));
+            self.port.views[index].set_config(config);
+        }
+    }
+
+    fn index_of(&self, name: &ViewName) -> Option<usize> {
+        self.port.views.iter().position(|port| port.name() == name)
     }
 
     fn watch_for_stall(&mut self) {

@@ -1,13 +1,14 @@
 //! What an operator, or a changed configuration, wants of a daemon that runs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::Life;
 use super::roster::Difference;
-use crate::config::{Config, DaemonConfig};
-use crate::control::messages::{Refusal, RefusalReason};
+use crate::config::{Config, ConfigError, DaemonConfig};
+use crate::control::messages::{Refusal, RefusalReason, ViewName};
 use crate::control::server::AdminRequest;
 use crate::error::chain;
 use crate::redact::{self, redacted};
@@ -18,6 +19,7 @@ impl Life<'_> {
         match request {
             AdminRequest::AddStream { config, file } => self.add_stream(config, file),
             AdminRequest::RemoveStream { stream } => self.remove_stream(stream),
+            AdminRequest::Set { view, keys, directory } => self.set(view, keys, directory),
             AdminRequest::Reload => self.reload().map(|difference| json!(difference)),
         }
     }
@@ -45,8 +47,15 @@ impl Life<'_> {
             tracing::warn!("what [daemon] says now takes effect at the next start");
         }
         let difference = self.roster.follow(config.streams);
-        let Difference { added, removed, changed, kept } = &difference;
-        tracing::info!(?added, ?removed, ?changed, ?kept, "the configuration was read again");
+        let Difference { added, removed, changed, adjusted, kept } = &difference;
+        tracing::info!(
+            ?added,
+            ?removed,
+            ?changed,
+            ?adjusted,
+            ?kept,
+            "the configuration was read again"
+        );
         Ok(difference)
     }
 
@@ -70,6 +79,28 @@ impl Life<'_> {
         tracing::info!(stream = stream.name, "an operator adds a stream");
         self.roster.add(stream.clone());
         Ok(json!({ "stream": stream.name }))
+    }
+
+    /// Makes a view another one.
+    fn set(
+        &mut self,
+        view: &ViewName,
+        keys: &BTreeMap<String, String>,
+        directory: &Path,
+    ) -> Result<Value, Refusal> {
+        if keys.is_empty() {
+            return Err(refusal("no key is given: say which, such as `max_fps=10`"));
+        }
+        let config =
+            self.roster.view(view)?.with(keys, directory).map_err(|error| match error {
+                // Which line of the table it was made from means nothing to whoever sent one key.
+                ConfigError::Refused { key, message, .. } if key.is_empty() => refusal(&message),
+                ConfigError::Refused { key, message, .. } => refusal(&format!("{key}: {message}")),
+                error => refusal(&chain(&error)),
+            })?;
+        tracing::info!(%view, ?keys, "an operator sets a view");
+        self.roster.set_view(view, config)?;
+        Ok(json!({ "view": view }))
     }
 
     fn remove_stream(&mut self, name: &str) -> Result<Value, Refusal> {

@@ -2,19 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::running::RunningStream;
 use super::{Event, StreamFailure, stream_spec};
-use crate::config::StreamConfig;
-use crate::control::directory::{Directory, StreamPort};
-use crate::control::messages::{DAEMON_STOPS, STREAM_RESTARTS};
+use crate::config::{StreamConfig, ViewConfig};
+use crate::control::directory::{Directory, StreamPort, ViewSetting};
+use crate::control::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
 use crate::error::chain;
 use crate::stream::Backends;
 
 /// What readers are told of a stream that goes.
 const REMOVED: &str = "the stream was removed";
+
+/// How long a stream may take to make a view another one. Some drivers compile for it.
+const VIEW_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The streams of the daemon, by name.
 pub(super) struct Roster {
@@ -44,6 +48,8 @@ pub(super) struct Difference {
     pub(super) removed: Vec<String>,
     /// Streams that began anew.
     pub(super) changed: Vec<String>,
+    /// Streams that run on, with views that became others.
+    pub(super) adjusted: Vec<String>,
     /// Streams that run on as if nothing had happened.
     pub(super) kept: Vec<String>,
 }
@@ -121,6 +127,66 @@ impl Roster {
         self.directory.remove_stream(name);
     }
 
+    /// What a view of the configuration is to be.
+    pub(super) fn view(&self, name: &ViewName) -> Result<&ViewConfig, Refusal> {
+        let member = self.streams.get(name.stream());
+        let views = member.map_or(&[][..], |member| &member.config.views);
+        views.iter().find(|view| view.name == name.view()).ok_or_else(|| {
+            let error = format!("there is no view `{name}` of the configuration: see `foveate ls`");
+            Refusal::new(RefusalReason::UnknownView, error)
+        })
+    }
+
+    /// Makes a view of the configuration another one of its name.
+    pub(super) fn set_view(&mut self, name: &ViewName, config: ViewConfig) -> Result<(), Refusal> {
+        let present = self.view(name)?;
+        if *present == config {
+            return Ok(());
+        }
+        let ViewConfig { max_fps, publish, .. } = config;
+        let keeps_segment = ViewConfig { max_fps, publish, ..present.clone() } == config;
+        let (answer, answered) = bounded(1);
+        let view = name.clone();
+        self.directory.set_view(ViewSetting {
+            view,
+            config: config.clone(),
+            keeps_segment,
+            answer,
+        });
+        let refused = |reason, error: &str| Err(Refusal::new(reason, error));
+        match answered.recv_timeout(VIEW_PATIENCE) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return refused(RefusalReason::BadRequest, &error),
+            Err(RecvTimeoutError::Disconnected) => {
+                return refused(RefusalReason::Ended, "its stream has ended");
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                return refused(RefusalReason::Busy, "its stream is busy: see the log");
+            }
+        }
+        let member = self.streams.get_mut(name.stream());
+        let views = member.into_iter().flat_map(|member| &mut member.config.views);
+        views.filter(|view| view.name == config.name).for_each(|view| *view = config.clone());
+        Ok(())
+    }
+
+    /// Makes the views of a stream what `wanted` says, if nothing else of it changes. Says whether that did.
+    fn adjust(&mut self, wanted: &StreamConfig) -> bool {
+        let Some(member) = self.streams.get(&wanted.name) else { return false };
+        let names = |views: &[ViewConfig]| views.iter().map(|view| view.name.clone()).collect();
+        let (present, views): (Vec<_>, Vec<_>) =
+            (names(&member.config.views), names(&wanted.views));
+        let others = StreamConfig { views: member.config.views.clone(), ..wanted.clone() };
+        if present != views || member.config != others || member.running.is_none() {
+            return false;
+        }
+        wanted.views.iter().all(|view| {
+            let set = ViewName::new(&wanted.name, &view.name)
+                .map(|name| self.set_view(&name, view.clone()));
+            matches!(set, Ok(Ok(())))
+        })
+    }
+
     /// Ends a stream; it is not listed any more.
     pub(super) fn remove(&mut self, name: &str) {
         self.stop_one(name, REMOVED);
@@ -135,6 +201,12 @@ impl Roster {
                 None => difference.removed.push(name.clone()),
                 Some(stream) if member.config != *stream => difference.changed.push(name.clone()),
                 Some(_) => difference.kept.push(name.clone()),
+            }
+        }
+        for stream in &streams {
+            if difference.changed.contains(&stream.name) && self.adjust(stream) {
+                difference.changed.retain(|name| *name != stream.name);
+                difference.adjusted.push(stream.name.clone());
             }
         }
         let Difference { removed, changed, .. } = &difference;

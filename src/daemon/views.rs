@@ -1,14 +1,16 @@
-//! The thread that makes the views that clients open, and drops those that they close, so that no frame waits for it.
+//! The thread that makes the views that clients open and what operators want views to be, and drops what they were, so that
+//! no frame waits for it.
 
 use std::io;
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
-use crate::control::directory::{ViewCommand, ViewPort};
+use crate::config::ViewConfig;
+use crate::control::directory::{ViewCommand, ViewPort, ViewSetting};
 use crate::control::messages::ViewName;
 use crate::error::chain;
-use crate::stream::{GazeLogError, NewView, OldView, StreamError, ViewPlan, Workshop};
+use crate::stream::{GazeLogError, NewView, OldView, Refit, StreamError, ViewPlan, Workshop};
 
 /// Views that the frame loop may leave waiting before no more are made.
 const CHANGES_PENDING_MAX: usize = 16;
@@ -19,6 +21,10 @@ pub(super) enum ViewChange {
     Join(Box<(ViewPort, NewView)>),
     /// It is to leave.
     Leave(ViewName),
+    /// It is to be another one.
+    Refit(Box<(ViewName, ViewConfig, Refit)>),
+    /// It is to publish other frames.
+    SetPace(ViewName, Box<ViewConfig>),
 }
 
 /// The frame loop's end of the workshop.
@@ -32,6 +38,8 @@ pub(super) struct Joiners {
 enum Return {
     /// A view that was made for what the stream was before.
     Misfit(Box<(ViewPort, NewView)>),
+    /// What was made to refit a view, for what the stream was before.
+    MisfitRefit(Box<(ViewName, ViewConfig, ViewPlan)>),
     /// A view that was closed before it joined.
     Unused(#[expect(dead_code, reason = "it comes to be dropped here")] Box<NewView>),
     /// A view that has left.
@@ -57,6 +65,11 @@ impl Joiners {
     pub(super) fn give_back(&self, port: ViewPort, view: NewView) {
         // The thread ends only after this end is dropped.
         let _ = self.returns.send(Return::Misfit(Box::new((port, view))));
+    }
+
+    /// Has it made again what a view is to be.
+    pub(super) fn refit_again(&self, view: ViewName, config: ViewConfig, plan: ViewPlan) {
+        let _ = self.returns.send(Return::MisfitRefit(Box::new((view, config, plan))));
     }
 
     /// Has a view dropped that never joined.
@@ -106,16 +119,21 @@ fn work(
                     let (port, view) = *misfit;
                     made(port, |_| Ok(workshop.remake(view)?))
                 }
+                Ok(Return::MisfitRefit(misfit)) => {
+                    let (view, config, plan) = *misfit;
+                    remade(workshop, view, config, plan)
+                }
                 Ok(Return::Old(_) | Return::Unused(_)) => None,
                 // The frame loop is gone.
                 Err(_) => return,
             },
             recv(commands) -> command => match command {
                 Ok(ViewCommand::Open(port)) => made(*port, |port| {
-                    let plan = ViewPlan::try_from(port.config())?;
+                    let plan = ViewPlan::try_from(&*port.config())?;
                     Ok(workshop.make(plan, port.take_link())?)
                 }),
                 Ok(ViewCommand::Close(name)) => Some(ViewChange::Leave(name)),
+                Ok(ViewCommand::Set(setting)) => set(workshop, *setting),
                 // The directory is gone, and with it the daemon.
                 Err(_) => return,
             },
@@ -124,6 +142,44 @@ fn work(
             && changed.send(change).is_err()
         {
             return;
+        }
+    }
+}
+
+/// What makes a view another one, if it can be made; the operator is told either way.
+fn set(workshop: &Workshop, setting: ViewSetting) -> Option<ViewChange> {
+    let ViewSetting { view, config, keeps_segment, answer } = setting;
+    let made = if keeps_segment {
+        Ok(ViewChange::SetPace(view, Box::new(config)))
+    } else {
+        refitted(workshop, view, config)
+    };
+    // The operator may have left.
+    let _ = answer.send(made.as_ref().map(drop).map_err(|error| chain(error)));
+    made.ok()
+}
+
+fn refitted(
+    workshop: &Workshop,
+    view: ViewName,
+    config: ViewConfig,
+) -> Result<ViewChange, MakeError> {
+    let refit = workshop.refit(ViewPlan::try_from(&config)?)?;
+    Ok(ViewChange::Refit(Box::new((view, config, refit))))
+}
+
+/// What makes a view another one, again, because the stream has become another meanwhile.
+fn remade(
+    workshop: &Workshop,
+    view: ViewName,
+    config: ViewConfig,
+    plan: ViewPlan,
+) -> Option<ViewChange> {
+    match workshop.refit(plan) {
+        Ok(refit) => Some(ViewChange::Refit(Box::new((view, config, refit)))),
+        Err(error) => {
+            tracing::warn!(%view, reason = chain(&error), "the view stays as it was");
+            None
         }
     }
 }

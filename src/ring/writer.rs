@@ -103,6 +103,11 @@ impl Writer {
         self.epoch
     }
 
+    /// Frames that were published in it.
+    pub fn published(&self) -> u64 {
+        self.published
+    }
+
     /// Publishes a frame, and returns its ring sequence. Whoever waits is woken by
     /// [`Waker::wake`](super::Waker::wake), not here.
     ///

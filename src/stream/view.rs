@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 use bytemuck::Zeroable;
 
 use super::source::Source;
-use super::{StreamError, ViewPlan};
+use super::{StreamError, ViewPace, ViewPlan};
 use crate::backend::Backend;
 use crate::camera::Camera;
 use crate::frame::{FrameKind, FrameStamp};
-use crate::gaze::controller::Controller;
+use crate::gaze::controller::{Controller, Policy};
 use crate::gaze::moment::Moment;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
@@ -18,12 +18,16 @@ use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::tile::TILE_SIDE;
 use crate::link::{Outlook, ViewLink};
+use crate::rate::RateLimit;
 use crate::retina::{ViewSample, ViewSpec};
 use crate::ring::{SegmentSpec, State, TokenFrame, TokenRecord, Waker, Writer};
 use crate::stats::NoticeCounts;
 
 /// What readers of a segment are told when the stream goes on in another.
 pub const REPLACED: &str = "the stream goes on in a new segment";
+
+/// What readers of a view are told that publishes only when it is read, and is not.
+const UNREAD: &str = "nobody reads the view: it publishes when somebody does";
 
 /// What every part of the image has where all matter alike.
 const EVEN_RELEVANCE: f32 = 1.0;
@@ -37,6 +41,12 @@ pub(super) struct View {
     arrival: Option<Arrival>,
     /// `None` until its first frame.
     live: Option<LiveView>,
+    /// `None` where all frames are published.
+    limit: Option<RateLimit>,
+    /// Whether it is at rest because nobody reads it.
+    is_unread: bool,
+    /// Whether its stream gives no frames, and says why.
+    is_held_up: bool,
 }
 
 /// The ring of a view that joins a running stream.
@@ -44,7 +54,8 @@ pub(super) struct View {
 pub(super) struct Arrival {
     extent: Extent,
     writer: Writer,
-    waker: Waker,
+    /// `None` where that of the ring before goes on.
+    waker: Option<Waker>,
 }
 
 #[derive(Debug)]
@@ -74,7 +85,8 @@ struct Planned {
 impl View {
     /// A view that has published nothing.
     pub(super) fn new(plan: ViewPlan, link: ViewLink) -> Self {
-        Self { plan, link, arrival: None, live: None }
+        let limit = plan.pace.interval.map(RateLimit::new);
+        Self { plan, link, arrival: None, live: None, limit, is_unread: false, is_held_up: false }
     }
 
     /// Whether it has published.
@@ -84,7 +96,7 @@ impl View {
 
     /// What the retina must know of it.
     pub(super) fn spec(&self) -> ViewSpec {
-        ViewSpec { format: self.plan.format, capacity: self.plan.budget }
+        spec(&self.plan)
     }
 
     /// The segment that it needs for frames of `kind`.
@@ -95,19 +107,7 @@ impl View {
         backend: &Backend,
         camera: Option<&Camera>,
     ) -> SegmentSpec {
-        SegmentSpec {
-            stream: stream.to_owned(),
-            view: self.plan.name.clone(),
-            layout: self.plan.layout.name().to_owned(),
-            format: self.plan.format,
-            capacity: self.plan.budget,
-            extent: kind.extent,
-            pixel_format: kind.format.name().to_owned(),
-            backend: backend.kind,
-            device: backend.device.clone(),
-            slot_count: self.plan.slot_count,
-            camera: camera.map(|camera| camera.facts(kind.extent)),
-        }
+        segment_spec(&self.plan, stream, kind, backend, camera)
     }
 
     /// Publishes in a new segment from the frame of `at` on; readers of the old one are told.
@@ -118,19 +118,20 @@ impl View {
     ) -> Result<(), StreamError> {
         let extent = spec.extent;
         let writer = create_ring(spec)?;
-        if let Some(live) = &mut self.live {
-            live.writer.set_state(State::Ended, REPLACED);
-            live.waker.wake();
-            live.waker.replace_segment(&writer);
-            live.writer = writer;
-            live.gaze.resize(extent, at);
-            live.planned = None;
-        } else {
-            let waker = self.create_waker(&writer)?;
-            self.live = Some(LiveView::new(&self.plan, extent, at, writer, waker));
+        // Made for frames of another kind; but a view that has become another one looks anew.
+        let is_refitted = self.arrival.take().is_some_and(|arrival| arrival.waker.is_none());
+        match &mut self.live {
+            Some(live) if !is_refitted => {
+                live.move_to(writer);
+                live.gaze.resize(extent, at);
+                live.planned = None;
+            }
+            Some(_) => self.settle(Arrival { extent, writer, waker: None }, at),
+            None => {
+                let waker = Some(self.create_waker(&writer)?);
+                self.settle(Arrival { extent, writer, waker }, at);
+            }
         }
-        // Made for frames of another kind.
-        self.arrival = None;
         Ok(())
     }
 
@@ -141,9 +142,44 @@ impl View {
 
     /// Begins to publish with the frame of `at`, if it has joined since the frame before. Says whether it did.
     pub(super) fn arrive(&mut self, at: Moment) -> bool {
-        let Some(Arrival { extent, writer, waker }) = self.arrival.take() else { return false };
-        self.live = Some(LiveView::new(&self.plan, extent, at, writer, waker));
+        let Some(arrival) = self.arrival.take() else { return false };
+        self.settle(arrival, at);
         true
+    }
+
+    /// Publishes in the ring of `arrival` from now on, and looks anew.
+    fn settle(&mut self, arrival: Arrival, at: Moment) {
+        let Arrival { extent, writer, waker } = arrival;
+        let live = match (self.live.take(), waker) {
+            (Some(mut live), _) => {
+                live.move_to(writer);
+                LiveView::new(&self.plan, extent, at, live.writer, live.waker)
+            }
+            (None, Some(waker)) => LiveView::new(&self.plan, extent, at, writer, waker),
+            (None, None) => unreachable!("a view that was never live comes with a waker"),
+        };
+        self.live = Some(live);
+    }
+
+    /// Follows another plan from the next frame on, in the ring of `made`, if it was made for frames of its kind.
+    pub(super) fn refit(&mut self, plan: ViewPlan, made: Option<(Extent, Writer)>) {
+        self.set_pace(plan.pace);
+        self.link.set_keeps_plans(plan.policy == Policy::Feedback);
+        self.plan = plan;
+        if let Some((extent, writer)) = made {
+            // One that has not arrived yet keeps the waker that came with it.
+            let mut waker = self.arrival.take().and_then(|arrival| arrival.waker);
+            if let Some(waker) = &mut waker {
+                waker.replace_segment(&writer);
+            }
+            self.arrival = Some(Arrival { extent, writer, waker });
+        }
+    }
+
+    /// Publishes other frames from the next one on.
+    pub(super) fn set_pace(&mut self, pace: ViewPace) {
+        self.plan.pace = pace;
+        self.limit = pace.interval.map(RateLimit::new);
     }
 
     fn create_waker(&self, writer: &Writer) -> Result<Waker, StreamError> {
@@ -164,8 +200,45 @@ impl View {
         Ok(Some((live.writer.reader_fd().map_err(refused)?, live.writer.epoch())))
     }
 
-    /// Tells its readers what becomes of it.
-    pub(super) fn set_state(&mut self, state: State, reason: &str) {
+    /// Whether it publishes the frame of `at`. The first one of a segment it does.
+    pub(super) fn takes(&mut self, at: Moment) -> bool {
+        let is_first = self.arrival.is_some() || self.live.as_ref().is_none_or(LiveView::is_fresh);
+        let is_read = !self.plan.pace.when_read || 0 < self.link.counters().subscribers.get();
+        self.set_unread(!is_read && !is_first);
+        if self.is_unread {
+            self.link.counters().frames_unread.add(1);
+            return false;
+        }
+        let is_due = self.limit.as_mut().is_none_or(|limit| limit.takes(at.time_ns));
+        if !is_due && !is_first {
+            self.link.counters().frames_skipped.add(1);
+        }
+        is_due || is_first
+    }
+
+    /// Tells its readers, who come later, that it is at rest, or that it is no more.
+    fn set_unread(&mut self, is_unread: bool) {
+        let was_unread = std::mem::replace(&mut self.is_unread, is_unread);
+        if was_unread != is_unread && !self.is_held_up {
+            self.resume();
+        }
+    }
+
+    /// Its stream gives frames: tells its readers what becomes of it.
+    pub(super) fn resume(&mut self) {
+        self.is_held_up = false;
+        let (state, reason) =
+            if self.is_unread { (State::Stalled, UNREAD) } else { (State::Live, "") };
+        self.tell(state, reason);
+    }
+
+    /// Its stream gives no frames: tells its readers why.
+    pub(super) fn hold_up(&mut self, state: State, reason: &str) {
+        self.is_held_up = true;
+        self.tell(state, reason);
+    }
+
+    fn tell(&mut self, state: State, reason: &str) {
         if let Some(live) = &mut self.live {
             live.writer.set_state(state, reason);
             live.waker.wake();
@@ -245,6 +318,7 @@ impl View {
             pixels: sample.pixels(),
             versions: sample.versions(),
         });
+        self.link.counters().frames_published.add(1);
         live.waker.wake();
         self.link.show_notices(live.notices());
     }
@@ -255,11 +329,39 @@ impl Arrival {
     pub(super) fn prepare(view: &View, spec: &SegmentSpec) -> Result<Self, StreamError> {
         let writer = create_ring(spec)?;
         let waker = view.create_waker(&writer)?;
-        Ok(Self { extent: spec.extent, writer, waker })
+        Ok(Self { extent: spec.extent, writer, waker: Some(waker) })
     }
 }
 
-fn create_ring(spec: &SegmentSpec) -> Result<Writer, StreamError> {
+/// What the retina must know of a view.
+pub(super) fn spec(plan: &ViewPlan) -> ViewSpec {
+    ViewSpec { format: plan.format, capacity: plan.budget }
+}
+
+/// The segment that a view needs for frames of `kind`.
+pub(super) fn segment_spec(
+    plan: &ViewPlan,
+    stream: &str,
+    kind: FrameKind,
+    backend: &Backend,
+    camera: Option<&Camera>,
+) -> SegmentSpec {
+    SegmentSpec {
+        stream: stream.to_owned(),
+        view: plan.name.clone(),
+        layout: plan.layout.name().to_owned(),
+        format: plan.format,
+        capacity: plan.budget,
+        extent: kind.extent,
+        pixel_format: kind.format.name().to_owned(),
+        backend: backend.kind,
+        device: backend.device.clone(),
+        slot_count: plan.slot_count,
+        camera: camera.map(|camera| camera.facts(kind.extent)),
+    }
+}
+
+pub(super) fn create_ring(spec: &SegmentSpec) -> Result<Writer, StreamError> {
     Writer::create(spec).map_err(|source| StreamError::Ring { view: spec.view.clone(), source })
 }
 
@@ -276,6 +378,19 @@ impl LiveView {
             waker,
             records: Vec::with_capacity(plan.budget),
         }
+    }
+
+    /// Publishes in another ring from now on; readers of the one before are told.
+    fn move_to(&mut self, writer: Writer) {
+        self.writer.set_state(State::Ended, REPLACED);
+        self.waker.wake();
+        self.waker.replace_segment(&writer);
+        self.writer = writer;
+    }
+
+    /// Whether nothing was published in its segment.
+    fn is_fresh(&self) -> bool {
+        self.writer.published() == 0
     }
 
     /// What became of notices; where a thread sends them, up to a frame before.

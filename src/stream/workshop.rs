@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::view::{Arrival, View};
+use super::view::{self, Arrival, View};
 use super::{StreamError, ViewPlan};
 use crate::backend::Backend;
 use crate::camera::Camera;
 use crate::frame::FrameKind;
 use crate::link::ViewLink;
 use crate::retina::{ViewMaker, ViewPass, ViewSample};
+use crate::ring::Writer;
 
 /// Makes views for one stream, on any thread. The stream locks what it knows of it only to change it, when the kind of its
 /// frames or its backend changes.
@@ -38,17 +39,35 @@ pub struct NewView {
     pub(super) pass: Option<(FrameKind, ViewPass)>,
 }
 
-/// A view that has [left](super::Stream::remove_view) its stream, to be dropped where nobody waits for it.
+/// What makes a view of a stream [another one](super::Stream::refit_view).
+#[derive(Debug)]
+pub struct Refit {
+    pub(super) plan: ViewPlan,
+    pub(super) sample: ViewSample,
+    /// `None` where the stream had no frame yet.
+    pub(super) made: Option<RefitRing>,
+}
+
+/// What was made for frames of one kind.
+#[derive(Debug)]
+pub(super) struct RefitRing {
+    pub(super) kind: FrameKind,
+    pub(super) pass: ViewPass,
+    pub(super) writer: Writer,
+}
+
+/// A view that has [left](super::Stream::remove_view) its stream, or what it was before it became [another
+/// one](super::Stream::refit_view), to be dropped where nobody waits for it.
 #[derive(Debug)]
 pub struct OldView {
-    _view: View,
+    _view: Option<View>,
     _sample: ViewSample,
     _pass: Option<ViewPass>,
 }
 
 impl OldView {
     /// What there was of it.
-    pub(super) fn new(view: View, sample: ViewSample, pass: Option<ViewPass>) -> Self {
+    pub(super) fn new(view: Option<View>, sample: ViewSample, pass: Option<ViewPass>) -> Self {
         Self { _view: view, _sample: sample, _pass: pass }
     }
 }
@@ -80,6 +99,23 @@ impl Workshop {
     /// As for [`Workshop::make`].
     pub fn remake(&self, view: NewView) -> Result<NewView, StreamError> {
         self.furnish(view.view)
+    }
+
+    /// Makes what it takes for a view to follow another `plan`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Workshop::make`].
+    pub fn refit(&self, plan: ViewPlan) -> Result<Refit, StreamError> {
+        let sample = ViewSample::new(plan.format, plan.budget);
+        let blueprint = self.blueprint.lock().clone();
+        let made = blueprint.map(|Blueprint { kind, backend, maker }| {
+            let pass = maker.make(view::spec(&plan))?;
+            let camera = self.camera.as_deref();
+            let spec = view::segment_spec(&plan, &self.stream, kind, &backend, camera);
+            Ok::<_, StreamError>(RefitRing { kind, pass, writer: view::create_ring(&spec)? })
+        });
+        Ok(Refit { plan, sample, made: made.transpose()? })
     }
 
     fn furnish(&self, mut view: View) -> Result<NewView, StreamError> {

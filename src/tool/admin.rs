@@ -1,4 +1,4 @@
-//! `foveate add-stream`, `remove-stream` and `reload`: change what a daemon does while it runs.
+//! `foveate add-stream`, `remove-stream`, `set` and `reload`: change what a daemon does while it runs.
 
 use std::io::{self, Read, Write};
 use std::path::{self, Path, PathBuf};
@@ -7,6 +7,7 @@ use std::{env, fs};
 use serde_json::Value;
 
 use super::ToolError;
+use crate::control::messages::ViewName;
 use crate::control::operator::order;
 use crate::control::server::AdminRequest;
 
@@ -24,6 +25,22 @@ pub struct RemoveArguments {
     /// The stream
     #[arg(value_name = "STREAM")]
     stream: String,
+}
+
+/// Arguments of `foveate set`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Keys are those of [[stream.view]], and with `gaze.` before them those of [stream.view.gaze]. With max_fps and \
+                  publish the view goes on in its segment; with others it begins a new one, which its readers follow. \
+                  VALUE `default` takes a key back to its default. A later `foveate reload` makes of the view what the file says."
+)]
+pub struct SetArguments {
+    /// The view
+    #[arg(value_name = "STREAM/VIEW")]
+    view: ViewName,
+    /// What to change, such as max_fps=10 or gaze.policy=saliency
+    #[arg(value_name = "KEY=VALUE", required = true, value_parser = assignment)]
+    keys: Vec<(String, String)>,
 }
 
 /// Starts a stream.
@@ -48,10 +65,35 @@ pub(super) fn remove(
     writeln!(out, "{} is removed", name(&answer)).map_err(ToolError::Output)
 }
 
+/// Makes a view another one.
+pub(super) fn set(
+    arguments: &SetArguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let SetArguments { view, keys } = arguments;
+    let unreadable = |source| ToolError::Unreadable { path: ".".into(), source };
+    let request = AdminRequest::Set {
+        view: view.clone(),
+        keys: keys.iter().cloned().collect(),
+        directory: env::current_dir().map_err(unreadable)?,
+    };
+    order(socket, &request)?;
+    let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    writeln!(out, "{view}: {}", keys.join(", ")).map_err(ToolError::Output)
+}
+
+/// A key and its value.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let split = text.split_once('=').filter(|(key, _)| !key.trim().is_empty());
+    let (key, value) = split.ok_or("expected KEY=VALUE, such as max_fps=10")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
 /// Has the configuration read again.
 pub(super) fn reload(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let answer = order(socket, &AdminRequest::Reload)?;
-    for what in ["added", "removed", "changed", "kept"] {
+    for what in ["added", "removed", "changed", "adjusted", "kept"] {
         let names = answer[what].as_array().map_or(&[][..], Vec::as_slice);
         let names: Vec<_> = names.iter().filter_map(Value::as_str).collect();
         if !names.is_empty() {

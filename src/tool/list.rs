@@ -77,6 +77,9 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     if 0 < stream.frames_refused {
         write!(out, ", {} unreadable", stream.frames_refused)?;
     }
+    if 0 < stream.frames_rested {
+        write!(out, ", {} wanted by no view", stream.frames_rested)?;
+    }
     if 0 < stream.frames_skipped {
         write!(out, ", {} skipped", stream.frames_skipped)?;
     }

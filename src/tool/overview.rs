@@ -153,6 +153,8 @@ struct StreamRow {
 #[derive(Debug, Serialize)]
 struct ViewRow {
     name: ViewName,
+    /// Frames that it publishes a second.
+    fps: Option<f64>,
     /// Connections that follow it.
     subscribers: u64,
     saccades_per_s: Option<f64>,
@@ -185,10 +187,17 @@ fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> Str
         let earlier = earlier.and_then(|(seconds, stream)| {
             stream.views.iter().find(same).map(|earlier| (seconds, earlier))
         });
-        let saccades_per_s = earlier.map(|(seconds, earlier)| {
-            view.saccades.saturating_sub(earlier.saccades) as f64 / seconds
-        });
-        ViewRow { name: view.name.clone(), subscribers: view.subscribers, saccades_per_s }
+        let rate = |count: fn(&ViewStats) -> u64| {
+            earlier.map(|(seconds, earlier)| {
+                count(view).saturating_sub(count(earlier)) as f64 / seconds
+            })
+        };
+        ViewRow {
+            name: view.name.clone(),
+            fps: rate(|view| view.frames_published),
+            subscribers: view.subscribers,
+            saccades_per_s: rate(|view| view.saccades),
+        }
     };
     StreamRow {
         name: stream.name.clone(),
@@ -301,6 +310,7 @@ fn stream_line(row: &StreamRow) -> [String; 10] {
 fn view_line(row: &ViewRow) -> [String; 10] {
     let mut cells = [const { String::new() }; 10];
     cells[0] = format!("  {}", row.name.view());
+    cells[2] = row.fps.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     cells[7] = row.subscribers.to_string();
     cells[8] = row.saccades_per_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
     cells

@@ -22,7 +22,8 @@ pub(in crate::control) struct Segment {
 #[derive(Debug)]
 pub(in crate::control) struct ViewEntry {
     name: ViewName,
-    config: ViewConfig,
+    /// Changed by an operator only.
+    config: Mutex<Arc<ViewConfig>>,
     owner: Option<Client>,
     segment: Mutex<Option<Segment>>,
     end_reason: Mutex<Option<String>>,
@@ -37,9 +38,9 @@ impl ViewEntry {
         &self.name
     }
 
-    /// What it was configured to be.
-    pub(in crate::control) fn config(&self) -> &ViewConfig {
-        &self.config
+    /// What it is configured to be.
+    pub(in crate::control) fn config(&self) -> Arc<ViewConfig> {
+        Arc::clone(&self.config.lock())
     }
 
     /// Who opened it; `None` for those of the configuration.
@@ -77,7 +78,8 @@ impl ViewEntry {
     pub(in crate::control) fn listing(&self) -> ViewListing {
         let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
         let scanpath = self.link.scanpath();
-        let ViewConfig { layout, format, budget, gaze, .. } = &self.config;
+        let config = self.config();
+        let ViewConfig { layout, format, budget, max_fps, publish, gaze, .. } = &*config;
         ViewListing {
             name: self.name.clone(),
             layout: layout.name().to_owned(),
@@ -85,6 +87,8 @@ impl ViewEntry {
             dtype: format.dtype,
             budget: *budget,
             policy: gaze.choice.name().to_owned(),
+            max_fps: *max_fps,
+            publish: publish.name().to_owned(),
             opened_by: self.owner.as_ref().map(|owner| text(&owner.name)),
             epoch: self.segment.lock().as_ref().map(|segment| segment.epoch),
             fixation: scanpath.last().copied().map(Into::into),
@@ -103,6 +107,9 @@ impl ViewEntry {
         ViewStats {
             name: self.name.clone(),
             subscribers: counters.subscribers.get(),
+            frames_published: counters.frames_published.get(),
+            frames_skipped: counters.frames_skipped.get(),
+            frames_unread: counters.frames_unread.get(),
             saccades: counters.saccades.get(),
             feedback_accepted: accepted,
             feedback_refused: refused,
@@ -126,9 +133,14 @@ impl ViewPort {
         &self.entry.name
     }
 
-    /// What it was configured to be.
-    pub fn config(&self) -> &ViewConfig {
-        &self.entry.config
+    /// What it is configured to be.
+    pub fn config(&self) -> Arc<ViewConfig> {
+        self.entry.config()
+    }
+
+    /// It is another view from now on, under the same address.
+    pub fn set_config(&self, config: ViewConfig) {
+        *self.entry.config.lock() = Arc::new(config);
     }
 
     /// The link to its clients, for its frame loop. There is one.
@@ -185,6 +197,7 @@ pub(super) fn ends(
     let name = ViewName::new(stream, &config.name);
     let name = name.unwrap_or_else(|error| panic!("{error}"));
     let (link, client_link) = view_link(bell, config.gaze.choice.is_feedback());
+    let config = Mutex::new(Arc::new(config));
     let entry = Arc::new(ViewEntry {
         name,
         config,

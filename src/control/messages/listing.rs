@@ -78,6 +78,9 @@ pub struct StreamListing {
     /// Frames that were skipped because of `max_fps`; they are not counted as captured.
     #[serde(default)]
     pub frames_skipped: u64,
+    /// Frames that no view wanted: nobody read it, or it had enough.
+    #[serde(default)]
+    pub frames_rested: u64,
     /// Frames whose capture time lay in the future, and became that of their arrival.
     pub stamps_clamped: u64,
     /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
@@ -139,6 +142,12 @@ pub struct ViewListing {
     pub budget: u32,
     /// Who chooses where it looks: `fixed`, `feedback`, `saliency` or `replay`.
     pub policy: String,
+    /// Most frames a second that it publishes; absent where all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_fps: Option<f64>,
+    /// When it publishes: `always` or `when-read`.
+    #[serde(default)]
+    pub publish: String,
     /// The client that opened it and whose connection it lives as long as; absent for views of the configuration.
     pub opened_by: Option<String>,
     /// Identity of its present segment; absent before the first frame.

@@ -57,6 +57,8 @@ pub struct StreamStats {
     pub frames_refused: u64,
     /// Frames that were skipped because of `max_fps`; they are not counted as captured.
     pub frames_skipped: u64,
+    /// Frames that no view wanted: nobody read it, or it had enough.
+    pub frames_rested: u64,
     /// Frames whose capture time lay in the future, and became that of their arrival.
     pub stamps_clamped: u64,
     /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
@@ -77,7 +79,8 @@ pub struct StreamStats {
     pub sample_bound: Option<u64>,
     /// The same of an RGB value of a level.
     pub rgb_bound: Option<u64>,
-    /// How long ago the newest published frame was taken, in nanoseconds; absent before the first.
+    /// How long ago the newest frame was taken that was published, or that no view wanted, in nanoseconds; absent before the
+    /// first.
     pub newest_age_ns: Option<u64>,
     /// From the capture of a frame until its tokens were published.
     pub age: HistogramCounts,
@@ -96,6 +99,12 @@ pub struct ViewStats {
     pub name: ViewName,
     /// Connections that follow it now.
     pub subscribers: u64,
+    /// Frames that it published.
+    pub frames_published: u64,
+    /// Frames that it left out because of its `max_fps`.
+    pub frames_skipped: u64,
+    /// Frames that it left out because nobody read it.
+    pub frames_unread: u64,
     /// Moves to a new fixation.
     pub saccades: u64,
     /// Messages of feedback that were accepted.

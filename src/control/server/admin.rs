@@ -1,8 +1,9 @@
-//! The socket of those who run the daemon: `add_stream`, `remove_stream`, `reload`. Only its user may connect.
+//! The socket of those who run the daemon: `add_stream`, `remove_stream`, `set`, `reload`. Only its user may connect.
 //!
 //! Descriptions of pipelines come in here and nowhere else, because pipelines can write files. One client is served at a time,
 //! and each request has been carried out when its answer comes.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use serde_json::Value;
 
 use super::listener::{Access, Listener};
 use crate::control::messages::{
-    DAEMON_STOPS, DATAGRAM_BYTES_MAX, Refusal, RefusalReason, accepted, refused,
+    DAEMON_STOPS, DATAGRAM_BYTES_MAX, Refusal, RefusalReason, ViewName, accepted, refused,
 };
 use crate::control::{ControlError, SOCKET_NAME, socket};
 use crate::link::Bell;
@@ -45,6 +46,16 @@ pub enum AdminRequest {
     RemoveStream {
         /// Its name.
         stream: String,
+    },
+    /// Make a view of the configuration another one.
+    Set {
+        /// Which.
+        view: ViewName,
+        /// The keys of `[[stream.view]]` that change, such as `budget` or `gaze.policy`, each with its value as TOML, or a bare word
+        /// for a string; `default` for what it is without.
+        keys: BTreeMap<String, String>,
+        /// Where relative paths start, an absolute path.
+        directory: PathBuf,
     },
     /// Read the configuration again.
     Reload,

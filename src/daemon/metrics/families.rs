@@ -139,6 +139,11 @@ impl Page {
                 stream.frames_skipped,
             ),
             (
+                "foveate_frames_rested_total",
+                "Frames that no view wanted, because nobody read it or it had enough",
+                stream.frames_rested,
+            ),
+            (
                 "foveate_stamps_clamped_total",
                 "Frames whose capture time lay in the future, and became that of their arrival",
                 stream.stamps_clamped,
@@ -218,7 +223,7 @@ impl Page {
             ),
             (
                 "foveate_newest_frame_age_seconds",
-                "How long ago the newest published frame was taken",
+                "How long ago the newest frame was taken that was published or that no view wanted",
                 stream.newest_age_ns.map(|age_ns| age_ns as f64 / SECOND_NS),
             ),
         ] {
@@ -287,6 +292,21 @@ impl Page {
             view.subscribers as f64,
         );
         for (name, help, value) in [
+            (
+                "foveate_view_frames_published_total",
+                "Frames that the view published",
+                view.frames_published,
+            ),
+            (
+                "foveate_view_frames_skipped_total",
+                "Frames that the view left out because of its max_fps",
+                view.frames_skipped,
+            ),
+            (
+                "foveate_view_frames_unread_total",
+                "Frames that the view left out because nobody read it",
+                view.frames_unread,
+            ),
             ("foveate_saccades_total", "Moves of the view to a new fixation", view.saccades),
             (
                 "foveate_feedback_accepted_total",

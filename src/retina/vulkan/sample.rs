@@ -118,6 +118,11 @@ impl SamplePass {
         self.stale.leave_to_device();
     }
 
+    /// Makes the next `record` sample no token.
+    pub(super) fn sample_nothing(&mut self) {
+        self.stale.fill(std::iter::empty());
+    }
+
     /// Makes the next `record` sample one token, whatever its texels.
     pub(super) fn prepare_warm(&mut self) {
         self.stale.fill(std::iter::once(TokenRecord::zeroed()));

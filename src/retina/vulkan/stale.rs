@@ -51,6 +51,7 @@ pub struct StalePass {
     shape: PyramidShape,
     view: ViewSpec,
     push: StalePush,
+    is_resting: bool,
 }
 
 impl StalePass {
@@ -76,11 +77,16 @@ impl StalePass {
             shape,
             view,
             push: StalePush { token_count: 0, grid_width, is_new: 0 },
+            is_resting: false,
         })
     }
 
-    /// Tells the device the plan of `sample`, if it is new, and `pass` to sample what this one finds.
+    /// Tells the device the plan of `sample`, if it is new, and `pass` to sample what this one finds; nothing where it rests.
     pub(super) fn prepare(&mut self, sample: &ViewSample, pass: &mut SamplePass) {
+        self.is_resting = sample.is_resting();
+        if self.is_resting {
+            return pass.sample_nothing();
+        }
         let tokens = &sample.plan().tokens;
         assert!(tokens.len() <= self.view.capacity, "a plan beyond the view's capacity");
         self.push.token_count = count(tokens.len());
@@ -98,6 +104,7 @@ impl StalePass {
     pub(super) fn prepare_warm(&mut self, pass: &mut SamplePass) {
         self.plan.mapped::<TokenEntry>()[0] = TokenEntry::zeroed();
         (self.push.token_count, self.push.is_new) = (1, 1);
+        self.is_resting = false;
         pass.leave_to_device();
     }
 
@@ -108,6 +115,9 @@ impl StalePass {
         ingested: &'a Buffer,
         pass: &'a SamplePass,
     ) {
+        if self.is_resting {
+            return;
+        }
         let bindings = [
             Binding::Read(&self.plan),
             Binding::Read(ingested),

@@ -1,4 +1,4 @@
-//! Fewer frames than the source gives, where fewer are asked for.
+//! Fewer frames than there are, where fewer are asked for: of a source, or for a view.
 
 use std::time::Duration;
 
