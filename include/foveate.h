@@ -1862,7 +1862,7 @@ static void foveate__find_nearest(const struct foveate_reader *reader, uint64_t 
 
 // Whether a daemon that is gone may come back, or has not gone.
 static bool foveate__may_go_on(const struct foveate_reader *reader) {
-    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "the daemon stops") != 0
+    if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "restart") != 0
         && strcmp(reader->ending_reason, "the stream begins anew") != 0) {
         return false;
     }

@@ -265,10 +265,10 @@ fn a_daemon_that_stops_says_why_streams_end_before_it_hangs_up() {
     let mut stage = Stage::open();
     let (port, _writer) = stage.live_stream("camera", &["main"]);
     let mut subscription = subscribed(&stage);
-    port.ended("the daemon stops");
+    port.ended("restart");
     stage.server.take().unwrap().stop();
     let end = subscription.next_frame(&mut TokenFrameBuf::default(), HANG).unwrap();
-    assert_eq!(end, Next::Ended("the daemon stops".to_owned()));
+    assert_eq!(end, Next::Ended("restart".to_owned()));
 }
 
 #[test]

@@ -12,7 +12,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use foveate::control::ControlError;
-use foveate::control::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS, StreamState};
+use foveate::control::messages::{
+    DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS, StreamState, ViewListing,
+};
 use foveate::control::operator::order;
 use foveate::control::server::{AdminRequest, admin_path};
 use rustix::net::{
@@ -89,7 +91,8 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
         changed.next_frame();
         gone.next_frame();
 
-        let streams = [stream("kept", 50), stream("changed", 30), stream("new", 50)];
+        let changed_text = stream("changed", 30).replace("width=160", "width=192");
+        let streams = [stream("kept", 50), changed_text, stream("new", 50)];
         place.write("foveate.toml", streams.concat());
         if by_signal {
             daemon.process.signal(Signal::HUP);
@@ -110,6 +113,84 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
         assert!(daemon.subscribe("changed/main").next_frame().records.len() <= 30);
         daemon.stop().assert_clean_exit(0);
     }
+}
+
+#[test]
+fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
+    let place = Place::new();
+    let daemon = operated(&place, &(stream("camera", 50) + "[[stream.view]]\nname = 'other'\n"));
+    let [mut main, mut other] = ["camera/main", "camera/other"].map(|view| daemon.subscribe(view));
+    main.next_frame();
+    let before = other.next_frame().head;
+
+    let set = place.foveate(&["set", "camera/main", "budget=20", "gaze.policy=saliency"]).finish();
+    set.assert_clean_exit(0);
+    assert_eq!(set.stdout, "camera/main: budget = 20, gaze.policy = saliency\n");
+    main.await_new_segment();
+    assert!(main.next_frame().records.len() <= 20);
+    let view = listed_view(&daemon, "camera/main");
+    assert_eq!((view.budget, view.policy.as_str()), (20, "saliency"));
+    assert!(before.ring_sequence < other.next_frame().head.ring_sequence, "the same segment");
+
+    // Which frames it publishes is said without a new segment.
+    let before = main.next_frame().head;
+    place
+        .foveate(&["set", "camera/main", "max_fps=10", "publish=when-read"])
+        .finish()
+        .assert_clean_exit(0);
+    eventually("it is listed", || listed_view(&daemon, "camera/main").max_fps == Some(10.0));
+    assert!(before.ring_sequence < main.next_frame().head.ring_sequence, "the same segment");
+    let first = main.next_frame().head.stamp;
+    let second = main.next_frame().head.stamp;
+    // Frames are a fiftieth of a second apart, and one in five is published.
+    assert!(first.frame_seq + 4 <= second.frame_seq, "{first:?} {second:?}");
+    drop(main);
+    eventually("nobody reads it", || {
+        let streams = daemon.client().stats().unwrap().streams;
+        0 < streams[0].views[0].frames_unread
+    });
+    place.foveate(&["set", "camera/main", "max_fps=default"]).finish().assert_clean_exit(0);
+    eventually("it is listed", || listed_view(&daemon, "camera/main").max_fps.is_none());
+
+    for (key, part) in [
+        ("budget=0", "stream.view.budget"),
+        ("budgte=3", "unknown key `budgte`"),
+        ("name=third", "a view keeps its name"),
+        ("gaze.x=0.5", "policy \"fixed\""),
+        ("gaze.policy=replay", "`log`"),
+        ("layout=spiral", "\"foveal\", \"uniform\""),
+    ] {
+        let refused = place.foveate(&["set", "camera/main", key]).finish();
+        refused.assert_clean_exit(69);
+        let part = part.strip_prefix("stream.view.").unwrap_or(part);
+        assert!(refused.message().contains(part), "{refused:#?}");
+    }
+    let nobody = place.foveate(&["set", "camera/nobody", "budget=3"]).finish();
+    nobody.assert_clean_exit(69);
+    assert!(nobody.message().contains("there is no view `camera/nobody`"), "{nobody:#?}");
+    place.foveate(&["set", "camera/main", "budget"]).finish().assert_clean_exit(2);
+    daemon.stop();
+}
+
+#[test]
+fn a_reload_that_changes_views_alone_keeps_the_stream_running() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let mut follower = daemon.subscribe("camera/main");
+    let before = follower.next_frame().head.stamp.frame_seq;
+    place.write("foveate.toml", stream("camera", 20));
+    let reloaded = place.foveate(&["reload"]).finish();
+    reloaded.assert_clean_exit(0);
+    assert_eq!(reloaded.stdout, "adjusted camera\n");
+    follower.await_new_segment();
+    let frame = follower.next_frame();
+    assert!(frame.records.len() <= 20);
+    assert!(before < frame.head.stamp.frame_seq, "frames are counted on");
+    // What an operator set is what the file is compared with.
+    place.foveate(&["set", "camera/main", "budget=30"]).finish().assert_clean_exit(0);
+    let reloaded = place.foveate(&["reload"]).finish();
+    assert_eq!(reloaded.stdout, "adjusted camera\n");
+    daemon.stop();
 }
 
 #[test]
@@ -164,13 +245,14 @@ fn whatever_is_said_to_the_admin_socket_is_answered() {
     let sane = [
         serde_json::to_string(&AdminRequest::Reload).unwrap(),
         serde_json::json!({"op": "remove_stream", "stream": "nobody"}).to_string(),
+        serde_json::json!({"op": "set", "view": "camera/main", "directory": "/", "keys": {"max_fps": "9"}}).to_string(),
         serde_json::json!({"op": "add_stream", "config": stream("b", 9), "file": "/x"}).to_string(),
     ];
     let mut random = Random(6);
     let count = if std::env::var_os("FOVEATE_LONG").is_some() { 5000 } else { 500 };
     let mut answers = 0;
     for _ in 0..count {
-        let mut bytes = sane[random.below(3) as usize].clone().into_bytes();
+        let mut bytes = sane[random.below(4) as usize].clone().into_bytes();
         for _ in 0..1 + random.below(4) {
             let at = random.below(u32::try_from(bytes.len()).unwrap()) as usize;
             match random.below(3) {
@@ -212,6 +294,12 @@ fn stream(name: &str, budget: u32) -> String {
          video/x-raw,format=GRAY8,width=160,height=120,framerate=50/1 ! appsink name=frames'\n\
          [[stream.view]]\nname = 'main'\nbudget = {budget}\n"
     )
+}
+
+fn listed_view(daemon: &Daemon<'_>, name: &str) -> ViewListing {
+    let streams = daemon.client().list().unwrap();
+    let mut views = streams.into_iter().flat_map(|stream| stream.views);
+    views.find(|view| view.name.to_string() == name).unwrap()
 }
 
 /// The streams and what they are doing.

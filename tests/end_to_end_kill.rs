@@ -405,7 +405,7 @@ fn until_lost(follower: &mut Follower) {
     loop {
         match follower.subscription.next_in_order(&mut follower.frame, HANG) {
             Ok(Next::Frame { .. } | Next::NewSegment) => {}
-            Ok(Next::Ended(reason)) => return assert_eq!(reason, "the daemon stops"),
+            Ok(Next::Ended(reason)) => return assert_eq!(reason, "restart"),
             Err(SubscriptionError::Disconnected) => return,
             other => panic!("{other:?}"),
         }

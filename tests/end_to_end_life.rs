@@ -83,11 +83,11 @@ fn sigterm_and_sigint_end_the_daemon_cleanly_and_tell_its_readers() {
         daemon.process.signal(signal);
         daemon.process.finish().assert_clean_exit(0);
         assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
-        assert_eq!(follower.end(), "the daemon stops");
+        assert_eq!(follower.end(), "restart");
         assert!(!place.socket().exists());
         let watched = watching.finish();
         watched.assert_clean_exit(0);
-        assert!(watched.message().ends_with("; the stream ended: the daemon stops"), "{watched:?}");
+        assert!(watched.message().ends_with("; the stream ended: restart"), "{watched:?}");
     }
 }
 
@@ -101,7 +101,7 @@ fn a_daemon_whose_decoder_waits_for_a_camera_ends_as_cleanly() {
     let asked = Instant::now();
     daemon.stop();
     assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
-    assert_eq!(follower.end(), "the daemon stops");
+    assert_eq!(follower.end(), "restart");
     drop(feed);
 }
 

@@ -14,7 +14,7 @@ from .ring import Ring
 from .segment import opened
 
 #: What a stream says that ends because its daemon does, or because it begins anew with another configuration.
-_COMING_BACK = ("the daemon stops", "the stream begins anew")
+_COMING_BACK = ("restart", "the stream begins anew")
 #: Refusals of a reconnection that pass: of a daemon that is about to stop, has not seen yet that a connection is gone, or has
 #: no frame yet on which a view can be opened.
 _PASSING = ("ended", "name-taken", "not-started", "too-many-clients")

@@ -264,7 +264,7 @@ class DaemonGoesAway(unittest.TestCase):
             patient = foveate.open("front/policy", daemon.path, reconnect=True)
             epochs = {patient.read(HANG).epoch, mortal.read(HANG).epoch}
             daemon.kill(signal.SIGTERM)
-            with self.assertRaisesRegex(foveate.Ended, "the daemon stops"):
+            with self.assertRaisesRegex(foveate.Ended, "restart"):
                 while True:
                     mortal.read(timeout=None)
             daemon.start()

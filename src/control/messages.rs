@@ -60,7 +60,7 @@ mod stats;
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 
 /// Why a view ends whose daemon stops: it may come again.
-pub const DAEMON_STOPS: &str = "the daemon stops";
+pub const DAEMON_STOPS: &str = "restart";
 
 /// Why a view ends whose stream begins anew, with another configuration: it may come again.
 pub const STREAM_RESTARTS: &str = "the stream begins anew";

@@ -188,6 +188,17 @@ impl Follower {
         }
     }
 
+    /// Reads up to the next segment.
+    pub fn await_new_segment(&mut self) {
+        loop {
+            match self.next() {
+                Next::NewSegment => return,
+                Next::Frame { .. } => {}
+                other => panic!("{other:?} instead of a new segment"),
+            }
+        }
+    }
+
     /// Reads up to the end, and returns the reason.
     pub fn end(&mut self) -> String {
         loop {

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::listener::{Access, Listener};
 use crate::control::messages::{
-    DAEMON_STOPS, DATAGRAM_BYTES_MAX, Refusal, RefusalReason, ViewName, accepted, refused,
+    DATAGRAM_BYTES_MAX, Refusal, RefusalReason, ViewName, accepted, refused,
 };
 use crate::control::{ControlError, SOCKET_NAME, socket};
 use crate::link::Bell;
@@ -186,7 +186,7 @@ impl Service {
         let request = serde_json::from_slice(datagram)
             .map_err(|error| refusal(RefusalReason::BadRequest, error.to_string()))?;
         let (answer, answered) = bounded(1);
-        let gone = |_| refusal(RefusalReason::Ended, DAEMON_STOPS.to_owned());
+        let gone = |_| refusal(RefusalReason::Ended, "the daemon stops".to_owned());
         self.orders.send(Order { request, answer }).map_err(|_| gone(()))?;
         answered.recv_timeout(ORDER_PATIENCE).map_err(|_| gone(()))?
     }
