@@ -27,6 +27,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         "socket",
         "socket_group",
         "metrics",
+        "threads",
         "max_fps",
         "device",
         "threshold_limit",

@@ -140,10 +140,13 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
         .assert_clean_exit(0);
     eventually("it is listed", || listed_view(&daemon, "camera/main").max_fps == Some(10.0));
     assert!(before.ring_sequence < main.next_frame().head.ring_sequence, "the same segment");
-    let first = main.next_frame().head.stamp;
-    let second = main.next_frame().head.stamp;
-    // Frames are a fiftieth of a second apart, and one in five is published.
-    assert!(first.frame_seq + 4 <= second.frame_seq, "{first:?} {second:?}");
+    // Frames are a fiftieth of a second apart, and one in five is published, behind those that are in the ring.
+    let mut last = before.stamp.frame_seq;
+    let apart = (0..20).map(|_| {
+        let next = main.next_frame().head.stamp.frame_seq;
+        next - std::mem::replace(&mut last, next)
+    });
+    assert!(apart.filter(|apart| 4 <= *apart).count() >= 10);
     drop(main);
     eventually("nobody reads it", || {
         let streams = daemon.client().stats().unwrap().streams;
@@ -249,7 +252,7 @@ fn whatever_is_said_to_the_admin_socket_is_answered() {
         serde_json::json!({"op": "add_stream", "config": stream("b", 9), "file": "/x"}).to_string(),
     ];
     let mut random = Random(6);
-    let count = if std::env::var_os("FOVEATE_LONG").is_some() { 5000 } else { 500 };
+    let count = 5000;
     let mut answers = 0;
     for _ in 0..count {
         let mut bytes = sane[random.below(4) as usize].clone().into_bytes();
