@@ -9,6 +9,7 @@ mod daemon;
 mod scrape;
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 
 use rustix::process::Signal;
 
@@ -113,7 +114,10 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
          [[stream]]\nname = 'c'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! taginject tags=\"comment=(string)\\\"${CAMERA_PASSWORD}\\\"\" \
          ! video/x-raw,width=64,height=48,format=NV12 ! appsink name=frames'\n";
     let path = place.write("foveate.toml", config);
-    let process = place.foveated(&["--config", path.to_str().unwrap()], &LOUD);
+    let notices = UnixDatagram::bind(place.path("notify")).unwrap();
+    let notified = place.path("notify");
+    let environment = [&LOUD[..], &[("NOTIFY_SOCKET", notified.to_str().unwrap())]].concat();
+    let process = place.foveated(&["--config", path.to_str().unwrap()], &environment);
     process.stderr.wait_for(" publishing ");
     process.stderr.wait_for(LOST);
     let daemon = Daemon::running(&place, process);
@@ -134,11 +138,15 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
         let outcome = place.foveate(arguments).finish();
         shown.extend([outcome.stdout, outcome.stderr]);
     }
+    shown.extend(operated(&place));
     let id = daemon.process.id();
     shown.push(fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap());
     for thread in fs::read_dir(format!("/proc/{id}/task")).unwrap() {
         shown.push(fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default());
     }
+    let told = all_of(&notices);
+    assert!(told.contains("STATUS=") && told.contains("READY=1"), "{told}");
+    shown.push(told);
     for text in shown {
         assert!(!text.contains(MARKER), "{text}");
     }
@@ -147,6 +155,36 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
     assert_eq!(outcome.code, Some(0));
     assert_shows_nothing(&outcome, config);
     assert!(outcome.stderr.contains("rtspsrc"), "GStreamer was loud");
+}
+
+/// What operators see who bring streams, and set views, with passwords.
+fn operated(place: &Place) -> Vec<String> {
+    let bring = |name: &str, field: &str| {
+        let text = format!("[[stream]]\nname = '{name}'\n{field}\n");
+        let file = place.write("added.toml", text);
+        place.foveate(&["add-stream", file.to_str().unwrap()]).finish()
+    };
+    let mut outcomes = Vec::new();
+    for (index, field) in AWAITED.iter().chain(&IMPOSSIBLE).enumerate() {
+        outcomes.push(bring(&format!("added{index}"), field));
+        // There is one already, or there is none.
+        outcomes.push(bring("a", field));
+    }
+    outcomes.push(place.foveate(&["ls"]).finish());
+    outcomes.push(place.foveate(&["reload"]).finish());
+    outcomes.into_iter().flat_map(|outcome| [outcome.stdout, outcome.stderr]).collect()
+}
+
+/// All that has come so far.
+fn all_of(socket: &UnixDatagram) -> String {
+    socket.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 4096];
+    let mut text = String::new();
+    while let Ok(len) = socket.recv(&mut buffer) {
+        text += &String::from_utf8_lossy(&buffer[..len]);
+        text.push('\n');
+    }
+    text
 }
 
 fn assert_shows_nothing(outcome: &Outcome, about: &str) {

@@ -13,6 +13,7 @@ use super::source::Departing;
 use super::{CaptureError, CapturedFrame, End, Source, SourceSpec, Taken};
 use crate::backoff::Backoff;
 use crate::clock::monotonic_ns;
+use crate::redact::redacted;
 use crate::stats::{LossReason, StreamCounters};
 
 /// The pause before the first try.
@@ -52,9 +53,10 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The sentence for places that hold `bytes_max` bytes: where it is too long, the cause is cut.
+    /// The sentence for places that hold `bytes_max` bytes: where it is too long, the cause is cut. It shows no secret, nor part of
+    /// one.
     pub fn to_text(&self, bytes_max: usize) -> String {
-        let cause = self.cause.to_string();
+        let cause = redacted(&self.cause.to_string());
         let rest = self.next_try();
         let room = bytes_max.saturating_sub(rest.len());
         if cause.len() <= room {
@@ -79,7 +81,7 @@ impl Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.cause, self.next_try())
+        write!(f, "{}{}", redacted(&self.cause.to_string()), self.next_try())
     }
 }
 

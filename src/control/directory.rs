@@ -33,6 +33,7 @@ use crate::config::ViewConfig;
 use crate::frame::PixelFormat;
 use crate::geometry::extent::Extent;
 use crate::link::Bell;
+use crate::redact::redacted;
 use crate::stats::durations::FrameStage;
 use crate::stats::stages::{STUCK_AFTER, Stage};
 use crate::stats::{ChangeGauges, StreamCounters};
@@ -488,7 +489,7 @@ impl StreamNotices {
     pub fn ended(&self, reason: &str) {
         self.update(|status| {
             status.state = StreamState::Ended;
-            reason.clone_into(&mut status.reason);
+            status.reason = redacted(reason);
         });
     }
 }

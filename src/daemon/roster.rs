@@ -12,6 +12,7 @@ use crate::config::{StreamConfig, ViewConfig};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::control::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
 use crate::error::chain;
+use crate::redact::redacted;
 use crate::stream::Backends;
 
 /// What readers are told of a stream that goes.
@@ -156,7 +157,7 @@ impl Roster {
         let refused = |reason, error: &str| Err(Refusal::new(reason, error));
         match answered.recv_timeout(VIEW_PATIENCE) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return refused(RefusalReason::BadRequest, &error),
+            Ok(Err(error)) => return refused(RefusalReason::BadRequest, &redacted(&error)),
             Err(RecvTimeoutError::Disconnected) => {
                 return refused(RefusalReason::Ended, "its stream has ended");
             }

@@ -10,6 +10,7 @@ use crate::config::ViewConfig;
 use crate::control::messages::{Epoch, SteeringListing, ViewListing, ViewName, ViewStats, clipped};
 use crate::control::steering::{Client, Steering};
 use crate::link::{Bell, ClientLink, ViewLink, view_link};
+use crate::redact::redacted;
 
 /// A read-only descriptor of the segment that a view publishes in.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ impl ViewEntry {
 
     /// It publishes no more, for this reason. Who follows it keeps its segment, and the daemon does not.
     pub(super) fn end(&self, reason: &str) {
-        *self.end_reason.lock() = Some(reason.to_owned());
+        *self.end_reason.lock() = Some(redacted(reason));
         *self.segment.lock() = None;
     }
 
