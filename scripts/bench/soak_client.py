@@ -1,0 +1,120 @@
+"""One client of the soak: reads a view, steers it, or makes one of its own, until its time is over or it is killed.
+
+Run by scripts/bench/soak.py: soak_client.py SOCKET VIEW WAY SECONDS SEED. Ends with 0 where all went as it may go, however that
+was: a view may end, a client may be refused. Everything else is a traceback and exit code 1.
+"""
+
+import random
+import select
+import sys
+import time
+
+import foveate
+import numpy as np
+
+#: How long it waits for a frame at a time, in seconds.
+PATIENCE_S = 0.5
+
+
+class Watched:
+    """The numbers of the frames that were read: within one epoch they grow."""
+
+    def __init__(self):
+        self._epoch = None
+        self._newest = -1
+
+    def see(self, frame):
+        """Checks one frame against those before."""
+        if frame.epoch != self._epoch:
+            self._epoch, self._newest = frame.epoch, -1
+        assert self._newest < frame.frame_seq, f"frame {frame.frame_seq} came after frame {self._newest}"
+        assert 0 < len(frame) <= frame.info.capacity, f"{len(frame)} tokens in room for {frame.info.capacity}"
+        self._newest = frame.frame_seq
+
+
+def read_copies(view, watched, _, newest=True):
+    """Copies frames; every second one is passed over where the newest are asked for."""
+    watched.see(view.read(timeout=PATIENCE_S, newest=newest))
+    if newest:
+        time.sleep(0.05)
+
+
+def read_all(view, watched, chance):
+    """Copies every frame that is still in the ring."""
+    read_copies(view, watched, chance, newest=False)
+
+
+def borrow(view, watched, chance):
+    """Borrows frames, now and then for so long that the writer comes round to them."""
+    try:
+        with view.borrow(timeout=PATIENCE_S) as frame:
+            watched.see(frame)
+            assert np.isfinite(frame.pixels[0].astype("f4")).all() or frame.pixels.dtype == np.uint16
+            time.sleep(chance.choice([0, 0, 0, 0.5]))
+    except foveate.Lapped:
+        pass
+
+
+def poll(view, watched, _):
+    """Waits for the descriptor to become readable, as an event loop does."""
+    if select.select([view], [], [], PATIENCE_S)[0]:
+        watched.see(view.read(timeout=0))
+
+
+def steer(view, watched, chance):
+    """Says where to look, in every way that there is, and sometimes what cannot be obeyed."""
+    frame = view.read(timeout=PATIENCE_S)
+    watched.see(frame)
+    weights = np.array([[chance.random() for _ in range(8)] for _ in range(6)], dtype=np.float32)
+    chance.choice(
+        [
+            lambda: view.look(chance.random(), chance.random(), normalised=True, for_ms=300),
+            lambda: view.look(chance.random(), chance.random(), normalised=True, wait=True),
+            lambda: view.attend(weights, frame=frame),
+            lambda: view.attend_tokens(frame, np.array([chance.random() for _ in range(len(frame))])),
+            view.release,
+            lambda: view.look(-1e9, 0),
+            lambda: view.look(1, 1, frame=10**12),
+            lambda: view.attend(np.zeros((4, 4))),
+            lambda: view.attend(weights, box=(5, 5, 5, 5)),
+            lambda: view.attend_tokens(frame, [1.0]),
+        ]
+    )()
+    time.sleep(chance.uniform(0.0, 0.1))
+
+
+def stand_still(_view, _watched, _chance):
+    """Reads nothing, and lets its socket fill up."""
+    time.sleep(0.2)
+
+
+WAYS = {"newest": read_copies, "all": read_all, "borrow": borrow, "poll": poll, "steer": steer, "own": steer, "still": stand_still}
+
+
+def opened(socket, address, way, chance):
+    """The view; for `own` one that lives as long as this client."""
+    if way == "own":
+        keys = {"budget": chance.choice([32, 128, 273]), "dtype": chance.choice(["u8", "f16", "bf16", "f32"])}
+        return foveate.open_view(address.split("/")[0], socket, gaze={"policy": "feedback"}, **keys)
+    return foveate.open(address, socket, reconnect=chance.random() < 0.5)
+
+
+def main():
+    """Does one thing again and again."""
+    socket, address, way, seconds, seed = sys.argv[1:]
+    chance, end, watched = random.Random(int(seed)), time.monotonic() + float(seconds), Watched()
+    try:
+        with opened(socket, address, way, chance) as view:
+            while time.monotonic() < end:
+                try:
+                    WAYS[way](view, watched, chance)
+                except (foveate.TimedOut, foveate.Refused):
+                    # A refusal comes at once, and so would the next.
+                    time.sleep(0.05)
+    except (foveate.Ended, foveate.Refused, foveate.TimedOut):
+        # The stream was taken away, or is not there just now.
+        pass
+
+
+if __name__ == "__main__":
+    main()

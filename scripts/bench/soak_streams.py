@@ -1,0 +1,234 @@
+"""The streams of the soak: where each gets its frames, how it loses them, and how its source comes back."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+#: Where the tests keep their network camera.
+RTSP_SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "rtsp", "server.py")
+#: Short, so that a soak of minutes sees many losses. The pauses between tries are the daemon's own.
+LIMITS = "caps_timeout_ms = 3000\nstall_timeout_ms = 500\nrestart_timeout_ms = 1500\n"
+
+
+class SoakError(Exception):
+    """The soak itself cannot go on: something around the daemon did not work."""
+
+
+def made(*pipeline):
+    """Runs a gst-launch pipeline to its end."""
+    done = subprocess.run(["gst-launch-1.0", "-q", *pipeline], capture_output=True, text=True, timeout=120)
+    if done.returncode != 0 or "ERROR" in done.stderr:
+        raise SoakError(f"gst-launch-1.0 {' '.join(pipeline)}: {done.stderr.strip()}")
+
+
+def free_port(kind):
+    """A port of the loopback that nobody uses."""
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def view(name, policy, more=""):
+    """A `[[stream.view]]`."""
+    return f"[[stream.view]]\nname = '{name}'\n{more}[stream.view.gaze]\npolicy = '{policy}'\n"
+
+
+class Stream:
+    """What all have in common: a text of the configuration, and a source that can be harmed and healed."""
+
+    name = ""
+    #: What of the stream a reload may change: a key and a value.
+    variations = ["refresh_frames"]
+
+    def __init__(self):
+        self.is_harmed = False
+
+    def text(self, varied=""):
+        """The `[[stream]]` tables. `varied` are lines of `[stream.change]`."""
+        change = f"[stream.change]\n{varied}" if varied else ""
+        return f"[[stream]]\nname = '{self.name}'\n{self.keys()}{change}{self.views()}"
+
+    def keys(self):
+        """What is particular about the stream."""
+        raise NotImplementedError
+
+    def views(self):
+        """The views."""
+        raise NotImplementedError
+
+    def start(self):
+        """Makes the source ready."""
+
+    def ways_to_harm(self):
+        """What may happen to the source: functions that return what was done, in words."""
+        return []
+
+    def heal(self):
+        """Brings the source back."""
+        self.is_harmed = False
+
+    def stop(self):
+        """Ends what runs beside the daemon."""
+
+
+class Served(Stream):
+    """A stream whose source is a process of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self._source = None
+
+    def command(self, chance=None):
+        """What makes the frames; with a source of chance perhaps otherwise than at first."""
+        raise NotImplementedError
+
+    def start(self):
+        self._begin(self.command())
+
+    def _begin(self, command):
+        self._source = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+    def _kill(self):
+        if self._source is not None:
+            self._source.kill()
+            self._source.wait()
+            self._source.stdout.close()
+            self._source = None
+
+    def _killed(self, _chance):
+        self._kill()
+        return "killed"
+
+    def _stopped(self, _chance):
+        self._source.send_signal(signal.SIGSTOP)
+        return "stopped"
+
+    def _restarted(self, chance):
+        self._kill()
+        self._begin(self.command(chance))
+        return "started otherwise"
+
+    def ways_to_harm(self):
+        return [self._killed, self._stopped, self._restarted]
+
+    def heal(self):
+        self._kill()
+        self.start()
+        super().heal()
+
+    def stop(self):
+        self._kill()
+
+
+class Clip(Stream):
+    """A file, over and over, that is spoiled while it plays."""
+
+    name = "clip"
+
+    def __init__(self, folder):
+        super().__init__()
+        self._whole = os.path.join(folder, "whole.mp4")
+        self.path = os.path.join(folder, "clip.mp4")
+
+    def keys(self):
+        # Not by its name alone: then the daemon would take the first loss for the end of the file.
+        return f"backend = 'cpu'\npipeline = 'filesrc location={self.path} ! decodebin ! appsink name=frames'\nloop = true\n{LIMITS}"
+
+    def views(self):
+        return view("main", "saliency") + view("corner", "fixed", "budget = 64\ndtype = 'u8'\n")
+
+    def start(self):
+        caps = "video/x-raw,width=640,height=360,framerate=30/1"
+        source = ("videotestsrc", "num-buffers=240", "pattern=smpte", "horizontal-speed=3", "!", caps, "!", "timeoverlay")
+        made(*source, "!", "openh264enc", "gop-size=15", "!", "h264parse", "!", "mp4mux", "!", "filesink", f"location={self._whole}")
+        self.heal()
+
+    def ways_to_harm(self):
+        return [self._cut, self._garbled, self._removed]
+
+    def _cut(self, chance):
+        os.truncate(self.path, chance.randrange(os.path.getsize(self._whole)))
+        return "cut"
+
+    def _garbled(self, chance):
+        with open(self.path, "r+b") as file:
+            file.seek(chance.randrange(os.path.getsize(self._whole)))
+            file.write(chance.randbytes(20_000))
+        return "garbled"
+
+    def _removed(self, _chance):
+        os.unlink(self.path)
+        return "removed"
+
+    def heal(self):
+        # In one step, so that no try sees half of it.
+        shutil.copyfile(self._whole, f"{self.path}.new")
+        os.replace(f"{self.path}.new", self.path)
+        super().heal()
+
+
+class Pattern(Stream):
+    """A live pipeline in the daemon itself. Nothing can happen to it; it shows whether others disturb it."""
+
+    name = "pattern"
+
+    def keys(self):
+        caps = "video/x-raw,format=NV12,width=1280,height=720,framerate=30/1"
+        return f"backend = 'cpu'\npipeline = 'videotestsrc is-live=true pattern=ball ! {caps} ! appsink name=frames'\n{LIMITS}"
+
+    def views(self):
+        return view("main", "feedback") + view("model", "feedback", "patch = 14\ndtype = 'bf16'\nbudget = 400\n")
+
+
+class Door(Served):
+    """A network camera, by RTSP, whose server dies, hangs, or comes back with another picture."""
+
+    name = "door"
+
+    def __init__(self):
+        super().__init__()
+        self._port = free_port(socket.SOCK_STREAM)
+
+    def keys(self):
+        return (
+            f"backend = 'cpu'\nsource = 'rtsp://127.0.0.1:{self._port}/camera'\nparameters = {{ protocols = 'tcp' }}\n"
+            f"latency_ms = 50\n{LIMITS}"
+        )
+
+    def views(self):
+        return view("main", "feedback") + view("overview", "fixed", "layout = 'uniform'\nbudget = 256\ndtype = 'u8'\n")
+
+    def command(self, chance=None):
+        looks = [("h264", "640", "480"), ("jpeg", "640", "480"), ("h264", "320", "240")]
+        look = looks[0] if chance is None else chance.choice(looks[1:])
+        # The system's own Python: GStreamer's modules belong to that.
+        return [sys.executable, "-B", RTSP_SERVER, str(self._port), *look]
+
+
+class Window(Served):
+    """JPEG over UDP, on a Vulkan device where there is one. Nobody says that its sender is gone: it just falls silent."""
+
+    name = "window"
+
+    def __init__(self, device):
+        super().__init__()
+        self._port = free_port(socket.SOCK_DGRAM)
+        self._device = device
+
+    def keys(self):
+        backend = "backend = 'cpu'\n" if self._device is None else f"backend = 'vulkan'\ndevice = '{self._device}'\n"
+        caps = "application/x-rtp,media=video,encoding-name=JPEG,payload=26,clock-rate=90000"
+        source = f"udpsrc address=127.0.0.1 port={self._port} caps=\"{caps}\" ! rtpjpegdepay ! jpegdec"
+        return f"{backend}pipeline = '{source} ! appsink name=frames'\n{LIMITS}"
+
+    def views(self):
+        return view("main", "saliency", "budget = 128\n") + view("second", "feedback", "budget = 128\n")
+
+    def command(self, chance=None):
+        width, height = (640, 480) if chance is None else chance.choice([(320, 240), (800, 600)])
+        caps = f"video/x-raw,format=I420,width={width},height={height},framerate=15/1"
+        pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! jpegenc ! rtpjpegpay ! udpsink host=127.0.0.1 port={self._port}"
+        return ["gst-launch-1.0", "-q", *pipeline.split()]
