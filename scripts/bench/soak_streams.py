@@ -40,8 +40,6 @@ class Stream:
     """What all have in common: a text of the configuration, and a source that can be harmed and healed."""
 
     name = ""
-    #: What of the stream a reload may change: a key and a value.
-    variations = ["refresh_frames"]
 
     def __init__(self):
         self.is_harmed = False
@@ -142,7 +140,7 @@ class Clip(Stream):
 
     def start(self):
         caps = "video/x-raw,width=640,height=360,framerate=30/1"
-        source = ("videotestsrc", "num-buffers=240", "pattern=smpte", "horizontal-speed=3", "!", caps, "!", "timeoverlay")
+        source = ("videotestsrc", "num-buffers=240", "pattern=smpte", "horizontal-speed=3", "!", caps)
         made(*source, "!", "openh264enc", "gop-size=15", "!", "h264parse", "!", "mp4mux", "!", "filesink", f"location={self._whole}")
         self.heal()
 

@@ -1,0 +1,550 @@
+"""Lets a daemon of four streams live through what months bring, in minutes, and judges what is left of it.
+
+Run by scripts/soak.sh. Readers come, go and are killed, views are steered and made, streams are added, changed and removed, sources
+die and come back: all at random, from a seed. Times are printed and not judged, because they are the machine's.
+"""
+
+import argparse
+import csv
+import os
+import random
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import foveate
+
+import measuring
+import soak_samples
+from soak_streams import Clip, Door, Pattern, SoakError, Window
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+#: How often the daemon is looked at, in seconds.
+SAMPLE_S = 2.5
+#: How long a lost source may need to come back once it is whole: the longest pause of the daemon, which it moves by up to a
+#: quarter, and the start of a pipeline.
+RETURN_S = 60
+#: How long the daemon is left alone before and after: threads that GLib keeps for later end after 15 s.
+REST_S = 20
+#: How long it may take until nothing is left of what was.
+SETTLE_S = 60
+#: By how much memory may grow from the second fifth of the time to the last one. A stream that leaked a frame of its own with
+#: each loss, or a segment with each client that made a view, would be above it after 2 minutes; what the allocator keeps for
+#: threads that come and go stays below. In 20 minutes the same bound is ten times as sharp.
+GROWTH_MAX_BYTES = 24 << 20
+#: Frames of a stream that may be on their way: one in the mailbox, one in the frame loop, one that came while it was counted.
+IN_FLIGHT_MAX = 3
+CLIENTS_MAX = 8
+WAYS = ["newest", "all", "borrow", "poll", "steer", "steer", "own", "still"]
+BAD_CONFIGURATIONS = [
+    "[[stream]\n",
+    "[[stream]]\nname = 'clip'\nsource = 'test'\ncolour = 'red'\n",
+    "[[stream]]\nname = 'a'\nsource = 'test'\n[[stream]]\nname = 'a'\nsource = 'test'\n",
+    "[[stream]]\nname = 'pattern'\nsource = 'test'\n[[stream.view]]\nname = 'main'\nbudget = 0\n",
+    "",
+]
+
+
+class Daemon:
+    """`foveated`, and what an operator does to it."""
+
+    def __init__(self, programs, folder, streams):
+        self.socket = os.path.join(folder, "foveate.sock")
+        self.log_path = os.path.join(folder, "foveated.log")
+        self.streams = streams
+        self._programs = programs
+        self._config = os.path.join(folder, "foveate.toml")
+        self._extra = os.path.join(folder, "extra.toml")
+        #: Lines of `[stream.change]` by stream, and streams that the file lacks.
+        self.varied, self.missing = {}, set()
+        self.has_extra = False
+        #: What an operator was told and should not have been.
+        self.wrong = []
+        self.write()
+        arguments = [os.path.join(programs, "foveated"), "--config", self._config, "--socket", self.socket]
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def write(self, text=None):
+        """Writes the configuration, in one step; by default the right one."""
+        texts = [stream.text(self.varied.get(stream.name, "")) for stream in self.streams if stream.name not in self.missing]
+        with open(f"{self._config}.new", "w", encoding="utf-8") as file:
+            file.write("\n".join(texts) if text is None else text)
+        os.replace(f"{self._config}.new", self._config)
+
+    def order(self, *arguments, succeeds=True):
+        """Runs `foveate`, and notes where it ends otherwise than it should."""
+        command = [os.path.join(self._programs, "foveate"), "--socket", self.socket, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+        if (done.returncode == 0) != succeeds:
+            said = (done.stderr or done.stdout).strip()
+            self.wrong.append(f"foveate {' '.join(arguments)} ended with {done.returncode}: {said}")
+
+    def reload(self):
+        """Has the right configuration read."""
+        self.write()
+        self.order("reload")
+        self.has_extra = False
+
+    def reload_bad(self, text):
+        """Has one read that cannot be used: all streams must be as before."""
+        before = set(self.look()[1])
+        self.write(text)
+        self.order("reload", succeeds=False)
+        self.write()
+        if set(self.look()[1]) != before:
+            self.wrong.append(f"a configuration that was refused changed the streams: {text!r}")
+
+    def add_extra(self, budget):
+        """Adds a stream that the file lacks."""
+        stream = "[[stream]]\nname = 'extra'\nsource = 'test'\nbackend = 'cpu'\nmax_fps = 10.0\n"
+        with open(self._extra, "w", encoding="utf-8") as file:
+            file.write(f"{stream}[[stream.view]]\nname = 'main'\nbudget = {budget}\n")
+        self.order("add-stream", self._extra, succeeds=not self.has_extra)
+        self.has_extra = True
+
+    def remove(self, name, succeeds=True):
+        """Removes a stream."""
+        self.order("remove-stream", name, succeeds=succeeds)
+
+    def look(self):
+        """Its numbers, and its streams' by name."""
+        return soak_samples.stats(self.socket)
+
+    def live(self):
+        """The names of the streams that are live."""
+        return {name for name, stream in self.look()[1].items() if stream["state"] == "live"}
+
+    def is_serving(self):
+        """Whether it answers; raises where it has ended."""
+        if self.process.poll() is not None:
+            raise SoakError(f"foveated has ended with {self.process.returncode}")
+        try:
+            self.look()
+            return True
+        except foveate.NoDaemon:
+            return False
+
+    def stop(self):
+        """Asks it to stop; returns its exit code, or None where it does not."""
+        self.process.terminate()
+        try:
+            return self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            return None
+
+
+class Crowd:
+    """The clients that come and go."""
+
+    def __init__(self, daemon, folder, chance):
+        self._daemon, self._chance = daemon, chance
+        self._log_path = os.path.join(folder, "clients.log")
+        self._clients = []
+        self.begun = self.killed = self.stopped = self.failed = 0
+
+    def come(self):
+        """Another client, where there is room."""
+        self._sweep()
+        if CLIENTS_MAX <= len(self._clients):
+            return
+        stream = self._chance.choice(self._daemon.streams)
+        views = re.findall(r"^\[\[stream\.view\]\]\nname = '(\w+)'", stream.text(), re.MULTILINE)
+        address = f"{stream.name}/{self._chance.choice(views)}"
+        seconds, seed = self._chance.uniform(2, 20), self._chance.randrange(1 << 31)
+        arguments = [self._daemon.socket, address, self._chance.choice(WAYS), str(seconds), str(seed)]
+        command = [sys.executable, "-B", os.path.join(HERE, "soak_client.py"), *arguments]
+        with open(self._log_path, "ab") as log:
+            client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._clients.append(client)
+        self.begun += 1
+
+    def kill_one(self):
+        """A client dies, whatever it is just doing."""
+        if self._clients:
+            self._chance.choice(self._clients).kill()
+            self.killed += 1
+
+    def stop_one(self):
+        """A client stands still."""
+        if self._clients:
+            self._chance.choice(self._clients).send_signal(signal.SIGSTOP)
+            self.stopped += 1
+
+    def go_on(self):
+        """Those that stand still go on."""
+        for client in self._clients:
+            client.send_signal(signal.SIGCONT)
+
+    def leave(self):
+        """All are killed."""
+        for client in self._clients:
+            client.kill()
+            client.wait()
+        self._sweep()
+
+    def _sweep(self):
+        """Forgets those that have ended. Ours may have been killed; otherwise only 0 is a good end."""
+        for client in [client for client in self._clients if client.poll() is not None]:
+            self._clients.remove(client)
+            self.failed += client.returncode not in (0, -signal.SIGKILL)
+
+
+class Sampler:
+    """Looks at the daemon again and again, on a thread of its own."""
+
+    def __init__(self, daemon, started):
+        self._daemon, self._started = daemon, started
+        self._before, self._before_at = {}, started
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.samples = []
+        #: Frames that are not accounted for, by stream: the most, either way.
+        self.worst = {}
+        self.failure = None
+
+    def start(self):
+        """Begins."""
+        print(self._header(), flush=True)
+        self._thread.start()
+
+    def stop(self):
+        """Ends, after the sample at hand."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self):
+        try:
+            while not self._stop.wait(SAMPLE_S):
+                self._sample()
+        except (foveate.FoveateError, foveate.control.HungUp) as error:
+            self.failure = f"the daemon could not be asked: {error!r}"
+
+    def _sample(self):
+        daemon, streams = self._daemon.look()
+        now = time.monotonic()
+        process = daemon["process"]
+        sample = {
+            "seconds": round(now - self._started, 1),
+            "resident_bytes": process["resident_bytes"],
+            "open_descriptors": process["open_descriptors"],
+            "threads": process["threads"],
+            "gpu_memory_bytes": sum(daemon["gpu_memory_bytes"].values()),
+        }
+        for name, stream in streams.items():
+            self._count(sample, name, stream, now - self._before_at)
+        self._before, self._before_at = streams, now
+        self.samples.append(sample)
+        if len(self.samples) % 2 == 1:
+            print(self._line(sample, streams), flush=True)
+
+    def _count(self, sample, name, stream, seconds):
+        counts, ages = soak_samples.growth(self._before.get(name), stream)
+        sample[f"{name}.state"] = stream["state"]
+        sample[f"{name}.fps"] = round(counts["frames_published"] / seconds, 1)
+        sample[f"{name}.p99_ms"] = soak_samples.quantile_ms(stream["age"]["bounds_ns"], ages, 0.99)
+        sample[f"{name}.dropped"] = counts["frames_dropped"]
+        sample[f"{name}.restarts"] = soak_samples.restarts(stream)
+        loose = soak_samples.in_flight(stream)
+        self.worst[name] = max(self.worst.get(name, 0), loose, -loose)
+
+    def _header(self):
+        columns = "".join(f" | {stream.name:<32}" for stream in self._daemon.streams)
+        return f"{'':31}{columns}\n{'time':>6} {'RSS':>6} {'files':>5} {'thr':>4} {'GPU':>6}" + (
+            f" | {'state':<8} {'fps':>4} {'p99 ms':>7} {'drop':>4} {'rest':>4}" * len(self._daemon.streams)
+        )
+
+    def _line(self, sample, streams):
+        seconds, mib = sample["seconds"], 1 << 20
+        text = f"{seconds // 60:3.0f}:{seconds % 60:02.0f} {sample['resident_bytes'] / mib:6.0f} {sample['open_descriptors']:5}"
+        text += f" {sample['threads']:4} {sample['gpu_memory_bytes'] / mib:6.0f}"
+        for stream in self._daemon.streams:
+            text += self._cell(sample, stream.name) if stream.name in streams else f" | {'(removed)':<32}"
+        return text
+
+    @staticmethod
+    def _cell(sample, name):
+        age = sample[f"{name}.p99_ms"]
+        age = "-" if age is None else f"{age:.1f}"
+        numbers = f"{sample[f'{name}.fps']:4.0f} {age:>7} {sample[f'{name}.dropped']:4} {sample[f'{name}.restarts']:4}"
+        return f" | {sample[f'{name}.state']:<8} {numbers}"
+
+
+class Churn:
+    """What happens, at random."""
+
+    def __init__(self, daemon, crowd, chance):
+        self._daemon, self._crowd, self._chance = daemon, crowd, chance
+        self._healing = {}
+        #: How often each thing was done.
+        self.done = {}
+        self._deeds = [
+            (10, self._crowd.come),
+            (4, self._crowd.kill_one),
+            (3, self._crowd.stop_one),
+            (3, self._crowd.go_on),
+            (2, self._harm),
+            (1, self._change),
+            (1, self._spoil_configuration),
+            (1, self._operate),
+        ]
+
+    def run(self, seconds):
+        """Does one thing after another for so long."""
+        end = time.monotonic() + seconds
+        weights, deeds = zip(*self._deeds)
+        while time.monotonic() < end:
+            self._chance.choices(deeds, weights)[0]()
+            self._heal(time.monotonic())
+            time.sleep(self._chance.uniform(0.05, 0.5))
+
+    def rest(self):
+        """Nobody does anything, every source is whole, and the configuration is the first."""
+        self._heal(float("inf"))
+        self._crowd.leave()
+        self._daemon.varied, self._daemon.missing = {}, set()
+        self._daemon.reload()
+
+    def _note(self, deed):
+        self.done[deed] = self.done.get(deed, 0) + 1
+
+    def _harm(self):
+        """A source that frames come from is lost. One that has shown nothing yet could be taken for a wrong configuration."""
+        live = self._daemon.live()
+        streams = [s for s in self._daemon.streams if s.ways_to_harm() and not s.is_harmed and s.name in live]
+        if streams:
+            stream = self._chance.choice(streams)
+            way = self._chance.choice(stream.ways_to_harm())
+            stream.is_harmed = True
+            self._note(f"{stream.name} {way(self._chance)}")
+            self._healing[stream] = time.monotonic() + self._chance.uniform(0.3, 8)
+
+    def _heal(self, now):
+        for stream in [stream for stream, when in self._healing.items() if when <= now]:
+            del self._healing[stream]
+            stream.heal()
+
+    def _whole(self):
+        """A stream whose source is whole: what begins anew without one may end for good, as it should."""
+        return self._chance.choice([stream for stream in self._daemon.streams if not stream.is_harmed])
+
+    def _change(self):
+        """The file says something else of a stream, or says nothing of it any more, and is read."""
+        stream = self._whole()
+        # What was missing is there again. Only whole sources are taken out, and only missing streams cannot be harmed.
+        self._daemon.missing.clear()
+        if self._chance.random() < 0.3:
+            self._daemon.missing.add(stream.name)
+        else:
+            self._daemon.varied[stream.name] = f"threshold = {self._chance.randrange(8)}\nrefresh_frames = 300\n"
+        self._note("reload")
+        self._daemon.reload()
+
+    def _spoil_configuration(self):
+        """The file cannot be used."""
+        self._note("bad reload")
+        self._daemon.reload_bad(self._chance.choice(BAD_CONFIGURATIONS))
+
+    def _operate(self):
+        """A stream that the file knows nothing of comes and goes."""
+        if self._daemon.has_extra:
+            self._note("remove-stream")
+            self._daemon.remove("extra")
+            self._daemon.has_extra = False
+            self._daemon.remove("extra", succeeds=False)
+        else:
+            self._note("add-stream")
+            self._daemon.add_extra(self._chance.choice([64, 273]))
+            self._daemon.add_extra(64)
+
+
+def wait_until(seconds, is_so):
+    """Whether something becomes so in time."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if end <= time.monotonic():
+            return False
+        time.sleep(0.25)
+    return True
+
+
+def held(daemon):
+    """Descriptors, threads and pipelines that have not stopped yet. The connection of who asks is among the descriptors."""
+    numbers, streams = daemon.look()
+    process = numbers["process"]
+    return process["open_descriptors"], process["threads"], sum(stream["pipelines_stopping"] for stream in streams.values())
+
+
+def settled(daemon, names):
+    """Waits until all is live and quiet, and returns the streams that are not live, and what is held then."""
+    wait_until(RETURN_S, lambda: names <= daemon.live())
+    time.sleep(REST_S)
+    return names - daemon.live(), held(daemon)
+
+
+def errors_in(path):
+    """The lines of a log that tell of a bug: what survives one says `ERROR`, and a panic says so."""
+    with open(path, encoding="utf-8", errors="replace") as log:
+        return [line.strip() for line in log if " ERROR " in line or "panicked at" in line or "BUG" in line]
+
+
+def memory_growth(samples):
+    """By how many bytes the median of the last fifth lies above that of the second."""
+    fifth = max(1, len(samples) // 5)
+    early, late = (statistics.median(s["resident_bytes"] for s in part) for part in (samples[fifth : 2 * fifth], samples[-fifth:]))
+    return late - early
+
+
+class Verdict:
+    """What was asked for, and whether it is so."""
+
+    def __init__(self):
+        self.is_good = True
+
+    def demand(self, is_so, what):
+        """One line of it."""
+        self.is_good = self.is_good and bool(is_so)
+        print(f"{'  ok  ' if is_so else 'FAILED'} {what}")
+
+
+def judge(daemon, crowd, sampler, base, missing):
+    """Looks at what is left. Ages are no part of it."""
+    verdict, mib = Verdict(), 1 << 20
+    _, streams = daemon.look()
+    verdict.demand(sampler.failure is None, sampler.failure or "the daemon answered whenever it was asked")
+    verdict.demand(not missing, f"every stream is live: {reasons(streams, missing) or ', '.join(sorted(streams))}")
+    back = wait_until(SETTLE_S, lambda: all(now <= then for now, then in zip(held(daemon), base)))
+    now = held(daemon)
+    verdict.demand(back, f"descriptors {base[0]} -> {now[0]}, threads {base[1]} -> {now[1]}, pipelines that hang {now[2]}")
+    grown = memory_growth(sampler.samples)
+    verdict.demand(grown < GROWTH_MAX_BYTES, f"memory grew by {grown / mib:.1f} MiB, less than {GROWTH_MAX_BYTES // mib} MiB")
+    worst = max(sampler.worst.values())
+    verdict.demand(worst <= IN_FLIGHT_MAX, f"captured = published + dropped + refused, but for {worst} frames on their way")
+    verdict.demand(crowd.failed == 0, f"{crowd.failed} of {crowd.begun} clients failed; {crowd.killed} were killed")
+    verdict.demand(not daemon.wrong, f"operators were answered as they should be {'; '.join(daemon.wrong)}")
+    code = daemon.stop()
+    verdict.demand(code == 0, f"it stopped when it was asked to, with exit code {code}")
+    errors = errors_in(daemon.log_path)
+    verdict.demand(not errors, f"{len(errors)} errors in the log {' // '.join(errors[:3])}")
+    return verdict.is_good
+
+
+def reasons(streams, missing):
+    """Why streams are not live."""
+    return "; ".join(f"{name}: {streams[name]['state']} {streams[name]['reason']}" if name in streams else f"{name}: gone" for name in sorted(missing))
+
+
+def save_csv(samples, path):
+    """Every sample, one a line; the columns of a stream are there from its first sample on."""
+    columns = list(dict.fromkeys(column for sample in samples for column in sample))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(samples)
+
+
+def vulkan_device(programs):
+    """The software device, or None where there is none."""
+    try:
+        measuring.vulkan_device(os.path.join(programs, "foveate"), "llvmpipe")
+        return "llvmpipe"
+    except measuring.FoveateError:
+        return None
+
+
+def soak(arguments, folder):
+    """Runs it, and returns whether all is well."""
+    chance = random.Random(arguments.seed)
+    device = vulkan_device(arguments.programs)
+    streams = [Clip(folder), Pattern(), Door(), Window(device)]
+    daemon = crowd = sampler = None
+    print(f"{arguments.minutes:g} minutes, seed {arguments.seed}, {measuring.processor()}, Vulkan: {device or 'none, so CPU alone'}")
+    try:
+        for stream in streams:
+            stream.start()
+        daemon = Daemon(arguments.programs, folder, streams)
+        if not wait_until(RETURN_S, daemon.is_serving):
+            raise SoakError("foveated does not serve its socket")
+        crowd = Crowd(daemon, folder, chance)
+        sampler = Sampler(daemon, time.monotonic())
+        sampler.start()
+        is_good = live_through(arguments, daemon, crowd, sampler, chance)
+        keep(arguments, streams, sampler.samples)
+        return is_good
+    finally:
+        if crowd is not None:
+            crowd.leave()
+        if daemon is not None and daemon.process.poll() is None:
+            daemon.process.kill()
+            daemon.process.wait()
+        for stream in streams:
+            stream.stop()
+
+
+def live_through(arguments, daemon, crowd, sampler, chance):
+    """A fifth of the time to fill what is filled once, a rest, the other four fifths, a rest, and the verdict."""
+    names = {stream.name for stream in daemon.streams}
+    if not wait_until(RETURN_S, lambda: names <= daemon.live()):
+        raise SoakError(f"not all streams began: {reasons(daemon.look()[1], names - daemon.live())}")
+    churn = Churn(daemon, crowd, chance)
+    churn.run(arguments.minutes * 12)
+    churn.rest()
+    missing, base = settled(daemon, names)
+    churn.run(arguments.minutes * 48)
+    churn.rest()
+    late, _ = settled(daemon, names)
+    sampler.stop()
+    print("\nWhat happened: " + ", ".join(f"{deed} {count}x" for deed, count in sorted(churn.done.items())))
+    print(f"{crowd.begun} clients came, {crowd.killed} were killed, {crowd.stopped} stood still\n")
+    return judge(daemon, crowd, sampler, base, missing | late)
+
+
+def keep(arguments, streams, samples):
+    """The figures, where they were asked for."""
+    if arguments.csv:
+        save_csv(samples, arguments.csv)
+    if arguments.plot:
+        import soak_plot
+
+        soak_plot.draw(samples, [stream.name for stream in streams], f"seed {arguments.seed}", arguments.plot)
+
+
+def parsed():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", required=True, help="the folder of foveated and foveate, release builds")
+    parser.add_argument("--minutes", type=float, required=True)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
+    parser.add_argument("--csv")
+    parser.add_argument("--plot")
+    return parser.parse_args()
+
+
+def main():
+    """Keeps the folder with the logs where something is wrong."""
+    arguments = parsed()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    folder = tempfile.mkdtemp(prefix="foveate-soak-")
+    is_good = False
+    try:
+        is_good = soak(arguments, folder)
+    except (SoakError, foveate.FoveateError, subprocess.TimeoutExpired) as error:
+        print(f"FAILED {error}")
+    finally:
+        if is_good:
+            shutil.rmtree(folder)
+        else:
+            print(f"\nThe logs are in {folder}; again with --seed {arguments.seed}")
+    sys.exit(0 if is_good else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""What the soak and the load test read from a daemon: its `stats`, and what they say of the time between two of them."""
+
+import foveate.control
+
+#: What is counted of a stream.
+COUNTS = ("frames_captured", "frames_dropped", "frames_published", "frames_refused")
+
+
+def stats(socket):
+    """The daemon's numbers, and its streams' by name."""
+    connection = foveate.control.Connection(socket)
+    try:
+        daemon, streams, more = {}, {}, {}
+        while True:
+            answer = connection.request("stats", **more)
+            daemon = answer.get("daemon", daemon)
+            streams.update((stream["name"], stream) for stream in answer["streams"])
+            if "next" not in answer:
+                return daemon, streams
+            more = {"after": answer["next"]}
+    finally:
+        connection.close()
+
+
+def growth(before, after):
+    """How much each count, and each bucket of the ages, has grown. A stream that began anew counts from 0."""
+    if before is None or after["frames_captured"] < before["frames_captured"]:
+        counts = {name: after[name] for name in COUNTS}
+        return counts, list(after["age"]["counts"])
+    counts = {name: after[name] - before[name] for name in COUNTS}
+    pairs = zip(before["age"]["counts"], after["age"]["counts"])
+    return counts, [newer - older for older, newer in pairs]
+
+
+def quantile_ms(bounds_ns, counts, share):
+    """The duration that a share of all stays within, interpolated within its bucket as Prometheus does; None without any.
+    What lies above the last bound is given as that."""
+    wanted = share * sum(counts)
+    if wanted == 0:
+        return None
+    below, lower = 0, 0
+    for bound, count in zip(bounds_ns, counts):
+        if wanted <= below + count:
+            return (lower + (bound - lower) * (wanted - below) / count) / 1e6
+        below, lower = below + count, bound
+    return bounds_ns[-1] / 1e6
+
+
+def restarts(stream):
+    """Pipelines that were begun after one was lost."""
+    return sum(stream["restarts"].values())
+
+
+def in_flight(stream):
+    """Frames that were captured, and of which nothing more is known."""
+    return stream["frames_captured"] - stream["frames_published"] - stream["frames_dropped"] - stream["frames_refused"]
