@@ -13,6 +13,8 @@ fn help_is_given_and_names_every_option() {
         ("test.sh", &["long", "no-clips", "yes"]),
         ("bench_peers.sh", &["quick", "clip", "device", "json", "refresh-docs", "yes"]),
         ("bench_ipc.sh", &["quick", "refresh-docs", "yes"]),
+        ("bench_load.sh", &["quick", "refresh-docs", "yes"]),
+        ("soak.sh", &["minutes", "seed", "plot", "csv", "yes"]),
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
         ("fuzz.sh", &["seconds", "yes"]),
         ("install.sh", &["prefix", "destdir", "binaries", "uninstall", "yes"]),
@@ -50,6 +52,8 @@ fn wrong_usage_is_refused_with_the_reason() {
         "test.sh",
         "bench_peers.sh",
         "bench_ipc.sh",
+        "bench_load.sh",
+        "soak.sh",
         "plot_scaling.sh",
         "fuzz.sh",
         "install.sh",
@@ -66,6 +70,11 @@ fn wrong_usage_is_refused_with_the_reason() {
     refused("install.sh", &["--destdir", "/a b"], "without blanks");
     refused("install.sh", &["--binaries", "no/such/folder"], "there is no program foveated");
     refused("plot_scaling.sh", &["--out"], "--out needs a value");
+    refused("soak.sh", &["--yes"], "--minutes is needed");
+    refused("soak.sh", &["--minutes", "0"], "whole number from 1");
+    refused("soak.sh", &["--minutes", "2", "--seed", "x"], "whole number");
+    refused("soak.sh", &["--minutes", "2", "--plot", "soak.gif"], ".png or .svg");
+    refused("soak.sh", &["--minutes", "2", "--csv"], "--csv needs a value");
 }
 
 #[track_caller]

@@ -1,0 +1,348 @@
+"""Finds how many cameras of 1280x720 and 30 frames a second two processors carry, with and without decoding them.
+
+Run by scripts/bench_load.sh. A number of streams is carried where in the time that is measured no frame is dropped, every stream
+delivers what it is asked to, and 99 of 100 frames of each stream are published within a bound of the histogram below a frame time.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+import foveate
+
+import measuring
+import soak_samples
+
+WIDTH, HEIGHT, RATE = 1280, 720, 30
+FRAME_MS = 1000 / RATE
+FRAME_BYTES = WIDTH * HEIGHT * 3 // 2
+#: Processors that the daemon, and what makes its frames, may use.
+PROCESSORS = 2
+#: More than anybody has asked for; a search that gets here says so.
+STREAMS_MAX = 128
+#: Share of the frames that a clock delivers in any window: one may fall beside it.
+DELIVERED_MIN = 0.99
+#: Largest bound of the daemon's histogram of ages that is below a frame time.
+AGE_BOUND_NS = 25_000_000
+#: How long a pipeline's frames may take to be there, in seconds.
+BEGIN_S = 60
+#: Frames that show what they cost by themselves, the start of the pipeline aside.
+COST_FRAMES = 1000
+#: How often the greatest number is tried.
+REPEATS = 3
+
+
+class LoadError(Exception):
+    """The measurement cannot go on."""
+
+
+@dataclass
+class Case:
+    """What the streams show: a name, the text in front of the appsink, and keys of the `[[stream]]`."""
+
+    name: str
+    source: str
+    change: str = ""
+
+    def text(self, count):
+        """The configuration for so many streams."""
+        pipeline = f"pipeline = '{self.source} ! appsink name=frames'"
+        change = f"[stream.change]\n{self.change}\n" if self.change else ""
+        streams = [f"[[stream]]\nname = 'camera-{n}'\nbackend = 'cpu'\n{pipeline}\n{change}" for n in range(count)]
+        return "\n".join(streams)
+
+
+@dataclass
+class Run:
+    """What one number of streams came to."""
+
+    count: int
+    captured: int
+    dropped: int
+    within: float
+    p50_ms: float
+    p99_ms: float
+    worst_p99_ms: float
+    cpu: float
+    delivered: float
+
+    @property
+    def is_carried(self):
+        """Whether that is enough."""
+        return self.dropped == 0 and DELIVERED_MIN <= self.delivered and 0.99 <= self.within
+
+
+def launched(*elements):
+    """Runs gst-launch-1.0 to its end; returns the processor time that it took, in seconds."""
+    process = subprocess.Popen(["gst-launch-1.0", "-q", *" ".join(elements).split()], stderr=subprocess.PIPE, text=True)
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if status != 0 or "ERROR" in said:
+        raise LoadError(f"gst-launch-1.0 {' '.join(elements)}: {said.strip()}")
+    return usage.ru_utime + usage.ru_stime
+
+
+class Material:
+    """The clip, as raw frames and as H.264, in memory where there is room."""
+
+    def __init__(self, clip, folder, frame_count, seconds):
+        self._frames = os.path.join(folder, "%05d.nv12")
+        self._still = os.path.join(folder, "00000.nv12")
+        self._encoded = os.path.join(folder, "clip.mp4")
+        self.frame_count = frame_count
+        # The clip over and over; each picture that it has is one of the camera's.
+        picture = f"video/x-raw,format=NV12,width={WIDTH},height={HEIGHT}"
+        launched(
+            f"filesrc location={clip} ! decodebin ! videoconvert ! videoscale ! {picture}"
+            f" ! identity eos-after={frame_count + 1} ! multifilesink location={self._frames}"
+        )
+        self.frame_count = len([name for name in os.listdir(folder) if name.endswith(".nv12")])
+        launched(
+            f"{self._read(seconds * RATE)} ! videoconvert ! openh264enc bitrate=4000000 complexity=low gop-size=30"
+            f" ! h264parse ! mp4mux ! filesink location={self._encoded}"
+        )
+
+    def _read(self, count=-1):
+        files = f"multifilesrc location={self._frames} loop=true stop-index={self.frame_count - 1} num-buffers={count}"
+        return f"{files} ! {self._as_video()}"
+
+    @staticmethod
+    def _as_video():
+        return f"rawvideoparse format=nv12 width={WIDTH} height={HEIGHT} framerate={RATE}/1"
+
+    @staticmethod
+    def _decoded():
+        # As a live camera is decoded: no frame waits for the next one to be decoded beside it.
+        return "avdec_h264 thread-type=slice"
+
+    def cases(self):
+        """What is measured, the frames' own cost included. `clocksync` lets each go when it is due, as a camera does."""
+        raw = f"{self._read()} ! clocksync"
+        packets = f"filesrc location={self._encoded} ! qtdemux ! h264parse ! clocksync"
+        still = f"multifilesrc location={self._still} loop=true ! {self._as_video()} ! clocksync"
+        return [
+            Case("raw frames, a moving scene", raw),
+            Case("raw frames, a moving scene, `threshold = \"auto\"`", raw, 'threshold = "auto"'),
+            Case("raw frames, nothing moves", still),
+            Case("H.264, decoded, a moving scene", f"{packets} ! {self._decoded()}"),
+            Case("H.264, decoded, `threshold = \"auto\"`", f"{packets} ! {self._decoded()}", 'threshold = "auto"'),
+        ]
+
+    def own_costs(self, count):
+        """Milliseconds of processor time that a frame costs before anybody looks at it, by kind: raw and decoded."""
+        begin = launched("fakesrc num-buffers=1 ! fakesink")
+        raw = launched(f"{self._read(count)} ! fakesink")
+        decoded = launched(
+            f"filesrc location={self._encoded} ! qtdemux ! h264parse ! {self._decoded()} ! identity eos-after={count + 1} ! fakesink"
+        )
+        return {kind: 1e3 * (spent - begin) / count for kind, spent in (("raw", raw), ("decoded", decoded))}
+
+
+class Daemon:
+    """`foveated` with one configuration, for one run."""
+
+    def __init__(self, program, folder, text):
+        self._socket = os.path.join(folder, "foveate.sock")
+        self._log = os.path.join(folder, "foveated.log")
+        config = os.path.join(folder, "load.toml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(text)
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                [program, "--config", config, "--socket", self._socket], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+
+    def look(self):
+        """Its numbers."""
+        return soak_samples.stats(self._socket)
+
+    def wait_until_live(self):
+        """Until all streams deliver frames; an overloaded machine takes its time."""
+        end = time.monotonic() + BEGIN_S
+        while time.monotonic() < end:
+            if self._process.poll() is not None:
+                break
+            try:
+                if all(stream["state"] == "live" for stream in self.look()[1].values()):
+                    return
+            except (foveate.NoDaemon, foveate.TimedOut):
+                pass
+            time.sleep(0.1)
+        with open(self._log, encoding="utf-8", errors="replace") as log:
+            raise LoadError("the streams did not begin:\n" + "".join(log.readlines()[-10:]))
+
+
+def measured(program, case, count, seconds, warm_s):
+    """One run."""
+    with tempfile.TemporaryDirectory(prefix="foveate-load-") as folder, Daemon(program, folder, case.text(count)) as daemon:
+        daemon.wait_until_live()
+        time.sleep(warm_s)
+        started, before = time.monotonic(), daemon.look()
+        time.sleep(seconds)
+        after, took = daemon.look(), time.monotonic() - started
+    return summed(before, after, took)
+
+
+def summed(before, after, seconds):
+    """What has grown between two looks."""
+    captured = dropped = 0
+    ages, tails, shares, delivered = None, [], [], []
+    for name, stream in after[1].items():
+        counts, grown = soak_samples.growth(before[1].get(name), stream)
+        captured += counts["frames_captured"]
+        dropped += counts["frames_dropped"]
+        delivered.append(counts["frames_captured"] / (seconds * RATE))
+        bounds = stream["age"]["bounds_ns"]
+        ages = grown if ages is None else [one + other for one, other in zip(ages, grown)]
+        tails.append(soak_samples.quantile_ms(bounds, grown, 0.99) or float("inf"))
+        within = sum(n for bound, n in zip(bounds, grown) if bound <= AGE_BOUND_NS)
+        shares.append(within / max(1, sum(grown)))
+    spent = after[0]["process"]["cpu_seconds"] - before[0]["process"]["cpu_seconds"]
+    p50, p99 = (soak_samples.quantile_ms(bounds, ages, share) or float("inf") for share in (0.5, 0.99))
+    return Run(len(tails), captured, dropped, min(shares), p50, p99, max(tails), spent / seconds, min(delivered))
+
+
+def greatest(attempt):
+    """The greatest number that `attempt` carries each time, and its runs: doubles, bisects, and tries the edge again."""
+    runs = {}
+
+    def is_carried(count):
+        if count not in runs:
+            runs[count] = [attempt(count)]
+        return runs[count][0].is_carried
+
+    good, bad = 0, 1
+    while bad <= STREAMS_MAX and is_carried(bad):
+        good, bad = bad, 2 * bad
+    while good + 1 < bad:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if is_carried(middle) else (good, middle)
+    while 0 < good and not edge_holds(runs, good, attempt):
+        good -= 1
+    return good, runs
+
+
+def edge_holds(runs, count, attempt):
+    """Whether a number is carried each of the times that it is tried."""
+    tries = runs.setdefault(count, [])
+    while len(tries) < REPEATS and all(run.is_carried for run in tries):
+        tries.append(attempt(count))
+    return all(run.is_carried for run in tries)
+
+
+def narrate(case, run):
+    """One line for who waits."""
+    fate = "carried" if run.is_carried else "not carried"
+    print(
+        f"{case.name}: {run.count} streams: {run.dropped} of {run.captured} dropped, slowest delivers {run.delivered:.1%},"
+        f" p50 {run.p50_ms:.1f} ms, p99 {run.p99_ms:.1f} ms (slowest {run.worst_p99_ms:.1f} ms),"
+        f" {run.cpu:.2f} processors: {fate}",
+        file=sys.stderr,
+    )
+
+
+def row(case, good, runs):
+    """A row of the table: the greatest number, and what comes after it."""
+    if good == 0:
+        return f"| {case.name} | 0 | | | | | |"
+    tries = runs[good]
+    p50, p99, slowest, cpu = (
+        statistics.median(getattr(run, name) for run in tries) for name in ("p50_ms", "p99_ms", "worst_p99_ms", "cpu")
+    )
+    shares = f"{p50:.1f} | {p99:.1f} | {slowest:.1f} | {cpu:.2f} | {1e3 * cpu / (good * RATE):.2f}"
+    return f"| {case.name} | {good}{' or more' if STREAMS_MAX <= good else ''} | {shares} |"
+
+
+def version(*command):
+    """The first line of what a program says of itself."""
+    return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[0]
+
+
+def markdown(arguments, costs, rows):
+    """Everything that was found."""
+    yield (
+        f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {version(arguments.foveated, '--version')},"
+        f" {version('gst-launch-1.0', '--version').replace('version ', '')}. {arguments.seconds} s a run after {arguments.warm} s"
+        f" that do not count; the greatest number was tried {REPEATS} times."
+    )
+    yield ""
+    yield "| 1280x720, 30 frames a second | streams | p50 of the age, ms | p99 | p99 of the slowest stream | processors busy | CPU time a frame, ms |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    yield from rows
+    yield ""
+    yield (
+        f"Without Foveate a frame costs {costs['raw']:.2f} ms of CPU time where it is read from memory, and {costs['decoded']:.2f} ms"
+        " where it is decoded from H.264: these are part of the figures above."
+    )
+
+
+def parsed():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--foveated", required=True, help="the daemon, a release build")
+    parser.add_argument("--clip", required=True, help="what the cameras see")
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--warm", type=int, default=5)
+    parser.add_argument("--frames", type=int, default=300, help="frames of the clip that are used")
+    parser.add_argument("--refresh")
+    return parser.parse_args()
+
+
+def room():
+    """A folder in memory, where there is enough of it."""
+    memory = "/dev/shm"
+    if os.path.isdir(memory) and 4 * 300 * FRAME_BYTES < shutil.disk_usage(memory).free:
+        return memory
+    return None
+
+
+def measure(arguments, folder):
+    """All cases, one after the other."""
+    # The clip in H.264 is as long as a run at the most: a live source does not begin again.
+    length_s = arguments.seconds + arguments.warm + BEGIN_S
+    print("Making the clip", file=sys.stderr)
+    material = Material(arguments.clip, folder, arguments.frames, length_s)
+    costs = material.own_costs(COST_FRAMES)
+    rows = []
+    for case in material.cases():
+
+        def attempt(count, case=case):
+            run = measured(arguments.foveated, case, count, arguments.seconds, arguments.warm)
+            narrate(case, run)
+            return run
+
+        rows.append(row(case, *greatest(attempt)))
+    return "\n".join(markdown(arguments, costs, rows))
+
+
+def main():
+    """Measures, and prints or stores what was found."""
+    arguments = parsed()
+    # What is begun from here on inherits it.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
+    try:
+        with tempfile.TemporaryDirectory(prefix="foveate-load-", dir=room()) as folder:
+            text = measure(arguments, folder)
+        print(text)
+        if arguments.refresh:
+            measuring.write_fragment(arguments.refresh, "load", text)
+    except (LoadError, measuring.FoveateError, foveate.FoveateError) as error:
+        sys.exit(f"load.py: {error}")
+
+
+if __name__ == "__main__":
+    main()
