@@ -21,7 +21,7 @@ Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 Installs what is missing, then runs every check and every test.
 
   --long      also the long tests: more cases, more iterations; the ring under Miri and ThreadSanitizer, where a nightly
-              Rust has them
+              Rust has them; two minutes of scripts/soak.sh
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -121,6 +121,15 @@ check_sanitizer() {
         --test ring_order --test ring_waking
 }
 
+# Four streams whose readers, sources and configuration come and go, in a release build.
+check_soak() {
+    local yes=()
+    if [ "$assume_yes" = true ]; then
+        yes=(--yes)
+    fi
+    "$root/scripts/soak.sh" --minutes 2 "${yes[@]}"
+}
+
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
 has_nightly() {
     local components
@@ -150,6 +159,7 @@ main() {
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'memory order under Miri' check_miri
         step 'data races' check_sanitizer
+        step 'soak' check_soak
     fi
     step 'Python reader' check_python
     say "Everything passed in $SECONDS s."

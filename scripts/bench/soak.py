@@ -121,6 +121,11 @@ class Daemon:
         """The names of the streams that are live."""
         return {name for name, stream in self.look()[1].items() if stream["state"] == "live"}
 
+    def anonymous_bytes(self):
+        """What it has in RAM that is neither a ring nor part of a file: what can leak."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+
     def is_serving(self):
         """Whether it answers; raises where it has ended."""
         if self.process.poll() is not None:
@@ -207,6 +212,8 @@ class Sampler:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.samples = []
+        #: Times in which nothing was done: their beginning and end, in seconds.
+        self.rests = []
         #: Frames that are not accounted for, by stream: the most, either way.
         self.worst = {}
         self.failure = None
@@ -215,6 +222,10 @@ class Sampler:
         """Begins."""
         print(self._header(), flush=True)
         self._thread.start()
+
+    def seconds(self):
+        """How long it has been since the beginning."""
+        return time.monotonic() - self._started
 
     def stop(self):
         """Ends, after the sample at hand."""
@@ -233,8 +244,9 @@ class Sampler:
         now = time.monotonic()
         process = daemon["process"]
         sample = {
-            "seconds": round(now - self._started, 1),
+            "seconds": round(self.seconds(), 1),
             "resident_bytes": process["resident_bytes"],
+            "anonymous_bytes": self._daemon.anonymous_bytes(),
             "open_descriptors": process["open_descriptors"],
             "threads": process["threads"],
             "gpu_memory_bytes": sum(daemon["gpu_memory_bytes"].values()),
@@ -258,13 +270,14 @@ class Sampler:
 
     def _header(self):
         columns = "".join(f" | {stream.name:<32}" for stream in self._daemon.streams)
-        return f"{'':31}{columns}\n{'time':>6} {'RSS':>6} {'files':>5} {'thr':>4} {'GPU':>6}" + (
+        return f"{'':37}{columns}\n{'time':>6} {'RSS':>6} {'anon':>6} {'files':>5} {'thr':>4} {'GPU':>6}" + (
             f" | {'state':<8} {'fps':>4} {'p99 ms':>7} {'drop':>4} {'rest':>4}" * len(self._daemon.streams)
         )
 
     def _line(self, sample, streams):
         seconds, mib = sample["seconds"], 1 << 20
-        text = f"{seconds // 60:3.0f}:{seconds % 60:02.0f} {sample['resident_bytes'] / mib:6.0f} {sample['open_descriptors']:5}"
+        text = f"{seconds // 60:3.0f}:{seconds % 60:02.0f} {sample['resident_bytes'] / mib:6.0f} {sample['anonymous_bytes'] / mib:6.0f}"
+        text += f" {sample['open_descriptors']:5}"
         text += f" {sample['threads']:4} {sample['gpu_memory_bytes'] / mib:6.0f}"
         for stream in self._daemon.streams:
             text += self._cell(sample, stream.name) if stream.name in streams else f" | {'(removed)':<32}"
@@ -383,10 +396,13 @@ def held(daemon):
     return process["open_descriptors"], process["threads"], sum(stream["pipelines_stopping"] for stream in streams.values())
 
 
-def settled(daemon, names):
+def rested(churn, daemon, sampler, names):
     """Waits until all is live and quiet, and returns the streams that are not live, and what is held then."""
+    start = sampler.seconds()
+    churn.rest()
     wait_until(RETURN_S, lambda: names <= daemon.live())
     time.sleep(REST_S)
+    sampler.rests.append((start, sampler.seconds()))
     return names - daemon.live(), held(daemon)
 
 
@@ -399,7 +415,8 @@ def errors_in(path):
 def memory_growth(samples):
     """By how many bytes the median of the last fifth lies above that of the second."""
     fifth = max(1, len(samples) // 5)
-    early, late = (statistics.median(s["resident_bytes"] for s in part) for part in (samples[fifth : 2 * fifth], samples[-fifth:]))
+    parts = samples[fifth : 2 * fifth], samples[-fifth:]
+    early, late = (statistics.median(sample["anonymous_bytes"] for sample in part) for part in parts)
     return late - early
 
 
@@ -477,7 +494,7 @@ def soak(arguments, folder):
         sampler = Sampler(daemon, time.monotonic())
         sampler.start()
         is_good = live_through(arguments, daemon, crowd, sampler, chance)
-        keep(arguments, streams, sampler.samples)
+        keep(arguments, streams, sampler)
         return is_good
     finally:
         if crowd is not None:
@@ -496,25 +513,25 @@ def live_through(arguments, daemon, crowd, sampler, chance):
         raise SoakError(f"not all streams began: {reasons(daemon.look()[1], names - daemon.live())}")
     churn = Churn(daemon, crowd, chance)
     churn.run(arguments.minutes * 12)
-    churn.rest()
-    missing, base = settled(daemon, names)
+    missing, base = rested(churn, daemon, sampler, names)
     churn.run(arguments.minutes * 48)
-    churn.rest()
-    late, _ = settled(daemon, names)
+    late, _ = rested(churn, daemon, sampler, names)
     sampler.stop()
     print("\nWhat happened: " + ", ".join(f"{deed} {count}x" for deed, count in sorted(churn.done.items())))
     print(f"{crowd.begun} clients came, {crowd.killed} were killed, {crowd.stopped} stood still\n")
     return judge(daemon, crowd, sampler, base, missing | late)
 
 
-def keep(arguments, streams, samples):
+def keep(arguments, streams, sampler):
     """The figures, where they were asked for."""
     if arguments.csv:
-        save_csv(samples, arguments.csv)
+        save_csv(sampler.samples, arguments.csv)
     if arguments.plot:
+        # Only here, because only this needs matplotlib.
         import soak_plot
 
-        soak_plot.draw(samples, [stream.name for stream in streams], f"seed {arguments.seed}", arguments.plot)
+        title = f"{arguments.minutes:g} minutes, seed {arguments.seed}"
+        soak_plot.draw(sampler.samples, [stream.name for stream in streams], sampler.rests, title, arguments.plot)
 
 
 def parsed():
