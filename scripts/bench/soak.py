@@ -6,6 +6,7 @@ die and come back: all at random, from a seed. Times are printed and not judged,
 
 import argparse
 import csv
+import importlib
 import os
 import random
 import re
@@ -526,12 +527,9 @@ def keep(arguments, streams, sampler):
     """The figures, where they were asked for."""
     if arguments.csv:
         save_csv(sampler.samples, arguments.csv)
-    if arguments.plot:
-        # Only here, because only this needs matplotlib.
-        import soak_plot
-
+    if arguments.painter:
         title = f"{arguments.minutes:g} minutes, seed {arguments.seed}"
-        soak_plot.draw(sampler.samples, [stream.name for stream in streams], sampler.rests, title, arguments.plot)
+        arguments.painter.draw(sampler.samples, [stream.name for stream in streams], sampler.rests, title, arguments.plot)
 
 
 def parsed():
@@ -542,7 +540,10 @@ def parsed():
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
     parser.add_argument("--csv")
     parser.add_argument("--plot")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    # Only where it is asked for, because only this needs matplotlib.
+    arguments.painter = importlib.import_module("soak_plot") if arguments.plot else None
+    return arguments
 
 
 def main():
