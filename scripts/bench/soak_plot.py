@@ -16,8 +16,8 @@ LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 0.97), "ncol": 4, "frameon
 
 
 def draw(samples, streams, rests, title, path):
-    """Memory, descriptors and threads, and each stream's ages, one below the other over the same time. `rests` are the times, in
-    seconds, in which nothing happened."""
+    """Memory, descriptors and threads, each stream's ages, and when it was live, one below the other over the same time.
+    `rests` are the times, in seconds, in which nothing happened."""
     minutes = [sample["seconds"] / 60 for sample in samples]
     figure, axes = pyplot.subplots(4, 1, figsize=(11, 9), sharex=True, height_ratios=[1, 1, 1.5, 0.45])
     memory, held, ages, lives = axes
@@ -90,8 +90,8 @@ def write_around(figure, title):
     """The title, and what there is to know."""
     figure.suptitle("A daemon whose readers, sources and configuration come and go", y=0.985, fontsize=13)
     note = (
-        "Bars: times in which a stream was live. Sources are lost and streams are removed at random, so gaps and high ages are what\n"
-        f"was done to them; in the grey times nothing happened. {title}; {measuring.processor()}; {measuring.today()}."
+        "Bars: times in which a stream was live. Sources are lost and streams are removed at random, so gaps and high ages\n"
+        f"are what was done to them; in the grey times nothing happened. {title}; {measuring.processor()}; {measuring.today()}."
     )
     figure.text(0.5, 0.012, note, ha="center", fontsize=8.5, color="#444444")
     figure.tight_layout(rect=(0, 0.045, 1, 0.985))

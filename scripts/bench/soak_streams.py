@@ -87,13 +87,13 @@ class Served(Stream):
         self._begin(self.command())
 
     def _begin(self, command):
-        self._source = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        null = subprocess.DEVNULL
+        self._source = subprocess.Popen(command, stdin=null, stdout=null, stderr=null)
 
     def _kill(self):
         if self._source is not None:
             self._source.kill()
             self._source.wait()
-            self._source.stdout.close()
             self._source = None
 
     def _killed(self, _chance):
@@ -133,7 +133,8 @@ class Clip(Stream):
 
     def keys(self):
         # Not by its name alone: then the daemon would take the first loss for the end of the file.
-        return f"backend = 'cpu'\npipeline = 'filesrc location={self.path} ! decodebin ! appsink name=frames'\nloop = true\n{LIMITS}"
+        pipeline = f"filesrc location={self.path} ! decodebin ! appsink name=frames"
+        return f"backend = 'cpu'\npipeline = '{pipeline}'\nloop = true\n{LIMITS}"
 
     def views(self):
         return view("main", "saliency") + view("corner", "fixed", "budget = 64\ndtype = 'u8'\n")
@@ -141,7 +142,8 @@ class Clip(Stream):
     def start(self):
         caps = "video/x-raw,width=640,height=360,framerate=30/1"
         source = ("videotestsrc", "num-buffers=240", "pattern=smpte", "horizontal-speed=3", "!", caps)
-        made(*source, "!", "openh264enc", "gop-size=15", "!", "h264parse", "!", "mp4mux", "!", "filesink", f"location={self._whole}")
+        encoder = ("openh264enc", "gop-size=15", "!", "h264parse", "!", "mp4mux")
+        made(*source, "!", *encoder, "!", "filesink", f"location={self._whole}")
         self.heal()
 
     def ways_to_harm(self):
@@ -175,7 +177,8 @@ class Pattern(Stream):
 
     def keys(self):
         caps = "video/x-raw,format=NV12,width=1280,height=720,framerate=30/1"
-        return f"backend = 'cpu'\npipeline = 'videotestsrc is-live=true pattern=ball ! {caps} ! appsink name=frames'\n{LIMITS}"
+        pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! appsink name=frames"
+        return f"backend = 'cpu'\npipeline = '{pipeline}'\n{LIMITS}"
 
     def views(self):
         return view("main", "feedback") + view("model", "feedback", "patch = 14\ndtype = 'bf16'\nbudget = 400\n")
@@ -228,5 +231,6 @@ class Window(Served):
     def command(self, chance=None):
         width, height = (640, 480) if chance is None else chance.choice([(320, 240), (800, 600)])
         caps = f"video/x-raw,format=I420,width={width},height={height},framerate=15/1"
-        pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! jpegenc ! rtpjpegpay ! udpsink host=127.0.0.1 port={self._port}"
+        sender = f"jpegenc ! rtpjpegpay ! udpsink host=127.0.0.1 port={self._port}"
+        pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! {sender}"
         return ["gst-launch-1.0", "-q", *pipeline.split()]
