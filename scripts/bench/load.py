@@ -1,11 +1,12 @@
 """Finds how many cameras of 1280x720 and 30 frames a second two processors carry, with and without decoding them.
 
 Run by scripts/bench_load.sh. A number of streams is carried where in the time that is measured no frame is dropped, every
-stream delivers what it is asked to, and 99 of 100 frames of each stream are published within a bound of the histogram below a
-frame time.
+stream delivers what it is asked to, and 99 of 100 frames of each stream are published within a bound of the histogram below
+a frame time.
 """
 
 import argparse
+import math
 import os
 import shutil
 import statistics
@@ -171,29 +172,34 @@ class Daemon:
         return soak_samples.stats(self._socket)
 
     def wait_until_live(self):
-        """Until all streams deliver frames; an overloaded machine takes its time."""
+        """Until all streams deliver frames. An overloaded machine takes its time, and some of it may never come to that."""
         end = time.monotonic() + BEGIN_S
         while time.monotonic() < end:
             if self._process.poll() is not None:
-                break
+                raise LoadError(f"foveated has ended:\n{self._last_words()}")
             try:
                 if all(stream["state"] == "live" for stream in self.look()[1].values()):
                     return
             except (foveate.NoDaemon, foveate.TimedOut):
                 pass
             time.sleep(0.1)
+
+    def _last_words(self):
         with open(self._log, encoding="utf-8", errors="replace") as log:
-            raise LoadError("the streams did not begin:\n" + "".join(log.readlines()[-10:]))
+            return "".join(log.readlines()[-10:])
 
 
 def measured(program, case, count, seconds, warm_s):
-    """One run."""
+    """One run. A daemon that is too busy to answer carries nothing."""
     with tempfile.TemporaryDirectory(prefix="foveate-load-") as folder, Daemon(program, folder, case.text(count)) as daemon:
         daemon.wait_until_live()
         time.sleep(warm_s)
-        started, before = time.monotonic(), daemon.look()
-        time.sleep(seconds)
-        after, took = daemon.look(), time.monotonic() - started
+        try:
+            started, before = time.monotonic(), daemon.look()
+            time.sleep(seconds)
+            after, took = daemon.look(), time.monotonic() - started
+        except foveate.TimedOut:
+            return Run(count, 0, 0, 0.0, math.inf, math.inf, math.inf, math.nan, 0.0)
     return summed(before, after, took)
 
 
@@ -208,11 +214,11 @@ def summed(before, after, seconds):
         delivered.append(counts["frames_captured"] / (seconds * RATE))
         bounds = stream["age"]["bounds_ns"]
         ages = grown if ages is None else [one + other for one, other in zip(ages, grown)]
-        tails.append(soak_samples.quantile_ms(bounds, grown, 0.99) or float("inf"))
+        tails.append(soak_samples.quantile_ms(bounds, grown, 0.99) or math.inf)
         within = sum(n for bound, n in zip(bounds, grown) if bound <= AGE_BOUND_NS)
         shares.append(within / max(1, sum(grown)))
     spent = after[0]["process"]["cpu_seconds"] - before[0]["process"]["cpu_seconds"]
-    p50, p99 = (soak_samples.quantile_ms(bounds, ages, share) or float("inf") for share in (0.5, 0.99))
+    p50, p99 = (soak_samples.quantile_ms(bounds, ages, share) or math.inf for share in (0.5, 0.99))
     return Run(len(tails), captured, dropped, min(shares), p50, p99, max(tails), spent / seconds, min(delivered))
 
 
