@@ -23,8 +23,7 @@ Usage: scripts/bench_load.sh [options]
 
 Installs what is missing, builds Foveate, and finds how many streams of 1280x720 at 30 frames a second two processors
 carry with no drop and an age below one frame time: raw frames from memory, raw frames of a still scene, and H.264 that is
-decoded. Prints Markdown. Takes about three quarters of an
-hour; nothing else should run meanwhile.
+decoded. Prints Markdown. Takes about three quarters of an hour; nothing else should run meanwhile.
 
   --quick           shorter runs, about ten minutes
   --refresh-docs    put the table into docs/benchmarks.md as well

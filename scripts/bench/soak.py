@@ -45,6 +45,10 @@ GROWTH_MAX_BYTES = 16 << 20
 #: Frames of a stream that may be on their way: in the mailbox, in the frame loop, and come while it was counted.
 IN_FLIGHT_MAX = 3
 CLIENTS_MAX = 8
+#: How often a question is asked that is not answered.
+TRIES = 5
+#: How a question to the daemon may fail.
+UNHEARD = (foveate.FoveateError, foveate.control.HungUp)
 MIB = 1 << 20
 WAYS = ["newest", "all", "borrow", "poll", "steer", "steer", "own", "still"]
 BAD_CONFIGURATIONS = [
@@ -122,8 +126,20 @@ class Daemon:
         self.order("remove-stream", name, succeeds=succeeds)
 
     def look(self):
-        """Its numbers, and its streams' by name."""
-        return soak_samples.stats(self.socket)
+        """Its numbers, and its streams' by name. A busy machine may keep it from answering for a while."""
+        for _ in range(TRIES):
+            try:
+                return soak_samples.stats(self.socket)
+            except foveate.TimedOut as error:
+                late = error
+        raise late
+
+    def last_words(self, error):
+        """What to say of it where it could not be asked."""
+        try:
+            return f"foveated has ended with {self.process.wait(2)}"
+        except subprocess.TimeoutExpired:
+            return f"the daemon could not be asked: {error!r}"
 
     def live(self):
         """The names of the streams that are live."""
@@ -244,8 +260,8 @@ class Sampler:
         try:
             while not self._stop.wait(SAMPLE_S):
                 self._sample()
-        except (foveate.FoveateError, foveate.control.HungUp) as error:
-            self.failure = f"the daemon could not be asked: {error!r}"
+        except UNHEARD as error:
+            self.failure = self._daemon.last_words(error)
 
     def _sample(self):
         daemon, streams = self._daemon.look()
@@ -505,10 +521,12 @@ def soak(arguments, folder):
         crowd = Crowd(daemon, folder, chance)
         sampler = Sampler(daemon, time.monotonic())
         sampler.start()
-        is_good = live_through(arguments, daemon, crowd, sampler, chance)
-        keep(arguments, streams, sampler)
-        return is_good
+        return live_through(arguments, daemon, crowd, sampler, chance)
+    except UNHEARD as error:
+        raise SoakError(daemon.last_words(error) if daemon else error) from error
     finally:
+        if sampler is not None and sampler.samples:
+            keep(arguments, streams, sampler)
         if crowd is not None:
             crowd.leave()
         if daemon is not None and daemon.process.poll() is None:
@@ -565,7 +583,7 @@ def main():
     is_good = False
     try:
         is_good = soak(arguments, folder)
-    except (SoakError, foveate.FoveateError, subprocess.TimeoutExpired) as error:
+    except (SoakError, subprocess.TimeoutExpired) as error:
         print(f"FAILED {error}")
     finally:
         if is_good:
