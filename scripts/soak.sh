@@ -23,7 +23,7 @@ Usage: scripts/soak.sh --minutes N [options]
 
 Installs what is missing, builds Foveate, and runs a daemon of four streams: a file, a live pattern, a network camera, and
 frames over UDP on llvmpipe where that is there. Meanwhile, at random: readers come, stand still and are killed, views are
-steered and made, streams are added, changed and removed, configurations are reloaded, good ones and bad ones, and sources
+steered, made and set, streams are added, changed and removed, configurations are reloaded, good and bad ones, and sources
 are lost and come back. Prints what the daemon holds and how old its frames are, and at the end whether all of it came back,
 nothing grew and no error was logged: exit code 0, or 1, and then the logs are kept. Takes two minutes more than asked for.
 

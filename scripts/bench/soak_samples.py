@@ -3,7 +3,7 @@
 import foveate.control
 
 #: What is counted of a stream.
-COUNTS = ("frames_captured", "frames_dropped", "frames_published", "frames_refused")
+COUNTS = ("frames_captured", "frames_dropped", "frames_published", "frames_refused", "frames_rested")
 
 
 def stats(socket):
@@ -53,4 +53,5 @@ def restarts(stream):
 
 def in_flight(stream):
     """Frames that were captured, and of which nothing more is known."""
-    return stream["frames_captured"] - stream["frames_published"] - stream["frames_dropped"] - stream["frames_refused"]
+    captured, *known = (stream[name] for name in COUNTS)
+    return captured - sum(known)

@@ -40,21 +40,32 @@ class Stream:
     """What all have in common: a text of the configuration, and a source that can be harmed and healed."""
 
     name = ""
+    #: That of the first view.
+    policy = "feedback"
 
     def __init__(self):
         self.is_harmed = False
+        self.settle()
 
-    def text(self, varied=""):
-        """The `[[stream]]` tables. `varied` are lines of `[stream.change]`."""
-        change = f"[stream.change]\n{varied}" if varied else ""
-        return f"[[stream]]\nname = '{self.name}'\n{self.keys()}{change}{self.views()}"
+    def settle(self):
+        """Takes back what was varied."""
+        #: Lines of `[stream.change]`: where they change, the stream begins anew.
+        self.change = ""
+        #: Most tokens of the first view: where they change, it goes on with a new segment.
+        self.budget = 273
+
+    def text(self):
+        """The `[[stream]]` tables."""
+        change = f"[stream.change]\n{self.change}" if self.change else ""
+        main = view("main", self.policy, f"budget = {self.budget}\n")
+        return f"[[stream]]\nname = '{self.name}'\n{self.keys()}{change}{main}{self.other_views()}"
 
     def keys(self):
         """What is particular about the stream."""
         raise NotImplementedError
 
-    def views(self):
-        """The views."""
+    def other_views(self):
+        """The views behind the first."""
         raise NotImplementedError
 
     def start(self):
@@ -125,6 +136,7 @@ class Clip(Stream):
     """A file, over and over, that is spoiled while it plays."""
 
     name = "clip"
+    policy = "saliency"
 
     def __init__(self, folder):
         super().__init__()
@@ -136,8 +148,8 @@ class Clip(Stream):
         pipeline = f"filesrc location={self.path} ! decodebin ! appsink name=frames"
         return f"backend = 'cpu'\npipeline = '{pipeline}'\nloop = true\n{LIMITS}"
 
-    def views(self):
-        return view("main", "saliency") + view("corner", "fixed", "budget = 64\ndtype = 'u8'\n")
+    def other_views(self):
+        return view("corner", "fixed", "budget = 64\ndtype = 'u8'\nmax_fps = 5.0\n")
 
     def start(self):
         caps = "video/x-raw,width=640,height=360,framerate=30/1"
@@ -180,8 +192,8 @@ class Pattern(Stream):
         pipeline = f"videotestsrc is-live=true pattern=ball ! {caps} ! appsink name=frames"
         return f"backend = 'cpu'\npipeline = '{pipeline}'\n{LIMITS}"
 
-    def views(self):
-        return view("main", "feedback") + view("model", "feedback", "patch = 14\ndtype = 'bf16'\nbudget = 400\n")
+    def other_views(self):
+        return view("model", "feedback", "patch = 14\ndtype = 'bf16'\nbudget = 400\n")
 
 
 class Door(Served):
@@ -199,8 +211,8 @@ class Door(Served):
             f"latency_ms = 50\n{LIMITS}"
         )
 
-    def views(self):
-        return view("main", "feedback") + view("overview", "fixed", "layout = 'uniform'\nbudget = 256\ndtype = 'u8'\n")
+    def other_views(self):
+        return view("overview", "fixed", "layout = 'uniform'\nbudget = 256\ndtype = 'u8'\n")
 
     def command(self, chance=None):
         looks = [("h264", "640", "480"), ("jpeg", "640", "480"), ("h264", "320", "240")]
@@ -213,6 +225,7 @@ class Window(Served):
     """JPEG over UDP, on a Vulkan device where there is one. Nobody says that its sender is gone: it just falls silent."""
 
     name = "window"
+    policy = "saliency"
 
     def __init__(self, device):
         super().__init__()
@@ -225,8 +238,8 @@ class Window(Served):
         source = f"udpsrc address=127.0.0.1 port={self._port} caps=\"{caps}\" ! rtpjpegdepay ! jpegdec"
         return f"{backend}pipeline = '{source} ! appsink name=frames'\n{LIMITS}"
 
-    def views(self):
-        return view("main", "saliency", "budget = 128\n") + view("second", "feedback", "budget = 128\n")
+    def other_views(self):
+        return view("second", "feedback", "budget = 128\npublish = 'when-read'\n")
 
     def command(self, chance=None):
         width, height = (640, 480) if chance is None else chance.choice([(320, 240), (800, 600)])
