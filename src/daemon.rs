@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::camera::CalibrationError;
-use crate::capture::CaptureError;
+use crate::capture::{CaptureError, Source, SourceSpec};
 use crate::config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use crate::control::ControlError;
 use crate::control::directory::{Directory, StreamSpec};
@@ -272,15 +272,17 @@ impl Life<'_> {
     }
 }
 
-/// Reads what the streams of `config` need besides: the gaze logs that their views replay, and calibrations.
+/// Makes sure that the streams can be: their pipelines, the gaze logs that their views replay, and calibrations. A camera or
+/// server may be away.
 ///
 /// # Errors
 ///
-/// If one cannot be read, or is none.
-pub fn check(config: &Config) -> Result<(), DaemonError> {
-    for stream in &config.streams {
+/// If a pipeline cannot work, or a file cannot be read or is none.
+pub fn check<'a>(streams: impl IntoIterator<Item = &'a StreamConfig>) -> Result<(), DaemonError> {
+    for stream in streams {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
         running::plans(stream).and_then(|_| running::camera(stream)).map_err(failed)?;
+        Source::check(&SourceSpec::from(stream)).map_err(|error| failed(error.into()))?;
     }
     Ok(())
 }

@@ -267,6 +267,11 @@ fn check_says_that_a_configuration_is_fine_and_starts_nothing() {
     let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
     outcome.assert_clean_exit(0);
     assert!(!place.socket().exists());
+    let pipeline =
+        "[[stream]]\nname = 'camera'\npipeline = 'nosuchelement ! appsink name=frames'\n";
+    let config = place.write("a.toml", pipeline);
+    let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
+    assert_is_refusal(&outcome, &[78], &["nosuchelement", "camera"], pipeline);
 }
 
 #[test]

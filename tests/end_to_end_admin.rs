@@ -212,6 +212,18 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
             "[[stream]]\nname = 'a'\nsource = 'test'\n[stream.camera]\ncalibration = 'none.yaml'\n",
             &["none.yaml", "No such file"],
         ),
+        (
+            "[[stream]]\nname = 'camera'\npipeline = 'videotestsrc ! nosuchelement ! appsink name=frames'\n",
+            &["stream camera", "nosuchelement"],
+        ),
+        (
+            "[[stream]]\nname = 'camera'\npipeline = 'videotestsrc ! fakesink'\n",
+            &["stream camera", "appsink name=frames"],
+        ),
+        (
+            "[[stream]]\nname = 'a'\nsource = 'no-such-file.mp4'\n",
+            &["no-such-file.mp4", "does not exist"],
+        ),
     ] {
         place.write("foveate.toml", text);
         let refused = place.foveate(&["reload"]).finish();
@@ -220,6 +232,13 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
             assert!(refused.message().contains(part), "{refused:#?}");
         }
     }
+    let bad = place.write(
+        "bad.toml",
+        "[[stream]]\nname = 'bad'\npipeline = 'nosuchelement ! appsink name=frames'\n",
+    );
+    let refused = place.foveate(&["add-stream", bad.to_str().unwrap()]).finish();
+    refused.assert_clean_exit(69);
+    assert!(refused.message().contains("nosuchelement"), "{refused:#?}");
     daemon.process.signal(Signal::HUP);
     daemon.process.stderr.wait_for("the configuration stays as it was");
     assert_eq!(listed(&daemon), [("camera".to_owned(), StreamState::Live)]);

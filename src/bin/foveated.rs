@@ -73,7 +73,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         redact::register(secret);
     }
     if arguments.check {
-        daemon::check(&config)?;
+        daemon::check(&config.streams)?;
         // The exit code says so, too, where nobody reads this.
         let _ = writeln!(io::stdout(), "the configuration is fine");
         return Ok(());

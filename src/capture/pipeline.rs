@@ -137,6 +137,11 @@ impl Drop for Pipeline {
     }
 }
 
+/// Makes sure that `expansion` is a pipeline with the appsink that frames are taken from.
+pub(super) fn check(expansion: &Expansion) -> Result<(), CaptureError> {
+    frames_sink(&parsed(expansion)?).map(drop)
+}
+
 fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
     let mut context = gst::ParseContext::new();
     let flags = gst::ParseFlags::FATAL_ERRORS;

@@ -12,7 +12,8 @@ use super::caps::{self, Adapter};
 use super::delivery::Delivery;
 use super::expansion::{self, Expansion};
 use super::mailbox::{Consumer, Ender, mailbox};
-use super::pipeline::{Event, Pipeline, error_of, missing_plugin_of};
+use super::passing::Shown;
+use super::pipeline::{self, Event, Pipeline, error_of, missing_plugin_of};
 use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
 use crate::redact::redacted;
 use crate::stats::StreamCounters;
@@ -98,6 +99,20 @@ impl Source {
             stop: Some(stop),
             stopped: Some(stopped),
         })
+    }
+
+    /// Makes sure that the text of a source can work: that its elements and files are there. Nothing is started, so a camera or
+    /// server may be away.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot, and will not by itself.
+    pub fn check(spec: &SourceSpec) -> Result<(), CaptureError> {
+        let expansion = hints::initialised().and_then(|()| expansion::expand(spec));
+        match expansion.and_then(|expansion| pipeline::check(&expansion)) {
+            Err(error) if error.is_passing(spec, Shown::default()) => Ok(()),
+            checked => checked,
+        }
     }
 
     /// Starts a source and waits for its first frame, at most [`SourceSpec::caps_timeout`] and once more where an

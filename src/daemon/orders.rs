@@ -42,7 +42,9 @@ impl Life<'_> {
     /// Brings the streams to what the configuration says by now. One that cannot be used changes nothing.
     fn follow_configuration(&mut self) -> Result<Difference, Refusal> {
         let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
-        prepare(&config)?;
+        mask_secrets(&config);
+        let streams = config.streams.iter().filter(|stream| !self.roster.runs(stream));
+        super::check(streams).map_err(|error| refusal(&chain(&error)))?;
         if config.daemon != self.daemon {
             tracing::warn!("what [daemon] says now takes effect at the next start");
         }
@@ -71,11 +73,12 @@ impl Life<'_> {
                 "[daemon] does not belong to a stream: it takes effect at the start",
             ));
         }
-        prepare(&config)?;
+        mask_secrets(&config);
         if self.roster.has(&stream.name) {
             let error = format!("there is a stream {} already: remove it first", stream.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
         }
+        super::check([stream]).map_err(|error| refusal(&chain(&error)))?;
         tracing::info!(stream = stream.name, "an operator adds a stream");
         self.roster.add(stream.clone());
         Ok(json!({ "stream": stream.name }))
@@ -114,12 +117,11 @@ impl Life<'_> {
     }
 }
 
-/// Makes sure that no secret of `config` is ever shown, and that what its streams need besides can be read.
-fn prepare(config: &Config) -> Result<(), Refusal> {
+/// Makes sure that no secret of `config` is ever shown.
+fn mask_secrets(config: &Config) {
     for secret in config.secrets() {
         redact::register(secret);
     }
-    super::check(config).map_err(|error| refusal(&chain(&error)))
 }
 
 fn refusal(error: &str) -> Refusal {

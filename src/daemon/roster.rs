@@ -68,6 +68,11 @@ impl Roster {
         self.streams.contains_key(name)
     }
 
+    /// Whether that very stream is there already.
+    pub(super) fn runs(&self, stream: &StreamConfig) -> bool {
+        self.streams.get(&stream.name).is_some_and(|member| member.config == *stream)
+    }
+
     /// Streams that are not over.
     pub(super) fn running(&self) -> usize {
         self.streams.values().filter(|member| member.running.is_some()).count()
