@@ -1,5 +1,6 @@
 //! How long to wait before something that failed is tried again.
 
+use std::fmt;
 use std::time::Duration;
 
 /// Pauses that double with every failure up to a longest one, each moved at random by up to a quarter either way, so that
@@ -43,5 +44,28 @@ impl Backoff {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let mixed = mixed ^ (mixed >> 31);
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// When something that failed is tried again, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextTry {
+    /// How long until then.
+    pub pause: Duration,
+    /// Which try that is since the last success, from 1.
+    pub attempt: u32,
+}
+
+impl fmt::Display for NextTry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pause, attempt } = self;
+        let suffix = match (attempt % 10, attempt % 100) {
+            (_, 11..=13) => "th",
+            (1, _) => "st",
+            (2, _) => "nd",
+            (3, _) => "rd",
+            _ => "th",
+        };
+        write!(f, "trying again in {:.1} s ({attempt}{suffix} time)", pause.as_secs_f64())
     }
 }

@@ -15,6 +15,8 @@ use crate::token::TokenFormat;
 
 pub mod backend;
 pub mod cpu;
+#[cfg(feature = "vulkan")]
+mod devices;
 mod view;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
@@ -83,6 +85,11 @@ impl ViewSample {
         self.versions.clear();
         self.versions.resize(plan.tokens.len(), 0);
         self.plan = plan;
+    }
+
+    /// Has every token sampled by the next update, also where nothing changes under it: by a retina that has none of them.
+    pub fn sample_anew(&mut self) {
+        self.versions.fill(0);
     }
 
     /// What the view's tokens look like in memory.
@@ -376,6 +383,15 @@ pub enum RetinaError {
         device: String,
         /// What it is made of.
         kind: String,
+    },
+    /// The driver may hang: another thread has been asking it for a device all the time.
+    #[cfg(feature = "vulkan")]
+    #[error(
+        "the Vulkan driver has been opening a device for another stream for more than {seconds} s: restart the daemon if it hangs, or set backend = \"cpu\""
+    )]
+    DriverBusy {
+        /// How long it was waited for.
+        seconds: u64,
     },
     /// Vulkan was asked for, and this build has none.
     #[error(

@@ -188,6 +188,10 @@ pub struct StreamCounters {
     pub tiles_dirty: Counter,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: Counter,
+    /// Times it tried to get back to the GPU.
+    pub backend_attempts: Counter,
+    /// Times it went on on the GPU again.
+    pub backend_returns: Counter,
     /// Times the stream began another pipeline after it had lost one.
     pub restarts: Restarts,
     /// Pipelines that were given up and have not stopped yet.

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::recovery::Recovery;
 use self::source::Source;
 pub use self::view::REPLACED;
 use self::view::View;
@@ -33,6 +34,7 @@ use crate::stats::durations::{FrameStage, StreamDurations};
 use crate::stats::{ChangeGauges, StreamCounters};
 use crate::token::TokenFormat;
 
+mod recovery;
 mod source;
 mod view;
 mod workshop;
@@ -201,6 +203,7 @@ pub struct Stream {
     /// What is known of the camera, to be published.
     camera: Option<Arc<Camera>>,
     workshop: Workshop,
+    recovery: Recovery,
     times: StageTimes,
 }
 
@@ -218,6 +221,7 @@ impl Stream {
         let views: Vec<View> = views.into_iter().map(view).collect();
         let samples =
             views.iter().map(|view| ViewSample::new(view.plan.format, view.plan.budget)).collect();
+        let recovery = Recovery::new(name, &counters, monotonic_ns());
         Self {
             name: name.to_owned(),
             backend,
@@ -228,6 +232,7 @@ impl Stream {
             source: None,
             camera: None,
             workshop: Workshop::new(name, None),
+            recovery,
             times: StageTimes::default(),
         }
     }
@@ -245,7 +250,7 @@ impl Stream {
     /// # Errors
     ///
     /// If the backend refuses frames of this kind, or there is no memory for a ring. A lost GPU is no error: the
-    /// stream goes on on the CPU.
+    /// stream goes on on the CPU, and tries the GPU again.
     pub fn step(
         &mut self,
         frame: &FrameView<'_>,
@@ -261,7 +266,9 @@ impl Stream {
             self.counters.newest_capture_ns.set(Some(stamp.capture_ns));
             return Ok(Stepped::Rested);
         }
-        let Self { backend, views, samples, source: Some(source), counters, times, .. } = self
+        let Self {
+            backend, views, samples, source: Some(source), counters, recovery, times, ..
+        } = self
         else {
             unreachable!("built for the first frame");
         };
@@ -274,17 +281,21 @@ impl Stream {
         for (view, sample) in awake(views, samples) {
             view.look(Moment::of(stamp), source.seen(), shape, sample);
         }
+        let specs = || view_specs(views);
+        if recovery.turn(backend, source, samples, &specs, stamp.arrival_ns) {
+            self.workshop.set(source.blueprint(backend.describe()));
+        }
         let plan = Span::since(start_ns);
         let (change, updated) = source.update(frame, stamp.frame_seq, samples);
         let update = match updated {
             Ok(times) => times,
             Err(error) => {
-                counters.backend_fallbacks.add(1);
                 backend.fall_back(&error);
-                let specs: Vec<ViewSpec> = views.iter().map(View::spec).collect();
-                let times = source.rebuild_on_cpu(frame, stamp.frame_seq, &specs, samples)?;
+                let (rebuilt, remains) =
+                    source.rebuild_on_cpu(frame, stamp.frame_seq, &view_specs(views), samples);
+                recovery.begin(backend, Some(remains), stamp.arrival_ns);
                 self.workshop.set(source.blueprint(backend.describe()));
-                times
+                rebuilt?
             }
         };
         let updated_ns = monotonic_ns();
@@ -442,6 +453,11 @@ impl Stream {
         self.backend.describe()
     }
 
+    /// A number that grows whenever [`backend`](Self::backend) says something else.
+    pub fn backend_changes(&self) -> u64 {
+        self.recovery.changes()
+    }
+
     /// Tells the readers of every view that no frame will come any more, and why.
     pub fn end(&mut self, reason: &str) {
         self.views.iter_mut().for_each(|view| view.hold_up(State::Ended, reason));
@@ -472,11 +488,11 @@ impl Stream {
             )
         });
         check_memory(&first.collect::<Vec<_>>()).map_err(StreamError::Rings)?;
-        let specs: Vec<ViewSpec> = self.views.iter().map(View::spec).collect();
+        let specs = view_specs(&self.views);
         let before = self.backend.describe().kind;
         let source = Source::build(&mut self.backend, frame, self.change, &specs)?;
         if self.backend.describe().kind != before {
-            self.counters.backend_fallbacks.add(1);
+            self.recovery.begin(&mut self.backend, None, stamp.arrival_ns);
         }
         for view in &mut self.views {
             let spec = view.segment_spec(
@@ -505,6 +521,11 @@ fn awake<'a>(
     samples: &'a mut [ViewSample],
 ) -> impl Iterator<Item = (&'a mut View, &'a mut ViewSample)> {
     views.iter_mut().zip(samples).filter(|(_, sample)| !sample.is_resting())
+}
+
+/// What the retina must know of all views.
+fn view_specs(views: &[View]) -> Vec<ViewSpec> {
+    views.iter().map(View::spec).collect()
 }
 
 /// Tells what counts as a change now.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::passing::Shown;
 use super::source::Departing;
 use super::{CaptureError, CapturedFrame, End, Source, SourceSpec, Taken};
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, NextTry};
 use crate::clock::monotonic_ns;
 use crate::redact::redacted;
 use crate::stats::{LossReason, StreamCounters};
@@ -67,15 +67,8 @@ impl Loss {
     }
 
     fn next_try(&self) -> String {
-        let Self { pause, attempt, .. } = self;
-        let suffix = match (attempt % 10, attempt % 100) {
-            (_, 11..=13) => "th",
-            (1, _) => "st",
-            (2, _) => "nd",
-            (3, _) => "rd",
-            _ => "th",
-        };
-        format!("; trying again in {:.1} s ({attempt}{suffix} time)", pause.as_secs_f64())
+        let Self { pause, attempt, .. } = *self;
+        format!("; {}", NextTry { pause, attempt })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::geometry::tile::{TileSet, tiles_under};
 /// Says which tiles of each frame are to be ingested, and remembers when each last changed.
 ///
 /// For each frame: [`rule`](Self::rule), then a comparison with the resident copy, then [`note`](Self::note).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ChangeBooks {
     threshold: ThresholdSource,
     /// `None` where a tile may rest for as long as it is not dirty.

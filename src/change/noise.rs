@@ -81,7 +81,7 @@ pub const NOISE_OF_VARIANCE: [(f64, f64); 12] = [
 ];
 
 /// Follows the noise of frames of one kind. The same frames give the same estimates on any machine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NoiseEstimator {
     components: Vec<Component>,
     /// Frames so far, modulo [`LAG`].
@@ -150,7 +150,7 @@ fn components(format: PixelFormat) -> &'static [Sites] {
 type Block = [u8; BLOCK_SAMPLES];
 
 /// What is known of one component.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Component {
     sites: Sites,
     /// Samples outside this range may have been clipped: those below the first or above the second.
@@ -199,7 +199,7 @@ impl Component {
 }
 
 /// The spreads of the last frames that had one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct History {
     spreads: [u64; WINDOW],
     /// Frames so far.

@@ -5,7 +5,7 @@ use crate::config::Threshold;
 use crate::frame::{FrameKind, FrameView, PixelFormat};
 
 /// Where the threshold of each frame comes from. That of a frame is made from the frames before it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ThresholdSource {
     /// That of the newest frame.
     current: u8,
@@ -14,7 +14,7 @@ pub struct ThresholdSource {
 }
 
 /// Makes thresholds from noise.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Follower {
     noise: NoiseEstimator,
     format: PixelFormat,

@@ -383,6 +383,8 @@ impl StreamEntry {
             stamps_clamped: counters.stamps_clamped.get(),
             tiles_dirty: counters.tiles_dirty.get(),
             backend_fallbacks: counters.backend_fallbacks.get(),
+            backend_attempts: counters.backend_attempts.get(),
+            backend_returns: counters.backend_returns.get(),
             restarts: counters.restarts.by_reason().filter(|(_, count)| *count != 0).collect(),
             pipelines_stopping: counters.pipelines_stopping.get().unwrap_or(0),
             stuck: counters
@@ -419,6 +421,8 @@ impl StreamEntry {
             stuck,
             bytes_uploaded: self.counters.bytes_uploaded.get(),
             backend_fallbacks: self.counters.backend_fallbacks.get(),
+            backend_attempts: self.counters.backend_attempts.get(),
+            backend_returns: self.counters.backend_returns.get(),
             change,
             sample_bound: gauges.threshold.get(),
             rgb_bound: gauges.rgb_bound.get(),

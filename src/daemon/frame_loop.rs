@@ -130,14 +130,14 @@ impl FrameLoop {
             self.port.counters().frames_refused.add(1);
             return Ok(());
         };
-        let fallbacks = self.port.counters().backend_fallbacks.get();
+        let changes = self.stream.backend_changes();
         let stepped = self.stream.step(&view, &stamp)?;
         if stepped == Stepped::PublishedInNewSegments {
             self.announce(&view)?;
         } else if stepped == Stepped::PublishedNewViews {
             self.hand_out_segments()?;
         }
-        if fallbacks != self.port.counters().backend_fallbacks.get() {
+        if changes != self.stream.backend_changes() {
             let backend = self.stream.backend().clone();
             self.port.update(|status| status.backend = Some(backend));
         }

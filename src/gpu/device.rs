@@ -16,7 +16,7 @@ use super::import::HostImports;
 use super::instance::{Instance, ValidationLog};
 use super::timing::DeviceClock;
 
-/// Loses the device after this many submissions: a test hook for whole programs.
+/// Loses every device after this many submissions: a test hook for whole programs.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
 
 /// Memory is taken from the driver in blocks that start at this size and grow to the other; larger resources get
@@ -152,8 +152,8 @@ impl Gpu {
 
     /// A test hook: from now on every submission fails as it does when the driver loses the device.
     ///
-    /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does the same after N submissions, those that warm the passes
-    /// included.
+    /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does the same to every device that is opened, after N submissions,
+    /// those that warm the passes included.
     pub fn inject_device_loss(&self) {
         self.submits_left.store(0, Ordering::Relaxed);
     }
@@ -164,6 +164,11 @@ impl Gpu {
         if let Some(clock) = &self.clock {
             clock.forget_calibration();
         }
+    }
+
+    /// Whether the driver was seen to have lost the device. A lost one stays lost: it has to be opened anew.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
     }
 
     /// How the device tells time; `None` where its queue does not.
@@ -199,8 +204,8 @@ impl Gpu {
         let left = self.submits_left.update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             left.saturating_sub(u64::from(left != u64::MAX))
         });
-        if left == 0 || self.is_lost.load(Ordering::Relaxed) {
-            return Err(GpuError::DeviceLost { during: "vkQueueSubmit2" });
+        if left == 0 || self.is_lost() {
+            return self.noticing_loss(Err(GpuError::DeviceLost { during: "vkQueueSubmit2" }));
         }
         let queue = self.queue.lock();
         // SAFETY: the queue is locked, and `submit` points to a finished command buffer and a live semaphore.

@@ -1,13 +1,12 @@
-//! Which retina a stream gets, and why.
+//! Which retina a stream gets, why, and how it gets back to a GPU that it had to leave.
 
 use std::collections::BTreeMap;
 #[cfg(feature = "vulkan")]
 use std::sync::Arc;
 
-#[cfg(feature = "vulkan")]
-use parking_lot::Mutex;
-
 use super::cpu::CpuRetina;
+#[cfg(feature = "vulkan")]
+use super::devices::Devices;
 #[cfg(feature = "vulkan")]
 use super::vulkan::VulkanRetina;
 #[cfg(feature = "vulkan")]
@@ -18,17 +17,25 @@ use crate::config::{BackendChoice, ChangeOn};
 use crate::error::chain;
 use crate::frame::FrameKind;
 #[cfg(feature = "vulkan")]
-use crate::gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError, chosen_device};
+use crate::gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
 
-/// The GPUs that this process has opened: each once, whatever the number of streams on it and the words that they choose
-/// it by.
+/// The GPUs that this process has open: each once, whatever the number of streams on it and the words that they choose
+/// it by. One that was lost is opened anew.
 #[derive(Debug, Default)]
 pub struct Backends {
     #[cfg(feature = "vulkan")]
-    open: Mutex<Vec<Arc<Gpu>>>,
+    devices: Arc<Devices>,
 }
 
 impl Backends {
+    /// With another way to open devices than [`Gpu::open`]: for tests, which lose them and refuse to open them again.
+    #[cfg(feature = "vulkan")]
+    pub fn opening_with(
+        open: impl Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { devices: Arc::new(Devices::new(Box::new(open))) }
+    }
+
     /// Chooses for one stream, whose changes the CPU finds unless
     /// [told otherwise](StreamBackend::finding_changes_on). `auto` takes the named device or a real GPU if there is one,
     /// and otherwise the CPU.
@@ -53,45 +60,29 @@ impl Backends {
     }
 
     /// Memory that this process has of each GPU, in bytes, by the name of the device.
+    #[cfg(feature = "vulkan")]
     pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
-        #[cfg_attr(not(feature = "vulkan"), expect(unused_mut, reason = "nothing is open"))]
-        let mut memory = BTreeMap::new();
-        #[cfg(feature = "vulkan")]
-        for gpu in self.open.lock().iter() {
-            *memory.entry(gpu.summary().name.clone()).or_default() += gpu.memory_bytes();
-        }
-        memory
+        self.devices.memory_bytes()
+    }
+
+    /// Memory that this process has of each GPU: of none, in this build.
+    #[cfg(not(feature = "vulkan"))]
+    pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
     }
 
     #[cfg(feature = "vulkan")]
     fn vulkan(&self, device: Option<&str>, insisted: bool) -> Result<StreamBackend, RetinaError> {
-        let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
-        let gpu = self.gpu(&choice)?;
         let reason = match (insisted, device) {
             (true, _) => "the configuration says so".to_owned(),
             (false, Some(name)) => format!("its name holds {name:?}"),
             (false, None) => "the first real GPU".to_owned(),
         };
-        let backend = Backend {
-            kind: BackendKind::Vulkan,
-            device: gpu.summary().name.clone(),
-            reason,
-            change_on: ChangeSite::Cpu,
-        };
-        Ok(StreamBackend { backend, gpu: Some(gpu), insisted })
-    }
-
-    #[cfg(feature = "vulkan")]
-    fn gpu(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, GpuError> {
-        let chosen = chosen_device(choice)?;
-        let mut open = self.open.lock();
-        // Of several devices that are alike in everything, a choice always takes the first.
-        if let Some(gpu) = open.iter().find(|gpu| *gpu.summary() == chosen) {
-            return Ok(Arc::clone(gpu));
-        }
-        let gpu = Gpu::open(choice)?;
-        open.push(Arc::clone(&gpu));
-        Ok(gpu)
+        let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
+        let devices = Arc::clone(&self.devices);
+        let way = WayBack { devices, choice, reason, change_on: ChangeOn::Cpu };
+        let backend = way.reach()?;
+        Ok(StreamBackend { insisted, ..backend })
     }
 
     #[cfg(not(feature = "vulkan"))]
@@ -113,15 +104,18 @@ pub enum BuiltRetina {
 #[derive(Debug)]
 pub struct StreamBackend {
     backend: Backend,
+    /// `None` on the CPU.
     #[cfg(feature = "vulkan")]
     gpu: Option<Arc<Gpu>>,
+    /// How its GPU is reached; `None` where it never had one.
+    way: Option<WayBack>,
     /// Whether to fail rather than to go on on the CPU when the GPU refuses; only at the start.
     #[cfg(feature = "vulkan")]
     insisted: bool,
 }
 
 impl StreamBackend {
-    /// The CPU, for `reason`.
+    /// The CPU, for `reason`, and for good.
     pub fn cpu(reason: String) -> Self {
         Self {
             backend: Backend {
@@ -132,6 +126,7 @@ impl StreamBackend {
             },
             #[cfg(feature = "vulkan")]
             gpu: None,
+            way: None,
             #[cfg(feature = "vulkan")]
             insisted: false,
         }
@@ -142,6 +137,11 @@ impl StreamBackend {
         &self.backend
     }
 
+    /// Gives another reason for the backend in use.
+    pub fn explain(&mut self, reason: String) {
+        self.backend.reason = reason;
+    }
+
     /// Settles where changes are found. Where a GPU is asked for and the backend gave way to the CPU, that finds them.
     ///
     /// # Errors
@@ -149,6 +149,10 @@ impl StreamBackend {
     /// If a GPU is asked for that has memory of its own.
     pub fn finding_changes_on(mut self, on: ChangeOn) -> Result<Self, RetinaError> {
         self.backend.change_on = self.change_site(on)?;
+        #[cfg(feature = "vulkan")]
+        if let Some(way) = &mut self.way {
+            way.change_on = on;
+        }
         Ok(self)
     }
 
@@ -218,11 +222,80 @@ impl StreamBackend {
         })
     }
 
-    /// Goes on on the CPU because of `error`.
+    /// Goes on on the CPU because of `error`, which becomes the reason.
     pub fn fall_back(&mut self, error: &RetinaError) {
         let reason = format!("{} failed: {}", self.backend.device, chain(error));
-        tracing::warn!(reason, "going on on the CPU");
-        *self = Self::cpu(reason);
+        *self = Self { way: self.way.take(), ..Self::cpu(reason) };
+    }
+
+    /// How it gets back to a GPU; `None` where it never had one.
+    pub fn way_back(&self) -> Option<WayBack> {
+        self.way.clone()
+    }
+}
+
+/// How a stream reaches its GPU again, on whatever thread may wait for a driver.
+#[derive(Clone, Debug)]
+pub struct WayBack {
+    #[cfg(feature = "vulkan")]
+    devices: Arc<Devices>,
+    #[cfg(feature = "vulkan")]
+    choice: DeviceChoice,
+    /// Why that device.
+    #[cfg(feature = "vulkan")]
+    reason: String,
+    #[cfg(feature = "vulkan")]
+    change_on: ChangeOn,
+}
+
+/// A retina on a GPU that was reached again.
+pub struct Regained {
+    /// What the stream runs on if it takes it.
+    pub backend: StreamBackend,
+    /// Built and warm, and not filled.
+    pub retina: BuiltRetina,
+    /// The frames that it was built for.
+    pub kind: FrameKind,
+    /// The views that it was built for.
+    pub views: Vec<ViewSpec>,
+}
+
+impl WayBack {
+    /// Builds a retina on the chosen device, which is opened anew if it was lost.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such device now, or it refuses.
+    #[cfg(feature = "vulkan")]
+    pub fn build(&self, kind: FrameKind, views: Vec<ViewSpec>) -> Result<Regained, RetinaError> {
+        let mut backend = self.reach()?;
+        // What fails here fails this try, and not the stream.
+        backend.insisted = true;
+        let retina = backend.build(kind, &views)?;
+        Ok(Regained { backend, retina, kind, views })
+    }
+
+    /// Builds nothing: no stream of this build was ever on a GPU.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    #[cfg(not(feature = "vulkan"))]
+    pub fn build(&self, _kind: FrameKind, _views: Vec<ViewSpec>) -> Result<Regained, RetinaError> {
+        Err(RetinaError::BuiltWithoutVulkan)
+    }
+
+    /// The device, in use.
+    #[cfg(feature = "vulkan")]
+    fn reach(&self) -> Result<StreamBackend, RetinaError> {
+        let gpu = self.devices.get(&self.choice)?;
+        let backend = Backend {
+            kind: BackendKind::Vulkan,
+            device: gpu.summary().name.clone(),
+            reason: self.reason.clone(),
+            change_on: change_site(self.change_on, gpu.summary())?,
+        };
+        Ok(StreamBackend { backend, gpu: Some(gpu), way: Some(self.clone()), insisted: false })
     }
 }
 

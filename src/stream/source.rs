@@ -1,6 +1,6 @@
 //! What a stream builds for frames of one kind: the resident copy and the pyramid, and who brings them up to date.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use super::workshop::Blueprint;
 use crate::backend::Backend;
@@ -11,6 +11,7 @@ use crate::config::ChangeConfig;
 use crate::frame::{FrameKind, FrameView};
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::rule::IngestRule;
 use crate::geometry::tile::TileSet;
 use crate::retina::backend::{BuiltRetina, StreamBackend};
 use crate::retina::{
@@ -35,6 +36,9 @@ enum Eye {
     /// The retina keeps it, and tells the CPU.
     Gpu { books: ChangeBooks, retina: Box<dyn DetectingRetina> },
 }
+
+/// What is left of a retina: whoever drops it may have to wait for a driver.
+pub(super) type Remains = Box<dyn Send>;
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,29 +174,80 @@ impl Source {
     }
 
     /// The retina failed in `frame`: builds the pyramid anew on the CPU. It is built from the resident copy, which holds
-    /// the frame already, or, where that went with the device, from the frame, as if it were the first.
+    /// the frame already, or, where that went with the device, from the frame, as if it were the first. What is left of
+    /// the retina comes back.
     pub(super) fn rebuild_on_cpu(
         &mut self,
         frame: &FrameView<'_>,
         frame_seq: u64,
         views: &[ViewSpec],
         samples: &mut [ViewSample],
-    ) -> Result<UpdateTimes, RetinaError> {
+    ) -> (Result<UpdateTimes, RetinaError>, Remains) {
         let mut new_retina = StreamBackend::build_on_cpu(self.kind, views);
         self.keeps_coarse = false;
         let all = TileSet::all(self.kind.extent);
         match &mut self.eye {
             Eye::Cpu { detector, retina } => {
-                *retina = new_retina;
-                retina.update(&detector.resident(), &all, samples)
+                let updated = new_retina.update(&detector.resident(), &all, samples);
+                (updated, Box::new(mem::replace(retina, new_retina)))
             }
             Eye::Gpu { .. } => {
                 let mut detector = ChangeDetector::new(frame, self.config);
                 detector.detect(frame, frame_seq);
                 let updated = new_retina.update(&detector.resident(), &all, samples);
-                self.eye = Eye::Cpu { detector, retina: new_retina };
-                updated
+                let eye = Eye::Cpu { detector, retina: new_retina };
+                (updated, Box::new(mem::replace(&mut self.eye, eye)))
             }
+        }
+    }
+
+    /// Goes on on `retina`, which was built for the same frames and views, and has seen none: fills it from the resident
+    /// copy, so that nothing but the device changes, and has every token sampled with the next update. What is not needed
+    /// any more comes back: what was gone on before, or, with the reason, `retina`, and then the pyramid stays where it was.
+    ///
+    /// # Panics
+    ///
+    /// Unless the pyramid is on the CPU.
+    pub(super) fn move_to(
+        &mut self,
+        mut retina: BuiltRetina,
+        samples: &mut [ViewSample],
+    ) -> Result<Remains, (Remains, RetinaError)> {
+        let Eye::Cpu { detector, retina: old } = &mut self.eye else {
+            panic!("only a pyramid on the CPU moves");
+        };
+        let filled = fill(&mut retina, &detector.resident(), samples);
+        // Either retina may have sampled what the other one has not.
+        samples.iter_mut().for_each(ViewSample::sample_anew);
+        if let Err(error) = filled {
+            return Err((Box::new(retina), error));
+        }
+        self.keeps_coarse = false;
+        Ok(match retina {
+            BuiltRetina::Told(retina) => Box::new(mem::replace(old, retina)),
+            BuiltRetina::Detecting(retina) => {
+                let eye = Eye::Gpu { books: detector.books().clone(), retina };
+                Box::new(mem::replace(&mut self.eye, eye))
+            }
+        })
+    }
+}
+
+/// Builds the pyramid of a retina that has seen no frame, and its resident copy where it keeps one, from `resident`.
+fn fill(
+    retina: &mut BuiltRetina,
+    resident: &FrameView<'_>,
+    samples: &mut [ViewSample],
+) -> Result<(), RetinaError> {
+    let all = TileSet::all(resident.extent());
+    samples.iter_mut().for_each(ViewSample::sample_anew);
+    match retina {
+        BuiltRetina::Told(retina) => retina.update(resident, &all, samples).map(drop),
+        BuiltRetina::Detecting(retina) => {
+            let rule = IngestRule { is_first: true, threshold: 0, refreshed: 0..0 };
+            retina.detect(resident, &rule, samples)?;
+            retina.collect(&all, samples);
+            Ok(())
         }
     }
 }

@@ -87,7 +87,12 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
         write!(out, ", {} taken in the future", stream.stamps_clamped)?;
     }
     if 0 < stream.backend_fallbacks {
-        write!(out, ", {} times fallen back to the CPU", stream.backend_fallbacks)?;
+        let StreamListing { backend_fallbacks, backend_attempts, backend_returns, .. } = stream;
+        write!(
+            out,
+            ", {backend_fallbacks} times fallen back to the CPU, {backend_returns} times back on the GPU in \
+             {backend_attempts} attempts"
+        )?;
     }
     writeln!(out)?;
     write_losses(out, stream)

@@ -87,6 +87,12 @@ pub struct StreamListing {
     pub tiles_dirty: u64,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: u64,
+    /// Times it tried to get back to the GPU.
+    #[serde(default)]
+    pub backend_attempts: u64,
+    /// Times it went on on the GPU again.
+    #[serde(default)]
+    pub backend_returns: u64,
     /// Times it began another pipeline after it had lost one, by reason.
     #[serde(default)]
     pub restarts: BTreeMap<LossReason, u64>,

@@ -67,6 +67,10 @@ pub struct StreamStats {
     pub bytes_uploaded: u64,
     /// Times the stream went on on the CPU because its GPU was lost or refused.
     pub backend_fallbacks: u64,
+    /// Times it tried to get back to the GPU.
+    pub backend_attempts: u64,
+    /// Times it went on on the GPU again.
+    pub backend_returns: u64,
     /// Times it began another pipeline after it had lost one, by reason; 0 for those for which it did not.
     pub restarts: BTreeMap<LossReason, u64>,
     /// Pipelines that were given up and have not stopped yet.

@@ -163,6 +163,16 @@ impl Page {
                 "Times the stream went on on the CPU because its GPU was lost or refused",
                 stream.backend_fallbacks,
             ),
+            (
+                "foveate_backend_attempts_total",
+                "Times the stream tried to get back to its GPU",
+                stream.backend_attempts,
+            ),
+            (
+                "foveate_backend_returns_total",
+                "Times the stream went on on its GPU again",
+                stream.backend_returns,
+            ),
         ] {
             self.counter(name, help, &[("stream", &stream.name)], value as f64);
         }
