@@ -155,7 +155,12 @@ impl Gpu {
     /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does the same to every device that is opened, after N submissions,
     /// those that warm the passes included.
     pub fn inject_device_loss(&self) {
-        self.submits_left.store(0, Ordering::Relaxed);
+        self.inject_device_loss_after(0);
+    }
+
+    /// A test hook: the same once so many more submissions were made.
+    pub fn inject_device_loss_after(&self, submissions: u64) {
+        self.submits_left.store(submissions, Ordering::Relaxed);
     }
 
     /// A test hook: from now on the times of passes are tied to the CPU's waits, as on a device that cannot read both
