@@ -15,6 +15,10 @@ mod naive;
 #[path = "support/scene.rs"]
 mod scene;
 
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+
 use foveate::backend::BackendKind;
 use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate::config::{SourceChoice, ViewConfig};
@@ -25,7 +29,7 @@ use foveate::ring::TokenFrameBuf;
 use foveate::stream::ViewPlan;
 use rustix::process::Signal;
 
-use daemon::{Daemon, Feed, Follower, Place};
+use daemon::{Daemon, Feed, Follower, Place, eventually};
 use film::{Film, encode, raw_bytes, raw_pipeline};
 use naive::{OwnedFrame, Random};
 use scene::{bt601, fed, random_film, stream, view, with_vulkan};
@@ -205,9 +209,9 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
 }
 
 #[test]
-fn a_lost_device_changes_no_byte_and_no_epoch() {
+fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
     with_vulkan(|vulkan| {
-        let film = random_film(PixelFormat::Nv12, Extent::new(133, 97), bt601(), 12);
+        let film = random_film(PixelFormat::Nv12, Extent::new(133, 97), bt601(), 1000);
         let place = Place::new();
         let mut feed = Feed::open(&place.path("camera"));
         let settings = format!(
@@ -216,35 +220,49 @@ fn a_lost_device_changes_no_byte_and_no_epoch() {
             view("wide", "layout = 'uniform'\nbudget = 20")
         );
         let config = stream("camera", &fed(&place, "camera", &film), &settings);
-        // Few enough to be spent before the film is over, and more than warming the passes takes.
+        // More than warming and filling take. Every device that is opened is lost after so many.
         let daemon = place.daemon_in(&config, &[("FOVEATE_INJECT_DEVICE_LOSS", "6")]);
         let names = ["camera/main", "camera/wide"];
         let mut followers = names.map(|name| daemon.subscribe(name));
         let mut epochs = Vec::new();
-        for frame_seq in 1..=film.len() as u64 {
+        let (mut reasons, mut frame_seq) = (BTreeSet::new(), 0);
+        while daemon.listing("camera").backend_returns < 2 {
+            frame_seq += 1;
             feed.send(&raw_bytes(film.frame(frame_seq)));
             for (name, follower) in names.iter().zip(&mut followers) {
                 assert_next_shows(&film, &daemon, name, follower, frame_seq);
             }
+            let listing = daemon.listing("camera");
+            let backend = listing.backend.unwrap();
             if frame_seq == 1 {
-                let listing = daemon.listing("camera");
-                assert_eq!(listing.backend.unwrap().kind, BackendKind::Vulkan);
+                assert_eq!(backend.kind, BackendKind::Vulkan);
                 epochs = listing.views.iter().map(|view| view.epoch).collect();
             }
+            reasons.insert(backend.reason);
+            // A camera with 50 frames a second: the pauses before the tries are real.
+            thread::sleep(Duration::from_millis(20));
         }
+        let lost = |nth: &str| reasons.iter().any(|reason| {
+            reason.contains("device lost during") && reason.ends_with(&format!(" s ({nth} time)"))
+        });
+        assert!(lost("1st") && lost("2nd"), "{reasons:?}");
+        // The counts come first.
+        eventually("the return is listed", || {
+            daemon.listing("camera").backend.unwrap().kind == BackendKind::Vulkan
+        });
         let output = place.foveate(&["ls", "--json"]).finish();
         output.assert_clean_exit(0);
         let listing: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
         let listed = &listing["streams"][0];
-        assert_eq!(listed["backend"]["kind"], "cpu", "{listed}");
-        let reason = listed["backend"]["reason"].as_str().unwrap();
-        assert!(reason.contains("lost"), "{reason}");
-        assert_eq!(listed["backend_fallbacks"], 1);
+        let counts = ["fallbacks", "attempts", "returns"].map(|of| &listed[&format!("backend_{of}")]);
+        assert_eq!(counts, [2, 2, 2], "{listed}");
+        assert_eq!(listed["backend"]["kind"], "vulkan", "{listed}");
         let views = daemon.listing("camera").views;
         assert_eq!(epochs, views.iter().map(|view| view.epoch).collect::<Vec<_>>());
         drop(feed);
-        let outcome = assert_ends_by_itself(daemon);
-        assert_eq!(outcome.matches("going on on the CPU").count(), 1, "{outcome}");
+        let log = assert_ends_by_itself(daemon);
+        let said = ["going on on the CPU", "back on the GPU"].map(|words| log.matches(words).count());
+        assert_eq!(said, [2, 2], "{log}");
     });
 }
 
