@@ -242,9 +242,12 @@ fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
             // A camera with 50 frames a second: the pauses before the tries are real.
             thread::sleep(Duration::from_millis(20));
         }
-        let lost = |nth: &str| reasons.iter().any(|reason| {
-            reason.contains("device lost during") && reason.ends_with(&format!(" s ({nth} time)"))
-        });
+        let lost = |nth: &str| {
+            reasons.iter().any(|reason| {
+                reason.contains("device lost during")
+                    && reason.ends_with(&format!(" s ({nth} time)"))
+            })
+        };
         assert!(lost("1st") && lost("2nd"), "{reasons:?}");
         // The counts come first.
         eventually("the return is listed", || {
@@ -254,14 +257,16 @@ fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
         output.assert_clean_exit(0);
         let listing: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
         let listed = &listing["streams"][0];
-        let counts = ["fallbacks", "attempts", "returns"].map(|of| &listed[&format!("backend_{of}")]);
+        let counts =
+            ["fallbacks", "attempts", "returns"].map(|of| &listed[&format!("backend_{of}")]);
         assert_eq!(counts, [2, 2, 2], "{listed}");
         assert_eq!(listed["backend"]["kind"], "vulkan", "{listed}");
         let views = daemon.listing("camera").views;
         assert_eq!(epochs, views.iter().map(|view| view.epoch).collect::<Vec<_>>());
         drop(feed);
         let log = assert_ends_by_itself(daemon);
-        let said = ["going on on the CPU", "back on the GPU"].map(|words| log.matches(words).count());
+        let said =
+            ["going on on the CPU", "back on the GPU"].map(|words| log.matches(words).count());
         assert_eq!(said, [2, 2], "{log}");
     });
 }
