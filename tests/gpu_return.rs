@@ -21,7 +21,7 @@ use foveate::layout::Layout;
 use foveate::link::{Bell, ClientLink, ViewLink, view_link};
 use foveate::ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate::stats::StreamCounters;
-use foveate::stream::{Backends, Stream, StreamBackend, ViewPlan};
+use foveate::stream::{Backends, Stream, StreamBackend, ViewPace, ViewPlan};
 use foveate::token::{DType, Normalisation, TokenFormat};
 use history::move_on;
 use naive::{OwnedFrame, Random};
@@ -198,7 +198,7 @@ fn what_was_built_for_other_frames_or_views_is_built_again() {
             let mut pair =
                 Pair::new(driver.stream(&Backends::of(driver), on, config), config, &mut random);
             let changes: [fn(&mut Pair, &mut Random); 3] =
-                [Pair::resize, |pair, _| pair.leave(0), |pair, _| pair.join()];
+                [Pair::resize, |pair, _| pair.leave(1), |pair, _| pair.join()];
             for change in changes {
                 pair.step_equal_but_for_changes(&mut random);
                 driver.lose();
@@ -501,7 +501,17 @@ impl Pair {
         let capture_ns = self.frame_seq * SECOND_NS / 10;
         let stamp = FrameStamp { arrival_ns: self.now_ns, capture_ns, ..stamp(self.frame_seq) };
         let found = self.lossy.step(&self.frame, &stamp);
-        found.into_iter().zip(self.whole.step(&self.frame, &stamp)).collect()
+        let pairs = found.into_iter().zip(self.whole.step(&self.frame, &stamp));
+        let of_both = pairs.filter_map(|(found, expected)| {
+            assert_eq!(
+                found.is_some(),
+                expected.is_some(),
+                "only one took frame {}",
+                stamp.frame_seq
+            );
+            found.zip(expected)
+        });
+        of_both.collect()
     }
 
     /// The picture goes on, and both publish the same.
@@ -605,8 +615,8 @@ impl Played {
         self.views.remove(view);
     }
 
-    /// What the views publish of a frame.
-    fn step(&mut self, frame: &OwnedFrame, stamp: &FrameStamp) -> Vec<TokenFrameBuf> {
+    /// What the views publish of a frame; `None` of those that do not take it.
+    fn step(&mut self, frame: &OwnedFrame, stamp: &FrameStamp) -> Vec<Option<TokenFrameBuf>> {
         let kept = self.kind.replace(frame.kind()) == Some(frame.kind());
         self.stream.step(&frame.view(), stamp).unwrap();
         let Self { stream, views, .. } = self;
@@ -618,8 +628,11 @@ impl Played {
             }
             let (_, reader) = view.reader.as_mut().unwrap();
             let mut frame = TokenFrameBuf::default();
-            assert_eq!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { missed: 0 });
-            frame
+            match reader.read_newest(&mut frame).unwrap() {
+                ReadOutcome::Frame { missed } => assert_eq!(missed, 0),
+                ReadOutcome::Nothing => return None,
+            }
+            Some(frame)
         };
         views.iter_mut().enumerate().map(newest).collect()
     }
@@ -627,7 +640,7 @@ impl Played {
 
 /// View number `number`: no two that follow each other are alike.
 fn plan(number: u64) -> ViewPlan {
-    let is_even = number.is_multiple_of(2);
+    let (is_even, is_paced) = (number.is_multiple_of(2), number % 5 == 1);
     let float = (16, DType::F16, Normalisation::IMAGENET);
     let (patch_side, dtype, normalisation) =
         if is_even { float } else { (14, DType::U8, Normalisation::NONE) };
@@ -639,6 +652,10 @@ fn plan(number: u64) -> ViewPlan {
         policy: if number.is_multiple_of(3) { Policy::Saliency } else { Policy::Feedback },
         parameters: GazeParameters::default(),
         slot_count: 2,
+        pace: ViewPace {
+            interval: is_paced.then_some(Duration::from_millis(250)),
+            when_read: false,
+        },
     }
 }
 
