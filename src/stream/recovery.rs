@@ -78,7 +78,8 @@ enum Failure {
 }
 
 impl Recovery {
-    /// For a stream on the backend that was chosen. `seed` decides how pauses are moved, so that not all streams try at once.
+    /// For a stream on the backend that was chosen. `seed` decides how pauses are moved: not all
+    /// streams are to try at once.
     pub(super) fn new(stream: &str, counters: &Arc<StreamCounters>, seed: u64) -> Self {
         Self {
             stream: stream.to_owned(),
