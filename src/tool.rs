@@ -34,6 +34,8 @@ mod segment;
 pub mod snap;
 pub mod trace;
 pub mod watch;
+#[cfg(feature = "web")]
+pub mod web;
 
 /// List, watch and steer what `foveated` sees.
 #[derive(Debug, clap::Parser)]
@@ -83,6 +85,9 @@ enum Command {
     Set(admin::SetArguments),
     /// Have the daemon read its configuration again
     Reload,
+    /// Show live in a browser what the daemon sees, where it looks and what that costs
+    #[cfg(feature = "web")]
+    Web(web::Arguments),
     /// See what this machine has and lacks, how its daemon is, and which cameras it could watch
     Doctor,
     /// Measure what a frame costs, stage by stage, without a daemon
@@ -203,6 +208,16 @@ pub enum ToolError {
         source: io::Error,
     },
 
+    /// A page cannot be served there.
+    #[cfg(feature = "web")]
+    #[error("cannot serve a page on {address}{}", taken_port(source))]
+    Listen {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+
     /// The output cannot be written.
     #[error("cannot write the output")]
     Output(#[source] io::Error),
@@ -226,6 +241,8 @@ impl ToolError {
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 exit::UNAVAILABLE
             }
+            #[cfg(feature = "web")]
+            Self::Listen { .. } => exit::UNAVAILABLE,
             Self::Stream(_) | Self::Backend(_) | Self::FellBack(_) | Self::Unfit => {
                 exit::UNAVAILABLE
             }
@@ -253,6 +270,17 @@ fn control_exit_code(error: &ControlError) -> u8 {
     }
 }
 
+/// The way out where another program serves there already.
+#[cfg(feature = "web")]
+fn taken_port(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => {
+            ", where another program does already (--listen 127.0.0.1:0 takes any free port)"
+        }
+        _ => "",
+    }
+}
+
 /// Runs one subcommand, which writes to `out`.
 ///
 /// # Errors
@@ -275,6 +303,8 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::RemoveStream(arguments) => admin::remove(&arguments, &socket, out),
         Command::Set(arguments) => admin::set(&arguments, &socket, out),
         Command::Reload => admin::reload(&socket, out),
+        #[cfg(feature = "web")]
+        Command::Web(arguments) => web::run(arguments, &socket, out),
         Command::Doctor => doctor::run(&socket, out),
         Command::Bench(arguments) => bench::run(&arguments, &socket, out),
         #[cfg(feature = "gst")]

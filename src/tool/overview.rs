@@ -214,12 +214,13 @@ fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> Str
     }
 }
 
-fn quantile_ms(age: &HistogramCounts, share: f64) -> Option<f64> {
+/// The duration in milliseconds that `share` (0 to 1) of those counted do not exceed.
+pub(super) fn quantile_ms(age: &HistogramCounts, share: f64) -> Option<f64> {
     age.quantile_ns(share).map(|ns| ns / 1e6)
 }
 
 /// Which part of the tiles was dirty, of the frames published since; `None` without one.
-fn dirty_share(stream: &StreamStats, earlier: &StreamStats) -> Option<f64> {
+pub(super) fn dirty_share(stream: &StreamStats, earlier: &StreamStats) -> Option<f64> {
     let frames = stream.frames_published.saturating_sub(earlier.frames_published);
     let tiles = frames * stream.change?.tile_count;
     let dirty = stream.tiles_dirty.saturating_sub(earlier.tiles_dirty);

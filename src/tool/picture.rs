@@ -182,7 +182,7 @@ fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat,
 
 /// The 8-bit value that a texel was made from.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=255")]
-fn denormalised(format: TokenFormat, channel: usize, bytes: &[u8]) -> u8 {
+pub(super) fn denormalised(format: TokenFormat, channel: usize, bytes: &[u8]) -> u8 {
     let number = match format.dtype {
         DType::U8 => return bytes[0],
         DType::F16 => f16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),

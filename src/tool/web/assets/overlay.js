@@ -1,0 +1,158 @@
+// What lies over the picture: boxes, changes, relevance, the gaze. Drawn in the pixels of the screen, so that lines stay thin.
+
+/** The colour of a token's box by its level, as `foveate snap` has it: warm where resolution is high. */
+export const LEVEL_COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff', '#ba68c8'];
+
+/** A change has faded after so many frames. */
+const FADE_FRAMES = 15;
+
+/** Relevance lies between 1 / 16 and 16. */
+const RELEVANCE_OCTAVES = 4;
+
+export function levelColor(level) {
+  return LEVEL_COLORS[Math.min(level, LEVEL_COLORS.length - 1)];
+}
+
+/** Draws over one picture. */
+export class Overlay {
+  #canvas;
+  #context;
+  #box = [0, 0, 0, 0];
+
+  constructor(canvas) {
+    this.#canvas = canvas;
+    this.#context = canvas.getContext('2d');
+  }
+
+  /** Gives the canvas as many pixels as the screen has under it. */
+  resize(width, height) {
+    const ratio = devicePixelRatio;
+    const [columns, rows] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.#canvas.width !== columns || this.#canvas.height !== rows) {
+      this.#canvas.width = columns;
+      this.#canvas.height = rows;
+    }
+  }
+
+  /** Draws what `shows` names; `path` are fixations, the present one last, and `target` a point that was asked for. */
+  draw(frame, shows, path, target) {
+    const context = this.#context;
+    context.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
+    if (frame.count === 0) {
+      return;
+    }
+    const scale = this.#canvas.width / frame.width;
+    if (shows.relevance) {
+      this.#drawRelevance(frame, scale);
+    }
+    if (shows.changes) {
+      this.#drawChanges(frame, scale);
+    }
+    if (shows.boxes) {
+      this.#drawBoxes(frame, scale);
+    }
+    if (shows.gaze && 0 < path.length) {
+      this.#drawGaze(path, target, scale);
+    }
+  }
+
+  #drawBoxes(frame, scale) {
+    const context = this.#context;
+    context.lineWidth = Math.max(1, Math.round(devicePixelRatio));
+    const levels = new Set(frame.level.subarray(0, frame.count));
+    for (const level of [...levels].sort((a, b) => b - a)) {
+      context.beginPath();
+      for (let index = 0; index < frame.count; index += 1) {
+        if (frame.level[index] === level) {
+          const [left, top, right, bottom] = frame.box(index, this.#box);
+          context.rect(left * scale + 0.5, top * scale + 0.5, (right - left) * scale - 1, (bottom - top) * scale - 1);
+        }
+      }
+      context.strokeStyle = levelColor(level);
+      context.globalAlpha = level === 0 ? 0.95 : 0.75;
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+  }
+
+  #drawChanges(frame, scale) {
+    const context = this.#context;
+    context.fillStyle = '#7df5dc';
+    for (let index = 0; index < frame.count; index += 1) {
+      const fresh = 1 - frame.unchanged[index] / FADE_FRAMES;
+      if (0 < fresh) {
+        context.globalAlpha = 0.5 * fresh;
+        this.#fillBox(frame, index, scale);
+      }
+    }
+    context.globalAlpha = 1;
+  }
+
+  #drawRelevance(frame, scale) {
+    const context = this.#context;
+    for (let index = 0; index < frame.count; index += 1) {
+      const octaves = Math.log2(Math.max(frame.relevance[index], 1 / 16));
+      const heat = Math.min(1, Math.max(0, (octaves + RELEVANCE_OCTAVES) / (2 * RELEVANCE_OCTAVES)));
+      context.fillStyle = `hsl(${Math.round(265 - 230 * heat)} 95% ${Math.round(28 + 34 * heat)}%)`;
+      context.globalAlpha = 0.3 + 0.35 * heat;
+      this.#fillBox(frame, index, scale);
+    }
+    context.globalAlpha = 1;
+  }
+
+  #fillBox(frame, index, scale) {
+    const [left, top, right, bottom] = frame.box(index, this.#box);
+    // Whole pixels, so that neighbours neither overlap nor leave a gap.
+    const [x0, y0, x1, y1] = [left, top, right, bottom].map((side) => Math.round(side * scale));
+    this.#context.fillRect(x0, y0, x1 - x0, y1 - y0);
+  }
+
+  #drawGaze(path, target, scale) {
+    const unit = devicePixelRatio;
+    const context = this.#context;
+    context.lineCap = 'round';
+    for (let index = 1; index < path.length; index += 1) {
+      context.globalAlpha = 0.15 + 0.6 * (index / path.length);
+      this.#line(path[index - 1], path[index], scale, unit);
+    }
+    for (let index = 0; index + 1 < path.length; index += 1) {
+      context.globalAlpha = 0.3 + 0.6 * (index / path.length);
+      this.#ring(path[index].x * scale, path[index].y * scale, 3 * unit, 1.5 * unit);
+    }
+    context.globalAlpha = 1;
+    const { x, y } = path[path.length - 1];
+    this.#ring(x * scale, y * scale, 13 * unit, 2 * unit);
+    this.#ring(x * scale, y * scale, 2 * unit, 2.5 * unit);
+    if (target !== null) {
+      context.setLineDash([4 * unit, 4 * unit]);
+      this.#ring(target.x * scale, target.y * scale, 20 * unit, 1.5 * unit);
+      context.setLineDash([]);
+    }
+  }
+
+  /** White with a dark rim, to be seen on everything. */
+  #ring(x, y, radius, width) {
+    const context = this.#context;
+    context.beginPath();
+    context.arc(x, y, radius, 0, 2 * Math.PI);
+    this.#strokeTwice(width);
+  }
+
+  #line(from, to, scale, unit) {
+    const context = this.#context;
+    context.beginPath();
+    context.moveTo(from.x * scale, from.y * scale);
+    context.lineTo(to.x * scale, to.y * scale);
+    this.#strokeTwice(1.5 * unit);
+  }
+
+  #strokeTwice(width) {
+    const context = this.#context;
+    context.strokeStyle = 'rgb(0 0 0 / 55%)';
+    context.lineWidth = width + 2 * devicePixelRatio;
+    context.stroke();
+    context.strokeStyle = '#fff';
+    context.lineWidth = width;
+    context.stroke();
+  }
+}

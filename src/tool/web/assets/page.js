@@ -1,0 +1,369 @@
+// The page: joins what the server says to what is on the screen.
+
+import { Pane } from './pane.js';
+import { Plots } from './plots.js';
+import { Streams } from './streams.js';
+import { Wire, paneOf } from './wire.js';
+import { levelColor } from './overlay.js';
+
+/** While the pointer is dragged the gaze follows it this often at most, in milliseconds: fewer times than a client may ask. */
+const LOOK_INTERVAL_MS = 33;
+
+/** Arrow keys move the gaze by this share of the picture's longer side, with Shift by more. */
+const STEP = 0.02;
+const STEP_WITH_SHIFT = 0.1;
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const KEYS = { b: 'boxes', c: 'changes', r: 'relevance', g: 'gaze', u: 'compare' };
+
+const byId = (id) => document.getElementById(id);
+
+/** What is shown, as the address of the page has it: #view=camera/main&boxes&gaze */
+const shows = { boxes: false, changes: false, relevance: false, gaze: true, compare: false };
+let chosen = null;
+let streams = [];
+let isReadOnly = false;
+let isSteering = false;
+
+/** What the page has seen of the view since the report before. */
+const seen = { frames: 0, bytes: 0, tokens: 0, valid: 0, sinceMs: performance.now() };
+
+const panes = [new Pane(shows), new Pane(shows)];
+const plots = new Plots(byId('plots'));
+const list = new Streams(byId('streams'), (name) => choose(name));
+const waiting = new Set();
+
+const wire = new Wire({
+  open() {
+    setDaemon('starting', 'Connected');
+    watch();
+  },
+  closed(reason) {
+    setDaemon('lost', 'Disconnected');
+    letGo();
+    panes.forEach((pane) => pane.setState('lost', reason, null));
+  },
+  message: (message) => handlers[message.type]?.(message),
+  frame(buffer) {
+    const pane = panes[paneOf(buffer)];
+    if (pane === undefined) {
+      return;
+    }
+    pane.frame.read(buffer);
+    count(pane);
+    if (waiting.size === 0) {
+      requestAnimationFrame(paint);
+    }
+    waiting.add(pane);
+  },
+});
+
+const handlers = {
+  hello({ view, read_only: readOnly }) {
+    isReadOnly = readOnly;
+    document.body.classList.toggle('is-read-only', readOnly);
+    if (chosen === null && view !== null) {
+      choose(view);
+    }
+  },
+  report(report) {
+    streams = report.streams;
+    if (report.error === null) {
+      setDaemon('live', `foveated ${report.daemon?.version ?? ''}`);
+    } else {
+      setDaemon('lost', 'No daemon');
+      if (chosen === null) {
+        panes[0].setState('lost', report.error, null);
+      }
+    }
+    const first = streams.find((stream) => 0 < stream.views.length);
+    if (chosen === null && first !== undefined) {
+      choose(first.views[0].name);
+    }
+    list.show(streams, chosen);
+    byId('streams').classList.toggle('is-empty', streams.length === 0);
+    describe();
+    addNumbers();
+  },
+  state({ pane, state, reason, age_ms: ageMs }) {
+    panes[pane].setState(state, reason, ageMs);
+  },
+  looking({ x, y }) {
+    isSteering = true;
+    byId('give-back').disabled = false;
+    tell(`Looks at ${Math.round(x)}, ${Math.round(y)}, until you give the gaze back.`);
+  },
+  released() {
+    letGo();
+    tell('The view looks where its policy says.');
+  },
+  refused({ error }) {
+    letGo();
+    panes[0].redraw();
+    tell(error, true);
+  },
+};
+
+/** Puts what has come on the screen, and says so: the server sends the next frame then, and not to a page that nobody sees. */
+function paint() {
+  for (const pane of waiting) {
+    pane.paint();
+    wire.say({ op: 'ack', pane: panes.indexOf(pane), serial: pane.frame.serial });
+  }
+  if (waiting.has(panes[0])) {
+    countLevels(panes[0].frame);
+  }
+  waiting.clear();
+  panes.forEach((pane, index) => pane.setCaption(caption(index)));
+}
+
+function count(pane) {
+  seen.bytes += pane.frame.bytes;
+  if (pane === panes[0]) {
+    seen.frames += 1;
+    seen.tokens += pane.frame.isWhole ? 0 : pane.frame.count;
+    seen.valid += pane.frame.isWhole ? 0 : pane.frame.count - pane.frame.sentCount;
+  }
+}
+
+function addNumbers() {
+  const now = performance.now();
+  const seconds = (now - seen.sinceMs) / 1000;
+  const stream = chosenStream();
+  if (stream !== undefined && 0.05 < seconds) {
+    plots.add(stream, {
+      fps: seen.frames / seconds,
+      ageMs: panes[0].ageMs,
+      bytesPerSecond: seen.bytes / seconds,
+      validShare: 0 < seen.tokens ? seen.valid / seen.tokens : null,
+    });
+  }
+  Object.assign(seen, { frames: 0, bytes: 0, tokens: 0, valid: 0, sinceMs: now });
+  panes.forEach((pane) => pane.tick());
+}
+
+const levelItems = [];
+
+/** How many tokens each level has, as the key to the colours of the boxes. */
+function countLevels(frame) {
+  const counts = [];
+  for (let index = 0; index < frame.count; index += 1) {
+    counts[frame.level[index]] = (counts[frame.level[index]] ?? 0) + 1;
+  }
+  while (levelItems.length < counts.length) {
+    const item = document.createElement('li');
+    item.style.setProperty('--level', levelColor(levelItems.length));
+    levelItems.push(item);
+    byId('levels').append(item);
+  }
+  for (const [level, item] of levelItems.entries()) {
+    const text = `L${level} ${counts[level] ?? 0}`;
+    if (item.textContent !== text) {
+      item.textContent = text;
+    }
+  }
+}
+
+function chosenStream() {
+  return streams.find((stream) => stream.name === chosen?.split('/')[0]);
+}
+
+function chosenView() {
+  return chosenStream()?.views.find((view) => view.name === chosen);
+}
+
+function choose(name) {
+  chosen = name;
+  panes.forEach((pane) => pane.clear());
+  letGo();
+  tell('');
+  plots.clear();
+  watch();
+  remember();
+  list.show(streams, chosen);
+  describe();
+}
+
+function watch() {
+  if (chosen !== null) {
+    wire.say({ op: 'watch', view: chosen, compare: shows.compare });
+  }
+}
+
+/** Says in words what is on the screen. */
+function describe() {
+  const [stream, view] = [chosenStream(), chosenView()];
+  const [pane] = panes;
+  document.title = chosen === null ? 'Foveate' : `${chosen} · Foveate`;
+  byId('place').textContent = [
+    chosen, stream?.format, stream?.backend?.device,
+  ].filter(Boolean).join('  ·  ');
+  if (stream?.extent && !pane.isPainted) {
+    panes.forEach((each) => each.setExtent(...stream.extent));
+  }
+  pane.surface.setAttribute('aria-label', `Picture of ${chosen ?? 'no view'}. ${
+    isReadOnly ? '' : 'Click, or move with the arrow keys, to look; Escape gives the gaze back.'}`);
+  const holder = view?.steering.holder;
+  byId('stage').dataset.steered = isSteering ? 'here' : holder ? 'elsewhere' : '';
+}
+
+function caption(index) {
+  const { frame } = panes[index];
+  if (frame.count === 0) {
+    return '\u00a0';
+  }
+  const name = index === 0 ? chosenView()?.layout ?? 'view' : 'uniform';
+  const finest = frame.level.subarray(0, frame.count).reduce((least, level) => Math.min(least, level), 99);
+  return `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest level ${finest}`;
+}
+
+function setDaemon(state, words) {
+  const element = byId('daemon');
+  element.dataset.state = state;
+  const text = element.querySelector('.words');
+  if (text.textContent !== words) {
+    text.textContent = words;
+  }
+}
+
+function tell(text, isError = false) {
+  const element = byId('says');
+  element.textContent = text;
+  element.title = text;
+  element.classList.toggle('is-error', isError);
+}
+
+// Steering
+
+let lookedMs = 0;
+
+function look(point) {
+  if (isReadOnly || !panes[0].isPainted) {
+    return;
+  }
+  panes[0].target = point;
+  panes[0].redraw();
+  wire.say({ op: 'look', x: point.x, y: point.y });
+  lookedMs = performance.now();
+}
+
+function giveBack() {
+  if (isSteering) {
+    wire.say({ op: 'release' });
+  }
+}
+
+function letGo() {
+  isSteering = false;
+  byId('give-back').disabled = true;
+  panes[0].target = null;
+}
+
+function step([dx, dy], share) {
+  const [{ frame, target, path }] = panes;
+  const from = target ?? path.at(-1);
+  if (from === undefined) {
+    return;
+  }
+  const pixels = share * Math.max(frame.width, frame.height);
+  look({
+    x: Math.min(frame.width, Math.max(0, from.x + dx * pixels)),
+    y: Math.min(frame.height, Math.max(0, from.y + dy * pixels)),
+  });
+}
+
+function followPointer(surface) {
+  surface.addEventListener('pointerdown', (event) => {
+    if (event.button === 0) {
+      surface.setPointerCapture(event.pointerId);
+      look(panes[0].pixelAt(event.clientX, event.clientY));
+    }
+  });
+  surface.addEventListener('pointermove', (event) => {
+    if (event.buttons === 1 && LOOK_INTERVAL_MS <= performance.now() - lookedMs) {
+      look(panes[0].pixelAt(event.clientX, event.clientY));
+    }
+  });
+  surface.addEventListener('pointerup', (event) => {
+    const [{ target }] = panes;
+    const end = panes[0].pixelAt(event.clientX, event.clientY);
+    if (event.button === 0 && (target === null || 1 < Math.hypot(target.x - end.x, target.y - end.y))) {
+      look(end);
+    }
+  });
+  surface.addEventListener('keydown', (event) => {
+    const arrow = ARROWS[event.key];
+    if (arrow !== undefined && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      step(arrow, event.shiftKey ? STEP_WITH_SHIFT : STEP);
+    }
+  });
+}
+
+// What is shown
+
+function toggle(name) {
+  shows[name] = !shows[name];
+  apply();
+  if (name === 'compare') {
+    panes[1].clear();
+    watch();
+  }
+  remember();
+}
+
+function apply() {
+  for (const button of document.querySelectorAll('[data-toggle]')) {
+    button.setAttribute('aria-pressed', String(shows[button.dataset.toggle]));
+  }
+  byId('panes').classList.toggle('is-comparing', shows.compare);
+  panes[1].element.hidden = !shows.compare;
+  panes[1].setShows({ ...shows, gaze: false });
+  panes.forEach((pane) => pane.redraw());
+}
+
+/** The address of the page says what it shows, so that it can be kept and sent. */
+function remember() {
+  const on = Object.keys(shows).filter((name) => shows[name]);
+  history.replaceState(null, '', `#${[chosen === null ? '' : `view=${chosen}`, ...on].filter(Boolean).join('&')}`);
+}
+
+function recall() {
+  const words = location.hash.slice(1).split('&').filter(Boolean).map(decodeURIComponent);
+  if (words.length === 0) {
+    return;
+  }
+  for (const name of Object.keys(shows)) {
+    shows[name] = words.includes(name);
+  }
+  chosen = words.find((word) => word.startsWith('view='))?.slice('view='.length) ?? null;
+}
+
+function begin() {
+  recall();
+  byId('panes').append(...panes.map((pane) => pane.element));
+  const { surface } = panes[0];
+  surface.tabIndex = 0;
+  surface.setAttribute('role', 'application');
+  panes[1].surface.setAttribute('role', 'img');
+  panes[1].surface.setAttribute('aria-label', 'The same budget spent uniformly');
+  followPointer(surface);
+  byId('give-back').addEventListener('click', giveBack);
+  for (const button of document.querySelectorAll('[data-toggle]')) {
+    button.addEventListener('click', () => toggle(button.dataset.toggle));
+  }
+  document.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    if (event.key === 'Escape') {
+      giveBack();
+    } else if (KEYS[event.key] !== undefined) {
+      toggle(KEYS[event.key]);
+    }
+  });
+  apply();
+  describe();
+}
+
+begin();

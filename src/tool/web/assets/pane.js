@@ -1,0 +1,159 @@
+// One picture with what lies over it, what it says of itself, and what is wrong with it.
+
+import { Frame } from './wire.js';
+import { Overlay } from './overlay.js';
+import { Picture } from './picture.js';
+
+/** Fixations of the past that are drawn. */
+const PATH_LENGTH = 12;
+
+const TITLES = {
+  starting: 'Waiting for the first frame',
+  stalled: 'Stalled',
+  ended: 'Ended',
+  lost: 'Not there',
+};
+
+/** One picture of the page. */
+export class Pane {
+  frame = new Frame();
+  /** The newest fixations, the present one last. */
+  path = [];
+  /** A point that was asked for and is not looked at yet. */
+  target = null;
+  element = document.createElement('figure');
+  /** Takes the keyboard and the pointer. */
+  surface = document.createElement('div');
+  #picture;
+  #overlay;
+  #veil = document.createElement('div');
+  #title = document.createElement('strong');
+  #reason = document.createElement('span');
+  #caption = document.createElement('figcaption');
+  #shows;
+  #state = 'starting';
+  /** When the newest frame was captured, on the clock of the page. */
+  #capturedMs = null;
+
+  constructor(shows) {
+    this.#shows = shows;
+    const [picture, overlay] = [document.createElement('canvas'), document.createElement('canvas')];
+    picture.className = 'picture';
+    overlay.className = 'overlay';
+    this.surface.className = 'surface';
+    this.#veil.className = 'veil';
+    this.#veil.append(this.#title, this.#reason);
+    this.surface.append(picture, overlay, this.#veil);
+    this.element.append(this.surface, this.#caption);
+    this.#picture = new Picture(picture);
+    this.#overlay = new Overlay(overlay);
+    this.setState('starting', '', null);
+    new ResizeObserver(([entry]) => {
+      this.#overlay.resize(entry.contentRect.width, entry.contentRect.height);
+      this.redraw();
+    }).observe(this.surface);
+  }
+
+  /** Whether a frame has been painted. */
+  get isPainted() {
+    return 0 < this.frame.count;
+  }
+
+  /** How old the newest frame is now, in milliseconds. */
+  get ageMs() {
+    return this.#capturedMs === null ? null : performance.now() - this.#capturedMs;
+  }
+
+  /** What lies over the picture. */
+  setShows(shows) {
+    this.#shows = shows;
+  }
+
+  setCaption(text) {
+    if (this.#caption.textContent !== text) {
+      this.#caption.textContent = text;
+    }
+  }
+
+  /** Gives the picture its place before it comes. */
+  setExtent(width, height) {
+    this.element.style.setProperty('--ratio', width / height);
+  }
+
+  /** Forgets what was shown. */
+  clear() {
+    this.frame.count = 0;
+    this.path = [];
+    this.target = null;
+    this.#capturedMs = null;
+    this.element.classList.remove('is-painted');
+    this.setState('starting', '', null);
+    this.redraw();
+  }
+
+  setState(state, reason, ageMs) {
+    this.#state = state;
+    this.element.dataset.state = state;
+    if (ageMs !== null) {
+      this.#capturedMs = performance.now() - ageMs;
+    }
+    this.#reason.textContent = reason;
+    this.tick();
+  }
+
+  /** Brings the age up to date. */
+  tick() {
+    const isOld = this.#state === 'stalled' && this.ageMs !== null;
+    const title = isOld ? `Stalled for ${Math.max(0, Math.round(this.ageMs / 1000))} s` : TITLES[this.#state] ?? '';
+    if (this.#title.textContent !== title) {
+      this.#title.textContent = title;
+    }
+  }
+
+  /** Shows the frame that was read. */
+  paint() {
+    const { frame } = this;
+    this.#capturedMs = performance.now() - frame.ageMs;
+    if (frame.isWhole) {
+      this.setExtent(frame.width, frame.height);
+      this.element.classList.add('is-painted');
+    }
+    this.#picture.paint(frame);
+    this.element.dataset.frame = frame.frameSeq;
+    this.#follow(frame.fixation);
+    this.redraw();
+  }
+
+  redraw() {
+    this.#overlay.draw(this.frame, this.#shows, this.path, this.target);
+  }
+
+  /** The source pixel under a point of the screen. */
+  pixelAt(clientX, clientY) {
+    const { left, top, width, height } = this.surface.getBoundingClientRect();
+    const share = (at, length) => Math.min(1, Math.max(0, at / length));
+    return {
+      x: share(clientX - left, width) * this.frame.width,
+      y: share(clientY - top, height) * this.frame.height,
+    };
+  }
+
+  #follow(fixation) {
+    const { path, target } = this;
+    const present = path.at(-1);
+    if (present?.id === fixation.id) {
+      path[path.length - 1] = fixation;
+    } else {
+      if (present !== undefined && fixation.id < present.id) {
+        path.length = 0;
+      }
+      path.push(fixation);
+      if (PATH_LENGTH < path.length) {
+        path.shift();
+      }
+    }
+    if (target !== null && Math.hypot(target.x - fixation.x, target.y - fixation.y) < 1) {
+      this.target = null;
+    }
+  }
+}

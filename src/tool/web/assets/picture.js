@@ -1,0 +1,87 @@
+// The picture that the tokens describe. Only tokens that came with a frame are drawn; the others are there already.
+
+const STRIP_COLUMNS = 32;
+
+/** Pictures with a longer side than this are drawn at half their size, which no screen shows more of. */
+const LONGEST_SIDE = 2560;
+
+/** Draws frames on a canvas. */
+export class Picture {
+  #canvas;
+  #context;
+  /** The tokens of one frame side by side, each with its own texels. */
+  #strip = document.createElement('canvas');
+  #stripContext = this.#strip.getContext('2d');
+  #image = null;
+  #epoch = -1n;
+
+  constructor(canvas) {
+    this.#canvas = canvas;
+    this.#context = canvas.getContext('2d', { alpha: false });
+  }
+
+  paint(frame) {
+    const scale = LONGEST_SIDE < Math.max(frame.width, frame.height) ? 0.5 : 1;
+    this.#fit(Math.ceil(frame.width * scale), Math.ceil(frame.height * scale), frame.epoch);
+    if (frame.sentCount === 0) {
+      return;
+    }
+    this.#fillStrip(frame);
+    const side = frame.patchSide;
+    const context = this.#context;
+    for (let index = 0; index < frame.count; index += 1) {
+      if (!frame.isSent(index)) {
+        continue;
+      }
+      const at = frame.texelsAt[index];
+      const [columns, rows] = [frame.columns[index], frame.rows[index]];
+      const texel = 2 ** frame.level[index] * scale;
+      // The browser keeps to the token's own texels where it smooths.
+      context.drawImage(
+        this.#strip,
+        (at % STRIP_COLUMNS) * side, Math.floor(at / STRIP_COLUMNS) * side, columns, rows,
+        frame.x[index] * texel, frame.y[index] * texel, columns * texel, rows * texel,
+      );
+    }
+  }
+
+  #fit(width, height, epoch) {
+    if (this.#canvas.width !== width || this.#canvas.height !== height || this.#epoch !== epoch) {
+      this.#canvas.width = width;
+      this.#canvas.height = height;
+      this.#context.imageSmoothingEnabled = true;
+      this.#context.imageSmoothingQuality = 'medium';
+      this.#epoch = epoch;
+    }
+  }
+
+  /** Planes of R, G and B become pixels. */
+  #fillStrip(frame) {
+    const side = frame.patchSide;
+    const rows = Math.ceil(frame.sentCount / STRIP_COLUMNS);
+    const width = STRIP_COLUMNS * side;
+    if (this.#image === null || this.#image.width !== width || this.#image.height < rows * side) {
+      this.#strip.width = width;
+      this.#strip.height = rows * side;
+      this.#image = this.#stripContext.createImageData(width, rows * side);
+      new Uint32Array(this.#image.data.buffer).fill(0xff000000);
+    }
+    const pixels = this.#image.data;
+    const texels = frame.texels;
+    const area = side * side;
+    for (let token = 0; token < frame.sentCount; token += 1) {
+      let from = token * 3 * area;
+      const left = (token % STRIP_COLUMNS) * side;
+      const top = Math.floor(token / STRIP_COLUMNS) * side;
+      for (let row = 0; row < side; row += 1) {
+        let to = 4 * ((top + row) * width + left);
+        for (let column = 0; column < side; column += 1, from += 1, to += 4) {
+          pixels[to] = texels[from];
+          pixels[to + 1] = texels[from + area];
+          pixels[to + 2] = texels[from + 2 * area];
+        }
+      }
+    }
+    this.#stripContext.putImageData(this.#image, 0, 0, 0, 0, width, rows * side);
+  }
+}

@@ -1,0 +1,229 @@
+// Numbers of the last minute as small lines. Drawn when a number comes, twice a second.
+
+const MINUTE_MS = 60_000;
+
+/** More reports than come in a minute. */
+const POINTS_MOST = 160;
+
+/** The stages of a frame, in their order. */
+export const STAGES = ['plan', 'change', 'upload', 'ingest', 'reduce', 'sample', 'collect', 'publish'];
+
+/** One plot: a name, the newest value in words, and one or two lines, or areas one upon the other. */
+class Plot {
+  #canvas = document.createElement('canvas');
+  #value = document.createElement('output');
+  #note = document.createElement('span');
+  #points = [];
+  #spec;
+  element = document.createElement('article');
+
+  constructor(spec) {
+    this.#spec = spec;
+    const title = document.createElement('h3');
+    title.textContent = spec.title;
+    this.element.className = spec.stacked ? 'plot is-tall' : 'plot';
+    this.element.dataset.plot = spec.key;
+    this.#note.className = 'note';
+    this.#canvas.setAttribute('aria-hidden', 'true');
+    this.element.append(title, this.#value, this.#note, this.#canvas);
+    if (spec.stacked) {
+      this.element.append(this.#legend(spec.stacked));
+    }
+    new ResizeObserver(() => this.draw()).observe(this.#canvas);
+  }
+
+  /** Adds the values of the present moment; `null` leaves a gap. */
+  add(nowMs, values, words, note) {
+    this.#points.push({ nowMs, values });
+    while (POINTS_MOST < this.#points.length || this.#points[0].nowMs < nowMs - MINUTE_MS - 1000) {
+      this.#points.shift();
+    }
+    say(this.#value, words);
+    say(this.#note, note ?? '');
+    for (const [index, span] of this.element.querySelectorAll('.legend b').entries()) {
+      const value = values[index];
+      say(span, typeof value === 'number' ? value.toFixed(value < 0.995 ? 2 : 1) : '–');
+    }
+    this.draw(nowMs);
+  }
+
+  clear() {
+    this.#points = [];
+    say(this.#value, '–');
+    say(this.#note, '');
+    this.draw();
+  }
+
+  draw(nowMs = this.#points.at(-1)?.nowMs ?? 0) {
+    const ratio = devicePixelRatio;
+    const [width, height] = [this.#canvas.clientWidth * ratio, this.#canvas.clientHeight * ratio];
+    if (width === 0) {
+      return;
+    }
+    if (this.#canvas.width !== Math.round(width) || this.#canvas.height !== Math.round(height)) {
+      this.#canvas.width = Math.round(width);
+      this.#canvas.height = Math.round(height);
+    }
+    const context = this.#canvas.getContext('2d');
+    context.clearRect(0, 0, width, height);
+    const style = getComputedStyle(this.element);
+    context.fillStyle = style.getPropertyValue('--line');
+    context.fillRect(0, Math.round(height) - ratio, width, ratio);
+    if (this.#points.length < 2) {
+      return;
+    }
+    const most = this.#most();
+    const at = (point, value) => [
+      width * (1 - (nowMs - point.nowMs) / MINUTE_MS),
+      (height - 2 * ratio) * (1 - value / most) + ratio,
+    ];
+    if (this.#spec.stacked) {
+      this.#drawAreas(context, at, style);
+    } else {
+      this.#drawLines(context, at, style, height);
+    }
+  }
+
+  /** The value at the top. */
+  #most() {
+    const of = ({ values }) => (this.#spec.stacked ? sum(values) : Math.max(...values.map((value) => value ?? 0)));
+    return this.#spec.most ?? Math.max(this.#spec.least ?? 0, 1.15 * Math.max(...this.#points.map(of)), 1e-9);
+  }
+
+  #drawLines(context, at, style, height) {
+    const colors = [style.getPropertyValue('--plot'), style.getPropertyValue('--plot-2')];
+    for (let line = this.#points[0].values.length - 1; 0 <= line; line -= 1) {
+      const points = this.#points.filter(({ values }) => typeof values[line] === 'number');
+      if (points.length < 2) {
+        continue;
+      }
+      context.beginPath();
+      points.forEach((point) => context.lineTo(...at(point, point.values[line])));
+      context.strokeStyle = colors[line];
+      context.lineWidth = 1.5 * devicePixelRatio;
+      context.lineJoin = 'round';
+      context.stroke();
+      if (line === 0) {
+        context.lineTo(at(points.at(-1), 0)[0], height);
+        context.lineTo(at(points[0], 0)[0], height);
+        context.globalAlpha = 0.12;
+        context.fillStyle = colors[0];
+        context.fill();
+        context.globalAlpha = 1;
+      }
+    }
+  }
+
+  #drawAreas(context, at, style) {
+    const count = this.#spec.stacked.length;
+    for (let layer = count - 1; 0 <= layer; layer -= 1) {
+      context.beginPath();
+      for (const point of this.#points) {
+        context.lineTo(...at(point, sum(point.values.slice(0, layer + 1))));
+      }
+      context.lineTo(at(this.#points.at(-1), 0)[0], at(this.#points[0], 0)[1]);
+      context.lineTo(...at(this.#points[0], 0));
+      context.fillStyle = style.getPropertyValue(`--stage-${layer}`);
+      context.fill();
+    }
+  }
+
+  #legend(names) {
+    const legend = document.createElement('ul');
+    legend.className = 'legend';
+    for (const [index, name] of names.entries()) {
+      const item = document.createElement('li');
+      item.className = `stage-${index}`;
+      const value = document.createElement('b');
+      value.textContent = '–';
+      item.append(name, value);
+      legend.append(item);
+    }
+    return legend;
+  }
+}
+
+/** All plots of the page. */
+export class Plots {
+  #plots = {};
+
+  constructor(container) {
+    const specs = [
+      { key: 'fps', title: 'Frames a second', least: 10 },
+      { key: 'age', title: 'Age of tokens', least: 10 },
+      { key: 'stages', title: 'Time per stage', stacked: STAGES, least: 0.5 },
+      { key: 'tiles', title: 'Tiles changed', most: 100 },
+      { key: 'valid', title: 'Tokens still valid', most: 100 },
+      { key: 'upload', title: 'Uploaded', least: 1 },
+      { key: 'drops', title: 'Frames dropped', least: 2 },
+      { key: 'wire', title: 'To this page', least: 0.1 },
+    ];
+    for (const spec of specs) {
+      this.#plots[spec.key] = new Plot(spec);
+      container.append(this.#plots[spec.key].element);
+    }
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw());
+  }
+
+  /** Adds what is known now: the daemon's `rates` of a stream, the listing of it, and what the page has `seen` itself. */
+  add(stream, seen) {
+    const now = performance.now();
+    const rates = stream.rates;
+    const plots = this.#plots;
+    plots.fps.add(now, [rates?.fps ?? null, seen.fps], number(rates?.fps, 1), `${number(seen.fps, 1)} on this page`);
+    plots.age.add(
+      now, [rates?.age_p50_ms ?? null, seen.ageMs], `${number(rates?.age_p50_ms, 1)} ms`, `newest ${age(seen.ageMs)} on this page`,
+    );
+    const stages = STAGES.map((name) => rates?.stages_ms[name] ?? null);
+    plots.stages.add(
+      now, stages, `${number(rates?.step_p50_ms, 2)} ms`, `99 %: ${number(rates?.step_p99_ms, 2)} ms`,
+    );
+    plots.tiles.add(now, [percent(rates?.dirty_share)], `${number(percent(rates?.dirty_share), 1)} %`);
+    plots.valid.add(now, [percent(seen.validShare)], `${number(percent(seen.validShare), 1)} %`);
+    const [uploaded, full] = [megabytes(rates?.uploaded_bytes_per_s), megabytes(rates?.full_bytes_per_s)];
+    const isCpu = stream.backend?.kind === 'cpu';
+    plots.upload.add(
+      now, [uploaded, full], `${number(uploaded, 2)} MB/s`,
+      isCpu ? `on the CPU; frames are ${number(full, 1)}` : `whole frames are ${number(full, 1)}`,
+    );
+    plots.drops.add(now, [rates?.dropped_per_s ?? null], `${number(rates?.dropped_per_s, 1)} /s`, `${stream.frames_dropped} in all`);
+    plots.wire.add(now, [megabytes(seen.bytesPerSecond)], `${number(megabytes(seen.bytesPerSecond), 2)} MB/s`);
+  }
+
+  clear() {
+    Object.values(this.#plots).forEach((plot) => plot.clear());
+  }
+
+  redraw() {
+    Object.values(this.#plots).forEach((plot) => plot.draw());
+  }
+}
+
+function sum(values) {
+  return values.reduce((total, value) => total + (value ?? 0), 0);
+}
+
+function number(value, digits) {
+  return typeof value === 'number' ? value.toFixed(digits) : '–';
+}
+
+function percent(share) {
+  return typeof share === 'number' ? 100 * share : null;
+}
+
+function megabytes(bytes) {
+  return typeof bytes === 'number' ? bytes / 1e6 : null;
+}
+
+function age(ms) {
+  if (typeof ms !== 'number') {
+    return '–';
+  }
+  return ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+function say(element, text) {
+  if (element.textContent !== text) {
+    element.textContent = text;
+  }
+}
