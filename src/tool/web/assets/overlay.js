@@ -81,20 +81,21 @@ export class Overlay {
     for (let index = 0; index < frame.count; index += 1) {
       const fresh = 1 - frame.unchanged[index] / FADE_FRAMES;
       if (0 < fresh) {
-        context.globalAlpha = 0.5 * fresh;
+        context.globalAlpha = 0.4 * fresh * fresh;
         this.#fillBox(frame, index, scale);
       }
     }
     context.globalAlpha = 1;
   }
 
+  /** Warm where the layout was told that more matters there, cool where less does, and nothing where neither is so. */
   #drawRelevance(frame, scale) {
     const context = this.#context;
     for (let index = 0; index < frame.count; index += 1) {
-      const octaves = Math.log2(Math.max(frame.relevance[index], 1 / 16));
-      const heat = Math.min(1, Math.max(0, (octaves + RELEVANCE_OCTAVES) / (2 * RELEVANCE_OCTAVES)));
-      context.fillStyle = `hsl(${Math.round(265 - 230 * heat)} 95% ${Math.round(28 + 34 * heat)}%)`;
-      context.globalAlpha = 0.3 + 0.35 * heat;
+      const octaves = Math.log2(Math.max(frame.relevance[index], 2 ** -RELEVANCE_OCTAVES));
+      const heat = Math.min(1, Math.abs(octaves) / RELEVANCE_OCTAVES);
+      context.fillStyle = 0 < octaves ? `hsl(${Math.round(48 - 40 * heat)} 100% 55%)` : 'hsl(225 90% 45%)';
+      context.globalAlpha = 0.65 * Math.sqrt(heat);
       this.#fillBox(frame, index, scale);
     }
     context.globalAlpha = 1;

@@ -28,7 +28,7 @@ let isSteering = false;
 /** What the page has seen of the view since the report before. */
 const seen = { frames: 0, bytes: 0, tokens: 0, valid: 0, sinceMs: performance.now() };
 
-const panes = [new Pane(shows), new Pane(shows)];
+const panes = [new Pane(shows), new Pane(shows, false)];
 const plots = new Plots(byId('plots'));
 const list = new Streams(byId('streams'), (name) => choose(name));
 const waiting = new Set();
@@ -316,9 +316,8 @@ function apply() {
   for (const button of document.querySelectorAll('[data-toggle]')) {
     button.setAttribute('aria-pressed', String(shows[button.dataset.toggle]));
   }
-  byId('panes').classList.toggle('is-comparing', shows.compare);
+  document.body.classList.toggle('is-comparing', shows.compare);
   panes[1].element.hidden = !shows.compare;
-  panes[1].setShows({ ...shows, gaze: false });
   panes.forEach((pane) => pane.redraw());
 }
 

@@ -31,12 +31,15 @@ export class Pane {
   #reason = document.createElement('span');
   #caption = document.createElement('figcaption');
   #shows;
+  #hasGaze;
   #state = 'starting';
   /** When the newest frame was captured, on the clock of the page. */
   #capturedMs = null;
 
-  constructor(shows) {
+  /** `shows` says what lies over the picture; the gaze does only where it is one that can be steered. */
+  constructor(shows, hasGaze = true) {
     this.#shows = shows;
+    this.#hasGaze = hasGaze;
     const [picture, overlay] = [document.createElement('canvas'), document.createElement('canvas')];
     picture.className = 'picture';
     overlay.className = 'overlay';
@@ -64,20 +67,15 @@ export class Pane {
     return this.#capturedMs === null ? null : performance.now() - this.#capturedMs;
   }
 
-  /** What lies over the picture. */
-  setShows(shows) {
-    this.#shows = shows;
-  }
-
   setCaption(text) {
     if (this.#caption.textContent !== text) {
       this.#caption.textContent = text;
     }
   }
 
-  /** Gives the picture its place before it comes. */
+  /** Gives pictures of this size their place: both have the same. */
   setExtent(width, height) {
-    this.element.style.setProperty('--ratio', width / height);
+    document.documentElement.style.setProperty('--ratio', width / height);
   }
 
   /** Forgets what was shown. */
@@ -125,7 +123,8 @@ export class Pane {
   }
 
   redraw() {
-    this.#overlay.draw(this.frame, this.#shows, this.path, this.target);
+    const path = this.#hasGaze ? this.path : [];
+    this.#overlay.draw(this.frame, this.#shows, path, this.target);
   }
 
   /** The source pixel under a point of the screen. */

@@ -27,7 +27,7 @@ export class Picture {
       return;
     }
     this.#fillStrip(frame);
-    const side = frame.patchSide;
+    const cell = frame.patchSide + 2;
     const context = this.#context;
     for (let index = 0; index < frame.count; index += 1) {
       if (!frame.isSent(index)) {
@@ -36,10 +36,9 @@ export class Picture {
       const at = frame.texelsAt[index];
       const [columns, rows] = [frame.columns[index], frame.rows[index]];
       const texel = 2 ** frame.level[index] * scale;
-      // The browser keeps to the token's own texels where it smooths.
       context.drawImage(
         this.#strip,
-        (at % STRIP_COLUMNS) * side, Math.floor(at / STRIP_COLUMNS) * side, columns, rows,
+        (at % STRIP_COLUMNS) * cell + 1, Math.floor(at / STRIP_COLUMNS) * cell + 1, columns, rows,
         frame.x[index] * texel, frame.y[index] * texel, columns * texel, rows * texel,
       );
     }
@@ -55,33 +54,49 @@ export class Picture {
     }
   }
 
-  /** Planes of R, G and B become pixels. */
+  /**
+   * Planes of R, G and B become pixels. Around each token its outermost texels are repeated, because browsers smooth with what
+   * lies beside it.
+   */
   #fillStrip(frame) {
     const side = frame.patchSide;
+    const cell = side + 2;
     const rows = Math.ceil(frame.sentCount / STRIP_COLUMNS);
-    const width = STRIP_COLUMNS * side;
-    if (this.#image === null || this.#image.width !== width || this.#image.height < rows * side) {
-      this.#strip.width = width;
-      this.#strip.height = rows * side;
-      this.#image = this.#stripContext.createImageData(width, rows * side);
-      new Uint32Array(this.#image.data.buffer).fill(0xff000000);
-    }
+    const width = STRIP_COLUMNS * cell;
+    this.#reserve(width, rows * cell);
     const pixels = this.#image.data;
     const texels = frame.texels;
     const area = side * side;
     for (let token = 0; token < frame.sentCount; token += 1) {
-      let from = token * 3 * area;
-      const left = (token % STRIP_COLUMNS) * side;
-      const top = Math.floor(token / STRIP_COLUMNS) * side;
-      for (let row = 0; row < side; row += 1) {
+      const left = (token % STRIP_COLUMNS) * cell;
+      const top = Math.floor(token / STRIP_COLUMNS) * cell;
+      for (let row = 0; row < cell; row += 1) {
+        const start = token * 3 * area + inside(row - 1, side) * side;
         let to = 4 * ((top + row) * width + left);
-        for (let column = 0; column < side; column += 1, from += 1, to += 4) {
+        for (let column = 0; column < cell; column += 1, to += 4) {
+          const from = start + inside(column - 1, side);
           pixels[to] = texels[from];
           pixels[to + 1] = texels[from + area];
           pixels[to + 2] = texels[from + 2 * area];
         }
       }
     }
-    this.#stripContext.putImageData(this.#image, 0, 0, 0, 0, width, rows * side);
+    this.#stripContext.putImageData(this.#image, 0, 0, 0, 0, width, rows * cell);
   }
+
+  /** Makes room in the strip, once for the largest frame. */
+  #reserve(width, height) {
+    if (this.#image !== null && this.#image.width === width && height <= this.#image.height) {
+      return;
+    }
+    this.#strip.width = width;
+    this.#strip.height = height;
+    this.#image = this.#stripContext.createImageData(width, height);
+    new Uint32Array(this.#image.data.buffer).fill(0xff000000);
+  }
+}
+
+/** The nearest place of a row of `side` texels. */
+function inside(at, side) {
+  return Math.min(Math.max(at, 0), side - 1);
 }

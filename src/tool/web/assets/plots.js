@@ -172,7 +172,7 @@ export class Plots {
     const plots = this.#plots;
     plots.fps.add(now, [rates?.fps ?? null, seen.fps], number(rates?.fps, 1), `${number(seen.fps, 1)} on this page`);
     plots.age.add(
-      now, [rates?.age_p50_ms ?? null, seen.ageMs], `${number(rates?.age_p50_ms, 1)} ms`, `newest ${age(seen.ageMs)} on this page`,
+      now, [rates?.age_p50_ms ?? null, seen.ageMs], `${number(rates?.age_p50_ms, 1)} ms`, `${age(seen.ageMs)} on this page`,
     );
     const stages = STAGES.map((name) => rates?.stages_ms[name] ?? null);
     plots.stages.add(
@@ -184,7 +184,7 @@ export class Plots {
     const isCpu = stream.backend?.kind === 'cpu';
     plots.upload.add(
       now, [uploaded, full], `${number(uploaded, 2)} MB/s`,
-      isCpu ? `on the CPU; frames are ${number(full, 1)}` : `whole frames are ${number(full, 1)}`,
+      `${isCpu ? 'CPU, ' : ''}whole frames: ${number(full, 1)} MB/s`,
     );
     plots.drops.add(now, [rates?.dropped_per_s ?? null], `${number(rates?.dropped_per_s, 1)} /s`, `${stream.frames_dropped} in all`);
     plots.wire.add(now, [megabytes(seen.bytesPerSecond)], `${number(megabytes(seen.bytesPerSecond), 2)} MB/s`);
