@@ -13,6 +13,7 @@ mod web;
 use std::fs;
 
 use foveate::control::messages::StreamState;
+use foveate::geometry::fixation::FixationReason;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -27,7 +28,7 @@ const WIDTH: f64 = 320.0;
 const HEIGHT: f64 = 240.0;
 
 /// A picture that does not change, again and again.
-const STILL: &str = "videotestsrc is-live=true pattern=smpte ! \
+const STILL: &str = "videotestsrc is-live=true pattern=colors ! \
     video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames";
 
 /// A ball that moves.
@@ -35,9 +36,16 @@ const BALL: &str = "videotestsrc is-live=true pattern=ball ! \
     video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames";
 
 /// A number that is another one whenever a pixel of a canvas is.
-const HASH: &str = "(name => { const canvas = document.querySelector('figure .' + name); \
-    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data; \
-    let hash = 7; for (const value of pixels) { hash = (31 * hash + value) | 0; } return hash; })";
+const HASH: &str = "(name => { let hash = 7; \
+    for (const value of pixelsOf(name)) { hash = (31 * hash + value) | 0; } return hash; })";
+
+/// The bytes of a part of a canvas, without telling the page that it is read.
+const PIXELS: &str = "globalThis.pixelsOf = (name, x = 0, y = 0, width = 0, height = 0) => { \
+    const canvas = document.querySelector('figure .' + name); \
+    const copy = new OffscreenCanvas(canvas.width, canvas.height); \
+    const context = copy.getContext('2d', { willReadFrequently: true }); \
+    context.drawImage(canvas, 0, 0); \
+    return context.getImageData(x, y, width || canvas.width, height || canvas.height).data; }; 0";
 
 /// Whether the picture is on the screen.
 const IS_PAINTED: &str = "document.querySelector('figure').classList.contains('is-painted') \
@@ -79,8 +87,7 @@ fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
             continue;
         }
         let shown = browser.value(&format!(
-            "[...document.querySelector('figure .picture').getContext('2d')\
-             .getImageData({}, {}, {side}, {}).data]",
+            "[...pixelsOf('picture', {}, {}, {side}, {})]",
             record.x, record.y, record.rows
         ));
         let shown: Vec<u64> = serde_json::from_value(shown).unwrap();
@@ -119,8 +126,7 @@ fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     looks_at(&mut reader, 0.75 * WIDTH - 5.0 * 0.02 * WIDTH, 0.25 * HEIGHT);
     browser.press("Escape");
     eventually("the policy looks", || {
-        reader.next_frame();
-        reader.frame.head.fixation.reason == foveate::geometry::fixation::FixationReason::Policy
+        reader.next_frame().head.fixation.reason != FixationReason::Look
     });
     browser.until("document.getElementById('give-back').disabled");
     assert_eq!(browser.complaints, [""; 0]);
@@ -156,7 +162,7 @@ fn every_toggle_draws_something_else_over_the_picture() {
     // By now all has been quiet for so long that changes have faded.
     after_frames(&mut browser, 20);
     let (hash, pressed) = (format!("{HASH}('overlay')"), "aria-pressed");
-    for (key, name) in [("b", "boxes"), ("r", "relevance"), ("g", "gaze")] {
+    for (key, name) in [("b", "boxes"), ("g", "gaze")] {
         let button = format!("document.querySelector('[data-toggle={name}]')");
         let (before, was) =
             (browser.value(&hash), browser.value(&format!("{button}.getAttribute('{pressed}')")));
@@ -173,7 +179,7 @@ fn every_toggle_draws_something_else_over_the_picture() {
     after_frames(&mut browser, 3);
     assert_ne!(browser.value(&hash), before);
     browser.until("location.hash.includes('view=camera/main') && !location.hash.includes('gaze')");
-    browser.value("location.reload()");
+    browser.reload();
     browser.until(IS_PAINTED);
     let gaze = "document.querySelector('[data-toggle=gaze]').getAttribute('aria-pressed')";
     assert_eq!(browser.value(gaze), "false", "the address of the page keeps what it shows");
@@ -188,14 +194,25 @@ fn changes_are_shown_where_they_are_and_fade() {
     let mut browser = opened(&web, "#view=camera/main&changes");
     after_frames(&mut browser, 40);
     // Alpha: nothing where nothing has changed for long, more where something has just now.
-    let alphas = "(() => { const canvas = document.querySelector('figure .overlay'); \
-        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height); \
-        const alphas = new Set(); for (let at = 3; at < data.length; at += 4) { alphas.add(data[at]); } \
-        return [...alphas].sort((a, b) => a - b); })()";
-    let alphas: Vec<u64> = serde_json::from_value(browser.value(alphas)).unwrap();
+    let alphas = alphas(&mut browser);
     assert_eq!(alphas[0], 0);
     assert!(3 < alphas.len(), "steps of fading: {alphas:?}");
     daemon.stop();
+}
+
+#[test]
+fn relevance_is_shown_where_it_is_not_the_same_as_everywhere() {
+    let place = Place::new();
+    let still = place.daemon(&config(STILL, "[stream.view.gaze]\npolicy = 'fixed'"));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&relevance");
+    assert_eq!(alphas(&mut browser), [0], "with a fixed gaze all places matter alike");
+    still.stop();
+    browser.until("document.querySelector('figure').dataset.state === 'lost'");
+    let moving = place.daemon(&config(BALL, "[stream.view.gaze]\npolicy = 'saliency'"));
+    browser.until(IS_PAINTED);
+    eventually("what moves matters more", || 2 < alphas(&mut browser).len());
+    moving.stop();
 }
 
 #[test]
@@ -402,6 +419,14 @@ fn screenshots() {
     daemon.stop();
 }
 
+/// How opaque the overlay is in its places: all that there are, ascending.
+fn alphas(browser: &mut Browser) -> Vec<u64> {
+    let alphas = "(() => { const data = pixelsOf('overlay'); const alphas = new Set(); \
+        for (let at = 3; at < data.length; at += 4) { alphas.add(data[at]); } \
+        return [...alphas].sort((a, b) => a - b); })()";
+    serde_json::from_value(browser.value(alphas)).unwrap()
+}
+
 fn config(pipeline: &str, view: &str) -> String {
     format!(
         "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = '''{pipeline}'''\n\
@@ -414,6 +439,7 @@ fn opened(web: &Web, hash: &str) -> Browser {
     let mut browser = Browser::start(1280, 800);
     browser.open(&format!("{}{hash}", web.url()));
     browser.until(IS_PAINTED);
+    browser.value(PIXELS);
     browser
 }
 

@@ -42,6 +42,8 @@ pub struct Browser {
     wire: WebSocket<TcpStream>,
     session: Option<String>,
     next_id: u64,
+    /// Documents that have been loaded.
+    loads: u64,
     /// What went wrong in the page.
     pub complaints: Vec<String>,
     _profile: TempDir,
@@ -61,6 +63,7 @@ impl Browser {
             wire,
             session: None,
             next_id: 1,
+            loads: 0,
             complaints: Vec::new(),
             _profile: profile,
         };
@@ -89,16 +92,41 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    /// What the user prefers: `light` or `dark`.
+    /// What the user prefers: `light` or `dark`, and that nothing moves which need not.
     pub fn prefer(&mut self, scheme: &str) {
-        let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
-        self.call("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
+        let scheme = json!({ "name": "prefers-color-scheme", "value": scheme });
+        let motion = json!({ "name": "prefers-reduced-motion", "value": "reduce" });
+        self.call("Emulation.setEmulatedMedia", json!({ "features": [scheme, motion] }));
     }
 
+    /// Opens a page, and returns when all of it has been loaded.
     pub fn open(&mut self, url: &str) {
-        // The same address with another fragment is the same page.
-        self.call("Page.navigate", json!({ "url": "about:blank" }));
-        self.call("Page.navigate", json!({ "url": url }));
+        // The same address with another fragment would be the same page.
+        for url in ["about:blank", url] {
+            self.load("Page.navigate", json!({ "url": url }));
+        }
+    }
+
+    /// Opens the page once more.
+    pub fn reload(&mut self) {
+        self.load("Page.reload", json!({}));
+    }
+
+    fn load(&mut self, method: &str, parameters: Value) {
+        let before = self.loads;
+        self.call(method, parameters);
+        while self.loads == before {
+            let event = self.receive();
+            self.note(&event);
+        }
+    }
+
+    fn receive(&mut self) -> Value {
+        loop {
+            if let Message::Text(text) = self.wire.read().unwrap() {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
     }
 
     /// The value of an expression in the page.
@@ -118,7 +146,8 @@ impl Browser {
     /// Asks again and again until an expression is true.
     pub fn until(&mut self, expression: &str) {
         let started = Instant::now();
-        while self.value(expression) != json!(true) {
+        let truth = format!("(() => {{ try {{ return Boolean({expression}); }} catch {{ return false; }} }})()");
+        while self.value(&truth) != json!(true) {
             let said = self.value("document.body.innerText");
             let complaints = &self.complaints;
             assert!(
@@ -178,8 +207,7 @@ impl Browser {
         }
         self.wire.send(Message::text(message.to_string())).unwrap();
         loop {
-            let Message::Text(text) = self.wire.read().unwrap() else { continue };
-            let answer: Value = serde_json::from_str(&text).unwrap();
+            let answer = self.receive();
             if answer["id"] == json!(id) {
                 assert!(answer.get("error").is_none(), "{method}: {answer}");
                 return answer["result"].clone();
@@ -191,6 +219,7 @@ impl Browser {
     /// Keeps what is wrong: exceptions, messages of errors and warnings, requests to elsewhere.
     fn note(&mut self, event: &Value) {
         let parameters = &event["params"];
+        self.loads += u64::from(event["method"] == "Page.loadEventFired");
         let complaint = match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => parameters["exceptionDetails"].to_string(),
             Some("Runtime.consoleAPICalled") => parameters["args"].to_string(),

@@ -95,7 +95,18 @@ impl Post {
         }
     }
 
+    /// Asks over the connection there is; where the daemon has closed that, once more over another.
     fn ask(&mut self) -> Result<(Listing, Stats), ControlError> {
+        if self.client.is_some() {
+            match self.ask_once() {
+                Err(ControlError::Disconnected) => self.client = None,
+                answer => return answer,
+            }
+        }
+        self.ask_once()
+    }
+
+    fn ask_once(&mut self) -> Result<(Listing, Stats), ControlError> {
         let client = match &mut self.client {
             Some(client) => client,
             None => self.client.insert(Client::connect(&self.socket)?),

@@ -42,6 +42,7 @@ const wire = new Wire({
     setDaemon('lost', 'Disconnected');
     letGo();
     panes.forEach((pane) => pane.setState('lost', reason, null));
+    document.body.classList.remove('is-loading');
   },
   message: (message) => handlers[message.type]?.(message),
   frame(buffer) {
@@ -84,6 +85,7 @@ const handlers = {
     byId('streams').classList.toggle('is-empty', streams.length === 0);
     describe();
     addNumbers();
+    document.body.classList.remove('is-loading');
   },
   state({ pane, state, reason, age_ms: ageMs }) {
     panes[pane].setState(state, reason, ageMs);
