@@ -142,7 +142,7 @@ main() {
     read_arguments '--long --no-clips' '' "$@"
     cd "$root"
     ensure_rust "$root"
-    ensure_packages build_packages run_packages test_packages
+    ensure_packages build_packages run_packages test_packages browser_packages
     # Mesa's software device is installed, so a Vulkan test that finds none has found a fault.
     export FOVEATE_REQUIRE_VULKAN=1
     provide_clips
@@ -152,6 +152,8 @@ main() {
     step 'format' cargo fmt --check
     step 'lints' cargo clippy --locked --all-targets -- -D warnings
     step 'lints without features' cargo clippy --locked --all-targets --no-default-features -- -D warnings
+    step 'lints without the live page' \
+        cargo clippy --locked --all-targets --no-default-features --features gst,vulkan,cli -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps
     step 'dependencies' check_dependencies
     step 'tests' cargo test --locked --no-fail-fast

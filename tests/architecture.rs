@@ -86,6 +86,13 @@ fn only_capture_and_the_daemon_name_gstreamer() {
 }
 
 #[test]
+fn only_the_tool_names_a_web_server() {
+    for name in ["axum", "tokio"] {
+        only_in(name, &["tool"]);
+    }
+}
+
+#[test]
 fn unsafe_code_stays_in_its_rooms() {
     for file in source_files() {
         let rooms = ["gpu", "ring", "crew", "simd"];

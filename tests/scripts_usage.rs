@@ -17,6 +17,7 @@ fn help_is_given_and_names_every_option() {
         ("soak.sh", &["minutes", "seed", "plot", "csv", "yes"]),
         ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
         ("fuzz.sh", &["seconds", "yes"]),
+        ("screenshots.sh", &["out", "yes"]),
         ("install.sh", &["prefix", "destdir", "binaries", "uninstall", "yes"]),
     ] {
         let output = run(script, &["--help"]);
@@ -57,6 +58,7 @@ fn wrong_usage_is_refused_with_the_reason() {
         "plot_scaling.sh",
         "fuzz.sh",
         "install.sh",
+        "screenshots.sh",
     ] {
         refused(script, &["--short"], "unknown option --short");
         refused(script, &["--yes", ""], "unknown option ''");

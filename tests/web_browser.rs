@@ -11,6 +11,7 @@ mod daemon;
 mod web;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use foveate::control::messages::StreamState;
 use foveate::geometry::fixation::FixationReason;
@@ -281,13 +282,17 @@ fn why_no_frames_come_stands_in_the_picture_and_the_page_goes_on_by_itself() {
 fn the_end_of_a_file_stands_in_the_picture() {
     let place = Place::new();
     let pipeline = BALL.replace("pattern=ball", "pattern=ball num-buffers=20");
-    let settings = config(&pipeline.replace("is-live=true", ""), "").replace("pipeline =", "loop = false\npipeline =");
-    let daemon = place.daemon(&format!("{settings}\n{}", config(STILL, "").replace("camera", "other")));
+    let settings = config(&pipeline.replace("is-live=true", ""), "")
+        .replace("pipeline =", "loop = false\npipeline =");
+    let daemon =
+        place.daemon(&format!("{settings}\n{}", config(STILL, "").replace("camera", "other")));
     let web = Web::start(&place.socket(), &[VIEW]);
     let mut browser = Browser::start(1280, 800);
     browser.open(&web.url());
     eventually("it has ended", || daemon.listing("camera").state != StreamState::Live);
-    browser.until("['ended', 'stalled', 'lost'].includes(document.querySelector('figure').dataset.state)");
+    browser.until(
+        "['ended', 'stalled', 'lost'].includes(document.querySelector('figure').dataset.state)",
+    );
     let words = browser.value("document.querySelector('.veil').innerText");
     assert!(words.as_str().unwrap().lines().count() > 1, "a state and a reason: {words}");
     browser.until("document.querySelector('.stream').dataset.state !== 'live'");
@@ -419,6 +424,66 @@ fn screenshots() {
     daemon.stop();
 }
 
+/// What a page costs, for docs/web.md: stretches with and without a browser, one after the other.
+#[test]
+#[ignore = "measures, which takes a machine to itself"]
+fn costs() {
+    let place = Place::new();
+    let pipeline = STILL.replace("pattern=colors", "pattern=ball");
+    let pipeline = pipeline.replace("width=320,height=240", "width=1280,height=720");
+    let daemon = place.daemon(&config(&pipeline, "").replace("dtype = 'u8'", "dtype = 'f16'"));
+    let web = Web::start(&place.socket(), &[]);
+    let mut figures = [[0.0; 4]; 2];
+    const ROUNDS: u32 = 6;
+    for _ in 0..ROUNDS {
+        let mut browser = opened(&web, "#view=camera/main&boxes&changes&gaze");
+        after_frames(&mut browser, 30);
+        add(&mut figures[1], stretch(&daemon, &web, Some(&mut browser)));
+        drop(browser);
+        eventually("it is gone", || {
+            daemon.client().stats().unwrap().streams[0].views[0].subscribers == 0
+        });
+        add(&mut figures[0], stretch(&daemon, &web, None));
+    }
+    for (name, sums) in ["no browser", "a browser"].iter().zip(figures) {
+        let [p50, p99, cpu, fps] = sums.map(|sum| sum / f64::from(ROUNDS));
+        println!(
+            "{name}: step p50 {p50:.3} ms, p99 {p99:.3} ms; web {cpu:.1} % of a CPU; {fps:.1} fps shown"
+        );
+    }
+    daemon.stop();
+}
+
+/// Eight seconds: the daemon's step p50 and p99 in milliseconds, the percentage of a processor that the server took, and frames
+/// a second on the page.
+fn stretch(daemon: &Daemon<'_>, web: &Web, mut browser: Option<&mut Browser>) -> [f64; 4] {
+    let mut painted = || match &mut browser {
+        Some(browser) => browser.number("Number(document.querySelector('figure').dataset.painted)"),
+        None => 0.0,
+    };
+    let step = || daemon.client().stats().unwrap().streams.remove(0).step;
+    let ticks = || -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", web.id())).unwrap();
+        let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        [11, 12].iter().map(|at| fields[*at].parse::<f64>().unwrap()).sum()
+    };
+    let started = Instant::now();
+    let before = (step(), ticks(), painted());
+    std::thread::sleep(Duration::from_secs(8));
+    let since = step().since(&before.0);
+    let seconds = started.elapsed().as_secs_f64();
+    // Linux counts in hundredths of a second.
+    let cpu = (ticks() - before.1) / seconds;
+    let fps = (painted() - before.2) / seconds;
+    [since.quantile_ns(0.5).unwrap() / 1e6, since.quantile_ns(0.99).unwrap() / 1e6, cpu, fps]
+}
+
+fn add(sums: &mut [f64; 4], values: [f64; 4]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += value;
+    }
+}
+
 /// How opaque the overlay is in its places: all that there are, ascending.
 fn alphas(browser: &mut Browser) -> Vec<u64> {
     let alphas = "(() => { const data = pixelsOf('overlay'); const alphas = new Set(); \
@@ -453,7 +518,8 @@ fn after_frames(browser: &mut Browser, count: u32) {
 /// A point of the picture, in shares of its sides, as a point of the page.
 fn on_screen(browser: &mut Browser, x: f64, y: f64) -> (f64, f64) {
     let side = |browser: &mut Browser, name: &str| {
-        browser.number(&format!("document.querySelector('.surface').getBoundingClientRect().{name}"))
+        browser
+            .number(&format!("document.querySelector('.surface').getBoundingClientRect().{name}"))
     };
     let (left, width) = (side(browser, "left"), side(browser, "width"));
     let (top, height) = (side(browser, "top"), side(browser, "height"));

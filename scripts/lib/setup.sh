@@ -42,6 +42,18 @@ gir1.2-gst-rtsp-server-1.0||the network camera of the tests
 END
 }
 
+# On Ubuntu the package has another name.
+browser_packages() {
+    local chromium='chromium'
+    if [ "$(os_release ID)" = ubuntu ]; then
+        chromium='chromium-browser'
+    fi
+    cat <<END
+$chromium|$chromium|the live page is tested in a real browser
+fonts-dejavu-core||the words of the page
+END
+}
+
 # Names what is missing, and installs it where apt is there: ensure_packages NAME_OF_LIST...
 ensure_packages() {
     local missing

@@ -87,8 +87,7 @@ impl Browser {
 
     /// As a screen that has so many pixels for each of the page.
     pub fn resize_dense(&mut self, width: u32, height: u32, ratio: u32) {
-        let metrics =
-            json!({ "width": width, "height": height, "deviceScaleFactor": ratio, "mobile": false });
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": ratio, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
@@ -146,7 +145,9 @@ impl Browser {
     /// Asks again and again until an expression is true.
     pub fn until(&mut self, expression: &str) {
         let started = Instant::now();
-        let truth = format!("(() => {{ try {{ return Boolean({expression}); }} catch {{ return false; }} }})()");
+        let truth = format!(
+            "(() => {{ try {{ return Boolean({expression}); }} catch {{ return false; }} }})()"
+        );
         while self.value(&truth) != json!(true) {
             let said = self.value("document.body.innerText");
             let complaints = &self.complaints;

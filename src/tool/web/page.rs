@@ -193,7 +193,15 @@ impl Page {
     fn pane(&self, index: u8, subject: Subject) -> Pane {
         let mut scene = self.shared.followers.watch(&subject);
         scene.mark_changed();
-        Pane { index, scene, told: None, held: None, serial: 0, awaits: false, wants_uniform: false }
+        Pane {
+            index,
+            scene,
+            told: None,
+            held: None,
+            serial: 0,
+            awaits: false,
+            wants_uniform: false,
+        }
     }
 
     /// Sends what is new of a picture.

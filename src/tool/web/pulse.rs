@@ -149,7 +149,10 @@ impl Report {
     fn without_daemon(socket: &Path, error: &ControlError) -> Self {
         let error = match error {
             ControlError::NoDaemon { .. } => {
-                format!("No daemon listens on {}. Start foveated, and this page goes on.", socket.display())
+                format!(
+                    "No daemon listens on {}. Start foveated, and this page goes on.",
+                    socket.display()
+                )
             }
             error => crate::error::chain(error),
         };
@@ -203,7 +206,8 @@ fn rates(
     now: Instant,
 ) -> Option<Rates> {
     let (at, before) = before?;
-    let of_name = |stats: &'_ Stats| stats.streams.iter().position(|other| other.name == stream.name);
+    let of_name =
+        |stats: &'_ Stats| stats.streams.iter().position(|other| other.name == stream.name);
     let present = &stats.streams[of_name(stats)?];
     let earlier = &before.streams[of_name(before)?];
     if present.frames_captured < earlier.frames_captured {

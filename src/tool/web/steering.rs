@@ -132,11 +132,7 @@ impl Steering {
     }
 
     /// Notes what an answer means for later, and puts it into words for the page.
-    fn settle(
-        &mut self,
-        command: Command,
-        answer: Result<ToPage, ControlError>,
-    ) -> Option<ToPage> {
+    fn settle(&mut self, command: Command, answer: Result<ToPage, ControlError>) -> Option<ToPage> {
         let is_look = matches!(command, Command::Look { .. });
         let renew_at = Instant::now() + RENEWAL;
         let (answer, is_held) = match answer {

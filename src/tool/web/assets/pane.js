@@ -33,6 +33,7 @@ export class Pane {
   #shows;
   #hasGaze;
   #state = 'starting';
+  #painted = 0;
   /** When the newest frame was captured, on the clock of the page. */
   #capturedMs = null;
 
@@ -117,7 +118,9 @@ export class Pane {
       this.element.classList.add('is-painted');
     }
     this.#picture.paint(frame);
-    this.element.dataset.frame = frame.frameSeq;
+    this.#painted += 1;
+    // For those who drive a browser.
+    Object.assign(this.element.dataset, { frame: frame.frameSeq, painted: this.#painted });
     this.#follow(frame.fixation);
     this.redraw();
   }

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Makes the pictures of the live page that stand in README.md and docs/web.md, from a real clip in a real browser.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib/say.sh
+. "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
+. "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
+. "$root/scripts/lib/clip.sh"
+
+out=$root/docs/images
+# Made in `main`, cleared away at the end.
+work=
+
+usage() {
+    cat <<'END'
+Usage: scripts/screenshots.sh [options]
+
+Installs what is missing, plays real clips to the daemon, opens the live page in Chromium, and writes web-light.png, web-dark.png
+and web-phone.png.
+
+  --out DIR   where they go (docs/images)
+  --yes       install missing packages without asking
+  --help      this
+END
+}
+
+read_option() {
+    case "$1" in
+    --out) out=$2 ;;
+    esac
+}
+
+screenshot_packages() {
+    printf 'fonts-inter||the typeface of the pictures; elsewhere the page takes that of the system\n'
+}
+
+clean_up() {
+    if [ -n "$work" ]; then
+        rm -rf "$work"
+    fi
+}
+
+main() {
+    local picture
+    read_arguments '' '--out' "$@"
+    cd "$root"
+    ensure_rust "$root"
+    ensure_packages build_packages run_packages browser_packages screenshot_packages
+    ensure_clips vtest.avi box.mp4 || fail 'without clips there is nothing to be seen'
+    work=$(mktemp -d)
+    trap clean_up EXIT
+    FOVEATE_CLIPS=$(clip_cache) FOVEATE_SCREENSHOTS=$work \
+        cargo test --locked --test web_browser -- --ignored --exact screenshots
+    mkdir -p "$out"
+    for picture in "$work"/*.png.base64; do
+        base64 --decode "$picture" >"$out/$(basename "$picture" .base64)"
+    done
+    say "web-light.png, web-dark.png and web-phone.png are in $out."
+}
+
+main "$@"
