@@ -409,14 +409,13 @@ fn a_page_steers_until_it_gives_the_gaze_back_or_is_closed() {
     drop(second);
     until("its lease ends with it", || {
         first.say(&look);
-        let answer = loop {
+        loop {
             match first.next() {
                 News::Message(message) if message["type"] == "looking" => break true,
                 News::Message(message) if message["type"] == "refused" => break false,
                 _ => {}
             }
-        };
-        answer
+        }
     });
 }
 

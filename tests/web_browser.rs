@@ -7,6 +7,10 @@
 mod browser;
 #[path = "support/daemon.rs"]
 mod daemon;
+#[path = "support/film.rs"]
+mod film;
+#[path = "common/naive.rs"]
+mod naive;
 #[path = "support/web.rs"]
 mod web;
 
@@ -20,6 +24,7 @@ use serde_json::json;
 
 use browser::Browser;
 use daemon::{Belongings, Daemon, Feed, Follower, Place, eventually};
+use film::encode;
 use web::Web;
 
 const VIEW: &str = "camera/main";
@@ -280,23 +285,32 @@ fn why_no_frames_come_stands_in_the_picture_and_the_page_goes_on_by_itself() {
 
 #[test]
 fn the_end_of_a_file_stands_in_the_picture() {
-    let place = Place::new();
-    let pipeline = BALL.replace("pattern=ball", "pattern=ball num-buffers=20");
-    let settings = config(&pipeline.replace("is-live=true", ""), "")
-        .replace("pipeline =", "loop = false\npipeline =");
-    let daemon =
-        place.daemon(&format!("{settings}\n{}", config(STILL, "").replace("camera", "other")));
-    let web = Web::start(&place.socket(), &[VIEW]);
     let mut browser = Browser::start(1280, 800);
+    let place = Place::new();
+    let clip = place.path("clip.avi");
+    encode(&format!(
+        "videotestsrc pattern=ball num-buffers=240 ! video/x-raw,format=I420,width=96,height=64,framerate=30/1 \
+         ! avimux ! filesink location={}",
+        clip.display()
+    ));
+    let other = config(STILL, "").replace("camera", "other");
+    let file = format!("[[stream]]\nname = 'camera'\nsource = '{}'\n", clip.display());
+    let daemon = place.daemon(&format!("{file}[[stream.view]]\nname = 'main'\n{other}"));
+    let web = Web::start(&place.socket(), &[VIEW]);
     browser.open(&web.url());
-    eventually("it has ended", || daemon.listing("camera").state != StreamState::Live);
-    browser.until(
-        "['ended', 'stalled', 'lost'].includes(document.querySelector('figure').dataset.state)",
-    );
+    browser.until(IS_PAINTED);
+    browser.until("document.querySelector('figure').dataset.state === 'ended'");
     let words = browser.value("document.querySelector('.veil').innerText");
-    assert!(words.as_str().unwrap().lines().count() > 1, "a state and a reason: {words}");
-    browser.until("document.querySelector('.stream').dataset.state !== 'live'");
+    let listing = daemon.listing("camera");
+    assert_eq!(listing.state, StreamState::Ended);
+    assert!(!listing.reason.is_empty());
+    assert_eq!(words, format!("Ended\n{}", listing.reason));
+    browser.until("document.querySelector('.stream').dataset.state === 'ended'");
+    // The picture and the words stay when the daemon goes.
     daemon.stop();
+    browser.until("document.getElementById('daemon').textContent.includes('No daemon')");
+    assert_eq!(browser.value("document.querySelector('figure').dataset.state"), "ended");
+    assert_eq!(browser.complaints, [""; 0]);
 }
 
 #[test]
