@@ -481,6 +481,11 @@ fn pages_that_come_and_go_leave_nothing_behind() {
         visit();
     }
     until("all pages have left", || descriptors() <= at_rest.get());
+    let threads = || fs::read_dir(format!("/proc/{}/task", web.id())).unwrap();
+    let name = |thread: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default()
+    };
+    until("nobody reads for nobody", || threads().map(name).all(|name| name.trim() != "follower"));
 }
 
 fn shape() -> PyramidShape {

@@ -192,10 +192,12 @@ impl Browser {
         answer["data"].as_str().unwrap().to_owned()
     }
 
-    /// Bytes that objects of the page take, once those that nobody uses are gone.
+    /// Bytes that the page takes, its buffers and elements included, once those that nobody uses are gone.
     pub fn heap_bytes(&mut self) -> f64 {
         self.call("HeapProfiler.collectGarbage", json!({}));
-        self.call("Runtime.getHeapUsage", json!({}))["usedSize"].as_f64().unwrap()
+        let heap = self.call("Runtime.getHeapUsage", json!({}));
+        let part = |name: &str| heap[name].as_f64().unwrap();
+        part("usedSize") + part("embedderHeapUsedSize") + part("backingStorageSize")
     }
 
     /// Asks the browser something, and returns what it answers.
