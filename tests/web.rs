@@ -11,8 +11,10 @@ mod tool;
 mod web;
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use foveate::clock::{monotonic_ns, unix_ns};
 use foveate::control::directory::StreamPort;
@@ -130,6 +132,36 @@ fn an_address_that_cannot_be_served_is_refused_with_the_way_out() {
         assert_eq!(output.status.code(), Some(code), "{address}");
         assert!(text(&output.stderr).contains(words), "{address}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn beyond_loopback_it_warns_and_is_reached_by_any_address_but_by_no_other_name() {
+    let nowhere = Path::new("/nowhere/foveate.sock");
+    let mut command = Web::command(nowhere, "0.0.0.0:0", &["--anywhere"]);
+    command.stderr(Stdio::piped());
+    let mut web = Web::spawn(command);
+    web.address.set_ip(Ipv4Addr::LOCALHOST.into());
+    for (host, status) in [("192.0.2.7:8707", 200), ("[2001:db8::1]", 200), ("evil.example", 421)] {
+        assert!(web.get("/", host).starts_with(&format!("HTTP/1.1 {status} ")), "{host}");
+    }
+    let (code, words) = web.interrupt();
+    assert_eq!(code, Some(0));
+    assert!(words.contains("WARN") && words.contains("whoever reaches this address"), "{words}");
+}
+
+#[test]
+fn a_browser_is_opened_on_the_page_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let opener = folder.path().join("xdg-open");
+    let opened = folder.path().join("opened");
+    fs::write(&opener, format!("#!/bin/sh\necho \"$1\" >'{}'\n", opened.display())).unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Web::command(&folder.path().join("socket"), "127.0.0.1:0", &["--open"]);
+    command.env("PATH", folder.path());
+    let web = Web::spawn(command);
+    let url = format!("{}\n", web.url());
+    until("it is opened", || fs::read_to_string(&opened).is_ok_and(|words| words == url));
+    assert_eq!(web.interrupt().0, Some(0));
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod naive;
 mod web;
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use foveate::control::messages::StreamState;
@@ -414,15 +415,15 @@ fn screenshots() {
     let place = Place::new();
     let daemon = place.daemon(&format!(
         "[[stream]]\nname = 'street'\nsource = '{clips}/vtest.avi'\nloop = true\n\
-         [stream.change]\nthreshold = 'auto'\n\
+         [stream.change]\nthreshold = 16\n\
          [[stream.view]]\nname = 'main'\n[stream.view.gaze]\npolicy = 'saliency'\n\
          [[stream.view]]\nname = 'wide'\nbudget = 128\n\
          [[stream]]\nname = 'desk'\nsource = '{clips}/box.mp4'\nloop = true\n[[stream.view]]\nname = 'main'\n"
     ));
     let web = Web::start(&place.socket(), &["street/main"]);
     for (name, scheme, [width, height, ratio], hash) in [
-        ("web-light", "light", [1440, 900, 2], "#view=street/main&boxes&gaze"),
-        ("web-dark", "dark", [1440, 900, 2], "#view=street/main&gaze&compare"),
+        ("web-light", "light", [1440, 900, 1], "#view=street/main&boxes&gaze"),
+        ("web-dark", "dark", [1440, 900, 1], "#view=street/main&gaze&compare"),
         ("web-phone", "light", [390, 844, 2], "#view=street/main&changes&gaze"),
     ] {
         let mut browser = Browser::start(width, height);
@@ -438,28 +439,43 @@ fn screenshots() {
     daemon.stop();
 }
 
-/// What a page costs, for docs/web.md: stretches with and without a browser, one after the other.
+/// What a page costs, for docs/web.md: stretches without a page, with one that draws nothing, and with one in a browser, one after
+/// the other.
 #[test]
 #[ignore = "measures, which takes a machine to itself"]
 fn costs() {
+    const ROUNDS: u32 = 4;
     let place = Place::new();
-    let pipeline = STILL.replace("pattern=colors", "pattern=ball");
-    let pipeline = pipeline.replace("width=320,height=240", "width=1280,height=720");
+    let pipeline = BALL.replace("width=320,height=240", "width=1280,height=720");
     let daemon = place.daemon(&config(&pipeline, "").replace("dtype = 'u8'", "dtype = 'f16'"));
     let web = Web::start(&place.socket(), &[]);
-    let mut figures = [[0.0; 4]; 2];
-    const ROUNDS: u32 = 6;
+    let nobody = || daemon.client().stats().unwrap().streams[0].views[0].subscribers == 0;
+    let mut figures = [[0.0; 4]; 3];
     for _ in 0..ROUNDS {
+        add(&mut figures[0], stretch(&daemon, &web, None));
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut page = web.page();
+                page.watch(VIEW);
+                while !is_over.load(Ordering::Relaxed) {
+                    let packet = page.frame();
+                    page.acknowledge(&packet);
+                }
+            });
+            eventually("it is there", || !nobody());
+            add(&mut figures[1], stretch(&daemon, &web, None));
+            is_over.store(true, Ordering::Relaxed);
+        });
+        eventually("it is gone", nobody);
         let mut browser = opened(&web, "#view=camera/main&boxes&changes&gaze");
         after_frames(&mut browser, 30);
-        add(&mut figures[1], stretch(&daemon, &web, Some(&mut browser)));
+        add(&mut figures[2], stretch(&daemon, &web, Some(&mut browser)));
         drop(browser);
-        eventually("it is gone", || {
-            daemon.client().stats().unwrap().streams[0].views[0].subscribers == 0
-        });
-        add(&mut figures[0], stretch(&daemon, &web, None));
+        eventually("it is gone", nobody);
     }
-    for (name, sums) in ["no browser", "a browser"].iter().zip(figures) {
+    let names = ["no page", "a page that draws nothing", "a page in a browser"];
+    for (name, sums) in names.iter().zip(figures) {
         let [p50, p99, cpu, fps] = sums.map(|sum| sum / f64::from(ROUNDS));
         println!(
             "{name}: step p50 {p50:.3} ms, p99 {p99:.3} ms; web {cpu:.1} % of a CPU; {fps:.1} fps shown"

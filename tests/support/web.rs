@@ -28,14 +28,38 @@ pub struct Web {
 impl Web {
     /// Serves a page of the daemon at `socket` on any free port.
     pub fn start(socket: &Path, arguments: &[&str]) -> Self {
+        Self::spawn(Self::command(socket, "127.0.0.1:0", arguments))
+    }
+
+    /// What [`Web::spawn`] takes.
+    pub fn command(socket: &Path, listen: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foveate"));
-        command.arg("--socket").arg(socket).args(["web", "--listen", "127.0.0.1:0"]);
-        command.args(arguments).env_remove("RUST_LOG").stdin(Stdio::null());
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        command.arg("--socket").arg(socket).args(["web", "--listen", listen]).args(arguments);
+        command.env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::piped());
+        command
+    }
+
+    /// Starts it, and returns when it serves.
+    pub fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.strip_prefix("http://").and_then(|rest| rest.split('/').next());
         Self { child, address: address.unwrap_or_else(|| panic!("{line:?}")).parse().unwrap() }
+    }
+
+    /// Ends it as Ctrl-C does, and returns how it ended and what it wrote on standard error, where that is a pipe.
+    pub fn interrupt(mut self) -> (Option<i32>, String) {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.child),
+            rustix::process::Signal::INT,
+        )
+        .unwrap();
+        let mut words = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut words).unwrap();
+        }
+        (self.child.wait().unwrap().code(), words)
     }
 
     pub fn id(&self) -> u32 {

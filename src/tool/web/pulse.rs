@@ -124,10 +124,8 @@ impl Post {
             StreamReport { stream, rates }
         });
         let streams = streams.collect();
-        let daemon = stats.daemon.as_ref().map(|daemon| DaemonReport {
-            version: daemon.version.clone(),
-            clients: daemon.server.clients,
-        });
+        let daemon =
+            stats.daemon.as_ref().map(|daemon| DaemonReport { version: daemon.version.clone() });
         self.before = Some((now, stats));
         Report { kind: "report", daemon, error: None, streams }
     }
@@ -163,8 +161,6 @@ impl Report {
 #[derive(Debug, Serialize)]
 struct DaemonReport {
     version: String,
-    /// Connections at present, those of this page among them.
-    clients: u64,
 }
 
 /// A stream, its views, and what they cost.

@@ -61,8 +61,6 @@ export class Frame {
   height = 0;
   patchSide = 16;
   sentCount = 0;
-  dirtyTiles = 0;
-  tileCount = 0;
   fixation = { id: 0, x: 0, y: 0 };
   frameSeq = 0;
   ageMs = 0;
@@ -101,8 +99,6 @@ export class Frame {
     this.sentCount = view.getUint32(16, true);
     this.width = view.getUint32(20, true);
     this.height = view.getUint32(24, true);
-    this.dirtyTiles = view.getUint32(28, true);
-    this.tileCount = view.getUint32(32, true);
     this.fixation = { id: view.getUint32(36, true), x: view.getFloat64(40, true), y: view.getFloat64(48, true) };
     this.frameSeq = Number(view.getBigUint64(56, true));
     this.ageMs = Number(view.getBigUint64(72, true)) / 1e6;
