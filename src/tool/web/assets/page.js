@@ -13,6 +13,9 @@ const LOOK_INTERVAL_MS = 33;
 const STEP = 0.02;
 const STEP_WITH_SHIFT = 0.1;
 
+/** How often the age of a picture that stands still is told anew. */
+const TICK_MS = 500;
+
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const KEYS = { b: 'boxes', c: 'changes', r: 'relevance', g: 'gaze', u: 'compare' };
 
@@ -141,7 +144,6 @@ function addNumbers() {
     });
   }
   Object.assign(seen, { frames: 0, bytes: 0, tokens: 0, valid: 0, sinceMs: now });
-  panes.forEach((pane) => pane.tick());
 }
 
 const levelItems = [];
@@ -363,6 +365,7 @@ function begin() {
       toggle(KEYS[event.key]);
     }
   });
+  setInterval(() => panes.forEach((pane) => pane.tick()), TICK_MS);
   apply();
   describe();
 }

@@ -11,7 +11,14 @@ const TITLES = {
   starting: 'Waiting for the first frame',
   stalled: 'Stalled',
   ended: 'Ended',
-  lost: 'Not there',
+  lost: 'Out of reach',
+};
+
+/** The same with the age of the newest frame, in seconds. */
+const TITLES_WITH_AGE = {
+  stalled: (age) => `Stalled for ${age} s`,
+  ended: (age) => `Ended ${age} s ago`,
+  lost: (age) => `Out of reach for ${age} s`,
 };
 
 /** One picture of the page. */
@@ -102,8 +109,8 @@ export class Pane {
 
   /** Brings the age up to date. */
   tick() {
-    const isOld = this.#state === 'stalled' && this.ageMs !== null;
-    const title = isOld ? `Stalled for ${Math.max(0, Math.round(this.ageMs / 1000))} s` : TITLES[this.#state] ?? '';
+    const withAge = this.ageMs === null ? undefined : TITLES_WITH_AGE[this.#state];
+    const title = withAge?.(Math.max(0, Math.round(this.ageMs / 1000))) ?? TITLES[this.#state] ?? '';
     if (this.#title.textContent !== title) {
       this.#title.textContent = title;
     }
