@@ -277,7 +277,8 @@ fn a_still_scene_sends_no_texels() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Whatever changes and moves, and however many frames are passed over while a page is slow: what it holds is the newest.
+    /// Whatever changes and moves, and however many frames are passed over while a page is slow: what it holds is
+    /// the newest.
     #[test]
     fn what_changed_makes_the_whole_frame(
         frames in prop::collection::vec((0..4u32, 0..16u32, any::<bool>()), 2..30),

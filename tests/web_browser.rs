@@ -441,8 +441,8 @@ fn screenshots() {
     daemon.stop();
 }
 
-/// What a page costs, for docs/web.md: stretches without a page, with one that draws nothing, and with one in a browser, one after
-/// the other.
+/// What a page costs, for docs/web.md: stretches without a page, with one that draws nothing, and with one in a
+/// browser, one after the other.
 #[test]
 #[ignore = "measures, which takes a machine to itself"]
 fn costs() {

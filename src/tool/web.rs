@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  daemon --rings--> follower (a thread for each view that some page shows)  --watch--+
-//!         --stats--> pulse (asked twice a second while there is a page)      --watch--+-> page (a task each) <--> browser
+//!         --stats--> pulse (asked twice a second while there is a page)      --watch--+-> page (a task) <-> browser
 //!         <--look--- steering (a connection for each page that steers)       <--------+
 //! ```
 //!
@@ -47,7 +47,8 @@ pub struct Arguments {
     /// Open the page in the browser of this desktop
     #[arg(long)]
     open: bool,
-    /// Serve it on an address that other machines reach, too: whoever reaches it sees the pictures and may steer the views
+    /// Serve it on an address that other machines reach, too: whoever reaches it sees the pictures and may steer the
+    /// views
     #[arg(long)]
     anywhere: bool,
     /// A name of this machine that browsers may ask for, besides localhost; may be given again and again

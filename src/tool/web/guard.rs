@@ -1,7 +1,7 @@
 //! Who may talk to the server: pages that it served itself, under a name that is its own.
 //!
-//! A page of another site could otherwise reach it through the browser of a user: directly, or under a name of its own that it
-//! lets point at 127.0.0.1. Such a request tells by its `Origin`, or by its `Host`.
+//! A page of another site could otherwise reach it through the browser of a user: directly, or under a name of its
+//! own that it lets point at 127.0.0.1. Such a request tells by its `Origin`, or by its `Host`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,8 +30,8 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
 #[derive(Debug)]
 pub(super) struct Hosts {
     names: Vec<String>,
-    /// Any address will do: the server is reached by addresses that it does not know. No page of another site has one as
-    /// its name and leads here.
+    /// Any address will do: the server is reached by addresses that it does not know. No page of another site has
+    /// one as its name and leads here.
     any_address: bool,
 }
 
@@ -77,7 +77,8 @@ pub(super) async fn check_host(
         Some(host) if shared.hosts.allow(host) => next.run(request).await,
         _ => refusal(
             StatusCode::MISDIRECTED_REQUEST,
-            "This server is not known by that name. Ask for it as localhost or 127.0.0.1, or start it with --allow-host NAME.",
+            "This server is not known by that name. Ask for it as localhost or 127.0.0.1, or start it with \
+             --allow-host NAME.",
         ),
     };
     for (name, value) in HEADERS {

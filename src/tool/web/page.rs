@@ -1,7 +1,7 @@
 //! One page in one browser: what it is shown, and what it says.
 //!
-//! A page holds at most one frame that it has not acknowledged, of each picture. Frames that come meanwhile are passed over, so
-//! that a browser that is slow, far away or in the background is shown fewer, and nobody else is.
+//! A page holds at most one frame that it has not acknowledged, of each picture. Frames that come meanwhile are passed
+//! over, so that a browser that is slow, far away or in the background is shown fewer, and nobody else is.
 
 use std::sync::Arc;
 use std::time::Duration;

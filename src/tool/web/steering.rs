@@ -12,8 +12,8 @@ use crate::control::client::Client;
 use crate::control::messages::{Look, RefusalReason, ViewName};
 use crate::error::chain;
 
-/// How often a view is told again where to look: a lease ends, and a policy takes over, after a silence. A small part of what
-/// either takes, unless a configuration says otherwise.
+/// How often a view is told again where to look: a lease ends, and a policy takes over, after a silence. A small part
+/// of what either takes, unless a configuration says otherwise.
 const RENEWAL: Duration = Duration::from_millis(400);
 
 /// What a page wants of a view.
@@ -75,8 +75,8 @@ impl Steering {
         }
     }
 
-    /// Waits until a command has been answered, and returns what the page is to be told of it; for ever where nothing is
-    /// steered. It may be given up and called again.
+    /// Waits until a command has been answered, and returns what the page is to be told of it; for ever where nothing
+    /// is steered. It may be given up and called again.
     pub(super) async fn answer(&mut self) -> Option<ToPage> {
         let Some(under_way) = &mut self.under_way else {
             match &self.held {

@@ -1,4 +1,5 @@
-// What lies over the picture: boxes, changes, relevance, the gaze. Drawn in the pixels of the screen, so that lines stay thin.
+// What lies over the picture: boxes, changes, relevance, the gaze. Drawn in the pixels of the screen, so that lines
+// stay thin.
 
 /** The colour of a token's box by its level, as `foveate snap` has it: warm where resolution is high. */
 export const LEVEL_COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff', '#ba68c8'];

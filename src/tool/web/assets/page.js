@@ -6,7 +6,7 @@ import { Streams } from './streams.js';
 import { Wire, paneOf } from './wire.js';
 import { levelColor } from './overlay.js';
 
-/** While the pointer is dragged the gaze follows it this often at most, in milliseconds: fewer times than a client may ask. */
+/** While the pointer is dragged the gaze follows it at most this often, in ms: fewer times than a client may ask. */
 const LOOK_INTERVAL_MS = 33;
 
 /** Arrow keys move the gaze by this share of the picture's longer side, with Shift by more. */
@@ -109,7 +109,7 @@ const handlers = {
   },
 };
 
-/** Puts what has come on the screen, and says so: the server sends the next frame then, and not to a page that nobody sees. */
+/** Puts what has come on the screen, and says so: the server then sends the next, and none to a page that nobody sees. */
 function paint() {
   for (const pane of waiting) {
     pane.paint();

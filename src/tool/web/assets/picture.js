@@ -55,8 +55,8 @@ export class Picture {
   }
 
   /**
-   * Planes of R, G and B become pixels. Around each token its outermost texels are repeated, because browsers smooth with what
-   * lies beside it.
+   * Planes of R, G and B become pixels. Around each token its outermost texels are repeated, because browsers smooth
+   * with what lies beside it.
    */
   #fillStrip(frame) {
     const side = frame.patchSide;

@@ -1,4 +1,5 @@
-// The list of streams and views. Its elements stay the same as long as what they stand for does, so that the focus stays, too.
+// The list of streams and views. Its elements stay the same as long as what they stand for does, so that the focus
+// stays, too.
 
 /** Lists streams in `list`, and calls `choose` with the name of a view. */
 export class Streams {

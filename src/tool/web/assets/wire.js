@@ -1,4 +1,5 @@
-// The connection to `foveate web`: JSON in both directions, frames in binary from the server. docs/web.md describes both.
+// The connection to `foveate web`: JSON in both directions, frames in binary from the server. docs/web.md describes
+// both.
 
 const MAGIC = 0x31575646; // "FVW1"
 const HEADER_BYTES = 88;
