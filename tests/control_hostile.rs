@@ -322,6 +322,7 @@ fn take_ports(port: &StreamPort) -> usize {
                 open.remove(index);
                 count += 1;
             }
+            ViewCommand::Set(setting) => panic!("nobody may set a view here: {setting:?}"),
         }
     }
     assert!(open.is_empty(), "every view was closed");

@@ -181,6 +181,7 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
                 opened.remove(index);
                 views.remove(1 + index);
             }
+            Ok(ViewCommand::Set(setting)) => panic!("nobody may set a view here: {setting:?}"),
             Err(_) => {}
         }
         frame_seq += 1;
