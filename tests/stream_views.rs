@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::config::{BackendChoice, ChangeConfig, ChangeOn, GazeParameters};
+#[cfg(feature = "vulkan")]
+use foveate::config::ChangeOn;
+use foveate::config::{BackendChoice, ChangeConfig, GazeParameters};
 use foveate::frame::{FrameStamp, PixelFormat};
 use foveate::gaze::controller::Policy;
 use foveate::geometry::extent::Extent;
