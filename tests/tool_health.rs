@@ -175,7 +175,7 @@ fn where_there_is_no_terminal_the_table_is_text() {
     assert_eq!(rows[0][..3], ["STREAM", "STATE", "FPS"]);
     assert_eq!(rows[1][..2], ["camera", "stalled"]);
     assert_eq!(rows[1].last(), Some(&"cpu"));
-    assert_eq!(rows[2], ["main", "0", "-"]);
+    assert_eq!(rows[2], ["main", "-", "0", "-"]);
     assert_eq!(rows[3].join(" "), "camera: no frame [2J for 2 s");
 }
 

@@ -72,7 +72,7 @@ fn the_picture_changes_with_the_stream() {
     hashes.sort();
     hashes.dedup();
     assert_eq!(hashes.len(), 4, "the ball moves");
-    browser.until("document.querySelector('[data-plot=fps] output').textContent > '0'");
+    browser.until("0 < parseFloat(document.querySelector('[data-plot=fps] output').textContent)");
     assert_eq!(browser.value("document.querySelectorAll('.stream').length"), json!(1));
     assert_eq!(browser.complaints, [""; 0]);
     daemon.stop();
@@ -400,7 +400,10 @@ fn nothing_grows_while_frames_pass() {
     let (later, server_later) = (browser.heap_bytes(), Belongings::of(web.id()));
     // A minute of plots fills meanwhile: some numbers for each of 120 reports.
     assert!(later < heap + 400e3, "the page grew from {heap} to {later} bytes");
-    assert!(server_later.is_no_more_than(&server), "{server:?} became {server_later:?}");
+    // Connections that the browser made beforehand may go.
+    let is_more =
+        server.descriptors < server_later.descriptors || server.threads < server_later.threads;
+    assert!(!is_more, "{server:?} became {server_later:?}");
     let grown_kb = server_later.memory_kb.saturating_sub(server.memory_kb);
     assert!(grown_kb < 4096, "{server:?} became {server_later:?}");
     assert_eq!(browser.number("document.querySelectorAll('*').length"), nodes);

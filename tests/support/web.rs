@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tungstenite::handshake::HandshakeError;
@@ -173,7 +173,9 @@ impl Page {
 
     /// Reads up to the next message of `kind` that `is_it`.
     pub fn message(&mut self, kind: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+        let started = Instant::now();
         loop {
+            assert!(started.elapsed() < HANG, "in vain waited for a {kind}");
             match self.next() {
                 News::Message(message) if message["type"] == kind && is_it(&message) => {
                     return message;
@@ -186,7 +188,9 @@ impl Page {
 
     /// Reads up to the next frame, and takes over what it brings. It is not acknowledged.
     pub fn frame(&mut self) -> Packet {
+        let started = Instant::now();
         loop {
+            assert!(started.elapsed() < HANG, "in vain waited for a frame");
             match self.next() {
                 News::Frame(packet) => {
                     self.panes.entry(packet.pane).or_default().take(&packet);
@@ -200,7 +204,9 @@ impl Page {
 
     /// Reads and acknowledges frames up to frame `frame_seq` of the view.
     pub fn frame_of(&mut self, frame_seq: u64) -> Packet {
+        let started = Instant::now();
         loop {
+            assert!(started.elapsed() < HANG, "in vain waited for frame {frame_seq}");
             let packet = self.frame();
             self.acknowledge(&packet);
             if packet.pane == 0 && frame_seq <= packet.frame_seq {

@@ -1,8 +1,9 @@
 //! Reads views, each on a thread of its own for as long as some page shows it, however many do.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::messages::SceneState;
+use super::server::PAGES_MAX;
 use super::sight::{Decoder, Sight};
 use crate::clock::monotonic_ns;
 use crate::control::ControlError;
@@ -24,6 +26,12 @@ const SLICE: Duration = Duration::from_millis(100);
 
 /// How long a view that cannot be read is left alone.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// Views that are read at a time: two for each page, and those that pages have just left.
+const FOLLOWERS_MAX: usize = 4 * PAGES_MAX;
+
+/// Views that were opened for pages and are not listed to them, the newest: of those that are closed some may still be there.
+const OPENED_REMEMBERED: usize = 4 * PAGES_MAX;
 
 /// What a page can show.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,13 +74,20 @@ pub(super) struct Followers {
     /// A follower ends, and leaves, under this lock: nobody joins one that is about to.
     at_work: Mutex<HashMap<Subject, Arc<watch::Sender<Scene>>>>,
     /// Views that were opened for pages.
-    opened: Mutex<BTreeSet<ViewName>>,
+    opened: Mutex<VecDeque<ViewName>>,
+    /// How many that were so far.
+    opened_count: AtomicU64,
 }
 
 impl Followers {
     /// Nobody reads anything yet.
     pub(super) fn new(socket: PathBuf) -> Self {
-        Self { socket, at_work: Mutex::default(), opened: Mutex::default() }
+        Self {
+            socket,
+            at_work: Mutex::default(),
+            opened: Mutex::default(),
+            opened_count: AtomicU64::new(0),
+        }
     }
 
     /// What is to be seen of `subject`, from now on until all that this returned for it are dropped.
@@ -83,6 +98,13 @@ impl Followers {
         }
         let (sender, receiver) = watch::channel(Scene::default());
         let sender = Arc::new(sender);
+        if FOLLOWERS_MAX <= at_work.len() {
+            sender.send_modify(|scene| {
+                scene.state = SceneState::Lost;
+                scene.reason = format!("{FOLLOWERS_MAX} views are shown already");
+            });
+            return receiver;
+        }
         let follower = Follower {
             followers: Arc::clone(self),
             subject: subject.clone(),
@@ -97,6 +119,21 @@ impl Followers {
             }),
         }
         receiver
+    }
+
+    /// A name that no view has that was opened for pages, by this process or another.
+    fn next_name(&self) -> String {
+        let count = self.opened_count.fetch_add(1, Ordering::Relaxed);
+        format!("web-{}-{count}", std::process::id())
+    }
+
+    /// From now on `view` is one that was opened for pages.
+    fn remember(&self, view: ViewName) {
+        let mut opened = self.opened.lock();
+        if opened.len() == OPENED_REMEMBERED {
+            opened.pop_front();
+        }
+        opened.push_back(view);
     }
 
     /// Whether `view` was opened for pages.
@@ -120,6 +157,8 @@ impl Follower {
                 Ok(reason) if [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason.as_str()) => {
                     (SceneState::Lost, reason)
                 }
+                // It did not end: nobody watches.
+                Ok(_) if !self.is_watched() => continue,
                 Ok(reason) => (SceneState::Ended, reason),
                 Err(error) => scene_of(&error),
             };
@@ -222,33 +261,30 @@ fn scene_of(error: &SubscriptionError) -> (SceneState, String) {
 }
 
 /// A view that was opened, and lives as long as this.
-struct Opened<'a> {
-    followers: &'a Followers,
+struct Opened {
     view: ViewName,
     _connection: Client,
 }
 
-impl<'a> Opened<'a> {
+impl Opened {
     fn open(
-        followers: &'a Followers,
+        followers: &Followers,
         stream: &str,
         budget: usize,
         patch_side: u32,
     ) -> Result<Self, ControlError> {
         let mut connection = Client::connect(&followers.socket)?;
+        let name = followers.next_name();
+        if let Ok(view) = ViewName::new(stream, &name) {
+            followers.remember(view);
+        }
         let table = json!({
+            "name": name,
             "layout": "uniform", "budget": budget, "dtype": "u8", "patch": patch_side,
             "gaze": { "policy": "fixed" }
         });
         let table = table.as_object().cloned().unwrap_or_default();
         let view = connection.open_view(stream, table)?;
-        followers.opened.lock().insert(view.clone());
-        Ok(Self { followers, view, _connection: connection })
-    }
-}
-
-impl Drop for Opened<'_> {
-    fn drop(&mut self) {
-        self.followers.opened.lock().remove(&self.view);
+        Ok(Self { view, _connection: connection })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Error;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, interval, timeout};
 
 use super::follower::{Scene, Subject};
 use super::messages::{FromPage, SceneState, ToPage};
@@ -22,6 +22,15 @@ use crate::control::messages::{ViewName, clipped};
 /// A browser that takes nothing for so long is gone.
 const SEND_LIMIT: Duration = Duration::from_secs(20);
 
+/// How often a browser is asked whether it is there. It answers by itself, also for a page in the background.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Who has said nothing for so long steers no more: a machine that sleeps, or a network that is gone, says no farewell.
+const SILENCE_ENDS_STEERING: Duration = Duration::from_secs(6);
+
+/// Who has said nothing for so long is gone.
+const SILENCE_ENDS_PAGE: Duration = Duration::from_secs(30);
+
 /// The longest reason with which a WebSocket may be closed, in bytes.
 const CLOSE_REASON_BYTES: usize = 120;
 
@@ -30,6 +39,8 @@ pub(super) async fn run(socket: WebSocket, shared: Shared) {
     let page = Page {
         view: None,
         panes: [None, None],
+        serial: 0,
+        heard: Instant::now(),
         steering: Steering::new(shared.site.socket.clone()),
         shared,
     };
@@ -84,6 +95,10 @@ struct Page {
     view: Option<ViewName>,
     /// The picture of the view, and that of the same budget spent uniformly.
     panes: [Option<Pane>; 2],
+    /// Number of the newest packet, of either picture.
+    serial: u32,
+    /// When its browser last said anything.
+    heard: Instant,
     steering: Steering,
 }
 
@@ -93,6 +108,7 @@ enum News {
     Report,
     Scene(usize),
     Answer(Option<ToPage>),
+    Ping,
 }
 
 impl Page {
@@ -102,6 +118,7 @@ impl Page {
         let version = env!("CARGO_PKG_VERSION");
         wire.say(&ToPage::Hello { version, view, read_only }).await?;
         let mut report = self.shared.pulse.join();
+        let mut pings = interval(PING_INTERVAL);
         loop {
             let [main, uniform] = &mut self.panes;
             let news = tokio::select! {
@@ -110,7 +127,11 @@ impl Page {
                 () = changed(main) => News::Scene(0),
                 () = changed(uniform) => News::Scene(1),
                 answer = self.steering.answer() => News::Answer(answer),
+                _ = pings.tick() => News::Ping,
             };
+            if let News::Heard(Some(Ok(_))) = news {
+                self.heard = Instant::now();
+            }
             match news {
                 News::Heard(Some(Ok(Message::Text(text)))) => self.hear(&text, wire).await?,
                 News::Heard(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
@@ -125,8 +146,21 @@ impl Page {
                 News::Scene(index) => self.show(index, wire).await?,
                 News::Answer(Some(answer)) => wire.say(&answer).await?,
                 News::Answer(None) => {}
+                News::Ping => self.ask_whether_there(wire).await?,
             }
         }
+    }
+
+    /// Lets go of what a browser steers that does not answer, and of the browser when it stays so.
+    async fn ask_whether_there(&mut self, wire: &mut Wire) -> Result<(), Closing> {
+        let silence = self.heard.elapsed();
+        if SILENCE_ENDS_PAGE < silence {
+            return Err(Closing::Gone);
+        }
+        if SILENCE_ENDS_STEERING < silence && self.steering.let_go() {
+            wire.say(&ToPage::Released).await?;
+        }
+        wire.send(Message::Ping(Vec::new().into())).await
     }
 
     async fn hear(&mut self, text: &str, wire: &mut Wire) -> Result<(), Closing> {
@@ -171,7 +205,7 @@ impl Page {
         if !compare {
             self.panes[1] = None;
         } else if self.panes[1].is_none() {
-            self.panes[1] = self.uniform_pane();
+            self.panes[1] = self.uniform_subject().map(|subject| self.pane(1, subject));
         }
         if let Some(main) = &mut self.panes[0] {
             main.wants_uniform = compare;
@@ -179,15 +213,14 @@ impl Page {
     }
 
     /// The picture that stands beside that of the view, once it is known what the view spends.
-    fn uniform_pane(&self) -> Option<Pane> {
+    fn uniform_subject(&self) -> Option<Subject> {
         let view = self.view.as_ref()?;
         let sight = self.panes[0].as_ref()?.scene.borrow().sight.clone()?;
-        let subject = Subject::Uniform {
+        Some(Subject::Uniform {
             stream: view.stream().to_owned(),
             budget: sight.capacity,
             patch_side: sight.patch_side,
-        };
-        Some(self.pane(1, subject))
+        })
     }
 
     fn pane(&self, index: u8, subject: Subject) -> Pane {
@@ -195,6 +228,7 @@ impl Page {
         scene.mark_changed();
         Pane {
             index,
+            subject,
             scene,
             told: None,
             held: None,
@@ -207,11 +241,15 @@ impl Page {
     /// Sends what is new of a picture.
     async fn show(&mut self, index: usize, wire: &mut Wire) -> Result<(), Closing> {
         if let Some(pane) = &mut self.panes[index] {
-            pane.show(wire).await?;
+            pane.show(wire, &mut self.serial).await?;
         }
         let [main, uniform] = &self.panes;
-        if uniform.is_none() && main.as_ref().is_some_and(|main| main.wants_uniform) {
-            self.panes[1] = self.uniform_pane();
+        if main.as_ref().is_some_and(|main| main.wants_uniform)
+            && let Some(wanted) = self.uniform_subject()
+            // The view may have been set to spend something else.
+            && uniform.as_ref().is_none_or(|uniform| uniform.subject != wanted)
+        {
+            self.panes[1] = Some(self.pane(1, wanted));
         }
         Ok(())
     }
@@ -220,12 +258,13 @@ impl Page {
 /// One picture of a page.
 struct Pane {
     index: u8,
+    subject: Subject,
     scene: watch::Receiver<Scene>,
     /// The state that the page knows.
     told: Option<(SceneState, String)>,
     /// The frame that was sent last, and that the page shows once it has acknowledged it.
     held: Option<Arc<Sight>>,
-    /// Number of the packet that it was.
+    /// Number of the packet that it was; no other packet of the page has it.
     serial: u32,
     /// It has not been acknowledged.
     awaits: bool,
@@ -241,7 +280,7 @@ impl Pane {
         is_it
     }
 
-    async fn show(&mut self, wire: &mut Wire) -> Result<(), Closing> {
+    async fn show(&mut self, wire: &mut Wire, serial: &mut u32) -> Result<(), Closing> {
         let scene = self.scene.borrow_and_update().clone();
         let state = (scene.state, scene.reason.clone());
         if self.told.as_ref() != Some(&state) {
@@ -254,7 +293,8 @@ impl Pane {
         if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &sight)) {
             return Ok(());
         }
-        self.serial = self.serial.wrapping_add(1);
+        *serial = serial.wrapping_add(1);
+        self.serial = *serial;
         let bytes = packet(self.index, self.serial, &sight, self.held.as_deref());
         self.held = Some(sight);
         self.awaits = true;

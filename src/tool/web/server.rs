@@ -104,7 +104,8 @@ async fn open_page(
         );
     }
     let seat = Arc::clone(&shared.seats).try_acquire_owned().ok();
-    upgrade.max_message_size(MESSAGE_BYTES_MAX).on_upgrade(async move |socket| match seat {
+    let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
+    upgrade.on_upgrade(async move |socket| match seat {
         Some(seat) => {
             page::run(socket, shared).await;
             drop(seat);

@@ -39,8 +39,8 @@ pub(super) struct Steering {
 struct UnderWay {
     asked: JoinHandle<(Option<Client>, Result<ToPage, ControlError>)>,
     command: Command,
-    /// The page has been told of it.
-    is_renewal: bool,
+    /// The page has been told of it before.
+    is_told: bool,
     /// The page does not want it any more.
     is_let_go: bool,
 }
@@ -49,6 +49,8 @@ struct UnderWay {
 struct Held {
     command: Command,
     renew_at: Instant,
+    /// The page has been told of it.
+    is_told: bool,
 }
 
 impl Steering {
@@ -67,12 +69,16 @@ impl Steering {
         self.want(Command::Release { view: view.clone() });
     }
 
-    /// Hangs up: whatever was steered is free.
-    pub(super) fn let_go(&mut self) {
+    /// Hangs up: whatever was steered is free. Says whether anything was.
+    pub(super) fn let_go(&mut self) -> bool {
+        let is_steering = self.under_way.as_ref().is_some_and(|under_way| !under_way.is_let_go)
+            || self.held.is_some()
+            || self.client.is_some();
         (self.client, self.next, self.held) = (None, None, None);
         if let Some(under_way) = &mut self.under_way {
             under_way.is_let_go = true;
         }
+        is_steering
     }
 
     /// Waits until a command has been answered, and returns what the page is to be told of it; for ever where nothing
@@ -87,11 +93,11 @@ impl Steering {
             return None;
         };
         let asked = (&mut under_way.asked).await;
-        let UnderWay { command, is_renewal, is_let_go, .. } = self.under_way.take()?;
+        let UnderWay { command, is_told, is_let_go, .. } = self.under_way.take()?;
         let answer = match asked {
             Ok((client, answer)) if !is_let_go => {
                 self.client = client;
-                Some(self.settle(command, answer))
+                Some(self.settle(command, is_told, answer))
             }
             Ok(_) => None,
             Err(error) => {
@@ -102,7 +108,7 @@ impl Steering {
         if let Some(next) = self.next.take() {
             self.send(next, false);
         }
-        let is_news = |answer: &ToPage| !is_renewal || matches!(answer, ToPage::Refused { .. });
+        let is_news = |answer: &ToPage| !is_told || matches!(answer, ToPage::Refused { .. });
         answer.flatten().filter(is_news)
     }
 
@@ -116,30 +122,35 @@ impl Steering {
     }
 
     fn renew(&mut self) {
-        if let Some(Held { command, .. }) = self.held.take() {
-            self.send(command, true);
+        if let Some(Held { command, is_told, .. }) = self.held.take() {
+            self.send(command, is_told);
         }
     }
 
-    fn send(&mut self, command: Command, is_renewal: bool) {
+    fn send(&mut self, command: Command, is_told: bool) {
         let (socket, mut client) = (self.socket.clone(), self.client.take());
         let asking = command.clone();
         let asked = tokio::task::spawn_blocking(move || {
             let answer = ask_again(&mut client, &socket, &asking);
             (client, answer)
         });
-        self.under_way = Some(UnderWay { asked, command, is_renewal, is_let_go: false });
+        self.under_way = Some(UnderWay { asked, command, is_told, is_let_go: false });
     }
 
     /// Notes what an answer means for later, and puts it into words for the page.
-    fn settle(&mut self, command: Command, answer: Result<ToPage, ControlError>) -> Option<ToPage> {
+    fn settle(
+        &mut self,
+        command: Command,
+        is_told: bool,
+        answer: Result<ToPage, ControlError>,
+    ) -> Option<ToPage> {
         let is_look = matches!(command, Command::Look { .. });
         let renew_at = Instant::now() + RENEWAL;
         let (answer, is_held) = match answer {
             Ok(answer) => (Some(answer), is_look),
             Err(ControlError::Refused(refusal)) => match refusal.reason {
-                // A hand that moves fast: where it rests is said once more.
-                RefusalReason::RateLimit | RefusalReason::Busy => (None, is_look),
+                // A hand that moves fast, or a camera that stands still: it is said once more.
+                RefusalReason::RateLimit | RefusalReason::Busy => (None, true),
                 reason => {
                     (Some(ToPage::Refused { reason: Some(reason), error: refusal.error }), false)
                 }
@@ -150,7 +161,8 @@ impl Steering {
             }
         };
         if is_held && self.next.is_none() {
-            self.held = Some(Held { command, renew_at });
+            let is_told = is_told || answer.is_some();
+            self.held = Some(Held { command, renew_at, is_told });
         }
         answer
     }

@@ -19,6 +19,9 @@ const TICK_MS = 500;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const KEYS = { b: 'boxes', c: 'changes', r: 'relevance', g: 'gaze', u: 'compare' };
 
+/** As the daemon names views. Anything else in an address is left alone. */
+const VIEW_NAME = /^[a-z0-9_-]{1,63}\/[a-z0-9_-]{1,63}$/;
+
 const byId = (id) => document.getElementById(id);
 
 /** What is shown, as the address of the page has it: #view=camera/main&boxes&gaze */
@@ -54,6 +57,11 @@ const wire = new Wire({
       return;
     }
     pane.frame.read(buffer);
+    // What builds on a frame of another view comes from before it was chosen.
+    if (pane.awaitsWhole && !pane.frame.isWhole) {
+      return;
+    }
+    pane.awaitsWhole = false;
     count(pane);
     if (waiting.size === 0) {
       requestAnimationFrame(paint);
@@ -178,6 +186,7 @@ function chosenView() {
 
 function choose(name) {
   chosen = name;
+  waiting.clear();
   panes.forEach((pane) => pane.clear());
   letGo();
   tell('');
@@ -252,7 +261,7 @@ function look(point) {
 }
 
 function giveBack() {
-  if (isSteering) {
+  if (isSteering || panes[0].target !== null) {
     wire.say({ op: 'release' });
   }
 }
@@ -310,6 +319,7 @@ function toggle(name) {
   shows[name] = !shows[name];
   apply();
   if (name === 'compare') {
+    waiting.delete(panes[1]);
     panes[1].clear();
     watch();
   }
@@ -332,14 +342,15 @@ function remember() {
 }
 
 function recall() {
-  const words = location.hash.slice(1).split('&').filter(Boolean).map(decodeURIComponent);
+  const words = location.hash.slice(1).split('&').filter(Boolean);
   if (words.length === 0) {
     return;
   }
   for (const name of Object.keys(shows)) {
     shows[name] = words.includes(name);
   }
-  chosen = words.find((word) => word.startsWith('view='))?.slice('view='.length) ?? null;
+  const view = words.find((word) => word.startsWith('view='))?.slice('view='.length);
+  chosen = VIEW_NAME.test(view) ? view : chosen;
 }
 
 function begin() {
@@ -348,7 +359,7 @@ function begin() {
   const { surface } = panes[0];
   surface.tabIndex = 0;
   surface.setAttribute('role', 'application');
-  panes[1].surface.setAttribute('role', 'img');
+  panes[1].surface.setAttribute('role', 'group');
   panes[1].surface.setAttribute('aria-label', 'The same budget spent uniformly');
   followPointer(surface);
   byId('give-back').addEventListener('click', giveBack);
@@ -361,8 +372,15 @@ function begin() {
     }
     if (event.key === 'Escape') {
       giveBack();
-    } else if (KEYS[event.key] !== undefined) {
-      toggle(KEYS[event.key]);
+    } else if (!event.repeat && KEYS[event.key.toLowerCase()] !== undefined) {
+      toggle(KEYS[event.key.toLowerCase()]);
+    }
+  });
+  addEventListener('hashchange', () => {
+    recall();
+    apply();
+    if (chosen !== null) {
+      choose(chosen);
     }
   });
   setInterval(() => panes.forEach((pane) => pane.tick()), TICK_MS);

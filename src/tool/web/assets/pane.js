@@ -28,6 +28,8 @@ export class Pane {
   path = [];
   /** A point that was asked for and is not looked at yet. */
   target = null;
+  /** Whether only a frame that builds on none before may be shown: what is on its way shows another view. */
+  awaitsWhole = true;
   element = document.createElement('figure');
   /** Takes the keyboard and the pointer. */
   surface = document.createElement('div');
@@ -53,6 +55,7 @@ export class Pane {
     overlay.className = 'overlay';
     this.surface.className = 'surface';
     this.#veil.className = 'veil';
+    this.#veil.setAttribute('role', 'status');
     this.#veil.append(this.#title, this.#reason);
     this.surface.append(picture, overlay, this.#veil);
     this.element.append(this.surface, this.#caption);
@@ -89,6 +92,7 @@ export class Pane {
   /** Forgets what was shown. */
   clear() {
     this.frame.count = 0;
+    this.awaitsWhole = true;
     this.path = [];
     this.target = null;
     this.#capturedMs = null;
