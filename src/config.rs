@@ -84,7 +84,8 @@ pub struct DaemonConfig {
     pub socket_group: Option<String>,
     /// Where metrics are served over HTTP; nowhere without it.
     pub metrics: Option<SocketAddr>,
-    /// Threads that work on frames at the same time, 1 to 64. Without it as many as the process has processors, up to four.
+    /// Threads that work on one frame at the same time, its stream's own included, 1 to 64; the others serve all streams. Without
+    /// it as many as the process has processors, up to four.
     pub threads: Option<u32>,
 }
 

@@ -261,7 +261,9 @@ impl Stream {
         if rebuilt {
             self.rebuild(frame, stamp)?;
         }
-        if !self.is_wanted(Moment::of(stamp)) {
+        let is_wanted = self.is_wanted(Moment::of(stamp));
+        // A lost GPU is left also where no view wants the frame: new views could not be made.
+        if !is_wanted && !self.backend.is_lost() {
             self.counters.frames_rested.add(1);
             self.counters.newest_capture_ns.set(Some(stamp.capture_ns));
             return Ok(Stepped::Rested);
@@ -314,7 +316,11 @@ impl Stream {
         gauge_change(source, &counters.change);
         times.count_in(&counters.durations, stamp.capture_ns);
         counters.newest_capture_ns.set(Some(stamp.capture_ns));
-        counters.frames_published.add(1);
+        let taken = if is_wanted { &counters.frames_published } else { &counters.frames_rested };
+        taken.add(1);
+        if !is_wanted {
+            return Ok(Stepped::Rested);
+        }
         Ok(match (rebuilt, has_arrived) {
             (true, _) => Stepped::PublishedInNewSegments,
             (false, true) => Stepped::PublishedNewViews,

@@ -221,6 +221,10 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
             &["stream camera", "appsink name=frames"],
         ),
         (
+            "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'vulkan'\ndevice = 'no such device'\n",
+            &["stream camera", "no such device"],
+        ),
+        (
             "[[stream]]\nname = 'a'\nsource = 'no-such-file.mp4'\n",
             &["no-such-file.mp4", "does not exist"],
         ),

@@ -159,6 +159,35 @@ fn streams_that_lose_a_device_share_the_new_one() {
     });
 }
 
+/// Views could not be made for it otherwise.
+#[test]
+fn a_stream_at_rest_leaves_a_lost_gpu_too() {
+    with_driver(|driver| {
+        for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
+            let (config, mut random) = (ChangeConfig::default(), Random(41));
+            let lossy = driver.stream(&Backends::of(driver), on, config);
+            let mut pair = Pair::new(lossy, config, &mut random);
+            pair.step_equal("the first", &mut random);
+            let lossy = &mut pair.lossy;
+            for view in 0..lossy.views.len() {
+                lossy.stream.set_pace(view, ViewPace { interval: None, when_read: true });
+            }
+            driver.lose();
+            assert!(!lossy.join(98), "a lost device makes no view");
+            pair.frame.scramble(0, 0, 40, &mut random);
+            let published = lossy.counters.frames_published.get();
+            assert!(lossy.step(&pair.frame, &stamp(2)).iter().all(Option::is_none));
+            assert!(lossy.is_on_cpu());
+            let counters = &lossy.counters;
+            assert_eq!(
+                (counters.frames_published.get(), counters.frames_rested.get()),
+                (published, 1)
+            );
+            assert!(lossy.join(98), "the CPU does");
+        }
+    });
+}
+
 #[test]
 fn tries_follow_the_law_of_pauses() {
     with_driver(|driver| {

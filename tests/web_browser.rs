@@ -398,8 +398,9 @@ fn nothing_grows_while_frames_pass() {
     let nodes = browser.number("document.querySelectorAll('*').length");
     after_frames(&mut browser, 600);
     let (later, server_later) = (browser.heap_bytes(), Belongings::of(web.id()));
-    // A minute of plots fills meanwhile: some numbers for each of 120 reports.
-    assert!(later < heap + 400e3, "the page grew from {heap} to {later} bytes");
+    // A minute of plots fills meanwhile, and Chromium compiles. What is kept of frames would be more: the records alone of 600 are
+    // 4 MB.
+    assert!(later < heap + 1.2e6, "the page grew from {heap} to {later} bytes");
     // Connections that the browser made beforehand may go.
     let is_more =
         server.descriptors < server_later.descriptors || server.threads < server_later.threads;

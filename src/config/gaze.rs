@@ -1,7 +1,7 @@
 //! `[stream.view.gaze]`: where a view looks.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -161,7 +161,9 @@ impl GazeTable {
                         "expected `log` beside it, the path of a log that `foveate record` wrote";
                     return Err(Refusal::new(policy_span, message));
                 };
-                GazeChoice::Replay { log: directory.join(log.into_inner().0) }
+                let log = directory.join(log.into_inner().0);
+                // It stays the same file when a view is set from elsewhere.
+                GazeChoice::Replay { log: path::absolute(&log).unwrap_or(log) }
             }
         };
         Ok(GazeConfig { choice, parameters })

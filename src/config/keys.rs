@@ -57,7 +57,10 @@ fn is_of_policy(key: &str) -> bool {
 /// Sets one key of a view, or of its table that stands before the dot.
 fn set(view: &mut Table, key: &str, text: &str) {
     let (table, key) = match key.split_once('.') {
-        Some((GAZE, key)) => (view.get_mut(GAZE).and_then(Value::as_table_mut), key),
+        Some((GAZE, key)) => {
+            let gaze = view.entry(GAZE).or_insert_with(|| Table::new().into());
+            (gaze.as_table_mut(), key)
+        }
         _ => (Some(view), key),
     };
     let Some(table) = table else { return };

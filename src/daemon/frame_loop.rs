@@ -236,7 +236,7 @@ impl FrameLoop {
                     port.set_config(config);
                 }
             }
-            Err(plan) => self.joiners.refit_again(name, config, *plan),
+            Err(_) => self.joiners.refit_again(name),
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Life;
 use super::roster::Difference;
-use crate::config::{Config, ConfigError, DaemonConfig};
+use crate::config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use crate::control::messages::{Refusal, RefusalReason, ViewName};
 use crate::control::server::AdminRequest;
 use crate::error::chain;
@@ -43,8 +43,7 @@ impl Life<'_> {
     fn follow_configuration(&mut self) -> Result<Difference, Refusal> {
         let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
         mask_secrets(&config);
-        let streams = config.streams.iter().filter(|stream| !self.roster.runs(stream));
-        super::check(streams).map_err(|error| refusal(&chain(&error)))?;
+        self.check(config.streams.iter().filter(|stream| !self.roster.runs(stream)))?;
         if config.daemon != self.daemon {
             tracing::warn!("what [daemon] says now takes effect at the next start");
         }
@@ -59,6 +58,19 @@ impl Life<'_> {
             "the configuration was read again"
         );
         Ok(difference)
+    }
+
+    /// Makes sure that the streams can be, and that there is what they are to run on.
+    fn check<'b>(
+        &self,
+        streams: impl IntoIterator<Item = &'b StreamConfig> + Clone,
+    ) -> Result<(), Refusal> {
+        super::check(streams.clone()).map_err(|error| refusal(&chain(&error)))?;
+        streams.into_iter().try_for_each(|stream| {
+            let name = &stream.name;
+            let refused = |error| refusal(&format!("stream {name}: {}", chain(&error)));
+            self.roster.check_backend(stream).map_err(refused)
+        })
     }
 
     /// Starts the one stream of a configuration.
@@ -78,7 +90,7 @@ impl Life<'_> {
             let error = format!("there is a stream {} already: remove it first", stream.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
         }
-        super::check([stream]).map_err(|error| refusal(&chain(&error)))?;
+        self.check([stream])?;
         tracing::info!(stream = stream.name, "an operator adds a stream");
         self.roster.add(stream.clone());
         Ok(json!({ "stream": stream.name }))

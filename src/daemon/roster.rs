@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::running::RunningStream;
-use super::{Event, StreamFailure, stream_spec};
+use super::{Event, StreamFailure, running, stream_spec};
 use crate::config::{StreamConfig, ViewConfig};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::control::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
@@ -66,6 +66,11 @@ impl Roster {
     /// Whether a stream of that name is there, over or not.
     pub(super) fn has(&self, name: &str) -> bool {
         self.streams.contains_key(name)
+    }
+
+    /// Makes sure that there is what a stream is to run on.
+    pub(super) fn check_backend(&self, stream: &StreamConfig) -> Result<(), StreamFailure> {
+        Ok(running::backend(stream, &self.backends).map(drop)?)
     }
 
     /// Whether that very stream is there already.

@@ -8,7 +8,7 @@ use super::frame_loop::FrameLoop;
 use crate::camera::Camera;
 use crate::config::StreamConfig;
 use crate::control::directory::StreamPort;
-use crate::stream::{Backends, ViewPlan};
+use crate::stream::{Backends, RetinaError, StreamBackend, ViewPlan};
 
 /// A stream and its thread. Dropping it leaves the stream running.
 #[derive(Debug)]
@@ -59,8 +59,7 @@ impl RunningStream {
         stop: StopSign,
         ended: impl FnOnce(Result<(), StreamFailure>) + Send + 'static,
     ) -> Result<JoinHandle<()>, StreamFailure> {
-        let chosen = backends.choose(config.backend, config.device.as_deref());
-        let backend = chosen.and_then(|backend| backend.finding_changes_on(config.change_on))?;
+        let backend = backend(config, backends)?;
         let (plans, camera) = (plans(config)?, camera(config)?);
         let frame_loop = FrameLoop::new(config, backend, port, plans, camera, stop);
         let frame_loop = frame_loop.map_err(StreamFailure::NoThread)?;
@@ -79,6 +78,15 @@ impl RunningStream {
             tracing::error!(stream = self.name, "a frame loop panicked");
         }
     }
+}
+
+/// What a stream runs on.
+pub(super) fn backend(
+    stream: &StreamConfig,
+    backends: &Backends,
+) -> Result<StreamBackend, RetinaError> {
+    let chosen = backends.choose(stream.backend, stream.device.as_deref())?;
+    chosen.finding_changes_on(stream.change_on)
 }
 
 /// The views of a stream, with the gaze logs that they replay.

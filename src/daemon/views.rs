@@ -1,6 +1,7 @@
 //! The thread that makes the views that clients open and what operators want views to be, and drops what they were, so that
 //! no frame waits for it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::thread::{self, JoinHandle};
 
@@ -39,7 +40,7 @@ enum Return {
     /// A view that was made for what the stream was before.
     Misfit(Box<(ViewPort, NewView)>),
     /// What was made to refit a view, for what the stream was before.
-    MisfitRefit(Box<(ViewName, ViewConfig, ViewPlan)>),
+    MisfitRefit(ViewName),
     /// A view that was closed before it joined.
     Unused(#[expect(dead_code, reason = "it comes to be dropped here")] Box<NewView>),
     /// A view that has left.
@@ -68,8 +69,8 @@ impl Joiners {
     }
 
     /// Has it made again what a view is to be.
-    pub(super) fn refit_again(&self, view: ViewName, config: ViewConfig, plan: ViewPlan) {
-        let _ = self.returns.send(Return::MisfitRefit(Box::new((view, config, plan))));
+    pub(super) fn refit_again(&self, view: ViewName) {
+        let _ = self.returns.send(Return::MisfitRefit(view));
     }
 
     /// Has a view dropped that never joined.
@@ -112,6 +113,8 @@ fn work(
     returned: &Receiver<Return>,
     changed: &Sender<ViewChange>,
 ) {
+    // What operators want views to be, the newest.
+    let mut settings = BTreeMap::new();
     loop {
         let change = select! {
             recv(returned) -> back => match back {
@@ -119,9 +122,9 @@ fn work(
                     let (port, view) = *misfit;
                     made(port, |_| Ok(workshop.remake(view)?))
                 }
-                Ok(Return::MisfitRefit(misfit)) => {
-                    let (view, config, plan) = *misfit;
-                    remade(workshop, view, config, plan)
+                Ok(Return::MisfitRefit(view)) => {
+                    let config = settings.get(&view).cloned();
+                    config.and_then(|config| remade(workshop, view, config))
                 }
                 Ok(Return::Old(_) | Return::Unused(_)) => None,
                 // The frame loop is gone.
@@ -133,7 +136,7 @@ fn work(
                     Ok(workshop.make(plan, port.take_link())?)
                 }),
                 Ok(ViewCommand::Close(name)) => Some(ViewChange::Leave(name)),
-                Ok(ViewCommand::Set(setting)) => set(workshop, *setting),
+                Ok(ViewCommand::Set(setting)) => set(workshop, *setting, &mut settings),
                 // The directory is gone, and with it the daemon.
                 Err(_) => return,
             },
@@ -147,16 +150,23 @@ fn work(
 }
 
 /// What makes a view another one, if it can be made; the operator is told either way.
-fn set(workshop: &Workshop, setting: ViewSetting) -> Option<ViewChange> {
+fn set(
+    workshop: &Workshop,
+    setting: ViewSetting,
+    settings: &mut BTreeMap<ViewName, ViewConfig>,
+) -> Option<ViewChange> {
     let ViewSetting { view, config, keeps_segment, answer } = setting;
+    let wanted = (view.clone(), config.clone());
     let made = if keeps_segment {
         Ok(ViewChange::SetPace(view, Box::new(config)))
     } else {
         refitted(workshop, view, config)
     };
-    // The operator may have left.
-    let _ = answer.send(made.as_ref().map(drop).map_err(|error| chain(error)));
-    made.ok()
+    // Who has waited too long was told that it is not done, so it is not.
+    let is_awaited = answer.send(made.as_ref().map(drop).map_err(|error| chain(error))).is_ok();
+    let change = made.ok().filter(|_| is_awaited)?;
+    settings.extend([wanted]);
+    Some(change)
 }
 
 fn refitted(
@@ -169,14 +179,9 @@ fn refitted(
 }
 
 /// What makes a view another one, again, because the stream has become another meanwhile.
-fn remade(
-    workshop: &Workshop,
-    view: ViewName,
-    config: ViewConfig,
-    plan: ViewPlan,
-) -> Option<ViewChange> {
-    match workshop.refit(plan) {
-        Ok(refit) => Some(ViewChange::Refit(Box::new((view, config, refit)))),
+fn remade(workshop: &Workshop, view: ViewName, config: ViewConfig) -> Option<ViewChange> {
+    match refitted(workshop, view.clone(), config) {
+        Ok(change) => Some(change),
         Err(error) => {
             tracing::warn!(%view, reason = chain(&error), "the view stays as it was");
             None

@@ -228,6 +228,18 @@ impl StreamBackend {
         *self = Self { way: self.way.take(), ..Self::cpu(reason) };
     }
 
+    /// Whether its GPU was seen to be lost, by this stream or by another.
+    #[cfg_attr(
+        not(feature = "vulkan"),
+        expect(clippy::unused_self, reason = "the signature of the other build")
+    )]
+    pub fn is_lost(&self) -> bool {
+        #[cfg(feature = "vulkan")]
+        return self.gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
+        #[cfg(not(feature = "vulkan"))]
+        return false;
+    }
+
     /// How it gets back to a GPU; `None` where it never had one.
     pub fn way_back(&self) -> Option<WayBack> {
         self.way.clone()

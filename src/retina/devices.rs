@@ -12,7 +12,7 @@ use crate::gpu::{DeviceChoice, DeviceSummary, Gpu, GpuError, chosen_device};
 
 /// How long the driver may take to open a device for one stream before another one that wants a device gives up.
 /// Drivers answer within a second or two, also after they have reset a device.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What opens a device.
 pub(super) type Open = dyn Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync;
