@@ -229,10 +229,6 @@ impl StreamBackend {
     }
 
     /// Whether its GPU was seen to be lost, by this stream or by another.
-    #[cfg_attr(
-        not(feature = "vulkan"),
-        expect(clippy::unused_self, reason = "the signature of the other build")
-    )]
     pub fn is_lost(&self) -> bool {
         #[cfg(feature = "vulkan")]
         return self.gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
