@@ -311,13 +311,7 @@ impl Stream {
         // For the next frame, so only now.
         source.look(stamp.frame_seq, views.iter().any(View::wants_coarse));
         *times = StageTimes { plan, change, update, publish };
-        counters.tiles_dirty.add(dirty_count as u64);
-        counters.bytes_uploaded.add(update.uploaded_bytes);
-        gauge_change(source, &counters.change);
-        times.count_in(&counters.durations, stamp.capture_ns);
-        counters.newest_capture_ns.set(Some(stamp.capture_ns));
-        let taken = if is_wanted { &counters.frames_published } else { &counters.frames_rested };
-        taken.add(1);
+        count_frame(counters, source, times, stamp, is_wanted);
         if !is_wanted {
             return Ok(Stepped::Rested);
         }
@@ -532,6 +526,23 @@ fn awake<'a>(
 /// What the retina must know of all views.
 fn view_specs(views: &[View]) -> Vec<ViewSpec> {
     views.iter().map(View::spec).collect()
+}
+
+/// Counts a frame that went through the stages, also one that no view took.
+fn count_frame(
+    counters: &StreamCounters,
+    source: &Source,
+    times: &StageTimes,
+    stamp: &FrameStamp,
+    is_wanted: bool,
+) {
+    counters.tiles_dirty.add(source.books().ingested().count() as u64);
+    counters.bytes_uploaded.add(times.update.uploaded_bytes);
+    gauge_change(source, &counters.change);
+    times.count_in(&counters.durations, stamp.capture_ns);
+    counters.newest_capture_ns.set(Some(stamp.capture_ns));
+    let taken = if is_wanted { &counters.frames_published } else { &counters.frames_rested };
+    taken.add(1);
 }
 
 /// Tells what counts as a change now.
