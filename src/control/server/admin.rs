@@ -1,7 +1,7 @@
 //! The socket of those who run the daemon: `add_stream`, `remove_stream`, `set`, `reload`. Only its user may connect.
 //!
 //! Descriptions of pipelines come in here and nowhere else, because pipelines can write files. One client is served at a time,
-//! and each request has been carried out when its answer comes.
+//! and each request has been carried out when its answer comes; a view that was set takes its place with the next frame.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
