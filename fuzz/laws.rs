@@ -4,20 +4,21 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use foveate::control::messages::{
+use foveate::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Listing, Looking, Refusal,
-    RefusalReason, Request, refused, view_from_table,
+    RefusalReason, Request, refused,
 };
-use foveate::gaze::controller::{Controller, Policy};
-use foveate::gaze::log::{GazeLog, entry_line, header_line};
-use foveate::gaze::moment::Moment;
-use foveate::geometry::attention::{AttentionMap, Region};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::gaze_entry::GazeEntry;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::weights::Peak;
-use foveate::layout::Layout;
-use foveate::stream::ViewPlan;
+use foveate_core::gaze::controller::{Controller, Policy};
+use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
+use foveate_core::gaze::moment::Moment;
+use foveate_core::geometry::attention::{AttentionMap, Region};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::gaze_entry::GazeEntry;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::weights::Peak;
+use foveate_core::layout::Layout;
+use foveate_daemon::control::described::view_from_table;
+use foveate_engine::stream::ViewPlan;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

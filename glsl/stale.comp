@@ -8,7 +8,7 @@
 // One workgroup, 256 tokens at a time. They are listed in the order of the plan, so that the CPU, which finds the same
 // ones, knows whose pixels come out where.
 //
-// Host side: src/retina/vulkan/stale.rs    Twin: ViewSample::find_stale in src/retina.rs
+// Host side: src/engine/retina/vulkan/stale.rs    Twin: ViewSample::find_stale in src/engine/retina.rs
 
 layout(local_size_x = 256) in;
 

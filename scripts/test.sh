@@ -149,14 +149,14 @@ main() {
     require_systemd
 
     step 'scripts' check_scripts
-    step 'format' cargo fmt --check
-    step 'lints' cargo clippy --locked --all-targets -- -D warnings
+    step 'format' cargo fmt --all --check
+    step 'lints' cargo clippy --locked --workspace --all-targets -- -D warnings
     step 'lints without features' cargo clippy --locked --all-targets --no-default-features -- -D warnings
     step 'lints without the live page' \
-        cargo clippy --locked --all-targets --no-default-features --features gst,vulkan,cli -- -D warnings
-    step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps
+        cargo clippy --locked --all-targets --no-default-features --features gst,vulkan -- -D warnings
+    step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
-    step 'tests' cargo test --locked --no-fail-fast
+    step 'tests' cargo test --locked --workspace --no-fail-fast
     step 'memory order' check_memory_order
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'memory order under Miri' check_miri

@@ -4,13 +4,13 @@
 #![allow(clippy::cast_possible_truncation, reason = "weights")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::geometry::attention::{ATTENTION_SIDE_MAX, AttentionError, AttentionMap, Region};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::plan::{Token, TokenPlan};
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::relevance::RelevanceMap;
-use foveate::geometry::weights::Peak;
-use foveate::layout::Layout;
+use foveate_core::geometry::attention::{ATTENTION_SIDE_MAX, AttentionError, AttentionMap, Region};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::relevance::RelevanceMap;
+use foveate_core::geometry::weights::Peak;
+use foveate_core::layout::Layout;
 use proptest::prelude::*;
 
 const IMAGE: Extent = Extent::new(640, 480);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use foveate::backoff::Backoff;
+use foveate_core::backoff::Backoff;
 use proptest::prelude::*;
 
 const FIRST: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! Whatever is wrong with what it is given, a program ends by itself with the documented exit code and one clear
 //! message: the cause and the way out.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]

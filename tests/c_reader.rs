@@ -1,7 +1,7 @@
 //! The C header compiles without a warning as C and C++, holds its laws, follows the document, and reads from the real `foveated`
 //! what the Rust reader reads.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -21,9 +21,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::ring::TokenFrameBuf;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_ring::TokenFrameBuf;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;

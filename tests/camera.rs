@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use foveate::camera::{Calibration, CalibrationError, Camera, Edit, Flip, Mount};
-use foveate::config::Config;
-use foveate::geometry::extent::Extent;
+use foveate_config::{CalibrationError, Config, load_calibration, parse_calibration};
+use foveate_core::camera::{Calibration, Camera, Edit, Flip, Mount};
+use foveate_core::geometry::extent::Extent;
 use proptest::prelude::*;
 
 /// As `camera_calibration` of ROS writes it.
@@ -31,7 +31,7 @@ rectification_matrix:
 
 #[test]
 fn a_calibration_of_ros_is_read() {
-    let calibration = Calibration::parse(CALIBRATION).unwrap();
+    let calibration = parse_calibration(CALIBRATION).unwrap();
     assert_eq!(calibration.extent, Extent::new(1280, 720));
     assert_eq!(calibration.k, [910.5, 0.0, 641.25, 0.0, 911.5, 359.75, 0.0, 0.0, 1.0]);
     assert_eq!(calibration.distortion, "plumb_bob");
@@ -53,10 +53,10 @@ fn what_is_no_calibration_is_refused_with_what_was_expected() {
     ] {
         let text = CALIBRATION.replace(from, to);
         assert_ne!(text, CALIBRATION, "{from:?}");
-        let error = Calibration::parse(&text).unwrap_err();
+        let error = parse_calibration(&text).unwrap_err();
         assert!(error.contains(part), "{to:?}: {error}");
     }
-    assert!(Calibration::parse("").unwrap_err().contains("empty"));
+    assert!(parse_calibration("").unwrap_err().contains("empty"));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_camera_is_loaded_as_it_is_configured() {
         stream.camera.unwrap().load(&stream.name)
     };
     let camera = load("calibration = 'front.yaml'").unwrap();
-    assert_eq!(camera.calibration, Calibration::parse(CALIBRATION).unwrap());
+    assert_eq!(camera.calibration, parse_calibration(CALIBRATION).unwrap());
     assert_eq!((camera.optical_frame.as_str(), camera.mount), ("front_optical", None));
     assert_eq!(camera.edit, Edit::default());
 
@@ -100,7 +100,7 @@ fn a_camera_is_loaded_as_it_is_configured() {
     }
     let outside = load("calibration = 'front.yaml'\ncrop = [400, 0, 960, 720]").unwrap_err();
     assert!(matches!(outside, CalibrationError::CropOutside { .. }), "{outside}");
-    let missing = Calibration::load(Path::new("/nowhere/front.yaml")).unwrap_err();
+    let missing = load_calibration(Path::new("/nowhere/front.yaml")).unwrap_err();
     assert!(missing.to_string().contains("/nowhere/front.yaml"), "{missing}");
 }
 
@@ -180,6 +180,6 @@ fn a_quarter_turn_about_the_vertical_axis_takes_x_to_y() {
 }
 
 fn camera(extent: Extent, edit: Edit) -> Camera {
-    let calibration = Calibration { extent, ..Calibration::parse(CALIBRATION).unwrap() };
+    let calibration = Calibration { extent, ..parse_calibration(CALIBRATION).unwrap() };
     Camera { calibration, optical_frame: "optical".to_owned(), mount: None, edit }
 }

@@ -3,8 +3,8 @@
 #![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::capture::expansion::{SHIPPED, expand};
-use foveate::capture::{SourceChoice, SourceSpec};
+use foveate_capture::expansion::{SHIPPED, expand};
+use foveate_capture::{SourceChoice, SourceSpec};
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use proptest::prelude::*;

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::capture::{
+use foveate_capture::{
     CaptureError, CapturedFrame, End, Pace, Source, SourceChoice, SourceSpec, Taken,
 };
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::frame::{CaptureClock, FrameView, PixelFormat};
-use foveate::geometry::extent::Extent;
-use foveate::stats::StreamCounters;
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::{CaptureClock, FrameView, PixelFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_stats::StreamCounters;
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
@@ -243,8 +243,8 @@ fn a_live_frame_was_taken_before_it_arrived_and_both_clocks_agree() {
         assert_eq!(stamp.capture_clock, CaptureClock::RunningTime);
         assert!(stamp.capture_ns <= stamp.arrival_ns, "{stamp:?}");
         assert!(u128::from(stamp.arrival_ns - stamp.capture_ns) < HANG.as_nanos(), "{stamp:?}");
-        assert!(stamp.arrival_ns <= foveate::clock::monotonic_ns());
-        let offset = foveate::clock::unix_ns() - foveate::clock::monotonic_ns();
+        assert!(stamp.arrival_ns <= foveate_core::clock::monotonic_ns());
+        let offset = foveate_core::clock::unix_ns() - foveate_core::clock::monotonic_ns();
         let told = stamp.capture_unix_ns - stamp.capture_ns;
         assert!(offset.abs_diff(told) < 1_000_000_000, "{offset} is not {told}");
     }

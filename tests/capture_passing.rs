@@ -5,10 +5,10 @@
 
 use std::path::PathBuf;
 
-use foveate::capture::passing::Shown;
-use foveate::capture::{CaptureError, Pace, SourceChoice, SourceSpec};
-use foveate::geometry::extent::Extent;
-use foveate::stats::LossReason;
+use foveate_capture::passing::Shown;
+use foveate_capture::{CaptureError, Pace, SourceChoice, SourceSpec};
+use foveate_core::geometry::extent::Extent;
+use foveate_stats::LossReason;
 
 const NOTHING: Shown = Shown { is_live: false, has_delivered: false };
 const LIVE: Shown = Shown { is_live: true, has_delivered: false };

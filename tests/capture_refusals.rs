@@ -8,9 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::capture::expansion::expand;
-use foveate::capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, Taken};
-use foveate::geometry::extent::Extent;
+use foveate_capture::expansion::expand;
+use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_core::geometry::extent::Extent;
 
 /// Far above anything that a working pipeline needs.
 const HANG: Duration = Duration::from_secs(30);

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate::backoff::Backoff;
-use foveate::capture::supply::{Loss, STOPPING_MAX, Supplied, Supply};
-use foveate::capture::{CaptureError, CapturedFrame, End, SourceChoice, SourceSpec};
-use foveate::stats::stages::Stage;
-use foveate::stats::{LossReason, StreamCounters};
+use foveate_capture::supply::{Loss, STOPPING_MAX, Supplied, Supply};
+use foveate_capture::{CaptureError, CapturedFrame, End, SourceChoice, SourceSpec};
+use foveate_core::backoff::Backoff;
+use foveate_stats::stages::Stage;
+use foveate_stats::{LossReason, StreamCounters};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// Far above what anything takes: a test that waits this long has failed.

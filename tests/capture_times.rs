@@ -1,11 +1,11 @@
 //! The capture time is the best that the pipeline tells, and both clocks mean the same moment.
 
 #![cfg(feature = "gst")]
-use foveate::capture::times::{
+use foveate_capture::times::{
     CaptureTime, Moment, REFERENCE_MAX_AGE_NS, REFERENCE_MAX_LEAD_NS, Told, capture_time,
     unix_ns_from_reference,
 };
-use foveate::frame::CaptureClock;
+use foveate_core::frame::CaptureClock;
 use proptest::prelude::*;
 
 /// A day after boot, in 2026.

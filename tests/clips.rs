@@ -21,17 +21,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use footage::clip;
-use foveate::capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
-use foveate::change::detect::ChangeDetector;
-use foveate::config::{ChangeConfig, Threshold};
-use foveate::frame::{FrameKind, FrameView};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::plan::{Token, TokenPlan};
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::tile::{TILE_SIDE, TileSet};
-use foveate::retina::cpu::CpuRetina;
-use foveate::retina::{Retina, ViewSample, ViewSpec};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_config::{ChangeConfig, Threshold};
+use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::change::detect::ChangeDetector;
+use foveate_engine::retina::cpu::CpuRetina;
+use foveate_engine::retina::{Retina, ViewSample, ViewSpec};
 use naive::OwnedFrame;
 
 /// The clips, and how many frames they have: people before a fixed camera; a hand that turns a box.
@@ -66,7 +66,7 @@ macro_rules! laws {
 
         #[cfg(feature = "vulkan")]
         mod vulkan {
-            use foveate::retina::vulkan::VulkanRetina;
+            use foveate_engine::retina::vulkan::VulkanRetina;
 
             use super::*;
 

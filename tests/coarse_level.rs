@@ -6,14 +6,14 @@
 
 use allocations::allocations_in;
 use eye::Eye;
-use foveate::frame::{FrameKind, PixelFormat};
-use foveate::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::tile::{TILE_SIDE, TileSet};
-use foveate::retina::cpu::CpuRetina;
-use foveate::retina::{ViewSample, ViewSpec};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::retina::cpu::CpuRetina;
+use foveate_engine::retina::{ViewSample, ViewSpec};
 use naive::{OwnedFrame, Random};
 
 #[path = "common/allocations.rs"]
@@ -65,7 +65,7 @@ macro_rules! laws {
 
         #[cfg(feature = "vulkan")]
         mod vulkan {
-            use foveate::retina::vulkan::VulkanRetina;
+            use foveate_engine::retina::vulkan::VulkanRetina;
 
             $(#[test]
             fn $law() {
@@ -77,7 +77,7 @@ macro_rules! laws {
 
         #[cfg(feature = "vulkan")]
         mod detecting {
-            use foveate::retina::vulkan::detecting::VulkanDetectingRetina;
+            use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
 
             $(#[test]
             fn $law() {
@@ -117,10 +117,10 @@ fn the_sources_have_every_coarse_level_that_there_is() {
 #[cfg(feature = "vulkan")]
 #[test]
 fn only_a_level_that_is_kept_is_there_without_another_submission() {
-    use foveate::gpu::GpuError;
-    use foveate::retina::RetinaError;
-    use foveate::retina::vulkan::VulkanRetina;
-    use foveate::retina::vulkan::detecting::VulkanDetectingRetina;
+    use foveate_engine::retina::RetinaError;
+    use foveate_engine::retina::vulkan::VulkanRetina;
+    use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
+    use foveate_gpu::GpuError;
 
     let mut random = Random(6);
     for (is_kept, is_detecting) in [(false, false), (true, false), (false, true), (true, true)] {

@@ -1,7 +1,7 @@
 //! The integer conversion stays within one step of the real-valued one, for every sample of every matrix and range,
 //! and keeps black, white and gray what they are.
 
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 
 const MATRICES: [ColorMatrix; 5] = [
     ColorMatrix::Bt601,

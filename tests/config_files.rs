@@ -6,11 +6,11 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use foveate::config::{
+use foveate_config::{
     ChangeConfig, ChangeOn, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, Threshold,
     ViewConfig,
 };
-use foveate::token::{DType, Normalisation};
+use foveate_core::token::{DType, Normalisation};
 use proptest::prelude::*;
 
 #[test]

@@ -8,8 +8,9 @@ use std::env::VarError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foveate::config::{Config, ConfigError, StreamConfig, ViewConfig, is_name};
-use foveate::stream::ViewPlan;
+use foveate_config::{Config, ConfigError, StreamConfig, ViewConfig};
+use foveate_core::name::is_name;
+use foveate_engine::stream::ViewPlan;
 use naive::Random;
 
 #[path = "common/naive.rs"]

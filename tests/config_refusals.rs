@@ -4,7 +4,7 @@
 use std::env::VarError;
 use std::path::Path;
 
-use foveate::config::{Config, ConfigError};
+use foveate_config::{Config, ConfigError};
 
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
 const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";

@@ -7,22 +7,22 @@ mod support;
 
 use std::sync::Arc;
 
-use foveate::config::{GazeChoice, GazeConfig, GazeParameters, ViewConfig};
-use foveate::control::ControlError;
-use foveate::control::client::{Client, Next};
-use foveate::control::directory::{StreamPort, StreamSpec};
-use foveate::control::messages::{
+use foveate::ControlError;
+use foveate::client::{Client, Next};
+use foveate::messages::{
     Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName,
 };
-use foveate::control::server::Limits;
-use foveate::geometry::attention::Region;
-use foveate::geometry::feedback::Feedback;
-use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
-use foveate::geometry::plan::{Token, TokenPlan};
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::relevance::{Relevance, RelevanceMap};
-use foveate::link::{Outlook, ViewLink};
-use foveate::ring::{TokenFrameBuf, Writer};
+use foveate_config::{GazeChoice, GazeConfig, GazeParameters, ViewConfig};
+use foveate_core::geometry::attention::Region;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_daemon::control::directory::{StreamPort, StreamSpec};
+use foveate_daemon::control::server::Limits;
+use foveate_engine::link::{Outlook, ViewLink};
+use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
 use support::{EXTENT, HANG, RawClient, Stage, UNLIMITED, main_view, start, until, view_config};
 
@@ -254,7 +254,7 @@ fn every_gaze_is_told_to_who_records_and_the_present_one_first() {
     let mut recorder = scene.client().record(&main_view()).unwrap();
     let mut frame = TokenFrameBuf::default();
     assert_eq!(recorder.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
-    let grid = foveate::geometry::extent::Extent::new(2, 1);
+    let grid = foveate_core::geometry::extent::Extent::new(2, 1);
     let map = RelevanceMap::from_codes(grid, &[7, 200]);
     let relevance = Some(Arc::new(Relevance { map, frame_seq: 6 }));
     let gazes = [

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::control::messages::{
+use foveate::messages::{
     Attend, AttendTokens, Epoch, Event, FromDaemon, Listing, Look, Looking, NOTICE_BYTES,
     NumberFormat, Refusal, RefusalReason, Request, Subscribed, ViewName, accepted, clipped,
     refused,
 };
-use foveate::geometry::attention::Region;
+use foveate_core::geometry::attention::Region;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 

@@ -9,12 +9,12 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::control::ControlError;
-use foveate::control::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::control::directory::Directory;
-use foveate::control::messages::{Refusal, RefusalReason};
-use foveate::control::server::{Access, Limits, Server};
-use foveate::ring::{TokenFrameBuf, Waker};
+use foveate::ControlError;
+use foveate::client::{Client, Next, Subscription, SubscriptionError};
+use foveate::messages::{Refusal, RefusalReason};
+use foveate_daemon::control::directory::Directory;
+use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use support::{HANG, RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
 

@@ -10,11 +10,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use foveate::control::ControlError;
-use foveate::control::client::Client;
-use foveate::control::messages::{DATAGRAM_BYTES_MAX, Look, RefusalReason};
-use foveate::control::server::Limits;
-use foveate::geometry::feedback::Feedback;
+use foveate::ControlError;
+use foveate::client::Client;
+use foveate::messages::{DATAGRAM_BYTES_MAX, Look, RefusalReason};
+use foveate_core::geometry::feedback::Feedback;
+use foveate_daemon::control::server::Limits;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use support::{RawClient, Stage, UNLIMITED, main_view, until};

@@ -12,10 +12,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use foveate::control::client::Client;
-use foveate::control::directory::Directory;
-use foveate::control::server::{Access, Limits, Server};
-use foveate::control::{ControlError, socket_path_in};
+use foveate::client::Client;
+use foveate::{ControlError, socket_path_in};
+use foveate_daemon::control::directory::Directory;
+use foveate_daemon::control::server::{Access, Limits, Server};
 use rustix::net::SocketAddrUnix;
 use support::{Stage, seqpacket_socket};
 

@@ -19,16 +19,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use foveate::config::{GazeChoice, GazeConfig, ViewConfig};
-use foveate::control::client::Client;
-use foveate::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
-use foveate::control::messages::{Look, RefusalReason, ServerListing};
-use foveate::control::server::Limits;
-use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::layout::Layout;
-use foveate::link::{Outlook, ViewLink};
-use foveate::ring::{Waker, Writer};
+use foveate::client::Client;
+use foveate::messages::{Look, RefusalReason, ServerListing};
+use foveate_config::{GazeChoice, GazeConfig, ViewConfig};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::layout::Layout;
+use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
+use foveate_daemon::control::server::Limits;
+use foveate_engine::link::{Outlook, ViewLink};
+use foveate_ring::{Waker, Writer};
 use storm::Attacker;
 use support::{EXTENT, HANG, Stage, main_view, publish, start, until, view_config};
 

@@ -10,9 +10,9 @@ mod support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use foveate::control::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::control::messages::{NOTICE_BYTES, StreamState};
-use foveate::ring::{TokenFrameBuf, Waker};
+use foveate::client::{Client, Next, Subscription, SubscriptionError};
+use foveate::messages::{NOTICE_BYTES, StreamState};
+use foveate_ring::{TokenFrameBuf, Waker};
 use ring::{bytes_of, sealed_copy};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use support::{HANG, RawClient, Stage, main_view, publish, publish_aged, start, until, writer};

@@ -9,7 +9,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use foveate::crew::Crew;
+use foveate_engine::crew::Crew;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 use threads::is_asleep;
 

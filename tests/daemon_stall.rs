@@ -1,6 +1,6 @@
 //! A stream whose source falls silent says so, and says nothing of it any more when frames come again.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use foveate::control::client::Client;
-use foveate::control::messages::{StreamListing, StreamState};
+use foveate::client::Client;
+use foveate::messages::{StreamListing, StreamState};
 
 /// Far above what anything takes: a test that waits this long has failed.
 const HANG: Duration = Duration::from_secs(20);

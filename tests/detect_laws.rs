@@ -10,19 +10,19 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use device::with_gpu;
-use foveate::change::books::ChangeBooks;
-use foveate::change::detect::ChangeDetector;
-use foveate::config::{ChangeConfig, Threshold};
-use foveate::frame::{FrameView, PixelFormat, Plane};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::plan::PixelBox;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::tile::TileSet;
-use foveate::gpu::{DeviceKind, Gpu, HostBuffer};
-use foveate::retina::cpu::CpuRetina;
-use foveate::retina::vulkan::detecting::VulkanDetectingRetina;
-use foveate::retina::{DetectingRetina, Retina, ViewSample, ViewSpec};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_config::{ChangeConfig, Threshold};
+use foveate_core::frame::{FrameView, PixelFormat, Plane};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::PixelBox;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::tile::TileSet;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::change::books::ChangeBooks;
+use foveate_engine::change::detect::ChangeDetector;
+use foveate_engine::retina::cpu::CpuRetina;
+use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
+use foveate_engine::retina::{DetectingRetina, Retina, ViewSample, ViewSpec};
+use foveate_gpu::{DeviceKind, Gpu, HostBuffer};
 use history::move_on;
 use naive::{OwnedFrame, Random};
 
@@ -363,7 +363,7 @@ impl Eye {
         frame: &FrameView<'_>,
         frame_seq: u64,
         samples: &mut [ViewSample],
-    ) -> foveate::retina::UpdateTimes {
+    ) -> foveate_engine::retina::UpdateTimes {
         let Self { books, retina } = self;
         let rule = books.rule(frame);
         books.note(frame_seq, &rule, retina.detect(frame, &rule, samples).unwrap());

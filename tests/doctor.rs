@@ -1,9 +1,8 @@
 //! The doctor names a remedy for everything that is not well, and fails only for what everything needs.
 
-#![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::tool::doctor::{Finding, Mark, findings, is_fit, print};
+use foveate_tool::doctor::{Finding, Mark, findings, is_fit, print};
 
 #[test]
 fn this_machine_can_do_what_the_tests_need() {

@@ -1,7 +1,7 @@
 //! The tokens that a reader gets from the real `foveated` are those of the naive definition, byte for byte and
 //! field for field: every format, both backends, several streams and views, and across whatever happens to a stream.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -19,14 +19,14 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use foveate::backend::BackendKind;
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::config::{SourceChoice, ViewConfig};
-use foveate::control::client::{Client, Next};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::ring::TokenFrameBuf;
-use foveate::stream::ViewPlan;
+use foveate::client::{Client, Next};
+use foveate_config::{SourceChoice, ViewConfig};
+use foveate_core::backend::BackendKind;
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_engine::stream::ViewPlan;
+use foveate_ring::TokenFrameBuf;
 use rustix::process::Signal;
 
 use daemon::{Daemon, Feed, Follower, Place, eventually};

@@ -1,6 +1,6 @@
 //! A daemon changes its streams while it runs: what is untouched runs on, and what cannot be used changes nothing.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -11,12 +11,12 @@ mod naive;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use foveate::control::ControlError;
-use foveate::control::messages::{
+use foveate::ControlError;
+use foveate::messages::{
     DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS, StreamState, ViewListing,
 };
-use foveate::control::operator::order;
-use foveate::control::server::{AdminRequest, admin_path};
+use foveate::operator::order;
+use foveate::operator::{AdminRequest, admin_path};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
 };

@@ -1,6 +1,6 @@
 //! `foveate extract` gives what the ring gives, and both are the naive definition.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use foveate::config::{SourceChoice, ViewConfig};
-use foveate::ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
-use foveate::stream::ViewPlan;
-use foveate::token::DType;
+use foveate_config::{SourceChoice, ViewConfig};
+use foveate_core::token::DType;
+use foveate_engine::stream::ViewPlan;
+use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -160,7 +160,7 @@ fn extract(place: &Place, environment: &[(&str, &str)]) -> Outcome {
 /// Tokens that `view` has of the second frame.
 fn view_records(film: &Film, view: &ViewPlan) -> usize {
     let extent = film.frame(2).extent;
-    let shape = foveate::geometry::pyramid::PyramidShape::new(extent);
+    let shape = foveate_core::geometry::pyramid::PyramidShape::new(extent);
     let middle = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
     view.layout.plan(shape, view.format.patch_side, view.budget, middle, None).tokens.len()
 }

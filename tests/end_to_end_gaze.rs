@@ -1,6 +1,6 @@
 //! Where the real `foveated` looks: as its clients say, when they say it, and again where it looked before.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -16,14 +16,14 @@ mod scene;
 
 use std::fs;
 
-use foveate::config::ViewConfig;
-use foveate::control::client::{Client, Subscription};
-use foveate::control::messages::{Attend, AttendTokens, Look, NumberFormat, ViewName};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::fixation::FixationReason;
-use foveate::ring::{TokenFrameBuf, TokenRecord};
-use foveate::stream::ViewPlan;
+use foveate::client::{Client, Subscription};
+use foveate::messages::{Attend, AttendTokens, Look, NumberFormat, ViewName};
+use foveate_config::ViewConfig;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FixationReason;
+use foveate_engine::stream::ViewPlan;
+use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! While a storm of hostile clients goes on, the real `foveated` publishes every frame as it is, obeys the client that asks
 //! honestly, and afterwards is what it was.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -20,12 +20,12 @@ mod support;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::control::client::{Client, Next};
-use foveate::control::messages::{Look, ViewName};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::fixation::FixationReason;
+use foveate::client::{Client, Next};
+use foveate::messages::{Look, ViewName};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FixationReason;
 
 use daemon::{Belongings, Daemon, Feed, Follower, Place, eventually};
 use film::{Film, raw_bytes, raw_pipeline};

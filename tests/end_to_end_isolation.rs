@@ -1,12 +1,12 @@
 //! Streams of one daemon share the processors and nothing else: one that floods, fails or hangs costs another no frame.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
 mod daemon;
 
-use foveate::control::messages::{StreamState, StreamStats};
+use foveate::messages::{StreamState, StreamStats};
 
 use daemon::{Daemon, Feed, Place, eventually};
 

@@ -1,7 +1,7 @@
 //! Readers of the real `foveated` that are stopped or killed hold up nothing and leave nothing behind; and where the
 //! daemon is killed, every reader learns of it, and goes on with the next daemon if it was asked to.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -20,13 +20,13 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::control::ControlError;
-use foveate::control::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::control::messages::{NoticeListing, ViewName};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::ring::{Reader, TokenFrameBuf};
+use foveate::ControlError;
+use foveate::client::{Client, Next, Subscription, SubscriptionError};
+use foveate::messages::{NoticeListing, ViewName};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_ring::{Reader, TokenFrameBuf};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;

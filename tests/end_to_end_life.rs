@@ -1,7 +1,7 @@
 //! The real programs from start to end: signals, deaths on either side, files that end or begin again, and what
 //! `foveate look` and `foveate snap` do to a living daemon.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -17,13 +17,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use foveate::color::ColorTransform;
-use foveate::config::SourceChoice;
-use foveate::control::client::{Next, SubscriptionError};
-use foveate::control::messages::{Look, StreamState};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::fixation::FixationReason;
+use foveate::client::{Next, SubscriptionError};
+use foveate::messages::{Look, StreamState};
+use foveate_config::SourceChoice;
+use foveate_core::color::ColorTransform;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FixationReason;
 use rustix::process::Signal;
 
 use daemon::{Feed, HANG, Place, Process, eventually};

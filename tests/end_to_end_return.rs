@@ -1,6 +1,6 @@
 //! A stream whose source breaks says so at once, and comes back: in the same segments where its frames are as before.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -12,14 +12,14 @@ mod naive;
 
 use std::time::{Duration, Instant};
 
-use foveate::color::ColorTransform;
-use foveate::control::client::Next;
-use foveate::control::messages::{StreamState, ViewName};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::ring::{SegmentInfo, State, TokenFrameBuf};
-use foveate::stats::LossReason;
-use foveate::stats::stages::Stage;
+use foveate::client::Next;
+use foveate::messages::{StreamState, ViewName};
+use foveate_core::color::ColorTransform;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
+use foveate_stats::LossReason;
+use foveate_stats::stages::Stage;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! A network camera that dies, hangs, changes or comes late: each time its frames come back, and nothing is left of the times
 //! before. The camera is a server of its own process, `tests/rtsp/server.py`.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -12,8 +12,8 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Instant;
 
-use foveate::control::messages::StreamState;
-use foveate::ring::{SegmentInfo, State};
+use foveate::messages::StreamState;
+use foveate_ring::{SegmentInfo, State};
 use rustix::process::Signal;
 
 use daemon::{Daemon, Follower, Place, Process, eventually};

@@ -1,6 +1,6 @@
 //! A password that stands anywhere in a configuration is nowhere in what the programs write, show or serve.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]

@@ -1,6 +1,6 @@
 //! The service as an operator runs it: the units that are shipped, under a real user manager of systemd.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -12,9 +12,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
-use foveate::control::client::{Client, Next, Subscription};
-use foveate::control::messages::StreamState;
-use foveate::ring::TokenFrameBuf;
+use foveate::client::{Client, Next, Subscription};
+use foveate::messages::StreamState;
+use foveate_ring::TokenFrameBuf;
 
 use daemon::{HANG, eventually};
 use systemd::{Entry, UserManager, with_service};
@@ -135,7 +135,7 @@ fn the_service_waits_for_a_camera_that_it_requires() {
             let waiting = "2 streams, 1 starting: front; not ready without front";
             manager.await_property("StatusText", waiting);
             let begun = manager.property("ExecMainStartTimestampMonotonic").parse::<u64>().unwrap();
-            let now = || foveate::clock::monotonic_ns() / 1000;
+            let now = || foveate_core::clock::monotonic_ns() / 1000;
             eventually("the time to start is over", || begun + 3_000_000 < now());
             assert_eq!(manager.property("ActiveState"), "activating");
             assert!(!start.is_finished());

@@ -11,8 +11,8 @@ mod naive;
 
 use std::panic::catch_unwind;
 
-use foveate::control::messages::{FromDaemon, Request};
-use foveate::gaze::log::GazeLog;
+use foveate::messages::{FromDaemon, Request};
+use foveate_core::gaze::log::GazeLog;
 use mutation::{corpus, mutated};
 use naive::Random;
 use serde_json::Value;

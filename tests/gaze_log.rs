@@ -6,11 +6,11 @@ use std::error::Error;
 use std::fs;
 use std::sync::Arc;
 
-use foveate::gaze::log::{GazeLog, GazeLogError, GazeLogParseError, entry_line, header_line};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
-use foveate::geometry::gaze_entry::GazeEntry;
-use foveate::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_core::gaze::log::{GazeLog, GazeLogError, GazeLogParseError, entry_line, header_line};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::gaze_entry::GazeEntry;
+use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(1920, 1080);

@@ -6,18 +6,18 @@
 
 use std::sync::Arc;
 
-use foveate::config::GazeParameters;
-use foveate::gaze::controller::{Controller, Policy};
-use foveate::gaze::log::{GazeLog, entry_line, header_line};
-use foveate::gaze::moment::Moment;
-use foveate::geometry::attention::{AttentionMap, Region};
-use foveate::geometry::coarse::CoarseLevel;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::feedback::Feedback;
-use foveate::geometry::fixation::{Fixation, FixationReason, Gaze};
-use foveate::geometry::gaze_entry::GazeEntry;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::weights::Peak;
+use foveate_config::GazeParameters;
+use foveate_core::gaze::controller::{Controller, Policy};
+use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
+use foveate_core::gaze::moment::Moment;
+use foveate_core::geometry::attention::{AttentionMap, Region};
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::gaze_entry::GazeEntry;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::weights::Peak;
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(640, 480);

@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::gaze::inhibition::Inhibition;
-use foveate::gaze::saliency::Saliency;
-use foveate::geometry::coarse::CoarseLevel;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::pyramid::PyramidShape;
+use foveate_core::gaze::inhibition::Inhibition;
+use foveate_core::gaze::saliency::Saliency;
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::PyramidShape;
 use proptest::prelude::*;
 
 /// Its coarse level, level 3, has 96 x 72 texels.

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use device::{with_gpu, with_own_gpu};
-use foveate::clock::{Span, monotonic_ns};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::tile::TileSet;
-use foveate::gpu::{Gpu, TickClock};
-use foveate::retina::vulkan::VulkanRetina;
-use foveate::retina::{Retina, UpdateTimes, ViewSample, ViewSpec};
+use foveate_core::clock::{Span, monotonic_ns};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::TileSet;
+use foveate_engine::retina::vulkan::VulkanRetina;
+use foveate_engine::retina::{Retina, UpdateTimes, ViewSample, ViewSpec};
+use foveate_gpu::{Gpu, TickClock};
 use naive::{OwnedFrame, Random};
 use support::{FORMAT, frame};
 

@@ -1,13 +1,13 @@
 //! Whatever the image, the budget, the fixation and the relevance: leaves cover the image once, stay within the
 //! budget, come in the published order, and none is large for its eccentricity.
 
-use foveate::geometry::extent::Extent;
-use foveate::geometry::patch::{Patch, PatchGrids};
-use foveate::geometry::plan::{Token, TokenPlan};
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::relevance::RelevanceMap;
-use foveate::layout::Layout;
-use foveate::layout::foveal::{Priority, default_e0_px};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::patch::{Patch, PatchGrids};
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::relevance::RelevanceMap;
+use foveate_core::layout::Layout;
+use foveate_core::layout::foveal::{Priority, default_e0_px};
 use proptest::prelude::*;
 
 const FOVEAL: Layout = Layout::Foveal { e0_px: None };

@@ -4,8 +4,8 @@
 use std::thread;
 use std::time::Duration;
 
-use foveate::capture::mailbox::{Posted, Taken, mailbox};
-use foveate::capture::{CaptureError, End, Pace};
+use foveate_capture::mailbox::{Posted, Taken, mailbox};
+use foveate_capture::{CaptureError, End, Pace};
 use proptest::prelude::*;
 
 /// Far above anything that a working mailbox needs.

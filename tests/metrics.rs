@@ -1,6 +1,6 @@
 //! What the metrics say is what happened, and no scraper, however it behaves, harms anybody.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -24,10 +24,10 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use foveate::control::ControlError;
-use foveate::control::messages::{Attend, Look, NumberFormat, Stats};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
+use foveate::ControlError;
+use foveate::messages::{Attend, Look, NumberFormat, Stats};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
 
 use daemon::{Daemon, Feed, Follower, Place, eventually};
 use film::{Film, raw_bytes};

@@ -7,13 +7,13 @@
 #[path = "common/naive.rs"]
 mod naive;
 
-use foveate::change::detect::ChangeDetector;
-use foveate::change::noise::{LAG, NOISE_OF_VARIANCE, NoiseEstimator, WINDOW};
-use foveate::change::threshold::{ThresholdSource, threshold_for};
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::config::{ChangeConfig, Threshold};
-use foveate::frame::{FrameKind, FrameView, PixelFormat, Plane};
-use foveate::geometry::extent::Extent;
+use foveate_config::{ChangeConfig, Threshold};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
+use foveate_core::geometry::extent::Extent;
+use foveate_engine::change::detect::ChangeDetector;
+use foveate_engine::change::noise::{LAG, NOISE_OF_VARIANCE, NoiseEstimator, WINDOW};
+use foveate_engine::change::threshold::{ThresholdSource, threshold_for};
 use naive::Random;
 
 const EXTENT: Extent = Extent::new(320, 200);

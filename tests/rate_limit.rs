@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::capture::{End, Pace, Source, SourceChoice, SourceSpec, Taken};
-use foveate::rate::RateLimit;
-use foveate::stats::StreamCounters;
+use foveate_capture::{End, Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_core::rate::RateLimit;
+use foveate_stats::StreamCounters;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;

@@ -1,6 +1,6 @@
 //! The readers in Rust, C and Python read the same frames of the same daemon alike: every field and every byte.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -17,10 +17,10 @@ mod scene;
 use std::path::Path;
 use std::process::Command;
 
-use foveate::control::messages::{Attend, Look, NumberFormat, ViewName};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::ring::TokenFrameBuf;
+use foveate::messages::{Attend, Look, NumberFormat, ViewName};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_ring::TokenFrameBuf;
 use serde_json::{Value, json};
 
 use daemon::{Feed, Place, Process, eventually};

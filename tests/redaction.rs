@@ -1,6 +1,6 @@
 //! A credential never survives redaction, wherever it stands.
 
-use foveate::redact::{MASK, redacted, register, register_credentials_in};
+use foveate_log::redact::{MASK, redacted, register, register_credentials_in};
 use proptest::prelude::*;
 
 /// What a password may hold inside a URI: anything but blanks and quotes, `@`, `/` and `:` included.

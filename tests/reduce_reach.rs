@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use device::with_gpu;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
-use foveate::geometry::tile::TILE_SIDE;
-use foveate::gpu::{
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_engine::retina::vulkan::reduce::ReducePush;
+use foveate_engine::retina::vulkan::tiles::TileRecord;
+use foveate_engine::retina::vulkan::work::WorkListHead;
+use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, Lane,
 };
-use foveate::retina::vulkan::reduce::ReducePush;
-use foveate::retina::vulkan::tiles::TileRecord;
-use foveate::retina::vulkan::work::WorkListHead;
 use naive::Random;
 
 #[path = "common/device.rs"]
@@ -65,7 +65,7 @@ impl Tail {
             .sum::<usize>();
         let desc = ComputePassDesc {
             name: "reduce",
-            spirv: include_bytes!(concat!(env!("OUT_DIR"), "/reduce.spv")),
+            spirv: foveate_engine::retina::vulkan::spirv::REDUCE,
             bindings: &[BindingKind::Buffer; 3],
             constants: &[],
             push_bytes: size_of::<ReducePush>(),

@@ -3,14 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::crew::Crew;
-use foveate::frame::{FrameKind, PixelFormat};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::tile::{TILE_SIDE, TileSet};
-use foveate::retina::cpu::CpuRetina;
-use foveate::retina::{Retina, ViewSample, ViewSpec};
-use foveate::simd::Instructions;
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::crew::Crew;
+use foveate_engine::retina::cpu::CpuRetina;
+use foveate_engine::retina::{Retina, ViewSample, ViewSpec};
+use foveate_engine::simd::Instructions;
 use naive::{OwnedFrame, Picture, Random};
 
 #[cfg(feature = "vulkan")]
@@ -41,7 +41,7 @@ macro_rules! laws {
             $(#[test]
             fn $law() {
                 super::device::with_gpu(|gpu| super::$law(&|kind, views| {
-                    Box::new(foveate::retina::vulkan::VulkanRetina::new(gpu, kind, views).unwrap())
+                    Box::new(foveate_engine::retina::vulkan::VulkanRetina::new(gpu, kind, views).unwrap())
                 }));
             })*
         }

@@ -9,14 +9,14 @@ use std::thread;
 
 use allocations::allocations_in;
 use eye::Eye;
-use foveate::frame::{FrameKind, PixelFormat};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::plan::TokenPlan;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::geometry::tile::{TILE_SIDE, TileSet};
-use foveate::retina::cpu::CpuRetina;
-use foveate::retina::{MOST_VIEWS, Refusal, UpdateTimes, ViewPass, ViewSample, ViewSpec};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::TokenPlan;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::retina::cpu::CpuRetina;
+use foveate_engine::retina::{MOST_VIEWS, Refusal, UpdateTimes, ViewPass, ViewSample, ViewSpec};
 use naive::{OwnedFrame, Random};
 
 #[path = "common/allocations.rs"]
@@ -284,10 +284,10 @@ fn frames_of_another_format_and_the_same_extent_need_no_other_views(make: Make<'
 #[test]
 fn makers_are_shared_and_views_are_sent() {
     fn check<Maker: Send + Sync + Clone, View: Send>(
-        _: impl Fn(&Maker, ViewSpec) -> Result<View, foveate::retina::RetinaError>,
+        _: impl Fn(&Maker, ViewSpec) -> Result<View, foveate_engine::retina::RetinaError>,
     ) {
     }
-    check(foveate::retina::ViewMaker::make);
+    check(foveate_engine::retina::ViewMaker::make);
 }
 
 #[test]
@@ -326,8 +326,8 @@ fn views_of_another_shape_backend_or_device_are_refused() {
 #[cfg(feature = "vulkan")]
 #[test]
 fn what_the_device_refuses_the_maker_says() {
-    use foveate::gpu::GpuError;
-    use foveate::retina::RetinaError;
+    use foveate_engine::retina::RetinaError;
+    use foveate_gpu::GpuError;
 
     device::with_own_gpu(|gpu| {
         let kind = random_frame(PixelFormat::Gray8, Extent::new(64, 64), &mut Random(11)).kind();
@@ -377,17 +377,17 @@ fn on_cpu(kind: FrameKind, views: &[ViewSpec]) -> Eye {
 }
 
 #[cfg(feature = "vulkan")]
-fn told_on(gpu: &std::sync::Arc<foveate::gpu::Gpu>) -> impl Fn(FrameKind, &[ViewSpec]) -> Eye + '_ {
-    use foveate::retina::vulkan::VulkanRetina;
+fn told_on(gpu: &std::sync::Arc<foveate_gpu::Gpu>) -> impl Fn(FrameKind, &[ViewSpec]) -> Eye + '_ {
+    use foveate_engine::retina::vulkan::VulkanRetina;
     |kind, views| Eye::told(VulkanRetina::new(gpu, kind, views).unwrap())
 }
 
 /// Frames are copied: the loan of their pages takes memory.
 #[cfg(feature = "vulkan")]
 fn detecting_on(
-    gpu: &std::sync::Arc<foveate::gpu::Gpu>,
+    gpu: &std::sync::Arc<foveate_gpu::Gpu>,
 ) -> impl Fn(FrameKind, &[ViewSpec]) -> Eye + '_ {
-    use foveate::retina::vulkan::detecting::VulkanDetectingRetina;
+    use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
     |kind, views| {
         let retina = VulkanDetectingRetina::new(gpu, kind, views).unwrap();
         Eye::detecting(retina.copying_frames(), kind)

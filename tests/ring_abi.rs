@@ -3,16 +3,16 @@
 
 use std::mem::offset_of;
 
-use foveate::backend::BackendKind;
-use foveate::frame::CaptureClock;
-use foveate::geometry::fixation::FixationReason;
-use foveate::ring::abi::{
+use foveate_core::backend::BackendKind;
+use foveate_core::frame::CaptureClock;
+use foveate_core::geometry::fixation::FixationReason;
+use foveate_core::token::DType;
+use foveate_ring::abi::{
     ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CameraBlock, CameraFrameBlock, HEADER_BYTES,
     LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES,
     PlaneEntry, SegmentHeader, SlotHeader, StateBlock, TokenRecord,
 };
-use foveate::ring::{State, TokenFrameBuf, Writer};
-use foveate::token::DType;
+use foveate_ring::{State, TokenFrameBuf, Writer};
 use support::{bytes_of, camera, frame, publish, reader_of, spec};
 
 #[path = "support/ring.rs"]

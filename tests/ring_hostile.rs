@@ -4,10 +4,10 @@
 use std::mem::offset_of;
 use std::time::Duration;
 
-use foveate::ring::abi::{
+use foveate_ring::abi::{
     HEADER_BYTES, LIVE_OFFSET, LiveBlock, PlaneEntry, SegmentHeader, SlotHeader, StateBlock,
 };
-use foveate::ring::{ReadOutcome, Reader, RingError, State, TokenFrameBuf, Writer};
+use foveate_ring::{ReadOutcome, Reader, RingError, State, TokenFrameBuf, Writer};
 use proptest::prelude::*;
 use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
 use support::{bytes_of, publish, sealed_copy, spec, unsealed_copy};

@@ -7,7 +7,7 @@
 
 use std::{env, thread};
 
-use foveate::ring::RingError;
+use foveate_ring::RingError;
 use mapping::{load_bytes, store_bytes};
 use ring_laws::test_laws;
 

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foveate::ring::{
+use foveate_ring::{
     ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Waker, Writer,
 };
 use rustix::net::{SendFlags, send};

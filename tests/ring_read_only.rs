@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
-use foveate::ring::{TokenFrameBuf, Writer};
+use foveate_ring::{TokenFrameBuf, Writer};
 use rustix::fs::{
     FallocateFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_getfl, ftruncate,
     open,

@@ -9,8 +9,8 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foveate::ring::abi::{ABI_MAJOR, ABI_MINOR};
-use foveate::ring::{ReadOutcome, Reader, SegmentSpec, State, TokenFrameBuf, Writer};
+use foveate_ring::abi::{ABI_MAJOR, ABI_MINOR};
+use foveate_ring::{ReadOutcome, Reader, SegmentSpec, State, TokenFrameBuf, Writer};
 use support::{bytes_of, camera, frame, publish, sealed_copy, spec};
 
 #[path = "support/ring.rs"]

@@ -5,16 +5,16 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use foveate::backend::BackendKind;
-use foveate::clock;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::plan::Token;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::ring::{
+use foveate_core::backend::BackendKind;
+use foveate_core::clock;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_ring::{
     Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrame, TokenFrameBuf,
     TokenRecord, Writer,
 };
-use foveate::token::{DType, Normalisation, TokenFormat};
 use proptest::prelude::*;
 use support::{as_token_frame, bytes_of, frame, publish, reader_of, spec};
 

@@ -7,7 +7,7 @@ use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use foveate::ring::{
+use foveate_ring::{
     FrameHead, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Writer,
 };
 use support::{as_token_frame, frame, reader_of, spec};

@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, unbounded};
-use foveate::ring::waker::INLINE_LIMIT;
-use foveate::ring::{ReadOutcome, Reader, State, TokenFrameBuf, Waker, Writer};
+use foveate_ring::waker::INLINE_LIMIT;
+use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf, Waker, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use rustix::thread::gettid;

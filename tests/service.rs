@@ -1,6 +1,6 @@
 //! What belongs to the service and needs no service manager: the units, their installation, and what the daemon says and takes.
 
-#![cfg(all(feature = "gst", feature = "cli"))]
+#![cfg(feature = "gst")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/daemon.rs"]
@@ -12,9 +12,9 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use foveate::control::client::Client;
-use foveate::control::messages::{StreamListing, StreamState};
-use foveate::daemon::service::status_text;
+use foveate::client::Client;
+use foveate::messages::{StreamListing, StreamState};
+use foveate_daemon::service::status_text;
 use rustix::process::Signal;
 
 use daemon::{Place, Process, eventually};

@@ -8,20 +8,15 @@
 use std::collections::HashMap;
 use std::mem::offset_of;
 
-use foveate::color::ColorTransform;
-use foveate::retina::vulkan::detect::{DetectPush, PlanePlace};
-use foveate::retina::vulkan::ingest::IngestPush;
-use foveate::retina::vulkan::reduce::ReducePush;
-use foveate::retina::vulkan::sample::{SamplePush, TokenRecord};
-use foveate::retina::vulkan::stale::{StalePush, TokenEntry};
-use foveate::retina::vulkan::tiles::TileRecord;
-use foveate::retina::vulkan::work::WorkListHead;
-
-const DETECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/detect.spv"));
-const INGEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingest.spv"));
-const REDUCE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reduce.spv"));
-const SAMPLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sample.spv"));
-const STALE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stale.spv"));
+use foveate_core::color::ColorTransform;
+use foveate_engine::retina::vulkan::detect::{DetectPush, PlanePlace};
+use foveate_engine::retina::vulkan::ingest::IngestPush;
+use foveate_engine::retina::vulkan::reduce::ReducePush;
+use foveate_engine::retina::vulkan::sample::{SamplePush, TokenRecord};
+use foveate_engine::retina::vulkan::spirv::{DETECT, INGEST, REDUCE, SAMPLE, STALE};
+use foveate_engine::retina::vulkan::stale::{StalePush, TokenEntry};
+use foveate_engine::retina::vulkan::tiles::TileRecord;
+use foveate_engine::retina::vulkan::work::WorkListHead;
 
 /// Names and offsets of all fields of a Rust struct, in order. Does not compile when one is forgotten.
 macro_rules! fields {

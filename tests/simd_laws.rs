@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::simd::{Instructions, Kernel, Vectors};
+use foveate_engine::simd::{Instructions, Kernel, Vectors};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

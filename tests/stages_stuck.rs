@@ -4,9 +4,9 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
-use foveate::config::ViewConfig;
-use foveate::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate::stats::stages::{Stage, Stages};
+use foveate_config::ViewConfig;
+use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
+use foveate_stats::stages::{Stage, Stages};
 
 const AT_ONCE: Duration = Duration::ZERO;
 

@@ -1,6 +1,6 @@
 //! A histogram counts every duration once, in the place that its bounds say.
 
-use foveate::stats::durations::{HistogramCounts, StreamDurations};
+use foveate_stats::durations::{HistogramCounts, StreamDurations};
 use proptest::prelude::*;
 
 proptest! {

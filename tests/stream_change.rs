@@ -6,16 +6,16 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::config::{BackendChoice, ChangeConfig, GazeParameters, Threshold};
-use foveate::frame::{FrameView, PixelFormat, Plane};
-use foveate::gaze::controller::Policy;
-use foveate::geometry::extent::Extent;
-use foveate::layout::Layout;
-use foveate::link::ViewLink;
-use foveate::ring::{ReadOutcome, Reader, TokenFrameBuf};
-use foveate::stream::{Backends, Stream, ViewPace, ViewPlan};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_config::{BackendChoice, ChangeConfig, GazeParameters, Threshold};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::{FrameView, PixelFormat, Plane};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::layout::Layout;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::link::ViewLink;
+use foveate_engine::stream::{Backends, Stream, ViewPace, ViewPlan};
+use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use support::stamp;
 
 #[path = "support/stream.rs"]

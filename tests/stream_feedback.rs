@@ -9,13 +9,13 @@ mod support;
 
 use std::sync::Arc;
 
-use foveate::config::{BackendChoice, ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::feedback::Feedback;
-use foveate::geometry::fixation::{Fixation, FixationReason};
-use foveate::link::{Bell, view_link};
-use foveate::stream::{Backends, Stream, ViewPlan};
+use foveate_config::{BackendChoice, ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_engine::link::{Bell, view_link};
+use foveate_engine::stream::{Backends, Stream, ViewPlan};
 use naive::{OwnedFrame, transforms};
 use support::stamp;
 

@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use foveate::color::{ColorRange, ColorTransform};
-use foveate::config::{BackendChoice, ChangeConfig, GazeParameters};
-use foveate::frame::{FrameView, PixelFormat, Plane};
-use foveate::gaze::controller::Policy;
-use foveate::geometry::extent::Extent;
-use foveate::layout::Layout;
-use foveate::link::ViewLink;
-use foveate::ring::{RingError, SegmentSpec, check_memory};
-use foveate::stream::{Backends, Stream, StreamError, ViewPace, ViewPlan};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
+use foveate_core::color::{ColorRange, ColorTransform};
+use foveate_core::frame::{FrameView, PixelFormat, Plane};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::layout::Layout;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::link::ViewLink;
+use foveate_engine::stream::{Backends, Stream, StreamError, ViewPace, ViewPlan};
+use foveate_ring::{RingError, SegmentSpec, check_memory};
 use support::stamp;
 
 #[path = "support/stream.rs"]
@@ -63,7 +63,7 @@ fn spec(capacity: usize) -> SegmentSpec {
         capacity,
         extent: Extent::new(8, 8),
         pixel_format: "GRAY8".to_owned(),
-        backend: foveate::backend::BackendKind::Cpu,
+        backend: foveate_core::backend::BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: SLOTS,
         camera: None,

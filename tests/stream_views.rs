@@ -8,19 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[cfg(feature = "vulkan")]
-use foveate::config::ChangeOn;
-use foveate::config::{BackendChoice, ChangeConfig, GazeParameters};
-use foveate::frame::{FrameStamp, PixelFormat};
-use foveate::gaze::controller::Policy;
-use foveate::geometry::extent::Extent;
-use foveate::geometry::feedback::Feedback;
-use foveate::layout::Layout;
-use foveate::link::{Bell, ClientLink, view_link};
-use foveate::rate::RateLimit;
-use foveate::ring::{ReadOutcome, Reader, State, TokenFrameBuf};
-use foveate::stats::StreamCounters;
-use foveate::stream::{Backends, REPLACED, Stepped, Stream, StreamBackend, ViewPace, ViewPlan};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_config::ChangeOn;
+use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
+use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::layout::Layout;
+use foveate_core::rate::RateLimit;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::link::{Bell, ClientLink, view_link};
+use foveate_engine::stream::{
+    Backends, REPLACED, Stepped, Stream, StreamBackend, ViewPace, ViewPlan,
+};
+use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf};
+use foveate_stats::StreamCounters;
 use history::move_on;
 use naive::{OwnedFrame, Random};
 use support::stamp;

@@ -1,7 +1,6 @@
 //! `foveate bench` plays exactly the frames that it was asked for, counts what they cost, and refuses what it cannot
 //! measure. No time is judged here.
 
-#![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;

@@ -1,6 +1,5 @@
 //! `foveate` as a user runs it, against a daemon in miniature: what it prints and what it exits with.
 
-#![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/control.rs"]
@@ -12,10 +11,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foveate::control::server::{Access, Limits, Server};
-use foveate::geometry::feedback::Feedback;
-use foveate::ring::Writer;
-use foveate::stats::NoticeCounts;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_ring::Writer;
+use foveate_stats::NoticeCounts;
 use serde_json::Value;
 use support::{Stage, main_view, publish, writer};
 use tool::{foveate, spawned, text};

@@ -1,6 +1,5 @@
 //! `foveate wait`, `health`, `watch` without a view and `doctor` say how a daemon is, by what they print and exit with.
 
-#![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/control.rs"]
@@ -15,13 +14,13 @@ use std::path::Path;
 use std::process::{Child, ChildStdout};
 use std::sync::Arc;
 
-use foveate::clock::monotonic_ns;
-use foveate::config::{Config, SourceChoice};
-use foveate::control::directory::StreamPort;
-use foveate::control::messages::StreamState;
-use foveate::control::server::{Access, Server};
-use foveate::tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
-use foveate::tool::doctor::{Mark, daemon};
+use foveate::messages::StreamState;
+use foveate_config::{Config, SourceChoice};
+use foveate_core::clock::monotonic_ns;
+use foveate_daemon::control::directory::StreamPort;
+use foveate_daemon::control::server::{Access, Server};
+use foveate_tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
+use foveate_tool::doctor::{Mark, daemon};
 use serde_json::Value;
 use support::{HANG, Stage, UNLIMITED, start, until};
 use tool::{foveate, spawned, text};

@@ -1,8 +1,6 @@
 //! What `foveate watch` tells of rate, age and losses is what the frames say.
 
-#![cfg(feature = "cli")]
-
-use foveate::tool::meter::{Meter, Rates, Sighting};
+use foveate_tool::meter::{Meter, Rates, Sighting};
 use proptest::prelude::*;
 
 proptest! {

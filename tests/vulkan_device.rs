@@ -9,15 +9,15 @@ use std::thread;
 
 use child::in_child;
 use device::{with_gpu, with_own_gpu};
-use foveate::backend::BackendKind;
-use foveate::config::BackendChoice;
-use foveate::frame::{FrameKind, PixelFormat};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::tile::TileSet;
-use foveate::gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
-use foveate::retina::backend::{Backends, BuiltRetina, StreamBackend};
-use foveate::retina::vulkan::VulkanRetina;
-use foveate::retina::{Retina, RetinaError, ViewSample, ViewSpec};
+use foveate_config::BackendChoice;
+use foveate_core::backend::BackendKind;
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::TileSet;
+use foveate_engine::retina::backend::{Backends, BuiltRetina, StreamBackend};
+use foveate_engine::retina::vulkan::VulkanRetina;
+use foveate_engine::retina::{Retina, RetinaError, ViewSample, ViewSpec};
+use foveate_gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
 use naive::{OwnedFrame, Random};
 use support::{FORMAT, frame};
 

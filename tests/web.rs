@@ -16,15 +16,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use foveate::clock::{monotonic_ns, unix_ns};
-use foveate::control::directory::StreamPort;
-use foveate::control::messages::StreamState;
-use foveate::frame::{CaptureClock, FrameStamp};
-use foveate::geometry::fixation::{Fixation, FixationReason};
-use foveate::geometry::plan::Token;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate::messages::StreamState;
+use foveate_core::clock::{monotonic_ns, unix_ns};
+use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_daemon::control::directory::StreamPort;
+use foveate_ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
 use proptest::prelude::*;
 use serde_json::json;
 use support::{EXTENT, Stage, publish, publish_aged, until};
@@ -178,9 +178,9 @@ fn without_a_daemon_the_page_says_so_and_goes_on_when_there_is_one() {
     assert_eq!(report["streams"], json!([]));
 
     let (path, directory) = (stage.path.clone(), stage.directory.clone());
-    let access = foveate::control::server::Access::default();
+    let access = foveate_daemon::control::server::Access::default();
     let limits = support::UNLIMITED;
-    let server = foveate::control::server::Server::bind(&path, directory, access, limits);
+    let server = foveate_daemon::control::server::Server::bind(&path, directory, access, limits);
     stage.server = Some(server.unwrap());
     let (_port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 77);
@@ -466,7 +466,7 @@ fn a_page_that_only_shows_steers_nothing() {
         let refused = page.message("refused", |_| true);
         assert!(refused["error"].as_str().unwrap().contains("--read-only"), "{refused}");
     }
-    let stats = foveate::control::client::Client::connect(&stage.path).unwrap().stats().unwrap();
+    let stats = foveate::client::Client::connect(&stage.path).unwrap().stats().unwrap();
     assert_eq!(stats.streams[0].views[0].feedback_accepted, 0);
 }
 
@@ -534,7 +534,7 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         capacity: 4,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
-        backend: foveate::backend::BackendKind::Cpu,
+        backend: foveate_core::backend::BackendKind::Cpu,
         device: "a processor".to_owned(),
         slot_count: 8,
         camera: None,
@@ -603,7 +603,7 @@ fn end(port: &StreamPort, writer: &mut Writer, reason: &str) {
 }
 
 fn subscribers(stage: &Stage) -> u64 {
-    let mut client = foveate::control::client::Client::connect(&stage.path).unwrap();
+    let mut client = foveate::client::Client::connect(&stage.path).unwrap();
     let views = client.stats().unwrap().streams.remove(0).views;
     views.iter().map(|view| view.subscribers).sum()
 }

@@ -18,8 +18,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use foveate::control::messages::StreamState;
-use foveate::geometry::fixation::FixationReason;
+use foveate::messages::StreamState;
+use foveate_core::geometry::fixation::FixationReason;
 use rustix::process::Signal;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
-// From the camera's samples to 8-bit RGB, four pixels of a row at a time.    Twin: src/color.rs
+// From the camera's samples to 8-bit RGB, four pixels of a row at a time.    Twin: src/core/color.rs
 
-// ColorTransform in src/color.rs.
+// ColorTransform in src/core/color.rs.
 struct ColorTransform {
     int y_offset;
     int y;

@@ -1,4 +1,4 @@
-// The rounding rule of the pyramid.    Twin: rounded_mean in src/geometry/pyramid.rs
+// The rounding rule of the pyramid.    Twin: rounded_mean in src/core/geometry/pyramid.rs
 
 // The mean, rounded half up, of `count` samples that add up to `sum`. A count of 0 belongs to a texel outside its
 // level, which nobody reads.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use foveate::config::{Config, ConfigError};
-use foveate::daemon::{self, DaemonError};
-use foveate::error::{chain, exit};
-use foveate::{log, redact};
+use foveate_config::{Config, ConfigError};
+use foveate_core::error::{chain, exit};
+use foveate_daemon::DaemonError;
+use foveate_log::redact;
 
 /// Watches camera streams and publishes foveated tokens in shared memory.
 #[derive(Debug, Parser)]
@@ -48,7 +48,7 @@ enum Failure {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log::to_journal_or_stderr("info");
+    foveate_log::to_journal_or_stderr("info");
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -73,12 +73,12 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         redact::register(secret);
     }
     if arguments.check {
-        daemon::check(&config.streams)?;
+        foveate_daemon::check(&config.streams)?;
         // The exit code says so, too, where nobody reads this.
         let _ = writeln!(io::stdout(), "the configuration is fine");
         return Ok(());
     }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());
-    let socket = foveate::control::socket_path(asked_for);
-    Ok(daemon::run(&config, &socket, &read)?)
+    let socket = foveate::socket_path(asked_for);
+    Ok(foveate_daemon::run(&config, &socket, &read)?)
 }

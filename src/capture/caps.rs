@@ -4,10 +4,10 @@ use gstreamer as gst;
 use gstreamer_video as gst_video;
 
 use super::{CaptureError, hints};
-use crate::color::{ColorMatrix, ColorRange, ColorTransform};
-use crate::frame::PixelFormat;
-use crate::geometry::extent::Extent;
-use crate::redact::redacted;
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_log::redact::redacted;
 
 /// What caps say about a frame.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use gstreamer as gst;
 use parking_lot::Mutex;
 
-use crate::redact::Redacting;
+use foveate_log::redact::Redacting;
 
 /// Takes the place of GStreamer's own way to write its messages. Like it, writes to the file that `GST_DEBUG_FILE` names
 /// (`-` is standard output), else to standard error.

@@ -13,10 +13,10 @@ use super::mailbox::{Posted, Producer};
 use super::pipeline::Event;
 use super::times::{CaptureTime, Moment, Told, capture_time, unix_ns_from_reference};
 use super::{CapturedFrame, Pace, SourceSpec};
-use crate::frame::FrameStamp;
-use crate::rate::RateLimit;
-use crate::stats::StreamCounters;
-use crate::stats::stages::CapturePulses;
+use foveate_core::frame::FrameStamp;
+use foveate_core::rate::RateLimit;
+use foveate_stats::StreamCounters;
+use foveate_stats::stages::CapturePulses;
 
 /// The producer's end of a source. It outlives the pipelines that fill it, one after the other.
 pub(super) struct Delivery {

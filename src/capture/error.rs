@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::error::exit;
-use crate::geometry::extent::Extent;
+use foveate_core::error::exit;
+use foveate_core::geometry::extent::Extent;
 
 /// A source cannot be used. Texts of GStreamer inside are redacted.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

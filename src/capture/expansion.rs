@@ -12,8 +12,8 @@ use std::path::Path;
 use gstreamer::glib;
 
 use super::{CaptureError, SourceChoice, SourceSpec};
-use crate::config::ShorthandKind;
-use crate::redact::{backslashed, redacted, register_credentials_in};
+use foveate_config::ShorthandKind;
+use foveate_log::redact::{backslashed, redacted, register_credentials_in};
 
 /// The shipped descriptions and their names in `pipelines/`.
 pub const SHIPPED: [(&str, &str); 5] = [

@@ -4,9 +4,9 @@ use gstreamer as gst;
 use gstreamer_video as gst_video;
 
 use super::caps::FrameFormat;
-use crate::color::ColorTransform;
-use crate::frame::{FrameError, FrameStamp, FrameView, PixelFormat, Plane};
-use crate::geometry::extent::Extent;
+use foveate_core::color::ColorTransform;
+use foveate_core::frame::{FrameError, FrameStamp, FrameView, PixelFormat, Plane};
+use foveate_core::geometry::extent::Extent;
 
 /// A frame of the source, mapped for reading. It keeps a buffer of the source until it is dropped.
 #[derive(Debug)]

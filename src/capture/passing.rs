@@ -5,8 +5,8 @@
 //! work: because frames have come with it, or, where only the picture is missing, because the source is live.
 
 use super::{CaptureError, SourceSpec};
-use crate::config::{Pace, ShorthandKind, SourceChoice};
-use crate::stats::LossReason;
+use foveate_config::{Pace, ShorthandKind, SourceChoice};
+use foveate_stats::LossReason;
 
 /// What a stream has shown of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::caps::{self, Adapter};
 use super::delivery::Delivery;
 use super::expansion::Expansion;
 use super::{CaptureError, Pace, hints};
-use crate::redact::redacted;
+use foveate_log::redact::redacted;
 
 /// Messages that may wait for the watching thread. More come only in a flood, whose first ones tell all.
 const MAX_WAITING_EVENTS: usize = 64;

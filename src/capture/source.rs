@@ -15,9 +15,9 @@ use super::mailbox::{Consumer, Ender, mailbox};
 use super::passing::Shown;
 use super::pipeline::{self, Event, Pipeline, error_of, missing_plugin_of};
 use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
-use crate::redact::redacted;
-use crate::stats::StreamCounters;
-use crate::stats::stages::CapturePulses;
+use foveate_log::redact::redacted;
+use foveate_stats::StreamCounters;
+use foveate_stats::stages::CapturePulses;
 
 /// How long dropping a source waits for its pipeline to stop. After that the pipeline stops on its own; a daemon that was
 /// asked to end does so within a second.

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use super::passing::Shown;
 use super::source::Departing;
 use super::{CaptureError, CapturedFrame, End, Source, SourceSpec, Taken};
-use crate::backoff::{Backoff, NextTry};
-use crate::clock::monotonic_ns;
-use crate::redact::redacted;
-use crate::stats::{LossReason, StreamCounters};
+use foveate_core::backoff::{Backoff, NextTry};
+use foveate_core::clock::monotonic_ns;
+use foveate_log::redact::redacted;
+use foveate_stats::{LossReason, StreamCounters};
 
 /// The pause before the first try.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! When a frame was taken, from what the pipeline tells about it.
 
-use crate::clock;
-use crate::frame::CaptureClock;
+use foveate_core::clock;
+use foveate_core::frame::CaptureClock;
 
 /// A reference time that lies further back than this comes from a clock that is not set.
 pub const REFERENCE_MAX_AGE_NS: u64 = 60_000_000_000;

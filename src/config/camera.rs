@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::calibration::{CalibrationError, load_calibration};
 use super::error::Refusal;
 use super::values::{Kind, List, Maybe, OneOf, Text, value};
-use crate::camera::{Calibration, CalibrationError, Camera, Edit, FRAME_BYTES_MAX, Flip, Mount};
+use foveate_core::camera::{Camera, Edit, FRAME_BYTES_MAX, Flip, Mount};
 
 /// What is known of the camera.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +30,7 @@ impl CameraConfig {
     ///
     /// If its calibration cannot be read, or is none, or is for a smaller picture than is cut out of it.
     pub fn load(&self, stream: &str) -> Result<Camera, CalibrationError> {
-        let calibration = Calibration::load(&self.calibration)?;
+        let calibration = load_calibration(&self.calibration)?;
         let extent = calibration.extent;
         if let Some([left, top, width, height]) = self.edit.crop
             && (extent.width < left + width || extent.height < top + height)

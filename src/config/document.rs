@@ -21,7 +21,7 @@ use super::{
     BackendChoice, ChangeConfig, ChangeOn, DaemonConfig, LayoutChoice, Pace, PublishChoice,
     ShorthandKind, SourceChoice, StreamConfig, Threshold, ViewConfig,
 };
-use crate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
 
 /// The whole file.
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ use super::document;
 use super::error::Refusal;
 use super::values::Choices;
 use super::{ConfigError, GazeChoice, GazeConfig, GazeParameters, ViewConfig};
-use crate::token::Normalisation;
+use foveate_core::token::Normalisation;
 
 /// What a key is set to in order to be as if nobody had set it.
 const DEFAULT: &str = "default";

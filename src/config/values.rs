@@ -9,9 +9,10 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpect
 
 use toml::Spanned;
 
-use super::{BackendChoice, ChangeOn, LayoutChoice, Pace, PublishChoice, Threshold, is_name};
-use crate::camera::Flip;
-use crate::token::{DType, Normalisation};
+use super::{BackendChoice, ChangeOn, LayoutChoice, Pace, PublishChoice, Threshold};
+use foveate_core::camera::Flip;
+use foveate_core::name::is_name;
+use foveate_core::token::{DType, Normalisation};
 
 /// An optional value of a kind.
 pub(super) type Maybe<K> = Option<Spanned<Checked<K>>>;

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use super::StreamFailure;
 use super::running::StopSign;
 use super::views::{self, Joiners, ViewChange};
-use crate::camera::Camera;
-use crate::capture::supply::{Loss, Supplied, Supply};
-use crate::capture::{CapturedFrame, End, SourceSpec};
-use crate::config::{StreamConfig, ViewConfig};
 use crate::control::directory::{StreamPort, ViewPort};
-use crate::control::messages::{StreamState, ViewName};
-use crate::error::chain;
-use crate::redact::redacted;
-use crate::stream::{NewView, Refit, Refusal, Stepped, Stream, StreamBackend, ViewPace, ViewPlan};
+use foveate::messages::{StreamState, ViewName};
+use foveate_capture::supply::{Loss, Supplied, Supply};
+use foveate_capture::{CapturedFrame, End, SourceSpec};
+use foveate_config::{StreamConfig, ViewConfig};
+use foveate_core::camera::Camera;
+use foveate_core::error::chain;
+use foveate_engine::stream::{
+    NewView, Refit, Refusal, Stepped, Stream, StreamBackend, ViewPace, ViewPlan,
+};
+use foveate_log::redact::redacted;
 
 /// How long the loop waits for a frame before it looks whether it is to stop.
 const TURN: Duration = Duration::from_millis(100);
@@ -154,7 +156,10 @@ impl FrameLoop {
     }
 
     /// Says what is in the new segments, and hands them out.
-    fn announce(&mut self, frame: &crate::frame::FrameView<'_>) -> Result<(), StreamFailure> {
+    fn announce(
+        &mut self,
+        frame: &foveate_core::frame::FrameView<'_>,
+    ) -> Result<(), StreamFailure> {
         let (format, extent) = (frame.format(), frame.extent());
         let backend = self.stream.backend().clone();
         self.port.update(|status| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::control::directory::{Directory, Stuck};
-use crate::stats::stages::{STUCK_AFTER, Stage};
+use foveate_stats::stages::{STUCK_AFTER, Stage};
 
 /// What was said of streams that are stuck.
 #[derive(Debug, Default)]

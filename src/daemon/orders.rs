@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::Life;
 use super::roster::Difference;
-use crate::config::{Config, ConfigError, DaemonConfig, StreamConfig};
-use crate::control::messages::{Refusal, RefusalReason, ViewName};
-use crate::control::server::AdminRequest;
-use crate::error::chain;
-use crate::redact::{self, redacted};
+use foveate::messages::{Refusal, RefusalReason, ViewName};
+use foveate::operator::AdminRequest;
+use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
+use foveate_core::error::chain;
+use foveate_log::redact::{self, redacted};
 
 impl Life<'_> {
     /// Does what an operator asked for, and says what came of it.

@@ -8,12 +8,12 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::running::RunningStream;
 use super::{Event, StreamFailure, running, stream_spec};
-use crate::config::{StreamConfig, ViewConfig};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
-use crate::control::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
-use crate::error::chain;
-use crate::redact::redacted;
-use crate::stream::Backends;
+use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
+use foveate_config::{StreamConfig, ViewConfig};
+use foveate_core::error::chain;
+use foveate_engine::stream::Backends;
+use foveate_log::redact::redacted;
 
 /// What readers are told of a stream that goes.
 const REMOVED: &str = "the stream was removed";

@@ -5,10 +5,10 @@ use std::thread::{self, JoinHandle};
 
 use super::StreamFailure;
 use super::frame_loop::FrameLoop;
-use crate::camera::Camera;
-use crate::config::StreamConfig;
 use crate::control::directory::StreamPort;
-use crate::stream::{Backends, RetinaError, StreamBackend, ViewPlan};
+use foveate_config::StreamConfig;
+use foveate_core::camera::Camera;
+use foveate_engine::stream::{Backends, RetinaError, StreamBackend, ViewPlan};
 
 /// A stream and its thread. Dropping it leaves the stream running.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl RunningStream {
         let entry = port.notices();
         let started = Self::spawn(config, port, backends, stop.clone(), ended);
         if let Err(error) = &started {
-            entry.ended(&crate::error::chain(error));
+            entry.ended(&foveate_core::error::chain(error));
         }
         Ok(Self { name: config.name.clone(), stop, thread: started? })
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 
 use crate::control::directory::Directory;
-use crate::control::messages::StreamListing;
-use crate::redact::redacted;
+use foveate::messages::StreamListing;
+use foveate_log::redact::redacted;
 
 pub use self::activation::{ActivationError, passed_socket};
 pub use self::status::status_text;

@@ -7,11 +7,13 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
-use crate::config::ViewConfig;
 use crate::control::directory::{ViewCommand, ViewPort, ViewSetting};
-use crate::control::messages::ViewName;
-use crate::error::chain;
-use crate::stream::{GazeLogError, NewView, OldView, Refit, StreamError, ViewPlan, Workshop};
+use foveate::messages::ViewName;
+use foveate_config::ViewConfig;
+use foveate_core::error::chain;
+use foveate_engine::stream::{
+    GazeLogError, NewView, OldView, Refit, StreamError, ViewPlan, Workshop,
+};
 
 /// Views that the frame loop may leave waiting before no more are made.
 const CHANGES_PENDING_MAX: usize = 16;

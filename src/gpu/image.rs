@@ -11,7 +11,7 @@ use gpu_allocator::vulkan::{Allocation, AllocationCreateDesc, AllocationScheme};
 use super::access::History;
 use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
-use crate::geometry::extent::Extent;
+use foveate_core::geometry::extent::Extent;
 
 /// Unsigned integers, so that no conversion can round: what is stored is what is fetched.
 const FORMAT: vk::Format = vk::Format::R8G8B8A8_UINT;

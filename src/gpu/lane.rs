@@ -10,7 +10,7 @@ use super::error::{GpuError, VkResultExt};
 use super::pass::ComputePass;
 use super::recorder::Recorder;
 use super::timing::Timestamps;
-use crate::clock::{Span, monotonic_ns};
+use foveate_core::clock::{Span, monotonic_ns};
 
 /// Where one thread records its submissions, and the timeline semaphore that it waits on. Lanes share the device's queue
 /// and wait for nobody else's work.

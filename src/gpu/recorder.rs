@@ -13,7 +13,7 @@ use super::device::Gpu;
 use super::image::{Image, color_range};
 use super::pass::{BindingKind, ComputePass, MAX_BINDINGS};
 use super::timing::Queries;
-use crate::geometry::extent::Extent;
+use foveate_core::geometry::extent::Extent;
 
 /// Workgroups in a row of a dispatch; a line of more is wrapped, as `glsl/shared/linear.glsl` expects.
 /// Devices need not allow more than 65535 along one axis.

@@ -14,7 +14,7 @@ use ash::vk;
 use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
 use super::instance::Instance;
-use crate::clock::Span;
+use foveate_core::clock::Span;
 
 /// How a device counts time.
 #[derive(Clone, Copy, Debug, PartialEq)]

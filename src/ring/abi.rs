@@ -14,8 +14,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::geometry::plan::{PixelBox, Token};
-use crate::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::plan::{PixelBox, Token};
+use foveate_core::geometry::pyramid::PyramidShape;
 
 /// The first bytes of a segment.
 pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
@@ -98,7 +98,7 @@ pub struct SegmentHeader {
     pub source_width: u32,
     /// Height of the source in pixels.
     pub source_height: u32,
-    /// [`BackendKind::code`](crate::backend::BackendKind::code).
+    /// [`BackendKind::code`](foveate_core::backend::BackendKind::code).
     pub backend_kind: u32,
     /// 0.
     pub reserved_0: u32,
@@ -175,7 +175,7 @@ pub struct PlaneEntry {
     pub name: [u8; 32],
     /// One letter for each axis.
     pub order: [u8; 8],
-    /// [`DType::code`](crate::token::DType::code).
+    /// [`DType::code`](foveate_core::token::DType::code).
     pub dtype: u32,
     /// Axes, 1 to 4.
     pub ndim: u32,
@@ -248,7 +248,7 @@ pub struct SlotHeader {
     pub publish_ns: u64,
     /// [`FLAG_PTS`].
     pub flags: u32,
-    /// [`CaptureClock::code`](crate::frame::CaptureClock::code).
+    /// [`CaptureClock::code`](foveate_core::frame::CaptureClock::code).
     pub capture_clock: u32,
     /// Counts the fixations of the view, from 1.
     pub fixation_id: u64,
@@ -258,7 +258,7 @@ pub struct SlotHeader {
     pub fixation_y: f64,
     /// `frame_seq` of the first frame that was sampled around this fixation.
     pub fixation_since_frame: u64,
-    /// [`FixationReason::code`](crate::geometry::fixation::FixationReason::code).
+    /// [`FixationReason::code`](foveate_core::geometry::fixation::FixationReason::code).
     pub fixation_reason: u32,
     /// Most by which a camera sample may differ from the one that a token was made from.
     pub sample_bound: u32,

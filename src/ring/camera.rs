@@ -5,8 +5,8 @@ use bytemuck::Zeroable;
 use super::RingError;
 use super::abi::{CAMERA_PINHOLE, CameraBlock, CameraFrameBlock, padded_text};
 use super::header::{ensure, text};
-use crate::camera::{COEFFICIENTS_MAX, Calibration, CameraFacts};
-use crate::geometry::extent::Extent;
+use foveate_core::camera::{COEFFICIENTS_MAX, Calibration, CameraFacts};
+use foveate_core::geometry::extent::Extent;
 
 /// The blocks that say so; all 0 where there is no camera.
 #[expect(clippy::cast_possible_truncation, reason = "at most 14 coefficients")]

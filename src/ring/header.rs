@@ -9,9 +9,9 @@ use super::abi::{
 };
 use super::segment::{PlaneInfo, SegmentInfo, SegmentLayout, SegmentSpec};
 use super::{RingError, camera};
-use crate::backend::BackendKind;
-use crate::geometry::extent::Extent;
-use crate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::backend::BackendKind;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
 
 /// The header of a segment for `spec`, laid out as `layout` says.
 #[expect(

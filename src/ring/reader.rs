@@ -20,9 +20,9 @@ use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use super::{RingError, SystemResultExt};
-use crate::clock;
-use crate::frame::{CaptureClock, FrameStamp};
-use crate::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::clock;
+use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
 
 /// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
 const MAX_TRIES: u32 = 64;
@@ -73,7 +73,7 @@ pub struct TokenFrameBuf {
     pub head: FrameHead,
     /// One for each token.
     pub records: Vec<TokenRecord>,
-    /// [`TokenFormat::token_bytes`](crate::token::TokenFormat::token_bytes) for each token, in the order of the
+    /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) for each token, in the order of the
     /// records: `[records.len(), 3, P, P]`.
     pub pixels: Vec<u8>,
 }

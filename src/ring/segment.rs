@@ -16,10 +16,10 @@ use super::abi::{
 use super::mapping::Mapping;
 use super::protocol::{Live, Lock};
 use super::{RingError, SystemResultExt};
-use crate::backend::BackendKind;
-use crate::camera::CameraFacts;
-use crate::geometry::extent::Extent;
-use crate::token::{DType, TokenFormat};
+use foveate_core::backend::BackendKind;
+use foveate_core::camera::CameraFacts;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::token::{DType, TokenFormat};
 
 /// Slots of a ring unless somebody asks for more: at 30 frames a second a reader may hold a frame for 0.2 s.
 pub const DEFAULT_SLOT_COUNT: usize = 8;

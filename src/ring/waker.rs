@@ -19,7 +19,7 @@ use super::abi::NOTICE_BYTES;
 use super::protocol::{hand_over, take_over};
 use super::segment::Segment;
 use super::writer::Writer;
-use crate::stats::Counter;
+use foveate_stats::Counter;
 
 /// Waiters and subscribers that the frame thread wakes itself. FUTEX_WAKE of one takes 3 us, of 16 ten times that.
 pub const INLINE_LIMIT: usize = 4;

@@ -16,9 +16,9 @@ use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::segment::{Segment, SegmentLayout, SegmentSpec, reserved_memory, seal};
 use super::{RingError, SystemResultExt, camera};
-use crate::clock;
-use crate::frame::FrameStamp;
-use crate::geometry::fixation::Fixation;
+use foveate_core::clock;
+use foveate_core::frame::FrameStamp;
+use foveate_core::geometry::fixation::Fixation;
 
 /// One frame of tokens, to be published.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub struct TokenFrame<'a> {
     pub tile_count: u32,
     /// One for each token, at most the segment's capacity.
     pub records: &'a [TokenRecord],
-    /// [`TokenFormat::token_bytes`](crate::token::TokenFormat::token_bytes) for each token, in the order of
+    /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) for each token, in the order of
     /// the records.
     pub pixels: &'a [u8],
     /// For each token, a number that is another whenever its pixels may be others than in earlier frames: a slot that

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::clock::monotonic_ns;
+use foveate_core::clock::monotonic_ns;
 
 /// A stage that has been at one thing for so long is stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(10);

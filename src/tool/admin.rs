@@ -7,9 +7,9 @@ use std::{env, fs};
 use serde_json::Value;
 
 use super::ToolError;
-use crate::control::messages::ViewName;
-use crate::control::operator::order;
-use crate::control::server::AdminRequest;
+use foveate::messages::ViewName;
+use foveate::operator::AdminRequest;
+use foveate::operator::order;
 
 /// Arguments of `foveate add-stream`.
 #[derive(Debug, clap::Args)]

@@ -9,11 +9,11 @@ use npyz::{DType, NpyFile, Order, TypeChar};
 
 use super::ToolError;
 use super::look::write_outcome;
-use crate::control::client::Client;
-use crate::control::messages::{
+use foveate::client::Client;
+use foveate::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
 };
-use crate::geometry::attention::Region;
+use foveate_core::geometry::attention::Region;
 
 /// Most numbers that a message holds.
 const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;

@@ -1,6 +1,6 @@
 //! `foveate bench`: what a frame costs, stage by stage, from memory to published token frames.
 //!
-//! Frames lie in memory before anything is timed, go through the same [`Stream`](crate::stream::Stream) as in the
+//! Frames lie in memory before anything is timed, go through the same [`Stream`](foveate_engine::stream::Stream) as in the
 //! daemon, and end in real rings. Needs no daemon, no camera and no GStreamer. `foveate bench ring` measures what comes
 //! behind: the way through the ring to a reader.
 
@@ -14,16 +14,16 @@ use self::report::{
 };
 use self::session::{Samples, Session, Setup};
 use super::ToolError;
-use crate::config::{
+use foveate_config::{
     BackendChoice, ChangeConfig, ChangeOn, GazeChoice, GazeConfig, LayoutChoice, Threshold,
     ViewConfig,
 };
-use crate::error::chain;
-use crate::frame::PixelFormat;
-use crate::geometry::extent::Extent;
-use crate::geometry::tile::TILE_SIDE;
-use crate::stream::{Backends, StreamBackend};
-use crate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::error::chain;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::stream::{Backends, StreamBackend};
 
 mod clip;
 #[cfg(feature = "gst")]
@@ -32,6 +32,7 @@ mod dump;
 mod eviction;
 mod frames;
 mod report;
+#[cfg(feature = "gst")]
 mod ring;
 mod scene;
 mod session;
@@ -108,9 +109,11 @@ pub struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Part {
     /// Measure the way of a token frame through the ring, to readers in other processes
+    #[cfg(feature = "gst")]
     Ring(ring::Arguments),
     /// Be one of these readers
     #[command(hide = true)]
+    #[cfg(feature = "gst")]
     RingReader(ring::reader::Arguments),
 }
 
@@ -147,7 +150,11 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     match &arguments.part {
+        #[cfg(not(feature = "gst"))]
+        Some(part) => match *part {},
+        #[cfg(feature = "gst")]
         Some(Part::Ring(arguments)) => ring::run(arguments, out),
+        #[cfg(feature = "gst")]
         Some(Part::RingReader(arguments)) => ring::reader::run(arguments, socket, out),
         None => bench_frames(arguments, out),
     }
@@ -249,7 +256,7 @@ fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'
 /// Name and version of the driver of the device that was chosen.
 #[cfg(feature = "vulkan")]
 fn driver_of(device: Option<&str>) -> Option<String> {
-    use crate::gpu::{DeviceChoice, chosen_device};
+    use foveate_gpu::{DeviceChoice, chosen_device};
     let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
     let chosen = chosen_device(&choice).ok()?;
     Some(format!("{} {} ({})", chosen.driver_name, chosen.driver_version, chosen.kind))

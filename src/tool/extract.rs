@@ -18,14 +18,14 @@ use super::npy::NpyWriter;
 use super::segment::SegmentFacts;
 use super::snap::make_directory;
 use super::{ToolError, stop_on_signals};
-use crate::capture::mailbox::Taken;
-use crate::capture::{End, Source, SourceSpec};
-use crate::config::{Config, Pace, SourceChoice, StreamConfig};
-use crate::link::ViewLink;
-use crate::ring::{FrameHead, ReadOutcome, Reader, SegmentInfo, TokenFrameBuf, TokenRecord};
-use crate::stats::StreamCounters;
-use crate::stream::{Backends, Stepped, Stream, ViewPlan};
-use crate::token::DType;
+use foveate_capture::mailbox::Taken;
+use foveate_capture::{End, Source, SourceSpec};
+use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
+use foveate_core::token::DType;
+use foveate_engine::link::ViewLink;
+use foveate_engine::stream::{Backends, Stepped, Stream, ViewPlan};
+use foveate_ring::{FrameHead, ReadOutcome, Reader, SegmentInfo, TokenFrameBuf, TokenRecord};
+use foveate_stats::StreamCounters;
 
 /// How long a decoder may be silent before the progress line moves again.
 const TURN: Duration = Duration::from_millis(200);
@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
 fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
     for secret in config.secrets() {
-        crate::redact::register(secret);
+        foveate_log::redact::register(secret);
     }
     let stream = config.streams.into_iter().next().unwrap_or_default();
     let source = SourceChoice::Shorthand(clip_source(&arguments.clip));

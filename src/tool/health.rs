@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::watch::seconds;
 use super::{ToolError, on_one_line};
-use crate::control::client::Client;
-use crate::control::messages::{StreamState, StreamStats, ViewName};
+use foveate::client::Client;
+use foveate::messages::{StreamState, StreamStats, ViewName};
 
 /// How often the daemon is asked.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::{ToolError, on_one_line};
-use crate::backend::ChangeSite;
-use crate::control::client::Client;
-use crate::control::messages::{
+use foveate::client::Client;
+use foveate::messages::{
     ChangeListing, Listing, NoticeListing, SteeringListing, StreamListing, StuckListing,
     ViewListing,
 };
+use foveate_core::backend::ChangeSite;
 
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]

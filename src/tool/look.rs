@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::ToolError;
-use crate::control::client::Client;
-use crate::control::messages::{Look, Looking, ViewName};
+use foveate::client::Client;
+use foveate::messages::{Look, Looking, ViewName};
 
 /// Arguments of `foveate look`.
 #[derive(Debug, clap::Args)]

@@ -11,11 +11,10 @@ use serde::Serialize;
 
 use super::list::write_columns;
 use super::{ToolError, on_one_line, stop_on_signals};
-use crate::backend::BackendKind;
-use crate::control::ControlError;
-use crate::control::client::Client;
-use crate::control::messages::{Stats, StreamState, StreamStats, ViewName, ViewStats};
-use crate::stats::durations::HistogramCounts;
+use foveate::ControlError;
+use foveate::client::Client;
+use foveate::messages::{Stats, StreamState, StreamStats, ViewName, ViewStats};
+use foveate_core::backend::BackendKind;
 
 /// How often the daemon is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -206,26 +205,12 @@ fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> Str
         backend: stream.backend.as_ref().map(|backend| backend.kind),
         fps: rate(|stream| stream.frames_published),
         dropped_per_s: rate(|stream| stream.frames_dropped),
-        age_p50_ms: quantile_ms(&age, 0.5),
-        age_p99_ms: quantile_ms(&age, 0.99),
+        age_p50_ms: age.quantile_ms(0.5),
+        age_p99_ms: age.quantile_ms(0.99),
         newest_age_ms: stream.newest_age_ns.map(|age_ns| age_ns as f64 / 1e6),
-        dirty_share: earlier.and_then(|(_, earlier)| dirty_share(stream, earlier)),
+        dirty_share: earlier.and_then(|(_, earlier)| stream.dirty_share(earlier)),
         views: stream.views.iter().map(view_row).collect(),
     }
-}
-
-/// The duration in milliseconds that `share` (0 to 1) of those counted do not exceed.
-pub(super) fn quantile_ms(age: &HistogramCounts, share: f64) -> Option<f64> {
-    age.quantile_ns(share).map(|ns| ns / 1e6)
-}
-
-/// Which part of the tiles was dirty, of the frames published since; `None` without one.
-pub(super) fn dirty_share(stream: &StreamStats, earlier: &StreamStats) -> Option<f64> {
-    let frames = stream.frames_published.saturating_sub(earlier.frames_published);
-    let tiles = frames * stream.change?.tile_count;
-    let dirty = stream.tiles_dirty.saturating_sub(earlier.tiles_dirty);
-    // A frame may be counted between one number and the other.
-    (0 < tiles).then(|| (dirty as f64 / tiles as f64).min(1.0))
 }
 
 fn write_json(glance: &Glance, out: &mut dyn Write) -> io::Result<()> {

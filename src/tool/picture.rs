@@ -2,12 +2,10 @@
 
 use std::io::{self, Write};
 
-use half::{bf16, f16};
-
-use crate::geometry::extent::Extent;
-use crate::geometry::fixation::Fixation;
-use crate::ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
-use crate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::Fixation;
+use foveate_core::token::TokenFormat;
+use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
 type Rgb = [u8; 3];
 
@@ -171,26 +169,13 @@ fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat,
             let color = std::array::from_fn(|channel| {
                 let texel =
                     (channel * side as usize + row as usize) * side as usize + column as usize;
-                denormalised(format, channel, &values[texel * format.dtype.bytes()..])
+                format.denormalised(channel, &values[texel * format.dtype.bytes()..])
             });
             let x = (record.x + column) << record.level;
             let y = (record.y + row) << record.level;
             picture.fill(x..x + texel_px, y..y + texel_px, color);
         }
     }
-}
-
-/// The 8-bit value that a texel was made from.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=255")]
-pub(super) fn denormalised(format: TokenFormat, channel: usize, bytes: &[u8]) -> u8 {
-    let number = match format.dtype {
-        DType::U8 => return bytes[0],
-        DType::F16 => f16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
-        DType::Bf16 => bf16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
-        DType::F32 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
-    };
-    let Normalisation { mean, std } = format.normalisation;
-    ((number * std[channel] + mean[channel]) * 255.0).round().clamp(0.0, 255.0) as u8
 }
 
 /// A white cross with a black rim, its size by the picture's.

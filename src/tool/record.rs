@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use super::watch::seconds;
 use super::{ToolError, stop_on_signals};
-use crate::control::client::{Client, Next, Subscription};
-use crate::control::messages::{GazeEvent, ViewName};
-use crate::gaze::log::{entry_line, header_line};
-use crate::ring::TokenFrameBuf;
+use foveate::client::{Client, Next, Subscription};
+use foveate::messages::{GazeEvent, ViewName};
+use foveate_core::gaze::log::{entry_line, header_line};
+use foveate_ring::TokenFrameBuf;
 
 /// How long a signal may go unnoticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::backend::BackendKind;
-use crate::ring::{PlaneInfo, SegmentInfo, abi};
-use crate::token::{DType, TokenFormat};
+use foveate_core::backend::BackendKind;
+use foveate_core::token::{DType, TokenFormat};
+use foveate_ring::{PlaneInfo, SegmentInfo, abi};
 
 /// The segment header but its epoch, which differs from run to run.
 #[derive(Clone, Debug, Serialize)]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::ToolError;
 use super::picture::{self, Picture};
-use crate::control::client::{Client, Next, Subscription};
-use crate::control::messages::ViewName;
-use crate::ring::TokenFrameBuf;
+use foveate::client::{Client, Next, Subscription};
+use foveate::messages::ViewName;
+use foveate_ring::TokenFrameBuf;
 
 /// Arguments of `foveate snap`.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::watch::seconds;
 use super::{ToolError, stop_on_signals};
-use crate::control::client::{Client, Next, Subscription};
-use crate::control::messages::ViewName;
-use crate::ring::{FrameHead, TokenFrameBuf};
+use foveate::client::{Client, Next, Subscription};
+use foveate::messages::ViewName;
+use foveate_ring::{FrameHead, TokenFrameBuf};
 
 /// How long a signal may go unnoticed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);

@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::meter::{Meter, Rates, Sighting};
 use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, overview, stop_on_signals};
-use crate::clock::monotonic_ns;
-use crate::control::client::{Client, Next, Subscription, SubscriptionError};
-use crate::control::messages::{DAEMON_STOPS, Epoch, FixationListing, STREAM_RESTARTS, ViewName};
-use crate::frame::CaptureClock;
-use crate::ring::{SegmentInfo, State, TokenFrameBuf};
+use foveate::client::{Client, Next, Subscription, SubscriptionError};
+use foveate::messages::{DAEMON_STOPS, Epoch, FixationListing, STREAM_RESTARTS, ViewName};
+use foveate_core::clock::monotonic_ns;
+use foveate_core::frame::CaptureClock;
+use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
 
 /// How often a table on a terminal is drawn.
 const TABLE_INTERVAL: Duration = Duration::from_millis(250);

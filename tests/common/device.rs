@@ -11,7 +11,7 @@ use std::env;
 use std::io::{Write, stderr};
 use std::sync::{Arc, OnceLock};
 
-use foveate::gpu::{DeviceChoice, Gpu, Validation, ValidationLog};
+use foveate_gpu::{DeviceChoice, Gpu, Validation, ValidationLog};
 
 /// Runs a test on the device that all tests of the process share, and fails it on any validation message.
 pub fn with_gpu(test: impl FnOnce(&Arc<Gpu>)) {

@@ -5,11 +5,11 @@
 #![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::frame::{FrameKind, FrameView};
-use foveate::geometry::coarse::CoarseLevel;
-use foveate::geometry::rule::IngestRule;
-use foveate::geometry::tile::TileSet;
-use foveate::retina::{
+use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::rule::IngestRule;
+use foveate_core::geometry::tile::TileSet;
+use foveate_engine::retina::{
     DetectingRetina, RefusedView, Retina, UpdateTimes, ViewMaker, ViewPass, ViewSample,
 };
 

@@ -3,7 +3,7 @@
 
 #![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
 
-use foveate::geometry::extent::Extent;
+use foveate_core::geometry::extent::Extent;
 
 use crate::naive::{OwnedFrame, Random};
 

@@ -8,11 +8,11 @@
 #![allow(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::frame::{FrameKind, FrameView, PixelFormat, Plane};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::plan::{Token, TokenPlan};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
 
 /// Formats, widths, and a byte of a row that is no sample: the fourth of an RGB pixel, and the second luma of the last pair
 /// of an odd row of YUY2.

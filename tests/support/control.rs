@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate::backend::{Backend, BackendKind, ChangeSite};
-use foveate::config::ViewConfig;
-use foveate::control::directory::{Directory, StreamPort, StreamSpec};
-use foveate::control::messages::{StreamState, ViewName};
-use foveate::control::server::{Access, Limits, Server};
-use foveate::frame::{CaptureClock, FrameStamp, PixelFormat};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::fixation::{Fixation, FixationReason};
-use foveate::geometry::plan::Token;
-use foveate::geometry::pyramid::PyramidShape;
-use foveate::ring::{SegmentSpec, TokenFrame, TokenRecord, Writer};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate::messages::{StreamState, ViewName};
+use foveate_config::ViewConfig;
+use foveate_core::backend::{Backend, BackendKind, ChangeSite};
+use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
+use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
@@ -135,13 +135,13 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
     let shape = PyramidShape::new(EXTENT);
     let tokens = [Token { level: 0, x: 14, y: 0 }, Token { level: 1, x: 0, y: 14 }];
     let records = tokens.map(|token| TokenRecord::new(token, shape, 14, frame_seq, 1.0));
-    let now = foveate::clock::monotonic_ns();
+    let now = foveate_core::clock::monotonic_ns();
     writer.publish(&TokenFrame {
         stamp: FrameStamp {
             frame_seq,
             pts_ns: Some(40),
             capture_ns: now - u64::try_from(age.as_nanos()).unwrap(),
-            capture_unix_ns: foveate::clock::unix_ns(),
+            capture_unix_ns: foveate_core::clock::unix_ns(),
             capture_clock: CaptureClock::RunningTime,
             arrival_ns: now,
         },

@@ -11,11 +11,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate::config::Config;
-use foveate::control::client::{Client, Next, Subscription};
-use foveate::control::messages::{StreamListing, ViewName};
-use foveate::ring::TokenFrameBuf;
-use foveate::stream::ViewPlan;
+use foveate::client::{Client, Next, Subscription};
+use foveate::messages::{StreamListing, ViewName};
+use foveate_config::Config;
+use foveate_engine::stream::ViewPlan;
+use foveate_ring::TokenFrameBuf;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};

@@ -3,8 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
 
-use foveate::ring::{FrameHead, SegmentSpec, TokenFrameBuf};
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_ring::{FrameHead, SegmentSpec, TokenFrameBuf};
 
 use super::support::{frame, spec};
 

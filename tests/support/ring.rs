@@ -8,16 +8,16 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-use foveate::backend::BackendKind;
-use foveate::camera::{Calibration, CameraFacts};
-use foveate::frame::{CaptureClock, FrameStamp};
-use foveate::geometry::extent::Extent;
-use foveate::geometry::fixation::{Fixation, FixationReason};
-use foveate::ring::{
+use foveate_core::backend::BackendKind;
+use foveate_core::camera::{Calibration, CameraFacts};
+use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_ring::{
     DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord,
     Writer,
 };
-use foveate::token::{DType, Normalisation, TokenFormat};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 /// A segment for `capacity` tokens of 14 x 14 bytes.

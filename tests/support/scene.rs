@@ -3,9 +3,9 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use foveate::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
 
 use super::daemon::Place;
 use super::device;

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foveate::control::messages::{DATAGRAM_BYTES_MAX, FromDaemon, Refusal, RefusalReason, clipped};
+use foveate::messages::{DATAGRAM_BYTES_MAX, FromDaemon, Refusal, RefusalReason, clipped};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use serde_json::Value;

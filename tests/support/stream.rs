@@ -2,7 +2,7 @@
 
 #![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
 
-use foveate::frame::{CaptureClock, FrameStamp};
+use foveate_core::frame::{CaptureClock, FrameStamp};
 
 /// The stamp of a frame of which nothing is known but its number.
 pub fn stamp(frame_seq: u64) -> FrameStamp {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foveate::control::client::Client;
+use foveate::client::Client;
 use parking_lot::Mutex;
 use rustix::process::Signal;
 

@@ -2,9 +2,9 @@
 
 #![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
 
-use foveate::frame::PixelFormat;
-use foveate::geometry::extent::Extent;
-use foveate::token::{DType, Normalisation, TokenFormat};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
 
 use crate::naive::{self, OwnedFrame, Random};
 

@@ -5,7 +5,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "a module of whichever test file includes it")]
 
-use foveate::frame::FrameView;
+use foveate_core::frame::FrameView;
 
 /// Side of a cell in pixels; each has one value of each plane.
 const CELL: usize = 4;

@@ -4,8 +4,8 @@ use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
 };
 
-use crate::control::messages::{DaemonStats, Stats, StreamState, StreamStats, ViewStats};
-use crate::stats::durations::HistogramCounts;
+use foveate::messages::{DaemonStats, Stats, StreamState, StreamStats, ViewStats};
+use foveate_stats::durations::HistogramCounts;
 
 /// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;

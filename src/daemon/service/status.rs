@@ -1,6 +1,6 @@
 //! How the streams fare, in one line.
 
-use crate::control::messages::{StreamListing, StreamState};
+use foveate::messages::{StreamListing, StreamState};
 
 /// Names that a line lists of one state.
 const NAMES_MAX: usize = 5;

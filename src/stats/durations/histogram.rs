@@ -87,6 +87,11 @@ impl HistogramCounts {
         }
     }
 
+    /// [`quantile_ns`](Self::quantile_ns) in milliseconds.
+    pub fn quantile_ms(&self, share: f64) -> Option<f64> {
+        self.quantile_ns(share).map(|ns| ns / 1e6)
+    }
+
     /// The duration in nanoseconds that `share` (0 to 1) of those counted do not exceed: on a line between the bounds around
     /// it, at most the last bound; `None` where nothing was counted.
     pub fn quantile_ns(&self, share: f64) -> Option<f64> {

@@ -6,9 +6,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::frames::{Frames, frame_bytes, kind_of};
-use crate::frame::{FrameKind, PixelFormat};
-use crate::geometry::extent::Extent;
-use crate::tool::ToolError;
+use crate::ToolError;
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::extent::Extent;
 
 /// Frames are not taken beyond so many bytes of memory.
 const CLIP_BYTES_MAX: usize = 1 << 30;

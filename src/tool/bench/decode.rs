@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::clip::{broken, most_frames, played};
 use super::frames::{Frames, frame_bytes};
-use crate::capture::mailbox::Taken;
-use crate::capture::{CapturedFrame, End, Source, SourceSpec};
-use crate::config::{Pace, SourceChoice, StreamConfig};
-use crate::frame::FrameView;
-use crate::stats::StreamCounters;
-use crate::tool::ToolError;
-use crate::tool::extract::clip_source;
+use crate::ToolError;
+use crate::extract::clip_source;
+use foveate_capture::mailbox::Taken;
+use foveate_capture::{CapturedFrame, End, Source, SourceSpec};
+use foveate_config::{Pace, SourceChoice, StreamConfig};
+use foveate_core::frame::FrameView;
+use foveate_stats::StreamCounters;
 
 /// A decoder that is silent for so long hangs.
 const SILENCE_MAX: Duration = Duration::from_secs(30);

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::frames::Frames;
 use super::session::Session;
-use crate::geometry::pyramid::PyramidShape;
-use crate::ring::TokenFrameBuf;
-use crate::token::TokenFormat;
-use crate::tool::ToolError;
+use crate::ToolError;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::token::TokenFormat;
+use foveate_ring::TokenFrameBuf;
 
 /// `plan.json`.
 #[derive(Debug, Serialize)]
@@ -41,7 +41,7 @@ pub(super) fn write(
     tokens: TokenFormat,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
-    crate::tool::snap::make_directory(folder)?;
+    crate::snap::make_directory(folder)?;
     let format = frames.kind().format.name();
     let extent = frames.kind().extent;
     let shape = PyramidShape::new(extent);

@@ -1,8 +1,8 @@
 //! The frames that a measurement plays: all in memory before it begins, each in a buffer of its own.
 
-use crate::color::{ColorMatrix, ColorRange, ColorTransform};
-use crate::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
-use crate::geometry::extent::Extent;
+use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
+use foveate_core::geometry::extent::Extent;
 
 /// At least two frames of one kind.
 #[derive(Clone, Debug)]

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde::{Serialize, Serializer};
 
 use super::session::Samples;
-use crate::backend::{BackendKind, ChangeSite};
-use crate::clock::Span;
-use crate::stream::{StageTimes, UpdateTimes};
-use crate::token::DType;
-use crate::tool::list::write_columns;
+use crate::list::write_columns;
+use foveate_core::backend::{BackendKind, ChangeSite};
+use foveate_core::clock::Span;
+use foveate_core::token::DType;
+use foveate_engine::stream::{StageTimes, UpdateTimes};
 
 /// One backend's figures; one line of `--json`.
 #[derive(Debug, Serialize)]

@@ -20,17 +20,17 @@ use bytemuck::Zeroable;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::report::Report;
-use crate::backend::BackendKind;
-use crate::clock::monotonic_ns;
-use crate::config::ViewConfig;
-use crate::control::directory::{Directory, StreamPort, StreamSpec};
-use crate::control::server::{Access, Limits, Server};
-use crate::frame::{CaptureClock, FrameStamp};
-use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{Fixation, FixationReason};
-use crate::ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer};
-use crate::token::{DType, TokenFormat};
-use crate::tool::ToolError;
+use crate::ToolError;
+use foveate_config::ViewConfig;
+use foveate_core::backend::BackendKind;
+use foveate_core::clock::monotonic_ns;
+use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::token::{DType, TokenFormat};
+use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
+use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer};
 
 pub(super) mod reader;
 mod report;
@@ -143,7 +143,7 @@ fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
 const TOKEN_FORMAT: TokenFormat = TokenFormat {
     patch_side: 16,
     dtype: DType::F16,
-    normalisation: crate::token::Normalisation::NONE,
+    normalisation: foveate_core::token::Normalisation::NONE,
 };
 
 /// A daemon in miniature: one view, a server, and frames that are made up.

@@ -2,8 +2,8 @@
 //! no kernel meets the constant memory that a real picture never is.
 
 use super::frames::{Frames, frame_bytes};
-use crate::frame::{FrameKind, PixelFormat, PlaneShape};
-use crate::geometry::tile::{TILE_SIDE, TileSet};
+use foveate_core::frame::{FrameKind, PixelFormat, PlaneShape};
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 
 /// Two frames; every sample of `changed_count` tiles differs between them, and no sample of the others. The tiles lie
 /// scattered, always the same ones for an extent and a count.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::eviction::Evictor;
 use super::frames::{Frames, frame_bytes};
-use crate::backend::{Backend, BackendKind};
-use crate::clock::{Span, monotonic_ns, unix_ns};
-use crate::config::{ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
-use crate::frame::{CaptureClock, FrameStamp};
-use crate::geometry::tile::TILE_SIDE;
-use crate::link::ViewLink;
-use crate::ring::{Reader, TokenFrameBuf};
-use crate::stream::{StageTimes, Stream, StreamBackend, ViewPlan};
-use crate::tool::ToolError;
+use crate::ToolError;
+use foveate_config::{ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
+use foveate_core::backend::{Backend, BackendKind};
+use foveate_core::clock::{Span, monotonic_ns, unix_ns};
+use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_engine::link::ViewLink;
+use foveate_engine::stream::{StageTimes, Stream, StreamBackend, ViewPlan};
+use foveate_ring::{Reader, TokenFrameBuf};
 
 /// Frames that a new stream takes before anything counts: every slot of a ring is written, every kernel has run.
 const FIRST_FRAMES: usize = 20;

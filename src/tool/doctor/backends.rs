@@ -1,10 +1,10 @@
 //! Which Vulkan devices there are, and what `backend = "auto"` takes.
 
 use super::{Finding, Mark};
-use crate::config::BackendChoice;
+use foveate_config::BackendChoice;
 #[cfg(feature = "vulkan")]
-use crate::error::chain;
-use crate::stream::Backends;
+use foveate_core::error::chain;
+use foveate_engine::stream::Backends;
 
 pub(super) fn findings() -> Vec<Finding> {
     let mut findings = devices();
@@ -18,7 +18,7 @@ pub(super) fn findings() -> Vec<Finding> {
 
 #[cfg(feature = "vulkan")]
 fn devices() -> Vec<Finding> {
-    match crate::gpu::devices() {
+    match foveate_gpu::devices() {
         Ok(devices) if devices.is_empty() => vec![Finding::bad(
             Mark::Warn,
             "vulkan",
@@ -36,8 +36,8 @@ fn devices() -> Vec<Finding> {
 }
 
 #[cfg(feature = "vulkan")]
-fn device(device: &crate::gpu::DeviceSummary) -> Finding {
-    let crate::gpu::DeviceSummary {
+fn device(device: &foveate_gpu::DeviceSummary) -> Finding {
+    let foveate_gpu::DeviceSummary {
         name,
         kind,
         driver_name,

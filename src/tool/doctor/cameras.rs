@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Mark};
-use crate::tool::on_one_line;
+use crate::on_one_line;
 
 /// A device that gives pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]

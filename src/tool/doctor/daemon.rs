@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::{Finding, Mark};
-use crate::control::ControlError;
-use crate::control::client::Client;
-use crate::control::messages::{Stats, StreamState, StreamStats};
-use crate::tool::on_one_line;
+use crate::on_one_line;
+use foveate::ControlError;
+use foveate::client::Client;
+use foveate::messages::{Stats, StreamState, StreamStats};
 
 /// Drops in a hundred frames from which a machine is too small for its streams.
 const DROPPED_PERCENT_MAX: u64 = 10;

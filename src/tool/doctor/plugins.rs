@@ -1,7 +1,7 @@
 //! GStreamer and its plugins, by what they are needed for.
 
 use super::{Finding, Mark};
-use crate::capture::hints;
+use foveate_capture::hints;
 
 /// The oldest GStreamer that is tested: Debian 12's.
 const TESTED: (u32, u32) = (1, 22);

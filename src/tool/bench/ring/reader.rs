@@ -9,15 +9,15 @@ use rustix::io::retry_on_intr;
 use serde::{Deserialize, Serialize};
 
 use super::{READER_TIMEOUT, STREAM, VIEW, Waiting};
-use crate::clock::monotonic_ns;
-use crate::control::client::{Client, Next, Subscription};
-use crate::control::messages::ViewName;
-use crate::ring::TokenFrameBuf;
-use crate::tool::ToolError;
+use crate::ToolError;
+use foveate::client::{Client, Next, Subscription};
+use foveate::messages::ViewName;
+use foveate_core::clock::monotonic_ns;
+use foveate_ring::TokenFrameBuf;
 
 /// Arguments of `foveate bench ring-reader`.
 #[derive(Debug, clap::Args)]
-pub(in crate::tool::bench) struct Arguments {
+pub(in crate::bench) struct Arguments {
     /// How it waits
     #[arg(long, value_enum)]
     how: Waiting,
@@ -43,7 +43,7 @@ pub(super) struct SeenFrame {
 }
 
 /// Follows until the end, and tells `out` when it has begun, and what it saw.
-pub(in crate::tool::bench) fn run(
+pub(in crate::bench) fn run(
     arguments: &Arguments,
     socket: &Path,
     out: &mut dyn Write,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Waiting;
 use super::reader::Seen;
-use crate::tool::list::write_columns;
+use crate::list::write_columns;
 
 /// One way of waiting; one line of `--json`.
 #[derive(Debug, Serialize)]

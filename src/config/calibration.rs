@@ -1,0 +1,97 @@
+//! Calibrations, as ROS writes them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use foveate_core::camera::{COEFFICIENTS_MAX, Calibration, MODEL_BYTES_MAX};
+use foveate_core::geometry::extent::Extent;
+use yaml_rust2::{Yaml, YamlLoader};
+
+/// Why a calibration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrationError {
+    /// It cannot be read.
+    #[error("cannot read the calibration {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is not what `camera_calibration` of ROS writes.
+    #[error("{} is no calibration: {reason}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What was expected.
+        reason: String,
+    },
+    /// The configuration cuts out what is not in the calibrated picture.
+    #[error(
+        "`crop` in [stream.camera] leaves the calibrated picture of {extent} pixels of {}",
+        path.display()
+    )]
+    CropOutside {
+        /// The calibration.
+        path: PathBuf,
+        /// What it is for.
+        extent: Extent,
+    },
+}
+
+/// Reads a file as `camera_calibration` of ROS writes it: YAML with `image_width`, `image_height`, `camera_matrix`,
+/// `distortion_model` and `distortion_coefficients`.
+///
+/// # Errors
+///
+/// If it cannot be read, or does not hold them.
+pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| CalibrationError::Unreadable { path: path.to_owned(), source })?;
+    parse_calibration(&text)
+        .map_err(|reason| CalibrationError::Malformed { path: path.to_owned(), reason })
+}
+
+/// Reads the text of such a file.
+///
+/// # Errors
+///
+/// If it is none; says what was expected.
+pub fn parse_calibration(text: &str) -> Result<Calibration, String> {
+    let documents = YamlLoader::load_from_str(text).map_err(|error| error.to_string())?;
+    let document = documents.first().ok_or("it is empty")?;
+    let extent = Extent::new(side(document, "image_width")?, side(document, "image_height")?);
+    let k = numbers(&document["camera_matrix"]["data"], "camera_matrix")?;
+    let k: [f64; 9] = k.try_into().map_err(|_| "`camera_matrix` takes 9 numbers")?;
+    let [fx, _, _, _, fy, _, below @ ..] = k;
+    if !(0.0 < fx && 0.0 < fy) || below != [0.0, 0.0, 1.0] {
+        return Err("`camera_matrix` takes focal lengths above 0 and a last row of 0, 0, 1".into());
+    }
+    let distortion = document["distortion_model"].as_str().unwrap_or("plumb_bob").to_owned();
+    if MODEL_BYTES_MAX < distortion.len() {
+        return Err(format!("`distortion_model` takes at most {MODEL_BYTES_MAX} bytes"));
+    }
+    let coefficients = &document["distortion_coefficients"]["data"];
+    let coefficients = numbers(coefficients, "distortion_coefficients")?;
+    if COEFFICIENTS_MAX < coefficients.len() {
+        return Err(format!("`distortion_coefficients` takes at most {COEFFICIENTS_MAX} numbers"));
+    }
+    Ok(Calibration { extent, k, distortion, coefficients })
+}
+
+fn side(document: &Yaml, key: &str) -> Result<u32, String> {
+    let side = document[key].as_i64().and_then(|side| u32::try_from(side).ok());
+    side.filter(|side| (1..=Extent::MAX_SIDE).contains(side))
+        .ok_or_else(|| format!("`{key}` takes a number of pixels, 1 to {}", Extent::MAX_SIDE))
+}
+
+fn numbers(list: &Yaml, key: &str) -> Result<Vec<f64>, String> {
+    let expected = || format!("`{key}` takes `data`, a list of numbers");
+    let number = |item: &Yaml| match item {
+        Yaml::Integer(number) => Some(*number as f64),
+        item => item.as_f64().filter(|number| number.is_finite()),
+    };
+    let list = list.as_vec().ok_or_else(expected)?;
+    list.iter().map(number).collect::<Option<_>>().ok_or_else(expected)
+}

@@ -1,0 +1,158 @@
+//! The model of a camera: how rays of light become pixels, as ROS describes it in `camera_info`, and what the pipeline
+//! did to the picture since it was calibrated.
+
+use crate::geometry::extent::Extent;
+
+/// Coefficients of a distortion that are published.
+pub const COEFFICIENTS_MAX: usize = 14;
+
+/// Bytes of the name of a distortion model; a segment cuts it after 15.
+pub const MODEL_BYTES_MAX: usize = 63;
+
+/// Bytes of the name of a frame of reference.
+pub const FRAME_BYTES_MAX: usize = 63;
+
+/// A calibrated pinhole camera.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// Width and height of the pictures that it was calibrated with, in pixels.
+    pub extent: Extent,
+    /// The camera matrix, row by row, in pixels of those pictures. As ROS has it: the centre of the first pixel lies at (0, 0).
+    pub k: [f64; 9],
+    /// Name of the distortion model, such as `plumb_bob`.
+    pub distortion: String,
+    /// Its coefficients, in the order of `D` of `camera_info`.
+    pub coefficients: Vec<f64>,
+}
+
+/// A camera, where it is, and what became of its pictures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Camera {
+    /// How rays become pixels.
+    pub calibration: Calibration,
+    /// Name of the frame of reference of its rays: x right, y down, z forward.
+    pub optical_frame: String,
+    /// Where it is; `None` where nobody said.
+    pub mount: Option<Mount>,
+    /// What the pipeline does to the calibrated picture.
+    pub edit: Edit,
+}
+
+/// Where a camera is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mount {
+    /// Name of the frame of reference that it is fixed in.
+    pub parent_frame: String,
+    /// Where its centre is in that frame, in metres.
+    pub translation: [f64; 3],
+    /// How it is turned: a quaternion x, y, z, w of length 1, from the optical frame to that frame.
+    pub rotation: [f64; 4],
+}
+
+/// What a pipeline does to the calibrated picture: cuts, mirrors and turns it, in this order, and scales what is left to
+/// the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Edit {
+    /// What is cut out: left, top, width and height in pixels; `None` for all.
+    pub crop: Option<[u32; 4]>,
+    /// Which sides change places.
+    pub flip: Flip,
+    /// Quarter turns clockwise, 0 to 3.
+    pub quarter_turns: u8,
+}
+
+/// Which sides of a picture change places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flip {
+    /// None.
+    #[default]
+    None,
+    /// Left and right.
+    Horizontal,
+    /// Top and bottom.
+    Vertical,
+}
+
+/// What is published of a camera, for sources of one extent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CameraFacts {
+    /// How rays become pixels of the calibrated picture.
+    pub calibration: Calibration,
+    /// Name of the frame of reference of its rays: x right, y down, z forward.
+    pub optical_frame: String,
+    /// The frame of reference that it is fixed in, and rows of [R | t] from the optical frame to that one, in metres.
+    pub mount: Option<(String, [f64; 12])>,
+    /// Rows of a 2 x 3 matrix: from (x, y, 1) of the calibrated picture to pixels of the source.
+    pub source_from_calibrated: [f64; 6],
+}
+
+impl Camera {
+    /// What is published of it for sources of `source` pixels.
+    pub fn facts(&self, source: Extent) -> CameraFacts {
+        let mount = |mount: &Mount| (mount.parent_frame.clone(), mount.parent_from_optical());
+        CameraFacts {
+            calibration: self.calibration.clone(),
+            optical_frame: self.optical_frame.clone(),
+            mount: self.mount.as_ref().map(mount),
+            source_from_calibrated: self.source_from_calibrated(source),
+        }
+    }
+
+    /// The 2 x 3 matrix, row by row, that takes a point of the calibrated picture, (x, y, 1), to one of a source of
+    /// `source` pixels.
+    pub fn source_from_calibrated(&self, source: Extent) -> [f64; 6] {
+        let Extent { width, height } = self.calibration.extent;
+        let [left, top, width, height] =
+            self.edit.crop.unwrap_or([0, 0, width, height]).map(f64::from);
+        let mut affine = Affine([1.0, 0.0, -left, 0.0, 1.0, -top]);
+        affine = match self.edit.flip {
+            Flip::None => affine,
+            Flip::Horizontal => affine.then([-1.0, 0.0, width, 0.0, 1.0, 0.0]),
+            Flip::Vertical => affine.then([1.0, 0.0, 0.0, 0.0, -1.0, height]),
+        };
+        let (mut width, mut height) = (width, height);
+        for _ in 0..self.edit.quarter_turns {
+            // The top left corner becomes the top right one.
+            affine = affine.then([0.0, -1.0, height, 1.0, 0.0, 0.0]);
+            (width, height) = (height, width);
+        }
+        let scale = [f64::from(source.width) / width, f64::from(source.height) / height];
+        affine.then([scale[0], 0.0, 0.0, 0.0, scale[1], 0.0]).0
+    }
+}
+
+impl Mount {
+    /// Rows of [R | t]: from the optical frame to the parent's, in metres.
+    pub fn parent_from_optical(&self) -> [f64; 12] {
+        let [x, y, z, w] = self.rotation;
+        let [tx, ty, tz] = self.translation;
+        [
+            1.0 - 2.0 * (y * y + z * z),
+            2.0 * (x * y - z * w),
+            2.0 * (x * z + y * w),
+            tx,
+            2.0 * (x * y + z * w),
+            1.0 - 2.0 * (x * x + z * z),
+            2.0 * (y * z - x * w),
+            ty,
+            2.0 * (x * z - y * w),
+            2.0 * (y * z + x * w),
+            1.0 - 2.0 * (x * x + y * y),
+            tz,
+        ]
+    }
+}
+
+/// Rows of a 2 x 3 matrix.
+#[derive(Clone, Copy, Debug)]
+struct Affine([f64; 6]);
+
+impl Affine {
+    /// First this, and then `next`.
+    fn then(self, next: [f64; 6]) -> Self {
+        let [a, b, c, d, e, f] = self.0;
+        let row = |[p, q, r]: [f64; 3]| [p * a + q * d, p * b + q * e, p * c + q * f + r];
+        let [first, second] = [row([next[0], next[1], next[2]]), row([next[3], next[4], next[5]])];
+        Self([first[0], first[1], first[2], second[0], second[1], second[2]])
+    }
+}

@@ -1,0 +1,304 @@
+//! A camera frame as the stages see it: borrowed samples in the camera's format, and when they were taken.
+
+use crate::color::ColorTransform;
+use crate::geometry::extent::Extent;
+
+/// The memory layouts of camera samples that are read without conversion. All have 8 bits a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PixelFormat {
+    /// Luma, then interleaved Cb Cr at half width and half height.
+    Nv12,
+    /// Luma, Cb, Cr in three planes; chroma at half width and half height.
+    I420,
+    /// Y0 Cb Y1 Cr in one plane; chroma at half width.
+    Yuy2,
+    /// R G B and a byte that means nothing.
+    Rgbx,
+    /// B G R and a byte that means nothing.
+    Bgrx,
+    /// R G B and alpha, which is ignored.
+    Rgba,
+    /// B G R and alpha, which is ignored.
+    Bgra,
+    /// Luma alone.
+    Gray8,
+}
+
+/// The memory of one plane of a format, for a source of a given extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlaneShape {
+    /// Bytes of a row that hold samples; the stride may be larger.
+    pub row_bytes: u32,
+    /// Rows.
+    pub rows: u32,
+}
+
+impl PixelFormat {
+    /// Every format.
+    pub const ALL: [Self; 8] = [
+        Self::Nv12,
+        Self::I420,
+        Self::Yuy2,
+        Self::Rgbx,
+        Self::Bgrx,
+        Self::Rgba,
+        Self::Bgra,
+        Self::Gray8,
+    ];
+
+    /// The name that GStreamer's caps use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nv12 => "NV12",
+            Self::I420 => "I420",
+            Self::Yuy2 => "YUY2",
+            Self::Rgbx => "RGBx",
+            Self::Bgrx => "BGRx",
+            Self::Rgba => "RGBA",
+            Self::Bgra => "BGRA",
+            Self::Gray8 => "GRAY8",
+        }
+    }
+
+    /// The format of that name in GStreamer's caps.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Whether its samples are already R, G and B.
+    pub const fn is_rgb(self) -> bool {
+        matches!(self, Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra)
+    }
+
+    /// Number of planes, 1 to 3.
+    pub const fn plane_count(self) -> usize {
+        match self {
+            Self::Nv12 => 2,
+            Self::I420 => 3,
+            Self::Yuy2 | Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra | Self::Gray8 => 1,
+        }
+    }
+
+    /// What plane `index` of a source of `extent` holds. Odd sides round chroma up, so that every pixel has some.
+    pub const fn plane_shape(self, index: usize, extent: Extent) -> PlaneShape {
+        let Extent { width, height } = extent;
+        let (row_bytes, rows) = match (self, index) {
+            (Self::Nv12 | Self::I420 | Self::Gray8, 0) => (width, height),
+            (Self::Nv12, _) => (width.div_ceil(2) * 2, height.div_ceil(2)),
+            (Self::I420, _) => (width.div_ceil(2), height.div_ceil(2)),
+            (Self::Yuy2, _) => (width.div_ceil(2) * 4, height),
+            _ => (width * 4, height),
+        };
+        PlaneShape { row_bytes, rows }
+    }
+}
+
+/// Rows of samples in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Plane<'a> {
+    /// The samples; the last row may end before a whole stride.
+    pub bytes: &'a [u8],
+    /// Bytes from one row to the next.
+    pub stride: usize,
+}
+
+impl<'a> Plane<'a> {
+    /// Row `y`, from its first byte to `row_bytes`.
+    #[inline]
+    pub fn row(self, y: usize, row_bytes: usize) -> &'a [u8] {
+        &self.bytes[y * self.stride..][..row_bytes]
+    }
+}
+
+/// Why memory cannot be read as a frame.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FrameError {
+    /// Neither side may be 0 or above [`Extent::MAX_SIDE`].
+    #[error("a frame of {extent} pixels: both sides must lie in 1..={}", Extent::MAX_SIDE)]
+    Extent {
+        /// What was given.
+        extent: Extent,
+    },
+    /// A plane ends before its last sample.
+    #[error("plane {index} of a {extent} {} frame has {len} bytes at a stride of {stride}; {needed} are needed", format.name())]
+    PlaneTooShort {
+        /// The format.
+        format: PixelFormat,
+        /// The source.
+        extent: Extent,
+        /// Which plane.
+        index: usize,
+        /// Its stride in bytes.
+        stride: usize,
+        /// Its length in bytes.
+        len: usize,
+        /// The length that its samples take.
+        needed: usize,
+    },
+}
+
+/// What frames of one stream have in common until its caps change: what resident copies and pyramids are built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameKind {
+    /// Memory layout of the samples.
+    pub format: PixelFormat,
+    /// Width and height in pixels.
+    pub extent: Extent,
+    /// How samples become RGB.
+    pub color: ColorTransform,
+}
+
+impl FrameKind {
+    /// Bytes of a row of plane `index` that hold samples.
+    pub fn row_bytes(self, index: usize) -> usize {
+        self.format.plane_shape(index, self.extent).row_bytes as usize
+    }
+
+    /// Rows of plane `index`.
+    pub fn rows(self, index: usize) -> usize {
+        self.format.plane_shape(index, self.extent).rows as usize
+    }
+}
+
+/// One frame of the camera, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameView<'a> {
+    format: PixelFormat,
+    extent: Extent,
+    color: ColorTransform,
+    planes: [Plane<'a>; 3],
+    /// Bytes of a row of each plane that hold samples.
+    row_bytes: [usize; 3],
+}
+
+impl<'a> FrameView<'a> {
+    /// A frame of `extent` pixels in `planes`, of which there must be [`PixelFormat::plane_count`].
+    ///
+    /// # Errors
+    ///
+    /// If the extent is not supported or a plane is too short for it.
+    pub fn new(
+        format: PixelFormat,
+        extent: Extent,
+        color: ColorTransform,
+        planes: &[Plane<'a>],
+    ) -> Result<Self, FrameError> {
+        assert_eq!(planes.len(), format.plane_count(), "planes of {}", format.name());
+        if !extent.is_supported() {
+            return Err(FrameError::Extent { extent });
+        }
+        let mut all_row_bytes = [0; 3];
+        for (index, plane) in planes.iter().enumerate() {
+            let PlaneShape { row_bytes, rows } = format.plane_shape(index, extent);
+            all_row_bytes[index] = row_bytes as usize;
+            let needed = (rows as usize - 1) * plane.stride + row_bytes as usize;
+            if plane.stride < row_bytes as usize || plane.bytes.len() < needed {
+                let (stride, len) = (plane.stride, plane.bytes.len());
+                return Err(FrameError::PlaneTooShort {
+                    format,
+                    extent,
+                    index,
+                    stride,
+                    len,
+                    needed,
+                });
+            }
+        }
+        let mut all = [Plane { bytes: &[], stride: 0 }; 3];
+        all[..planes.len()].copy_from_slice(planes);
+        Ok(Self { format, extent, color, planes: all, row_bytes: all_row_bytes })
+    }
+
+    /// What it has in common with the frames around it.
+    pub fn kind(&self) -> FrameKind {
+        let Self { format, extent, color, .. } = *self;
+        FrameKind { format, extent, color }
+    }
+
+    /// Memory layout of the samples.
+    pub fn format(&self) -> PixelFormat {
+        self.format
+    }
+
+    /// Width and height in pixels.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// How its samples become RGB.
+    pub fn color(&self) -> ColorTransform {
+        self.color
+    }
+
+    /// Plane `index`, below [`PixelFormat::plane_count`].
+    pub fn plane(&self, index: usize) -> Plane<'a> {
+        self.planes[index]
+    }
+
+    /// The bytes of row `y` of plane `index` that hold samples.
+    #[inline]
+    pub fn row(&self, index: usize, y: usize) -> &'a [u8] {
+        self.planes[index].row(y, self.row_bytes[index])
+    }
+}
+
+/// Copies the samples of a row; those of a single tile without a call, as their lengths are known here.
+#[inline(always)]
+pub fn copy_row(target: &mut [u8], source: &[u8]) {
+    match (target.as_chunks_mut::<16>(), source.as_chunks::<16>()) {
+        (([target], []), ([source], [])) => *target = *source,
+        (([a, b], []), ([c, d], [])) => [*a, *b] = [*c, *d],
+        (([a, b, c, d], []), ([e, f, g, h], [])) => [*a, *b, *c, *d] = [*e, *f, *g, *h],
+        _ => target.copy_from_slice(source),
+    }
+}
+
+/// Where a capture time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CaptureClock {
+    /// Nothing told when the frame was taken; the arrival time stands in.
+    Unknown,
+    /// Base time of the pipeline plus running time of the frame.
+    RunningTime,
+    /// A reference timestamp that came with the frame.
+    Reference,
+}
+
+impl CaptureClock {
+    /// The number that stands for it in a ring.
+    pub const fn code(self) -> u32 {
+        match self {
+            Self::Unknown => 0,
+            Self::RunningTime => 1,
+            Self::Reference => 2,
+        }
+    }
+
+    /// The clock source that a number in a ring stands for.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        match code {
+            0 => Some(Self::Unknown),
+            1 => Some(Self::RunningTime),
+            2 => Some(Self::Reference),
+            _ => None,
+        }
+    }
+}
+
+/// Which frame it is and when it was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameStamp {
+    /// Counts the frames that the pipeline delivered, from 1; given at capture, so that drops show as gaps.
+    pub frame_seq: u64,
+    /// Presentation time in the stream, in nanoseconds; `None` where the pipeline gives none.
+    pub pts_ns: Option<u64>,
+    /// When it was taken, on CLOCK_MONOTONIC, in nanoseconds.
+    pub capture_ns: u64,
+    /// The same moment on CLOCK_REALTIME, in nanoseconds since 1970.
+    pub capture_unix_ns: u64,
+    /// Where the capture time comes from.
+    pub capture_clock: CaptureClock,
+    /// When it reached this process, on CLOCK_MONOTONIC, in nanoseconds.
+    pub arrival_ns: u64,
+}

@@ -1,0 +1,141 @@
+//! The attention that clients send, and saliency where they are silent.
+
+use std::sync::Arc;
+
+use super::FixationPolicy;
+use crate::gaze::eye::{CENTRE, Eye};
+use crate::gaze::moment::Moment;
+use crate::gaze::parameters::GazeParameters;
+use crate::gaze::scan::Scan;
+use crate::geometry::attention::AttentionMap;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::extent::Extent;
+use crate::geometry::feedback::Feedback;
+use crate::geometry::fixation::{FixationReason, Gaze};
+use crate::geometry::relevance::Relevance;
+
+/// Looks where the newest map has its peak. Nothing is inhibited: who sends the same map again wants to go on looking at
+/// the same thing.
+#[derive(Debug)]
+pub struct Feedbacked {
+    eye: Eye,
+    scan: Scan,
+    parameters: GazeParameters,
+    /// What the client attends to, until it is silent for too long.
+    consumer: Option<Consumer>,
+}
+
+#[derive(Debug)]
+struct Consumer {
+    /// `None` since the image that it lay over has another size.
+    map: Option<Arc<AttentionMap>>,
+    /// Of the newest map; `None` until a decision made it, or where the map says nothing.
+    relevance: Option<Arc<Relevance>>,
+    /// The frame that the map was made from.
+    frame_seq: u64,
+    heard_ns: u64,
+    is_new: bool,
+}
+
+impl Feedbacked {
+    /// Looks around by itself, until a client says something.
+    pub fn new(parameters: GazeParameters, extent: Extent, at: Moment) -> Self {
+        let eye = Eye::new(parameters, extent, CENTRE, at);
+        Self { eye, scan: Scan::new(parameters, extent), parameters, consumer: None }
+    }
+
+    fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64) {
+        let relevance = self.consumer.take().and_then(|consumer| consumer.relevance);
+        let map = Some(Arc::clone(map));
+        let heard_ns = self.eye.elapsed_ns();
+        self.consumer = Some(Consumer { map, relevance, frame_seq, heard_ns, is_new: true });
+        self.eye.yield_to_newer();
+    }
+
+    /// Forgets a client that has been silent for too long.
+    fn listen(&mut self) {
+        let silence_ns = u64::from(self.parameters.silence_ms) * 1_000_000;
+        let heard = |consumer: &mut Consumer| {
+            self.eye.elapsed_ns() < consumer.heard_ns.saturating_add(silence_ns)
+        };
+        self.consumer.take_if(|consumer| !heard(consumer));
+    }
+
+    fn decide(&mut self, seen: Option<(&CoarseLevel, u64)>) {
+        let Some(consumer) = &mut self.consumer else {
+            self.scan.weigh(seen);
+            self.eye.set_relevance(self.scan.relevance());
+            self.scan.choose(&mut self.eye);
+            return;
+        };
+        let Some(map) = consumer.map.clone() else { return };
+        if std::mem::take(&mut consumer.is_new) {
+            consumer.relevance =
+                self.scan.relevance_of(&map, consumer.frame_seq, consumer.relevance.take());
+        }
+        self.eye.set_relevance(consumer.relevance.clone());
+        self.follow(&map);
+    }
+
+    /// Looks at the peak of a map, if that beats the present place, or another reason led there.
+    fn follow(&mut self, map: &AttentionMap) {
+        let peak = map.peak();
+        let fixation = self.eye.gaze().fixation;
+        let here = f64::from(map.as_weights().at(fixation.x, fixation.y));
+        let beats = self.parameters.hysteresis * here < f64::from(peak.weight);
+        if self.eye.may_move() && (beats || fixation.reason != FixationReason::Attend) {
+            self.eye.saccade(peak.x, peak.y, FixationReason::Attend);
+            self.scan.leave_trace(&self.eye);
+        }
+    }
+}
+
+impl FixationPolicy for Feedbacked {
+    fn gaze(&self) -> &Gaze {
+        self.eye.gaze()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.consumer.as_ref().is_none_or(|consumer| !consumer.is_new)
+    }
+
+    fn wants_coarse(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, feedback: &Feedback, at: Moment) {
+        self.eye.advance(at);
+        match feedback {
+            Feedback::Look { x, y, hold_ns } => {
+                let hold = self.eye.hold_for_or_until_silence(*hold_ns);
+                self.eye.look(*x, *y, hold);
+            }
+            Feedback::Attend { map, frame_seq } => self.attend(map, *frame_seq),
+            Feedback::Release => {
+                self.eye.release();
+                if self.consumer.take().is_some() || self.eye.obeys() {
+                    self.eye.decide_now();
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
+        self.eye.advance(at);
+        self.listen();
+        if self.eye.is_due() {
+            self.decide(seen);
+        }
+        self.scan.absorb(seen, self.eye.elapsed_ns());
+    }
+
+    fn resize(&mut self, extent: Extent, at: Moment) {
+        self.eye.resize(extent, at);
+        self.scan.resize(extent);
+        if let Some(consumer) = &mut self.consumer {
+            consumer.map = None;
+            // Nothing is left of it to decide.
+            consumer.is_new = false;
+        }
+    }
+}

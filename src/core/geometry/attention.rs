@@ -1,0 +1,234 @@
+//! What a consumer attends to: numbers over the image, as it sends them.
+
+use super::extent::Extent;
+use super::plan::TokenPlan;
+use super::pyramid::PyramidShape;
+use super::weights::{Peak, Weights};
+
+/// The longest side of a map that a consumer may send.
+pub const ATTENTION_SIDE_MAX: u32 = 128;
+
+/// A part of the plane that the image lies in, in source pixels. It may reach beyond the image: the model input that
+/// attention was computed on may have been letterboxed.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "[f64; 4]", into = "[f64; 4]")]
+pub struct Region {
+    /// Left edge.
+    pub x0: f64,
+    /// Top edge.
+    pub y0: f64,
+    /// Right edge, above `x0`.
+    pub x1: f64,
+    /// Bottom edge, above `y0`.
+    pub y1: f64,
+}
+
+impl Region {
+    /// All of an image.
+    pub fn of(extent: Extent) -> Self {
+        Self { x0: 0.0, y0: 0.0, x1: f64::from(extent.width), y1: f64::from(extent.height) }
+    }
+
+    /// Refuses what has no area, or none that can be told.
+    fn check(self) -> Result<(), AttentionError> {
+        let (width, height) = (self.x1 - self.x0, self.y1 - self.y0);
+        let is_measured = width.is_finite() && height.is_finite() && 0.0 < width && 0.0 < height;
+        is_measured.then_some(()).ok_or(AttentionError::EmptyRegion)
+    }
+}
+
+impl From<[f64; 4]> for Region {
+    fn from([x0, y0, x1, y1]: [f64; 4]) -> Self {
+        Self { x0, y0, x1, y1 }
+    }
+}
+
+impl From<Region> for [f64; 4] {
+    fn from(Region { x0, y0, x1, y1 }: Region) -> Self {
+        [x0, y0, x1, y1]
+    }
+}
+
+/// A checked map: finite numbers, none negative, not all 0, on a grid of equal cells over a region.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttentionMap {
+    grid: Extent,
+    region: Region,
+    /// Row by row.
+    weights: Vec<f32>,
+    /// Found once, where the map is made.
+    peak: Peak,
+}
+
+/// Why numbers are no attention.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum AttentionError {
+    /// Not as many numbers as cells or tokens.
+    #[error("{given} numbers where {wanted} are needed")]
+    Count {
+        /// How many came.
+        given: usize,
+        /// How many there are cells or tokens.
+        wanted: usize,
+    },
+    /// A grid without cells, or with too many.
+    #[error(
+        "a map of {grid} cells, where 1 to {ATTENTION_SIDE_MAX} a side are allowed: pool it first"
+    )]
+    Grid {
+        /// Columns and rows.
+        grid: Extent,
+    },
+    /// The region has no area, or is not finite.
+    #[error("the box [x0, y0, x1, y1] must be finite, with x0 < x1 and y0 < y1")]
+    EmptyRegion,
+    /// No cell lies over the image.
+    #[error("the box lies outside the image of {image} pixels")]
+    Outside {
+        /// Extent of the image.
+        image: Extent,
+    },
+    /// A number is not a number, or infinite.
+    #[error("number {index} is {value}: attention is finite")]
+    NotFinite {
+        /// Which one, from 0.
+        index: usize,
+        /// What it is.
+        value: f32,
+    },
+    /// A number is below 0.
+    #[error("number {index} is {value}: attention is not negative")]
+    Negative {
+        /// Which one, from 0.
+        index: usize,
+        /// What it is.
+        value: f32,
+    },
+    /// Nothing is attended to.
+    #[error("all numbers over the image are 0: nothing is attended to")]
+    AllZero,
+}
+
+impl AttentionMap {
+    /// Checks a map of `grid` over `region` of an image. Cells that do not touch the image must be attention too, and are
+    /// ignored.
+    ///
+    /// # Errors
+    ///
+    /// If it is no map: see [`AttentionError`].
+    pub fn new(
+        grid: Extent,
+        region: Region,
+        image: Extent,
+        weights: Vec<f32>,
+    ) -> Result<Self, AttentionError> {
+        let sides = 1..=ATTENTION_SIDE_MAX;
+        if !sides.contains(&grid.width) || !sides.contains(&grid.height) {
+            return Err(AttentionError::Grid { grid });
+        }
+        if weights.len() != grid.area() {
+            return Err(AttentionError::Count { given: weights.len(), wanted: grid.area() });
+        }
+        region.check()?;
+        check_numbers(&weights)?;
+        Self::over(image, grid, region, weights)
+    }
+
+    /// Paints one score per token back to where the tokens of `plan` lie. Scores beyond the last token pad the array, and
+    /// are ignored.
+    ///
+    /// A cell is a patch of the finest level in the plan, so that each has the score of the token that it lies under; where
+    /// the image has more than 512 of them a side it is coarser, and has the greatest score of the tokens that it touches.
+    /// Either way a token with a higher score than another's is painted higher.
+    ///
+    /// # Errors
+    ///
+    /// If there are too few scores, or they are no attention.
+    pub fn painted(
+        plan: &TokenPlan,
+        shape: PyramidShape,
+        scores: &[f32],
+    ) -> Result<Self, AttentionError> {
+        let wanted = plan.tokens.len();
+        let Some(scores) = scores.get(..wanted) else {
+            return Err(AttentionError::Count { given: scores.len(), wanted });
+        };
+        check_numbers(scores)?;
+        let image = shape.extent();
+        let finest = plan.tokens.iter().map(|token| token.level).min().unwrap_or(0);
+        let mut cell = plan.patch_side << finest;
+        while PAINTED_SIDE_MAX < image.in_cells(cell).longer_side() {
+            cell *= 2;
+        }
+        let grid = image.in_cells(cell);
+        let mut weights = vec![0.0; grid.area()];
+        for (token, score) in plan.tokens.iter().zip(scores) {
+            let lies = token.pixel_box(shape, plan.patch_side);
+            for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
+                for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
+                    let at = row as usize * grid.width as usize + column as usize;
+                    weights[at] = score.max(weights[at]);
+                }
+            }
+        }
+        let side = |cells: u32| f64::from(cells) * f64::from(cell);
+        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
+        Self::over(image, grid, region, weights)
+    }
+
+    /// Columns and rows.
+    pub fn grid(&self) -> Extent {
+        self.grid
+    }
+
+    /// What it lies over.
+    pub fn region(&self) -> Region {
+        self.region
+    }
+
+    /// Row by row.
+    pub fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+
+    /// The place that it asks for: its peak over the image, to within half a cell; see [`Weights::peak`].
+    pub fn peak(&self) -> Peak {
+        self.peak
+    }
+
+    /// The same as borrowed weights.
+    pub fn as_weights(&self) -> Weights<'_> {
+        Weights { grid: self.grid, region: self.region, cells: &self.weights }
+    }
+
+    /// The map of checked numbers, if they attend to something of the image.
+    fn over(
+        image: Extent,
+        grid: Extent,
+        region: Region,
+        weights: Vec<f32>,
+    ) -> Result<Self, AttentionError> {
+        let view = Weights { grid, region, cells: &weights };
+        if view.window(image).is_none() {
+            return Err(AttentionError::Outside { image });
+        }
+        let peak = view.peak(image).filter(|peak| 0.0 < peak.weight);
+        let peak = peak.ok_or(AttentionError::AllZero)?;
+        Ok(Self { grid, region, weights, peak })
+    }
+}
+
+/// The longest side of a painted map.
+const PAINTED_SIDE_MAX: u32 = 512;
+
+fn check_numbers(numbers: &[f32]) -> Result<(), AttentionError> {
+    for (index, &value) in numbers.iter().enumerate() {
+        if !value.is_finite() {
+            return Err(AttentionError::NotFinite { index, value });
+        }
+        if value < 0.0 {
+            return Err(AttentionError::Negative { index, value });
+        }
+    }
+    Ok(())
+}

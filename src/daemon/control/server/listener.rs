@@ -1,0 +1,198 @@
+//! The listening socket and its place in the file system.
+
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::control::socket;
+use foveate::ControlError;
+use foveate_config::SOCKET_MODE;
+
+/// Who may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The mode of the socket.
+    pub mode: u32,
+    /// The group of the socket, and of its directory where that is made; without it that of this process.
+    pub group: Option<u32>,
+}
+
+impl Default for Access {
+    /// The user and the group of this process.
+    fn default() -> Self {
+        Self { mode: SOCKET_MODE, group: None }
+    }
+}
+
+/// The listening socket and its place in the file system.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) socket: OwnedFd,
+    /// `None` where another process made the socket, and keeps it.
+    _place: Option<Place>,
+}
+
+/// A path that this process owns for as long as it listens there.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    /// Device and inode of the socket, by which it is known to be ours.
+    identity: (u64, u64),
+    /// Holds the lock; released when the file is closed.
+    _lock: File,
+}
+
+impl Listener {
+    /// Takes over a socket that listens already, and returns it with the path that it is bound to.
+    pub(super) fn adopt(socket: OwnedFd) -> Result<(Self, PathBuf), ControlError> {
+        let is_ours = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
+            && sockopt::socket_type(&socket) == Ok(SocketType::SEQPACKET)
+            && sockopt::socket_acceptconn(&socket) == Ok(true);
+        if !is_ours {
+            return Err(ControlError::NotListening);
+        }
+        let address = rustix::net::getsockname(&socket).and_then(SocketAddrUnix::try_from);
+        let path = address.ok().and_then(|address| address.path_bytes().map(path_of));
+        let path = path.ok_or(ControlError::NotListening)?;
+        rustix::io::ioctl_fionbio(&socket, true)
+            .map_err(|errno| ControlError::io("set the flags of", &path, errno))?;
+        Ok((Self { socket, _place: None }, path))
+    }
+
+    pub(super) fn bind(path: &Path, access: Access) -> Result<Self, ControlError> {
+        let address = socket::address(path)?;
+        make_directory_of(path, access)?;
+        let lock = take_lock(path)?;
+        remove_dead_socket(path)?;
+
+        let socket = socket::unconnected(SocketFlags::NONBLOCK)
+            .map_err(|errno| ControlError::io("create the socket", path, errno))?;
+        rustix::net::bind(&socket, &address)
+            .map_err(|errno| ControlError::io("bind", path, errno))?;
+        let metadata = std::fs::symlink_metadata(path)
+            .map_err(|source| ControlError::io("look at", path, source))?;
+        let identity = (metadata.dev(), metadata.ino());
+        let place = Place { path: path.to_owned(), identity, _lock: lock };
+        let listener = Self { socket, _place: Some(place) };
+        // Nobody can connect before `listen`, so nobody can before group and mode are set.
+        give_to_group(path, access)?;
+        std::fs::set_permissions(path, Permissions::from_mode(access.mode))
+            .map_err(|source| ControlError::io("set the mode of", path, source))?;
+        rustix::net::listen(&listener.socket, 64)
+            .map_err(|errno| ControlError::io("listen on", path, errno))?;
+        Ok(listener)
+    }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let ours = std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);
+        if ours && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the socket stays behind");
+        }
+    }
+}
+
+/// Makes the directory if there is none. In one that is there somebody has decided who may enter; where that leaves out the
+/// group that is to connect, the log says so.
+fn make_directory_of(path: &Path, access: Access) -> Result<(), ControlError> {
+    let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let failed = |source| ControlError::io("create the directory", directory, source);
+    if let Some(above) = directory.parent() {
+        DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
+    }
+    match DirBuilder::new().mode(0o750).create(directory) {
+        Ok(()) => give_to_group(directory, access),
+        Err(_) if directory.is_dir() => {
+            warn_of_strangers(directory, access);
+            Ok(())
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Says so where members of the socket's group cannot reach it.
+fn warn_of_strangers(directory: &Path, access: Access) {
+    let (Some(group), Ok(metadata)) = (access.group, std::fs::metadata(directory)) else { return };
+    let may_enter = if metadata.gid() == group { 0o010 } else { 0o001 };
+    if metadata.mode() & may_enter == 0 {
+        let directory = directory.display();
+        tracing::warn!(%directory, group, "members of the socket's group may not enter its directory: chgrp or chmod it");
+    }
+}
+
+fn give_to_group(path: &Path, access: Access) -> Result<(), ControlError> {
+    let Some(group) = access.group else { return Ok(()) };
+    std::os::unix::fs::chown(path, None, Some(group)).map_err(|source| ControlError::Group {
+        group,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Locks the file beside the socket and writes this process's number into it.
+fn take_lock(path: &Path) -> Result<File, ControlError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock_path = PathBuf::from(name);
+    let failed = |source| ControlError::io("lock", &lock_path, source);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o640)
+        .open(&lock_path)
+        .map_err(failed)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let mut text = String::new();
+            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(ControlError::InUse { path: path.to_owned(), pid });
+        }
+        Err(errno) => return Err(failed(errno.into())),
+    }
+    file.set_len(0).map_err(failed)?;
+    writeln!(file, "{}", std::process::id()).map_err(failed)?;
+    Ok(file)
+}
+
+/// Makes room for our socket, if what is there is a socket that nobody listens on.
+fn remove_dead_socket(path: &Path) -> Result<(), ControlError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        Ok(_) => return Err(ControlError::NotASocket { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(ControlError::io("look at", path, error)),
+    }
+    let probe = socket::unconnected(SocketFlags::NONBLOCK)
+        .map_err(|errno| ControlError::io("create a socket for", path, errno))?;
+    match rustix::net::connect(&probe, &socket::address(path)?) {
+        Err(Errno::CONNREFUSED) => {
+            tracing::info!(path = %path.display(), "taking over the socket of a daemon that is gone");
+            std::fs::remove_file(path).map_err(|source| ControlError::io("remove", path, source))
+        }
+        // Whatever else it answers, somebody is there.
+        _ => {
+            let pid = socket::peer(&probe).and_then(|peer| peer.process);
+            Err(ControlError::InUse { path: path.to_owned(), pid })
+        }
+    }
+}

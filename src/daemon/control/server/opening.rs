@@ -1,0 +1,105 @@
+//! Views that clients open.
+
+use serde_json::{Map, Value};
+
+use super::Service;
+use super::connection::Connection;
+use crate::control::directory::StreamEntry;
+use foveate::messages::{Opened, Refusal, RefusalReason, StreamState, ViewName, accepted};
+use foveate_config::{VIEWS_MAX, ViewConfig};
+
+impl Service {
+    /// Opens a view of the client's own on `stream`, as `table` says.
+    pub(super) fn open_view(
+        &self,
+        connection: &mut Connection,
+        stream: &str,
+        mut table: Map<String, Value>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let Some(entry) = self.directory.stream(stream) else {
+            let streams = self.directory.streams_from(None);
+            let names: Vec<_> =
+                streams.iter().map(|stream| format!("`{}`", stream.name())).collect();
+            let error = format!("there is no stream `{stream}`; there are: {}", names.join(", "));
+            return Err(Refusal::new(RefusalReason::UnknownStream, error));
+        };
+        // Before its first frame it is not known what a view takes, and one that cannot be had must not end the stream.
+        let refused =
+            |reason, text: &str| Err(Refusal::new(reason, format!("stream `{stream}` {text}")));
+        match entry.state().0 {
+            StreamState::Starting => {
+                return refused(RefusalReason::NotStarted, "has not delivered a frame yet");
+            }
+            StreamState::Ended => return refused(RefusalReason::Ended, "has ended"),
+            StreamState::Live | StreamState::Stalled => {}
+        }
+        let number = connection.client.number;
+        table.entry("name").or_insert_with(|| free_name(&entry, number).into());
+        let config = crate::control::described::view_from_table(&table)?;
+        if has_view(&entry, &config.name) {
+            let error = format!("stream `{stream}` has a view `{}` already", config.name);
+            return Err(Refusal::new(RefusalReason::NameTaken, error));
+        }
+        if VIEWS_MAX <= entry.views().len() {
+            return refused(
+                RefusalReason::TooManyViews,
+                &format!("has {VIEWS_MAX} views already: close one first"),
+            );
+        }
+        self.check_room(connection, &config)?;
+        let view = ViewName::new(stream, &config.name)
+            .map_err(|error| Refusal::new(RefusalReason::BadRequest, error.to_string()))?;
+        connection.opened += 1;
+        tracing::info!(%view, client = connection.client.name, "opening a view");
+        entry.open_view(config, connection.client.clone(), self.directory.bell());
+        Ok(accepted(&Opened { view }))
+    }
+
+    /// Refuses what is beyond the limits.
+    fn check_room(&self, connection: &Connection, config: &ViewConfig) -> Result<(), Refusal> {
+        let limits = self.limits;
+        let opened = self.directory.views_of_clients();
+        let present: usize = opened.iter().map(|view| view.config().ring_bytes()).sum();
+        let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));
+        if limits.views_per_client <= connection.opened {
+            let most = limits.views_per_client;
+            return refused(format!("a client may open {most} views: close this connection first"));
+        }
+        if limits.views_opened <= opened.len() {
+            return refused(format!("clients have opened {} views already", limits.views_opened));
+        }
+        let tokens: usize = opened.iter().map(|view| view.config().budget as usize).sum();
+        let left = limits.opened_tokens.saturating_sub(tokens);
+        if left < config.budget as usize {
+            let wanted = config.budget;
+            return refused(format!(
+                "{wanted} tokens a frame, and {left} are left for views that clients open: ask for a smaller budget"
+            ));
+        }
+        let left = limits.opened_bytes.saturating_sub(present);
+        let wanted = config.ring_bytes();
+        if left < wanted {
+            return refused(format!(
+                "its ring takes {wanted} bytes, and {left} are left for views that clients open: ask for fewer slots or a \
+                 smaller budget"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A name for a view of client `number` that none has.
+fn free_name(stream: &StreamEntry, number: u64) -> String {
+    let mut index = 1;
+    loop {
+        let name = format!("open-{number}-{index}");
+        if !has_view(stream, &name) {
+            return name;
+        }
+        index += 1;
+    }
+}
+
+fn has_view(stream: &StreamEntry, name: &str) -> bool {
+    stream.views().iter().any(|view| view.config().name == name)
+}

@@ -1,0 +1,261 @@
+//! Who steers a view, and what becomes of what clients say.
+//!
+//! One client at a time steers a view: its feedback takes out a lease, which ends with its silence, its `release`, or its
+//! connection. Others are refused, and told who it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::directory::{StreamEntry, ViewEntry};
+use foveate::messages::{
+    Attend, AttendTokens, Look, Refusal, RefusalReason, SteeringListing, StreamState,
+};
+use foveate_config::GazeChoice;
+use foveate_core::clock::monotonic_ns;
+use foveate_core::geometry::attention::{AttentionError, AttentionMap, Region};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::snapped;
+use foveate_engine::link::{FRAMES_KEPT, POSTS_PENDING_MAX};
+
+/// A connection, for those who ask who it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Client {
+    /// Counts the connections of the daemon, from 1.
+    pub(super) number: u64,
+    /// Such as `process 4711 (python3)`.
+    pub(super) name: String,
+}
+
+/// Who steers one view, and what became of those who tried.
+#[derive(Debug, Default)]
+pub(super) struct Steering {
+    lease: Option<Lease>,
+    accepted: u64,
+    refused: BTreeMap<RefusalReason, u64>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    holder: Client,
+    until: Instant,
+}
+
+/// What a view was told, and where that is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Steered {
+    /// By which the link knows it.
+    pub(super) ticket: u64,
+    /// The point, or the peak of the map, in pixels.
+    pub(super) point: (f64, f64),
+}
+
+impl Steering {
+    /// Everything about it.
+    pub(super) fn listing(&self) -> SteeringListing {
+        let holder = self.holder(Instant::now()).map(|holder| holder.name.clone());
+        SteeringListing { holder, accepted: self.accepted, refused: self.refused.clone() }
+    }
+
+    /// Counts a refusal.
+    pub(super) fn refuse(&mut self, reason: RefusalReason) {
+        *self.refused.entry(reason).or_default() += 1;
+    }
+
+    /// Ends the lease of client `number`, if it is its.
+    pub(super) fn release(&mut self, number: u64) {
+        self.lease.take_if(|lease| lease.holder.number == number);
+    }
+
+    fn holder(&self, now: Instant) -> Option<&Client> {
+        self.lease.as_ref().filter(|lease| now < lease.until).map(|lease| &lease.holder)
+    }
+
+    fn check_free_for(&self, client: &Client, now: Instant) -> Result<(), Refusal> {
+        match self.holder(now) {
+            Some(holder) if holder.number != client.number => {
+                let error = format!(
+                    "{} steers this view: wait until it is silent, or open a view of your own",
+                    holder.name
+                );
+                let holder = Some(holder.name.clone());
+                Err(Refusal { holder, ..Refusal::new(RefusalReason::Held, error) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn renew(&mut self, client: &Client, until: Instant) {
+        self.accepted += 1;
+        self.lease = Some(Lease { holder: client.clone(), until });
+    }
+}
+
+/// A view that a client wants to steer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Helm<'a> {
+    pub(super) stream: &'a StreamEntry,
+    pub(super) view: &'a Arc<ViewEntry>,
+    pub(super) client: &'a Client,
+}
+
+impl Helm<'_> {
+    /// `look`.
+    pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
+        let image = self.open_for(look.frame)?;
+        let (mut x, mut y) = (look.x, look.y);
+        if look.normalised {
+            (x, y) = (x * f64::from(image.width), y * f64::from(image.height));
+        }
+        let (x, y) = snapped(image, x, y);
+        let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
+        self.post(Feedback::Look { x, y, hold_ns }, image, (x, y))
+    }
+
+    /// `attend`.
+    pub(super) fn attend(self, attend: &Attend, payload: &[u8]) -> Result<Steered, Refusal> {
+        let image = self.open_for_maps(attend.frame)?;
+        let [rows, columns] = attend.shape;
+        let region = attend.region.unwrap_or(Region::of(image));
+        let weights = attend.dtype.numbers(payload)?;
+        let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
+        let frame = attend.frame.unwrap_or_else(|| self.view.link().newest_shown());
+        self.post_map(map, image, frame)
+    }
+
+    /// `attend_tokens`.
+    pub(super) fn attend_tokens(
+        self,
+        attend: &AttendTokens,
+        payload: &[u8],
+    ) -> Result<Steered, Refusal> {
+        let image = self.open_for_maps(Some(attend.frame))?;
+        let known = self.view.link().newest_frame();
+        if known < attend.frame {
+            let error =
+                format!("the tokens of frame {} are not known yet: try again", attend.frame);
+            return Err(Refusal::new(RefusalReason::UnknownFrame, error));
+        }
+        let shown = self.view.link().plan_of(attend.frame);
+        let Some(shown) = shown.filter(|shown| shown.shape.extent() == image) else {
+            return Err(self.too_old(attend.frame));
+        };
+        let scores = attend.dtype.numbers(payload)?;
+        let map = AttentionMap::painted(&shown.plan, shown.shape, &scores);
+        self.post_map(map, image, attend.frame)
+    }
+
+    /// `release`: only who holds the lease may, or anybody where nobody does.
+    pub(super) fn release(self) -> Result<(), Refusal> {
+        let image = self.open_for(None)?;
+        self.post(Feedback::Release, image, (0.0, 0.0))?;
+        self.view.steering().lock().release(self.client.number);
+        Ok(())
+    }
+
+    /// The extent of the image, if the view can be steered by what was seen in `frame`.
+    fn open_for(self, frame: Option<u64>) -> Result<Extent, Refusal> {
+        let refused = |reason, text: &str| {
+            Err(Refusal::new(reason, format!("stream `{}` {text}", self.stream.name())))
+        };
+        let (state, extent) = self.stream.state();
+        let Some(extent) = extent else {
+            return refused(RefusalReason::NotStarted, "has not delivered a frame yet");
+        };
+        if state == StreamState::Ended {
+            return refused(RefusalReason::Ended, "has ended");
+        }
+        if let Some(reason) = self.view.end_reason() {
+            let error = format!("view `{}` has ended: {reason}", self.view.name());
+            return Err(Refusal::new(RefusalReason::Ended, error));
+        }
+        if let GazeChoice::Replay { .. } = self.view.config().gaze.choice {
+            return Err(self.wrong_policy("replays a recorded gaze and takes no feedback"));
+        }
+        self.view.steering().lock().check_free_for(self.client, Instant::now())?;
+        self.check_frame(frame)?;
+        Ok(extent)
+    }
+
+    fn open_for_maps(self, frame: Option<u64>) -> Result<Extent, Refusal> {
+        let extent = self.open_for(frame)?;
+        if self.view.config().gaze.choice.is_feedback() {
+            Ok(extent)
+        } else {
+            Err(self.wrong_policy("takes `look` but no maps"))
+        }
+    }
+
+    fn wrong_policy(self, text: &str) -> Refusal {
+        let config = self.view.config();
+        let (name, policy) = (self.view.name(), config.gaze.choice.name());
+        let error = format!(
+            "view `{name}` has the policy \"{policy}\": it {text}; one with the policy \"feedback\" does, in the \
+             configuration or opened with `open_view`"
+        );
+        Refusal::new(RefusalReason::Policy, error)
+    }
+
+    fn check_frame(self, frame: Option<u64>) -> Result<(), Refusal> {
+        let Some(frame) = frame else { return Ok(()) };
+        let newest = self.view.link().newest_shown();
+        if newest < frame {
+            let error = format!("frame {frame} has not been published: the newest is {newest}");
+            return Err(Refusal::new(RefusalReason::UnknownFrame, error));
+        }
+        let is_old = frame < self.view.link().first_frame() || FRAMES_KEPT <= newest - frame;
+        if is_old { Err(self.too_old(frame)) } else { Ok(()) }
+    }
+
+    fn too_old(self, frame: u64) -> Refusal {
+        let newest = self.view.link().newest_shown();
+        let error = format!(
+            "frame {frame} is too old: feedback may name the last {FRAMES_KEPT} frames of the present picture, and the \
+             newest is {newest}"
+        );
+        Refusal::new(RefusalReason::FrameTooOld, error)
+    }
+
+    fn post_map(
+        self,
+        map: Result<AttentionMap, AttentionError>,
+        image: Extent,
+        frame_seq: u64,
+    ) -> Result<Steered, Refusal> {
+        let map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
+        let peak = map.peak();
+        let point = (peak.x, peak.y);
+        self.post(Feedback::Attend { map: Arc::new(map), frame_seq }, image, point)
+    }
+
+    fn post(
+        self,
+        feedback: Feedback,
+        image: Extent,
+        point: (f64, f64),
+    ) -> Result<Steered, Refusal> {
+        let Some(ticket) = self.view.link().post(feedback, image, monotonic_ns()) else {
+            let error = format!(
+                "stream `{}` delivers no frames and has {POSTS_PENDING_MAX} messages to take",
+                self.stream.name()
+            );
+            return Err(Refusal::new(RefusalReason::Busy, error));
+        };
+        let lease_ms = self.view.config().gaze.parameters.lease_ms;
+        let until = Instant::now() + Duration::from_millis(lease_ms.into());
+        self.view.steering().lock().renew(self.client, until);
+        Ok(Steered { ticket, point })
+    }
+}
+
+fn reason_of(error: AttentionError) -> RefusalReason {
+    match error {
+        AttentionError::Count { .. } => RefusalReason::WrongCount,
+        AttentionError::Grid { .. } => RefusalReason::MapTooLarge,
+        AttentionError::EmptyRegion | AttentionError::Outside { .. } => RefusalReason::BadBox,
+        AttentionError::NotFinite { .. } => RefusalReason::NotFinite,
+        AttentionError::Negative { .. } => RefusalReason::Negative,
+        AttentionError::AllZero => RefusalReason::AllZero,
+    }
+}

@@ -1,0 +1,58 @@
+//! Compiles `glsl/*.comp` to SPIR-V with `glslc` when the Vulkan backend is built.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+/// Where the shaders are.
+const GLSL: &str = "../../glsl";
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed={GLSL}");
+    if env::var_os("CARGO_FEATURE_VULKAN").is_none() {
+        return;
+    }
+    let out_dir = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for shader in shaders(Path::new(GLSL)) {
+        compile(&shader, &out_dir);
+    }
+}
+
+/// The compute shaders in `folder`; those in folders below it are only included.
+fn shaders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| fail(&format!("glsl/: {error}")));
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension() == Some(OsStr::new("comp")));
+    paths.sort();
+    paths
+}
+
+/// Writes `NAME.spv`. Debug names stay in: captures show them, and a test compares struct layouts by them.
+fn compile(shader: &Path, out_dir: &Path) {
+    let target =
+        out_dir.join(shader.with_extension("spv").file_name().expect("a shader is a file"));
+    let output = Command::new("glslc")
+        .args(["--target-env=vulkan1.3", "-Werror", "-g", "-o"])
+        .args([&target, shader])
+        .output();
+    match output {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => fail(&String::from_utf8_lossy(&output.stderr)),
+        Err(error) if error.kind() == ErrorKind::NotFound => fail(
+            "`glslc` is missing: install the Debian package glslc, or build without the feature `vulkan`",
+        ),
+        Err(error) => fail(&format!("`glslc` does not start: {error}")),
+    }
+}
+
+/// Ends the build with one `cargo::error` line per line of `message`.
+fn fail(message: &str) -> ! {
+    for line in message.lines() {
+        println!("cargo::error={line}");
+    }
+    exit(1)
+}

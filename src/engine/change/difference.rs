@@ -1,0 +1,120 @@
+//! By how much the samples of each tile of one row of tiles differ between two frames.
+
+use crate::simd::{Kernel, Vectors};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::TILE_SIDE;
+
+/// What the rows of frames of one kind hold beside samples.
+#[derive(Debug)]
+pub struct SampleMask {
+    /// For each byte of a row, 255 if it is a sample and 0 if it means nothing; over the longest row of any plane, as
+    /// only formats of one plane have such bytes.
+    bytes: Vec<u8>,
+}
+
+impl SampleMask {
+    /// The mask of frames of `kind`.
+    pub fn new(FrameKind { format, extent, .. }: FrameKind) -> Self {
+        let row_bytes = |plane| format.plane_shape(plane, extent).row_bytes as usize;
+        let longest = (0..format.plane_count()).map(row_bytes).max().unwrap_or(0);
+        let mut bytes = vec![u8::MAX; longest];
+        if format.is_rgb() {
+            // The fourth byte of a pixel.
+            bytes.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = 0);
+        } else if format == PixelFormat::Yuy2 && !extent.width.is_multiple_of(2) {
+            // The second luma of the last pair, which has one pixel.
+            bytes[longest - 2] = 0;
+        }
+        Self { bytes }
+    }
+
+    /// Bytes of the longest row of any plane.
+    pub fn longest_row(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+/// Raises, for each tile of one row of tiles, the largest difference so far to that of the samples of one plane.
+///
+/// Walks both frames in the order of memory; rows that are equal throughout cost one comparison.
+#[derive(Debug)]
+pub struct PlaneDifferences<'a> {
+    /// The frame to compare.
+    pub new: &'a FrameView<'a>,
+    /// Which plane of it.
+    pub plane: usize,
+    /// The first of its rows.
+    pub first_row: usize,
+    /// The rows to compare it with, of `row_bytes` each, without gaps.
+    pub old: &'a [u8],
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Which of them are samples.
+    pub mask: &'a SampleMask,
+    /// Working memory for a row; 0 before and after.
+    pub columns: &'a mut [u8],
+    /// The largest difference of each tile.
+    pub largest: &'a mut [u8],
+}
+
+impl Kernel for PlaneDifferences<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, _vectors: V) {
+        let Self { new, plane, first_row, old, row_bytes, mask, columns, largest } = self;
+        let columns = &mut columns[..row_bytes];
+        let mut differs = false;
+        for (y, old) in old.chunks_exact(row_bytes).enumerate() {
+            let new = new.row(plane, first_row + y);
+            // Below a row that differs the next one mostly does too, and comparing it first would read it twice.
+            if differs || new != old {
+                differs = true;
+                raise(columns, new, old);
+            }
+        }
+        if differs {
+            let span = TileSpan::new(new.format(), plane);
+            let tiles = columns.chunks(span.row_bytes).zip(mask.bytes.chunks(span.row_bytes));
+            for (largest, (bytes, mask)) in largest.iter_mut().zip(tiles) {
+                *largest = (*largest).max(largest_sample(bytes, mask));
+            }
+            columns.fill(0);
+        }
+    }
+}
+
+/// Raises each byte of `columns` to the difference of the bytes at its place in two rows of as many.
+///
+/// No branch and no mask, so that the compiler makes it a loop over whole registers.
+#[inline(always)]
+fn raise(columns: &mut [u8], new: &[u8], old: &[u8]) {
+    for (column, (new, old)) in columns.iter_mut().zip(new.iter().zip(old)) {
+        *column = (*column).max(new.abs_diff(*old));
+    }
+}
+
+/// The largest of `bytes` where `mask` has a sample.
+#[inline(always)]
+fn largest_sample(bytes: &[u8], mask: &[u8]) -> u8 {
+    bytes.iter().zip(mask).fold(0, |largest, (byte, mask)| largest.max(byte & mask))
+}
+
+/// What one tile takes of one plane, away from the edges of the image.
+#[derive(Clone, Copy, Debug)]
+pub struct TileSpan {
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Rows.
+    pub rows: usize,
+}
+
+impl TileSpan {
+    /// What a tile takes of plane `index` of `format`.
+    pub fn new(format: PixelFormat, index: usize) -> Self {
+        let PlaneShape { row_bytes, rows } =
+            format.plane_shape(index, Extent::new(TILE_SIDE, TILE_SIDE));
+        Self { row_bytes: row_bytes as usize, rows: rows as usize }
+    }
+}

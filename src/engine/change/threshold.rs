@@ -1,0 +1,96 @@
+//! The difference that a sample may have before its tile is dirty: a fixed one, or one that follows the noise.
+
+use super::noise::NoiseEstimator;
+use foveate_config::Threshold;
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat};
+
+/// Where the threshold of each frame comes from. That of a frame is made from the frames before it.
+#[derive(Clone, Debug)]
+pub struct ThresholdSource {
+    /// That of the newest frame.
+    current: u8,
+    /// `None` where the threshold is fixed.
+    follower: Option<Follower>,
+}
+
+/// Makes thresholds from noise.
+#[derive(Clone, Debug)]
+struct Follower {
+    noise: NoiseEstimator,
+    format: PixelFormat,
+    limit: u8,
+    /// The noise in the frames so far.
+    sigma: Option<f64>,
+}
+
+impl ThresholdSource {
+    /// The source of thresholds for frames of `kind`, of which none has been seen yet.
+    pub fn new(kind: FrameKind, config: Threshold) -> Self {
+        match config {
+            Threshold::Fixed(threshold) => Self { current: threshold, follower: None },
+            Threshold::Auto { limit } => {
+                let noise = NoiseEstimator::new(kind);
+                let follower = Follower { noise, format: kind.format, limit, sigma: None };
+                Self { current: 0, follower: Some(follower) }
+            }
+        }
+    }
+
+    /// Settles the threshold of `frame`, the next one, from the frames before, and looks at `frame` for those to come.
+    pub fn advance(&mut self, frame: &FrameView<'_>) -> u8 {
+        if let Some(follower) = &mut self.follower {
+            self.current = follower.threshold();
+            follower.noise.observe(frame);
+            follower.sigma = follower.noise.sigma();
+        }
+        self.current
+    }
+
+    /// The threshold of the newest frame; 0 before the first where it follows the noise.
+    pub fn current(&self) -> u8 {
+        self.current
+    }
+
+    /// The noise of a sample, as [`NoiseEstimator::sigma`] has it; `None` also where the threshold is fixed.
+    pub fn sigma(&self) -> Option<f64> {
+        self.follower.as_ref().and_then(|follower| follower.sigma)
+    }
+
+    /// What the threshold never exceeds; `None` where it is fixed.
+    pub fn limit(&self) -> Option<u8> {
+        self.follower.as_ref().map(|follower| follower.limit)
+    }
+}
+
+impl Follower {
+    fn threshold(&self) -> u8 {
+        threshold_for(self.sigma.unwrap_or(0.0), self.format).min(self.limit)
+    }
+}
+
+/// The smallest threshold that keeps a still tile clean with a probability of at least 99 %, in Gaussian noise of
+/// standard deviation `sigma`, in steps of 8 bits.
+///
+/// Two samples of the same place differ by noise of deviation `sigma` * sqrt(2). Rounding both moves their difference by
+/// at most a step, so one of at least t + 1 was at least t before. A tile has N samples, and it is clean with a
+/// probability of at least (1 - 2 Q(t / (`sigma` sqrt(2))))^N, where Q is the upper tail of the normal distribution. That
+/// is 99 % at t = c * `sigma` with c = sqrt(2) Q^-1((1 - 0.99^(1 / N)) / 2).
+/// A resident copy that was taken in a moment of much noise is soon replaced, so in the long run tiles rest longer.
+#[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
+pub fn threshold_for(sigma: f64, format: PixelFormat) -> u8 {
+    (thresholds_per_sigma(format) * sigma).ceil() as u8
+}
+
+/// c, for the samples that a tile has in a format.
+fn thresholds_per_sigma(format: PixelFormat) -> f64 {
+    match format {
+        // 1024 samples.
+        PixelFormat::Gray8 => 6.2525,
+        // 1536 samples.
+        PixelFormat::Nv12 | PixelFormat::I420 => 6.3753,
+        // 2048 samples.
+        PixelFormat::Yuy2 => 6.4611,
+        // 3072 samples.
+        PixelFormat::Rgbx | PixelFormat::Bgrx | PixelFormat::Rgba | PixelFormat::Bgra => 6.5803,
+    }
+}

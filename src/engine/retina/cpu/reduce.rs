@@ -1,0 +1,94 @@
+//! The levels above a tile: exact sums over the tile grid, halved up to the top, and rounded once from there.
+//!
+//! Twin of `glsl/reduce.comp`.
+
+use super::level::{KEPT_TILE_LEVELS, Level};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
+use foveate_core::geometry::tile::TileSet;
+
+/// Sums of R, G and B over the boxes of the last level that a tile writes and of every level above it.
+#[derive(Debug)]
+pub struct Tail {
+    /// Of the tiles, row by row.
+    tiles: SumGrid,
+    /// Of the levels above.
+    above: Vec<TailLevel>,
+}
+
+#[derive(Debug)]
+struct TailLevel {
+    /// Level of the pyramid.
+    number: u32,
+    sums: SumGrid,
+    /// The texels over the dirty tiles of an update.
+    reached: TileSet,
+}
+
+/// The sums of one level.
+#[derive(Debug)]
+struct SumGrid {
+    extent: Extent,
+    sums: Vec<[u32; 3]>,
+}
+
+impl Tail {
+    /// Room for the sums of a pyramid.
+    pub fn new(shape: PyramidShape) -> Self {
+        let above = |number: u32| {
+            let extent = shape.level_extent(number);
+            TailLevel { number, sums: SumGrid::new(extent), reached: TileSet::none_of(extent) }
+        };
+        Self {
+            tiles: SumGrid::new(shape.level_extent(TILE_LEVEL_COUNT - 1)),
+            above: (TILE_LEVEL_COUNT..shape.level_count()).map(above).collect(),
+        }
+    }
+
+    /// The sums of the tiles, row by row.
+    pub fn tiles_mut(&mut self) -> &mut [[u32; 3]] {
+        &mut self.tiles.sums
+    }
+}
+
+impl SumGrid {
+    fn new(extent: Extent) -> Self {
+        Self { extent, sums: vec![[0; 3]; extent.area()] }
+    }
+
+    fn index(&self, x: u32, y: u32) -> usize {
+        y as usize * self.extent.width as usize + x as usize
+    }
+
+    /// The sum over the up to 2 x 2 cells below cell (`x`, `y`) of the next level.
+    fn sum_below(&self, x: u32, y: u32) -> [u32; 3] {
+        let mut total = [0; 3];
+        for (dx, dy) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let (x, y) = (2 * x + dx, 2 * y + dy);
+            if self.extent.contains(x, y) {
+                let cell = self.sums[self.index(x, y)];
+                total = std::array::from_fn(|channel| total[channel] + cell[channel]);
+            }
+        }
+        total
+    }
+}
+
+/// Brings the levels above the dirty tiles up to date; `levels` are those from level 1 on.
+pub fn reduce(tail: &mut Tail, dirty: &TileSet, shape: PyramidShape, levels: &mut [Level]) {
+    let (mut below, mut changed) = (&tail.tiles, dirty);
+    for (level, target) in tail.above.iter_mut().zip(&mut levels[KEPT_TILE_LEVELS..]) {
+        level.reached.cover(changed);
+        for (x, y) in level.reached.iter() {
+            let sums = below.sum_below(x, y);
+            let index = level.sums.index(x, y);
+            level.sums.sums[index] = sums;
+            let count = shape.texel_pixel_count(level.number, x, y);
+            let texel = y as usize * target.stride + x as usize;
+            for (channel, sum) in target.channels.iter_mut().zip(sums) {
+                channel[texel] = rounded_mean(sum, count);
+            }
+        }
+        (below, changed) = (&level.sums, &level.reached);
+    }
+}

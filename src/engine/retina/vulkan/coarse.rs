@@ -1,0 +1,76 @@
+//! The coarse level where the CPU reads it.
+//!
+//! While somebody wants it, the submission that changes it copies it too, so that reading it waits for nothing.
+
+use std::sync::Arc;
+
+use super::pyramid::{Pyramid, TEXEL_BYTES};
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, Recorder};
+
+/// A copy of the coarse level in mapped memory.
+#[derive(Debug)]
+pub(super) struct CoarseCopy {
+    level: u32,
+    extent: Extent,
+    texels: Buffer,
+    /// Whether every submission that changes the level copies it.
+    is_kept: bool,
+    /// Whether the next submission copies it.
+    is_due: bool,
+    /// Whether it is what the pyramid has once that submission has run.
+    is_current: bool,
+}
+
+impl CoarseCopy {
+    /// Memory for the coarse level of a pyramid of `shape`, at most 64 KiB.
+    pub(super) fn new(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Self, GpuError> {
+        let level = CoarseLevel::level_of(shape);
+        let extent = shape.level_extent(level);
+        let size = extent.area() * TEXEL_BYTES;
+        let texels = Buffer::new(gpu, "coarse level", BufferKind::Readback, size)?;
+        Ok(Self { level, extent, texels, is_kept: false, is_due: false, is_current: false })
+    }
+
+    /// Copies it in every submission that changes it, or in none.
+    pub(super) fn keep(&mut self, wanted: bool) {
+        self.is_kept = wanted;
+    }
+
+    /// Makes ready for a submission, which changes the pyramid if it `ingests`.
+    pub(super) fn prepare(&mut self, ingests: bool) {
+        let is_outdated = ingests || !self.is_current;
+        self.is_due = self.is_kept && is_outdated;
+        self.is_current = self.is_due || !is_outdated;
+    }
+
+    /// Makes ready for a submission that does nothing else, and says whether there must be one.
+    pub(super) fn prepare_alone(&mut self) -> bool {
+        self.is_due = !self.is_current;
+        self.is_current = true;
+        self.is_due
+    }
+
+    /// Copies the level, if that is due.
+    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+        if self.is_due {
+            pyramid.record_copy(recorder, self.level, &self.texels);
+        }
+    }
+
+    /// Takes the copy.
+    ///
+    /// # Panics
+    ///
+    /// If `target` is the coarse level of a pyramid of another shape.
+    pub(super) fn read(&mut self, target: &mut CoarseLevel) {
+        let own = (self.level, self.extent);
+        assert_eq!((target.level(), target.extent()), own, "the coarse level of another pyramid");
+        let texels = self.texels.mapped::<[u8; TEXEL_BYTES]>();
+        for (target, &[red, green, blue, _]) in target.texels.iter_mut().zip(&*texels) {
+            *target = [red, green, blue];
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A whole frame where the device can read it: where it lies, or in a copy.
+
+use std::sync::Arc;
+
+use super::detect::PlanePlace;
+use super::sample::count;
+use foveate_core::frame::{FrameKind, FrameView, Plane};
+use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, HostBuffer};
+
+/// Rows begin at multiples of so many bytes, the shader's words.
+const ROW_ALIGNMENT: usize = 4;
+
+/// Brings frames before the device. Their pages are lent to it for as long as a submission takes; where they cannot be, the
+/// samples are copied to mapped memory.
+#[derive(Debug)]
+pub(super) struct FrameStaging {
+    samples: Buffer,
+    kind: FrameKind,
+    /// Where the planes lie in `samples`.
+    planes: [PlanePlace; 3],
+    /// Whether pages were lent whenever that was tried. One refusal is enough, as the frames of a source are alike.
+    lends: bool,
+    gpu: Arc<Gpu>,
+}
+
+/// A frame that the device can read.
+#[derive(Debug)]
+pub(super) enum ReadableFrame<'a> {
+    /// Where it lies.
+    Lent(HostBuffer<'a>),
+    /// In the mapped memory.
+    Copied,
+}
+
+impl FrameStaging {
+    /// Room for frames of `kind`.
+    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
+        let mut size = 0;
+        let planes = std::array::from_fn(|index| {
+            if kind.format.plane_count() <= index {
+                return PlanePlace::default();
+            }
+            let (row_bytes, rows) = (kind.row_bytes(index), kind.rows(index));
+            let stride = row_bytes.next_multiple_of(ROW_ALIGNMENT);
+            let first_byte = size;
+            size += stride * rows;
+            let [first_byte, stride, row_bytes, rows] =
+                [first_byte, stride, row_bytes, rows].map(count);
+            PlanePlace { first_byte, stride, row_bytes, rows }
+        });
+        let samples = Buffer::new(gpu, "frame", BufferKind::HostWritten, size)?;
+        Ok(Self { samples, kind, planes, lends: true, gpu: Arc::clone(gpu) })
+    }
+
+    /// Copies every frame.
+    pub(super) fn copy_all(&mut self) {
+        self.lends = false;
+    }
+
+    /// Brings `frame` before the device, and says where its planes lie.
+    pub(super) fn show<'a>(
+        &mut self,
+        frame: &FrameView<'a>,
+    ) -> (ReadableFrame<'a>, [PlanePlace; 3]) {
+        let planes = std::array::from_fn(|index| self.plane_bytes(frame, index));
+        let lent = self.lends.then(|| self.lend(planes)).flatten();
+        self.lends = lent.is_some();
+        let Some(lent) = lent else {
+            self.copy(frame);
+            return (ReadableFrame::Copied, self.planes);
+        };
+        let places = std::array::from_fn(|index| {
+            if self.kind.format.plane_count() <= index {
+                return PlanePlace::default();
+            }
+            let first_byte = count(lent.offset_of(planes[index]));
+            let stride = count(frame.plane(index).stride);
+            PlanePlace { first_byte, stride, ..self.planes[index] }
+        });
+        (ReadableFrame::Lent(lent), places)
+    }
+
+    /// The bytes of a plane from its first sample to its last; none where the format has no such plane.
+    fn plane_bytes<'a>(&self, frame: &FrameView<'a>, index: usize) -> &'a [u8] {
+        if self.kind.format.plane_count() <= index {
+            return &[];
+        }
+        let Plane { bytes, stride } = frame.plane(index);
+        &bytes[..stride * (self.kind.rows(index) - 1) + self.kind.row_bytes(index)]
+    }
+
+    fn lend<'a>(&self, planes: [&'a [u8]; 3]) -> Option<HostBuffer<'a>> {
+        HostBuffer::import(&self.gpu, "camera frame", &planes[..self.kind.format.plane_count()])
+    }
+
+    /// Copies the samples of `frame`; without its padding, if it has any.
+    fn copy(&mut self, frame: &FrameView<'_>) {
+        let memory = self.samples.mapped::<u8>();
+        for (index, place) in self.planes.iter().enumerate().take(self.kind.format.plane_count()) {
+            let (row_bytes, rows) = (self.kind.row_bytes(index), self.kind.rows(index));
+            let stride = place.stride as usize;
+            let target = &mut memory[place.first_byte as usize..][..stride * rows];
+            let source = frame.plane(index);
+            if source.stride == stride {
+                let len = stride * (rows - 1) + row_bytes;
+                target[..len].copy_from_slice(&source.bytes[..len]);
+            } else {
+                for (y, target) in target.chunks_exact_mut(stride).enumerate() {
+                    target[..row_bytes].copy_from_slice(source.row(y, row_bytes));
+                }
+            }
+        }
+    }
+
+    /// The memory that the device reads `frame` from.
+    pub(super) fn memory<'a>(&'a self, frame: &'a ReadableFrame<'_>) -> &'a Buffer {
+        match frame {
+            ReadableFrame::Lent(pages) => pages.buffer(),
+            ReadableFrame::Copied => &self.samples,
+        }
+    }
+
+    /// Bytes of samples that were copied for `frame`.
+    pub(super) fn copied_bytes(&self, frame: &ReadableFrame<'_>) -> u64 {
+        if let ReadableFrame::Lent(_) = frame {
+            return 0;
+        }
+        let plane_bytes = |index| (self.kind.row_bytes(index) * self.kind.rows(index)) as u64;
+        (0..self.kind.format.plane_count()).map(plane_bytes).sum()
+    }
+}

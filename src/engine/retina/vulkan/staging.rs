@@ -1,0 +1,101 @@
+//! The samples of the dirty tiles on their way to the device.
+
+use std::sync::Arc;
+
+use super::tiles::{TileList, TileRecord, tile_list};
+use foveate_core::frame::{FrameKind, FrameView, PixelFormat, PlaneShape, copy_row};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
+use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError};
+
+/// What a record holds the samples of.
+pub(super) const TILE_EXTENT: Extent = Extent::new(TILE_SIDE, TILE_SIDE);
+
+/// Packed samples of tiles, with room for all of a source.
+#[derive(Debug)]
+pub(super) struct TileStaging {
+    /// Tile after tile, in the order of the list.
+    records: Buffer,
+    /// Where the tiles lie.
+    tiles: TileList,
+    record_bytes: usize,
+}
+
+impl TileStaging {
+    /// Room for the tiles of frames of `kind`.
+    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
+        let record_bytes = record_bytes(kind.format);
+        let size = kind.extent.in_cells(TILE_SIDE).area() * record_bytes;
+        Ok(Self {
+            records: Buffer::new(gpu, "staging", BufferKind::HostWritten, size)?,
+            tiles: tile_list(gpu, kind.extent)?,
+            record_bytes,
+        })
+    }
+
+    /// Packs the samples of the dirty tiles for the device.
+    pub(super) fn upload(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
+        let records = self.records.mapped::<u8>().chunks_exact_mut(self.record_bytes);
+        let tiles = records.zip(dirty.iter()).map(|(record, (column, row))| {
+            let tile = TileRecord { column, row };
+            pack_tile(frame, tile, record);
+            tile
+        });
+        self.tiles.fill(tiles);
+    }
+
+    /// Makes the next passes run on one tile, whatever its samples.
+    pub(super) fn prepare_warm(&mut self) {
+        self.tiles.fill(std::iter::once(TileRecord { column: 0, row: 0 }));
+    }
+
+    /// The samples that were uploaded.
+    pub(super) fn records(&self) -> &Buffer {
+        &self.records
+    }
+
+    /// The tiles that were uploaded.
+    pub(super) fn tiles(&self) -> &TileList {
+        &self.tiles
+    }
+
+    /// Tiles that were uploaded.
+    pub(super) fn tile_count(&self) -> u32 {
+        self.tiles.count().expect("the CPU fills the list")
+    }
+
+    /// Bytes of the samples that were uploaded.
+    pub(super) fn uploaded_bytes(&self) -> u64 {
+        u64::from(self.tile_count()) * self.record_bytes as u64
+    }
+}
+
+/// The samples of a tile take the bytes of a whole frame of its extent, plane after plane, without padding.
+pub(super) fn record_bytes(format: PixelFormat) -> usize {
+    (0..format.plane_count()).map(|index| plane_bytes(format.plane_shape(index, TILE_EXTENT))).sum()
+}
+
+fn plane_bytes(shape: PlaneShape) -> usize {
+    shape.row_bytes as usize * shape.rows as usize
+}
+
+/// Copies the samples of a tile. What hangs over the frame's edge keeps its old bytes, which the shader ignores.
+fn pack_tile(frame: &FrameView<'_>, tile: TileRecord, mut record: &mut [u8]) {
+    for index in 0..frame.format().plane_count() {
+        let target_shape = frame.format().plane_shape(index, TILE_EXTENT);
+        let (target, rest) = record.split_at_mut(plane_bytes(target_shape));
+        record = rest;
+
+        let source_shape = frame.format().plane_shape(index, frame.extent());
+        let first_byte = tile.column * target_shape.row_bytes;
+        let first_row = tile.row * target_shape.rows;
+        let row_bytes = target_shape.row_bytes.min(source_shape.row_bytes - first_byte) as usize;
+        let rows = target_shape.rows.min(source_shape.rows - first_row);
+        let source = frame.plane(index);
+        let targets = target.chunks_exact_mut(target_shape.row_bytes as usize);
+        for (y, target) in (first_row..first_row + rows).zip(targets) {
+            let start = y as usize * source.stride + first_byte as usize;
+            copy_row(&mut target[..row_bytes], &source.bytes[start..start + row_bytes]);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The tiles that a frame brings up to date, as the passes read them.
+//!
+//! Device side: `glsl/shared/tiles.glsl`
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::work::WorkList;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_gpu::{Gpu, GpuError};
+
+/// Where a tile lies in the tile grid. Public, like all that is shared with shaders, for the tests that compare layouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TileRecord {
+    /// Column of the grid.
+    pub column: u32,
+    /// Row of the grid.
+    pub row: u32,
+}
+
+/// A list of tiles on the device.
+pub(super) type TileList = WorkList<TileRecord>;
+
+/// An empty list of tiles of a source of `extent` pixels, with room for all of them.
+pub(super) fn tile_list(gpu: &Arc<Gpu>, extent: Extent) -> Result<TileList, GpuError> {
+    TileList::new(gpu, "dirty tiles", extent.in_cells(TILE_SIDE).area())
+}

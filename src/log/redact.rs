@@ -1,0 +1,260 @@
+//! Keeps credentials out of everything that leaves the process as text: logs, errors, listings.
+//!
+//! Two nets lie under each other. What looks like a credential is masked wherever it stands: the user part of a
+//! URI, and the value after `password=` and its kin. What was given as a secret, through
+//! [`register`], is masked by its exact value, however GStreamer quotes it in its own messages.
+//! Masking too much is accepted, too little is not.
+
+use std::fmt::Write as _;
+
+use parking_lot::RwLock;
+
+/// What stands where a credential stood.
+pub const MASK: &str = "***";
+
+/// A shorter value is not taken as a secret, because masking it would eat ordinary words.
+pub const MIN_SECRET_BYTES: usize = 4;
+
+/// A name that ends in one of these carries a credential.
+const SECRET_NAMES: [&str; 14] = [
+    "user-id",
+    "user-pw",
+    "proxy-id",
+    "proxy-pw",
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "token",
+    "secret",
+    "api-key",
+    "apikey",
+    "credentials",
+    "authorization",
+];
+
+/// Secrets given at run time, each in every spelling that a message may use, longest first.
+static SECRETS: RwLock<Vec<String>> = RwLock::new(Vec::new());
+
+/// Masks `secret` from now on, for the life of the process, also percent-encoded and with backslashes.
+/// Values shorter than [`MIN_SECRET_BYTES`] are left alone.
+pub fn register(secret: &str) {
+    if secret.len() < MIN_SECRET_BYTES {
+        return;
+    }
+    let mut secrets = SECRETS.write();
+    for spelling in [secret.to_owned(), percent_encoded(secret), backslashed(secret)] {
+        if !secrets.contains(&spelling) {
+            secrets.push(spelling);
+        }
+    }
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+}
+
+/// `text` without credentials. Redacting twice changes nothing more.
+pub fn redacted(text: &str) -> String {
+    let mut text = text.to_owned();
+    for secret in SECRETS.read().iter() {
+        if text.contains(secret.as_str()) {
+            text = text.replace(secret.as_str(), MASK);
+        }
+    }
+    without_named_values(&without_user_parts(&text, |_| {}), |_, _| {})
+}
+
+/// Masks from now on what looks like a credential in `text`, also where it stands alone: whoever is given a URI or a pipeline
+/// description may write down the parts of it. Names of users stay.
+pub fn register_credentials_in(text: &str) {
+    let mut found = Vec::new();
+    without_user_parts(text, |user| {
+        found.extend(user.split_once(':').map(|(_, password)| password.to_owned()));
+    });
+    without_named_values(text, |name, value| {
+        if !name.trim_end().to_ascii_lowercase().ends_with("-id") {
+            found.push(value.to_owned());
+        }
+    });
+    for value in found {
+        let plain = unquoted(&value);
+        register(&percent_decoded(&plain));
+        register(&plain);
+        register(&value);
+    }
+}
+
+/// A value of a pipeline description without the quotes around it and the backslashes in it.
+fn unquoted(value: &str) -> String {
+    let inner = ['"', '\''].iter().find_map(|&quote| {
+        value.strip_prefix(quote).map(|inner| inner.strip_suffix(quote).unwrap_or(inner))
+    });
+    let mut characters = inner.unwrap_or(value).chars();
+    let mut out = String::with_capacity(value.len());
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => out.extend(characters.next()),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// `text` as it was before it was put into a URI.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| first == b'%');
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(decoded.unwrap_or(first));
+        rest = if decoded.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Masks what stands between `://` and the last `@` before the text goes on after the URI, and tells `found` what it was.
+fn without_user_parts(text: &str, mut found: impl FnMut(&str)) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out.push_str(before);
+        let (uri, next) = after.split_at(unquoted_len(after, |c| c.is_whitespace() || c == '"'));
+        match uri.rfind('@') {
+            Some(end) => {
+                found(&uri[..end]);
+                out.push_str(MASK);
+                out.push_str(&uri[end..]);
+            }
+            None => {
+                // Nothing to mask up to here, but a second "://" may follow in the same word.
+                let inner = uri.find("://").unwrap_or(uri.len());
+                out.push_str(&uri[..inner]);
+                rest = &after[inner..];
+                continue;
+            }
+        }
+        rest = next;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Masks the values of [`SECRET_NAMES`], and tells `found` what stands before each, and what it was.
+fn without_named_values(text: &str, mut found: impl FnMut(&str, &str)) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['=', ':']) {
+        let (name, sign_and_value) = rest.split_at(at);
+        let (sign, value) = sign_and_value.split_at(1);
+        out.push_str(name);
+        out.push_str(sign);
+        rest = value;
+        if names_secret(name, sign == ":") {
+            let (prefix, value) = value.split_at(value_prefix_len(value));
+            let (value, after) = value.split_at(value_len(value, name));
+            found(name, value);
+            out.push_str(prefix);
+            out.push_str(if value.is_empty() { "" } else { MASK });
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Whether the text before a sign ends in a name of a credential. A colon gives a value only in headers and JSON.
+fn names_secret(before: &str, colon: bool) -> bool {
+    let name = before.trim_end();
+    let quoted = name.ends_with(['"', '\'']);
+    let name = name.trim_end_matches(['"', '\'', '\\']).to_ascii_lowercase().replace('_', "-");
+    let header = name.ends_with("authorization");
+    SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) && (!colon || quoted || header)
+}
+
+/// Bytes of blanks, of a type such as `(string)` and of its backslashes before a value.
+fn value_prefix_len(value: &str) -> usize {
+    let blanks = value.len() - value.trim_start().len();
+    let typed = &value[blanks..];
+    if typed.starts_with('(') || typed.starts_with("\\(") {
+        let end = typed.find(')').map_or(0, |end| end + 1);
+        return blanks + end;
+    }
+    blanks
+}
+
+/// Bytes of a value: what its quotes hold with them, or up to the next blank or `&`. A header's runs to the line's end.
+fn value_len(value: &str, name: &str) -> usize {
+    if name.trim_end().to_ascii_lowercase().ends_with("authorization") {
+        return value.find(['\n', '\r']).unwrap_or(value.len());
+    }
+    for quote in ['"', '\''] {
+        if let Some(inner) = value.strip_prefix(quote) {
+            return (1 + unquoted_len(inner, |c| c == quote) + 1).min(value.len());
+        }
+    }
+    unquoted_len(value, |c| c.is_whitespace() || c == '&' || c == '"')
+}
+
+/// Bytes up to the first character for which `ends` holds and that no backslash escapes.
+fn unquoted_len(text: &str, ends: impl Fn(char) -> bool) -> usize {
+    let mut escaped = false;
+    for (index, character) in text.char_indices() {
+        if !escaped && ends(character) {
+            return index;
+        }
+        escaped = !escaped && character == '\\';
+    }
+    text.len()
+}
+
+/// `text` as it stands inside a URI.
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// `text` as it stands unquoted in a pipeline description: a backslash before everything that could have a
+/// meaning there.
+pub fn backslashed(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if !(character.is_alphanumeric() || "_-./:@%+".contains(character)) {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out
+}
+
+/// A writer of whole messages, each in one call, that masks what must not be shown.
+#[derive(Debug)]
+pub struct Redacting<W> {
+    target: W,
+}
+
+impl<W: std::io::Write> Redacting<W> {
+    /// Passes what is written on to `target`.
+    pub fn new(target: W) -> Self {
+        Self { target }
+    }
+}
+
+impl<W: std::io::Write> std::io::Write for Redacting<W> {
+    fn write(&mut self, message: &[u8]) -> std::io::Result<usize> {
+        self.target.write_all(redacted(&String::from_utf8_lossy(message)).as_bytes())?;
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.target.flush()
+    }
+}

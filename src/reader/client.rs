@@ -1,0 +1,601 @@
+//! The other end of the socket, for tools and readers in Rust.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use foveate::client::{Client, Next};
+//! use foveate::ring::TokenFrameBuf;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect(&foveate::socket_path(None))?;
+//! let mut subscription = client.subscribe(&"camera/main".parse()?, false)?;
+//! let mut frame = TokenFrameBuf::default();
+//! loop {
+//!     match subscription.next_frame(&mut frame, Duration::from_secs(1))? {
+//!         Next::Frame { .. } => println!("{} tokens", frame.records.len()),
+//!         Next::NewSegment | Next::TimedOut => {}
+//!         Next::Ended(reason) => break println!("the stream ended: {reason}"),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value};
+
+use super::messages::{
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Listing, Look, Looking,
+    Opened, Refusal, RefusalReason, Released, Request, Stats, StreamListing, Subscribed, ViewName,
+};
+use super::{ControlError, socket};
+use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
+
+/// How long the daemon may take for an answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a subscription waits for a frame before it looks at its socket.
+const FUTEX_SLICE: Duration = Duration::from_millis(100);
+
+/// A connection to the daemon that asks and gets answers. No call takes much longer than [`ANSWER_TIMEOUT`].
+#[derive(Debug)]
+pub struct Client {
+    socket: OwnedFd,
+    path: PathBuf,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to the daemon that listens on `path`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no daemon, or the user may not talk to it.
+    pub fn connect(path: &Path) -> Result<Self, ControlError> {
+        let address = socket::address(path)?;
+        let failed = |errno| ControlError::io("connect to", path, errno);
+        let socket = socket::unconnected(SocketFlags::empty()).map_err(failed)?;
+        for direction in [Timeout::Send, Timeout::Recv] {
+            set_socket_timeout(&socket, direction, Some(ANSWER_TIMEOUT)).map_err(failed)?;
+        }
+        retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(|errno| match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED => {
+                ControlError::NoDaemon { path: path.to_owned() }
+            }
+            Errno::AGAIN => timed_out(),
+            errno => failed(errno),
+        })?;
+        Ok(Self { socket, path: path.to_owned(), buffer: vec![0; DATAGRAM_BYTES_MAX] })
+    }
+
+    /// All streams and views, streams in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn list(&mut self) -> Result<Vec<StreamListing>, ControlError> {
+        self.listing().map(|listing| listing.streams)
+    }
+
+    /// All streams and views, and what the server has done, on one page.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn listing(&mut self) -> Result<Listing, ControlError> {
+        let mut listing: Listing = self.request(&Request::List { after: None }, &[])?;
+        while let Some(after) = listing.next.take() {
+            let page: Listing = self.request(&Request::List { after: Some(after) }, &[])?;
+            for stream in page.streams {
+                match listing.streams.last_mut() {
+                    Some(last) if last.name == stream.name => last.views.extend(stream.views),
+                    _ => listing.streams.push(stream),
+                }
+            }
+            listing.next = page.next;
+        }
+        Ok(listing)
+    }
+
+    /// What the daemon has counted, on one page.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn stats(&mut self) -> Result<Stats, ControlError> {
+        let mut stats: Stats = self.request(&Request::Stats { after: None }, &[])?;
+        while let Some(after) = stats.next.take() {
+            let page: Stats = self.request(&Request::Stats { after: Some(after) }, &[])?;
+            stats.streams.extend(page.streams);
+            stats.next = page.next;
+        }
+        Ok(stats)
+    }
+
+    /// Makes a view look at a point, and returns the nearest point that it can look at: its fixation from the next frame on.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
+        self.request(&Request::Look(look), &[])
+    }
+
+    /// Makes a view look where a map has its peak. `numbers` are the rows of the map, one after the other, as `attend` says.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn attend(&mut self, attend: Attend, numbers: &[u8]) -> Result<Looking, ControlError> {
+        self.request(&Request::Attend(attend), numbers)
+    }
+
+    /// Makes a view look where the tokens of a frame have the highest score. `scores` are one number for each token, in the
+    /// order of the frame, as `attend` says; what comes behind them is padding.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn attend_tokens(
+        &mut self,
+        attend: AttendTokens,
+        scores: &[u8],
+    ) -> Result<Looking, ControlError> {
+        self.request(&Request::AttendTokens(attend), scores)
+    }
+
+    /// Lets a view look where its policy says, and other clients steer it.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn release(&mut self, view: &ViewName) -> Result<(), ControlError> {
+        let released = self.request(&Request::Release { view: view.clone() }, &[]);
+        released.map(|_: Released| ())
+    }
+
+    /// Opens a view on a stream, which lives as long as this connection, and returns its address. `view` is what a
+    /// `[[stream.view]]` of a configuration may hold; without a `name` it gets one.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn open_view(
+        &mut self,
+        stream: &str,
+        view: Map<String, Value>,
+    ) -> Result<ViewName, ControlError> {
+        let request = Request::OpenView { stream: stream.to_owned(), view };
+        self.request(&request, &[]).map(|Opened { view }| view)
+    }
+
+    /// Follows `view`. With `notify`, the subscription's descriptor becomes readable with every frame.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn subscribe(self, view: &ViewName, notify: bool) -> Result<Subscription, ControlError> {
+        self.follow(view, notify, false)
+    }
+
+    /// Follows `view`, and where it looks: see [`Subscription::take_gazes`].
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn record(self, view: &ViewName) -> Result<Subscription, ControlError> {
+        self.follow(view, false, true)
+    }
+
+    fn follow(
+        mut self,
+        view: &ViewName,
+        notify: bool,
+        gaze: bool,
+    ) -> Result<Subscription, ControlError> {
+        let request = Request::Subscribe { view: view.clone(), notify, gaze };
+        let _: Subscribed = self.request(&request, &[])?;
+        let Self { socket, path, buffer } = self;
+        Ok(Subscription {
+            socket,
+            path,
+            buffer,
+            view: view.clone(),
+            notify,
+            gaze,
+            reader: None,
+            next_reader: None,
+            awaits_segment: true,
+            gazes: Vec::new(),
+            ending: Ending::None,
+            freshness: Freshness::default(),
+        })
+    }
+
+    /// Sends `request` and waits for its answer.
+    fn request<T: DeserializeOwned>(
+        &mut self,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<T, ControlError> {
+        let datagram = request.to_datagram(payload);
+        if DATAGRAM_BYTES_MAX < datagram.len() {
+            let error = format!(
+                "{} bytes are more than the {DATAGRAM_BYTES_MAX} of a message",
+                datagram.len()
+            );
+            return Err(ControlError::Refused(Refusal::new(RefusalReason::TooLarge, error)));
+        }
+        match socket::send(&self.socket, &datagram, None, SendFlags::empty()) {
+            // A daemon that turns a client away says why before it hangs up.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
+            Err(Errno::AGAIN) => return Err(timed_out()),
+            Err(errno) => return Err(ControlError::io("send to", &self.path, errno)),
+        }
+        match self.receive()? {
+            FromDaemon::Accepted(answer) => Ok(answer),
+            FromDaemon::Refused(refusal) => Err(ControlError::Refused(refusal)),
+            FromDaemon::Event(_) | FromDaemon::Notice => Err(ControlError::NotUnderstood {
+                detail: "an event for a client that has not subscribed".to_owned(),
+            }),
+        }
+    }
+
+    fn receive<T: DeserializeOwned>(&mut self) -> Result<FromDaemon<T>, ControlError> {
+        match socket::receive(&self.socket, &mut self.buffer, RecvFlags::empty()) {
+            Ok(received) if received.len == 0 => Err(ControlError::Disconnected),
+            Ok(received) => understood(&self.buffer, received.len),
+            Err(Errno::AGAIN) => Err(timed_out()),
+            Err(Errno::CONNRESET) => Err(ControlError::Disconnected),
+            Err(errno) => Err(ControlError::io("receive from", &self.path, errno)),
+        }
+    }
+}
+
+impl ControlError {
+    /// Whether the same may be granted a moment later: there is no daemon, it stops or starts just now, it does not
+    /// answer, or it has too many clients, such as those whose end it has not seen yet.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::NoDaemon { .. } | Self::TimedOut { .. } | Self::Disconnected => true,
+            Self::Refused(Refusal { reason, .. }) => matches!(
+                reason,
+                RefusalReason::Busy | RefusalReason::NotStarted | RefusalReason::TooManyClients
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// What a subscription waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A token frame was read.
+    Frame {
+        /// Frames that were published since the one read before and were not read: passed over by
+        /// [`Subscription::next_frame`], overwritten before their turn in [`Subscription::next_in_order`].
+        missed: u64,
+    },
+    /// The view publishes in another segment from now on, the first one included: [`Subscription::reader`] has
+    /// changed.
+    NewSegment,
+    /// Nothing came in the time given.
+    TimedOut,
+    /// The view publishes no more, for this reason, and every frame has been read.
+    Ended(String),
+}
+
+/// Why a subscription cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubscriptionError {
+    /// The connection is gone, and with it the daemon, however it died: [`Subscription::reconnect`].
+    #[error("the daemon is gone: it has stopped, or it dropped this connection")]
+    Disconnected,
+
+    /// The shared memory cannot be read.
+    #[error("cannot read the view's segment")]
+    Ring(#[from] RingError),
+
+    /// The daemon's messages cannot be read.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+/// How far the end of a subscription has come.
+#[derive(Debug)]
+enum Ending {
+    None,
+    /// The daemon said why.
+    Ended(String),
+    /// The daemon hung up.
+    HungUp,
+}
+
+/// A view that is followed: an open connection, and the ring that the daemon sent over it.
+///
+/// Dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Subscription {
+    socket: OwnedFd,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    view: ViewName,
+    notify: bool,
+    gaze: bool,
+    reader: Option<Reader>,
+    /// The ring that comes after `reader`'s, once every frame of that one has been read.
+    next_reader: Option<Reader>,
+    /// This connection has not brought a ring yet: that of `reader`, if any, came over one that is gone.
+    awaits_segment: bool,
+    gazes: Vec<GazeEvent>,
+    ending: Ending,
+    freshness: Freshness,
+}
+
+/// How old frames may be.
+#[derive(Debug, Default)]
+struct Freshness {
+    max_age: Option<Duration>,
+    /// Frames since the one that was read last that were too old.
+    passed_over: u64,
+}
+
+impl Freshness {
+    /// Reads until a frame is young enough.
+    fn read(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        mut read: impl FnMut(&mut TokenFrameBuf) -> Result<ReadOutcome, RingError>,
+    ) -> Result<ReadOutcome, RingError> {
+        loop {
+            let ReadOutcome::Frame { missed } = read(frame)? else {
+                return Ok(ReadOutcome::Nothing);
+            };
+            let missed = missed + std::mem::take(&mut self.passed_over);
+            if self.max_age.is_none_or(|most| frame.head.age() <= most) {
+                return Ok(ReadOutcome::Frame { missed });
+            }
+            self.passed_over = missed + 1;
+        }
+    }
+}
+
+impl Subscription {
+    /// Passes over frames that were captured longer ago, from now on, and counts them as missed: a robot must not act on what
+    /// was long ago. Without one, as in the beginning, [`FrameHead::age`](foveate_ring::FrameHead::age) tells.
+    pub fn set_max_age(&mut self, max_age: Option<Duration>) {
+        self.freshness.max_age = max_age;
+    }
+
+    /// Where the view has looked since the last call, where that is [recorded](Client::record). Reading frames is what makes
+    /// the events come in.
+    pub fn take_gazes(&mut self) -> Vec<GazeEvent> {
+        std::mem::take(&mut self.gazes)
+    }
+
+    /// Subscribes anew, in the way that was asked for at first: after [`SubscriptionError::Disconnected`], or after the
+    /// end [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
+    ///
+    /// It tries once, and the caller decides how often: a daemon that is not there is told at once, one that does not
+    /// answer after [`ANSWER_TIMEOUT`]. [`ControlError::may_pass`] says whether it is worth another try. What the ring
+    /// in use still holds is read before [`Next::NewSegment`], also between tries. A daemon that had only dropped the
+    /// connection leads to no new segment: reading goes on in the ring in use.
+    ///
+    /// # Errors
+    ///
+    /// If there is no daemon, or it does not answer or refuses. The subscription is then as it was.
+    pub fn reconnect(&mut self) -> Result<(), ControlError> {
+        let client = Client::connect(&self.path)?;
+        let Self { socket, .. } = client.follow(&self.view, self.notify, self.gaze)?;
+        self.socket = socket;
+        self.awaits_segment = true;
+        self.ending = Ending::None;
+        Ok(())
+    }
+
+    /// The view that is followed.
+    pub fn view(&self) -> &ViewName {
+        &self.view
+    }
+
+    /// The ring in use; `None` until the first [`Next::NewSegment`].
+    pub fn reader(&self) -> Option<&Reader> {
+        self.reader.as_ref()
+    }
+
+    /// Waits at most `timeout` for something to happen, and copies the newest frame into `frame` if it is that.
+    ///
+    /// Frames come before an end, and before a new segment: whatever was published is read first. Hang-up is noticed
+    /// within 100 ms.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon is gone or what it sent cannot be read.
+    pub fn next_frame(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+    ) -> Result<Next, SubscriptionError> {
+        self.next(timeout, |reader, freshness| {
+            freshness.read(frame, |frame| reader.read_newest(frame))
+        })
+    }
+
+    /// [`Subscription::next_frame`] for those who want every frame: copies the oldest one that was not read and
+    /// is still in the ring.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn next_in_order(
+        &mut self,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+    ) -> Result<Next, SubscriptionError> {
+        self.next(timeout, |reader, freshness| {
+            freshness.read(frame, |frame| reader.read_next(frame))
+        })
+    }
+
+    /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds) into `frame`,
+    /// read before or not and however old, as [`Reader::read_nearest`] does: what another sensor's time belongs to. Waits at most `timeout`,
+    /// and only while there is no frame at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Subscription::next_frame`].
+    pub fn nearest_frame(
+        &mut self,
+        capture_ns: u64,
+        frame: &mut TokenFrameBuf,
+        timeout: Duration,
+    ) -> Result<Next, SubscriptionError> {
+        self.next(timeout, |reader, _| {
+            let found = reader.read_nearest(capture_ns, frame)?;
+            Ok(if found { ReadOutcome::Frame { missed: 0 } } else { ReadOutcome::Nothing })
+        })
+    }
+
+    fn next(
+        &mut self,
+        timeout: Duration,
+        mut read: impl FnMut(&mut Reader, &mut Freshness) -> Result<ReadOutcome, RingError>,
+    ) -> Result<Next, SubscriptionError> {
+        let started = Instant::now();
+        loop {
+            // Before the frames: a segment that was replaced gets no more.
+            self.take_messages()?;
+            if let Some(reader) = &mut self.reader {
+                match read(reader, &mut self.freshness) {
+                    Ok(ReadOutcome::Frame { missed }) => return Ok(Next::Frame { missed }),
+                    // Whatever is wrong with a segment that another one replaces is left behind with it.
+                    Ok(_) => {}
+                    Err(_) if self.next_reader.is_some() => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if let Some(next_reader) = self.next_reader.take() {
+                self.reader = Some(next_reader);
+                self.freshness.passed_over = 0;
+                return Ok(Next::NewSegment);
+            }
+            match &self.ending {
+                Ending::None => {}
+                Ending::Ended(reason) => return Ok(Next::Ended(reason.clone())),
+                Ending::HungUp => return Err(SubscriptionError::Disconnected),
+            }
+            let left = timeout.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                return Ok(Next::TimedOut);
+            }
+            self.wait(left)?;
+        }
+    }
+
+    /// Waits for a frame, or at most a moment; before the connection has brought a segment, for a message.
+    fn wait(&self, left: Duration) -> Result<(), SubscriptionError> {
+        if let Some(reader) = self.reader.as_ref().filter(|_| !self.awaits_segment) {
+            reader.wait(left.min(FUTEX_SLICE));
+            return Ok(());
+        }
+        let timeout = Timespec::try_from(left.min(ANSWER_TIMEOUT)).ok();
+        let mut entries = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut entries, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(self.failed("wait for", errno).into()),
+        }
+    }
+
+    /// Takes what the daemon has sent, up to a new segment.
+    fn take_messages(&mut self) -> Result<(), SubscriptionError> {
+        while self.next_reader.is_none() {
+            let received =
+                match socket::receive(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
+                    Ok(received) => received,
+                    Err(Errno::AGAIN) => break,
+                    Err(Errno::CONNRESET) => socket::Received { len: 0, descriptor: None },
+                    Err(errno) => return Err(self.failed("receive from", errno).into()),
+                };
+            if received.len == 0 {
+                // What the daemon said before it hung up is the better news.
+                if matches!(self.ending, Ending::None) {
+                    self.ending = Ending::HungUp;
+                }
+                break;
+            }
+            match understood::<IgnoredAny>(&self.buffer, received.len)? {
+                FromDaemon::Notice => {}
+                FromDaemon::Event(Event::Segment { .. }) => {
+                    self.take_segment(received.descriptor)?;
+                }
+                FromDaemon::Event(Event::Gaze(gaze)) => self.gazes.push(gaze),
+                FromDaemon::Event(Event::Ended { reason, .. }) => {
+                    self.ending = Ending::Ended(reason);
+                }
+                FromDaemon::Refused(refusal) => {
+                    return Err(ControlError::Refused(refusal).into());
+                }
+                FromDaemon::Accepted(_) => {
+                    let detail = "an answer that nobody asked for".to_owned();
+                    return Err(ControlError::NotUnderstood { detail }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_segment(&mut self, descriptor: Option<OwnedFd>) -> Result<(), SubscriptionError> {
+        let descriptor = descriptor.ok_or_else(|| ControlError::NotUnderstood {
+            detail: "a segment without a descriptor: are too many files open?".to_owned(),
+        })?;
+        let mut reader = Reader::from_fd(descriptor)?;
+        let is_first = std::mem::replace(&mut self.awaits_segment, false);
+        self.ending = Ending::None;
+        if let Some(present) = &self.reader {
+            // A daemon that had only dropped the connection begins with the segment in use.
+            if is_first && present.header().epoch == reader.header().epoch {
+                return Ok(());
+            }
+            reader.rewind();
+        }
+        self.next_reader = Some(reader);
+        Ok(())
+    }
+
+    fn failed(&self, action: &'static str, errno: Errno) -> ControlError {
+        ControlError::io(action, Path::new(&self.view.to_string()), errno)
+    }
+}
+
+impl AsFd for Subscription {
+    /// The connection. With `notify` it is readable when there is a frame to read; a message or a hang-up makes
+    /// it readable, too. Read until [`Next::TimedOut`] before it is waited for again: what comes with a frame is told after it.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Reads the datagram of `len` bytes in `buffer`.
+fn understood<T: DeserializeOwned>(
+    buffer: &[u8],
+    len: usize,
+) -> Result<FromDaemon<T>, ControlError> {
+    let datagram = buffer.get(..len).ok_or_else(|| ControlError::NotUnderstood {
+        detail: format!("a message of {len} bytes, where {DATAGRAM_BYTES_MAX} are the most"),
+    })?;
+    FromDaemon::from_datagram(datagram)
+        .map_err(|error| ControlError::NotUnderstood { detail: error.to_string() })
+}
+
+fn timed_out() -> ControlError {
+    ControlError::TimedOut { seconds: ANSWER_TIMEOUT.as_secs() }
+}

@@ -1,0 +1,17 @@
+//! Where a view looks, for those who record it.
+
+use serde::{Deserialize, Serialize};
+
+use super::ViewName;
+use foveate_core::geometry::gaze_entry::GazeEntry;
+
+/// Where a view looks from a frame on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GazeEvent {
+    /// Which view.
+    pub view: ViewName,
+    /// From which frame on, and where.
+    pub entry: GazeEntry,
+    /// Events of this view that were lost since the subscription, because too many came at once.
+    pub lost: u64,
+}

@@ -1,0 +1,75 @@
+//! SOCK_SEQPACKET sockets: whole datagrams, with a descriptor where there is one.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+use super::ControlError;
+
+/// A socket that is not connected and closes on exec.
+pub fn unconnected(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// `path` as an address.
+pub fn address(path: &Path) -> Result<SocketAddrUnix, ControlError> {
+    SocketAddrUnix::new(path).map_err(|errno| match errno {
+        Errno::NAMETOOLONG => ControlError::PathTooLong { path: path.to_owned() },
+        errno => ControlError::io("use as a socket address", path, errno),
+    })
+}
+
+/// Sends one datagram, and a copy of `descriptor` with it.
+pub fn send(
+    socket: impl AsFd,
+    datagram: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+    flags: SendFlags,
+) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if let Some(descriptor) = &descriptor {
+        let fits = control.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(descriptor)));
+        debug_assert!(fits, "the space holds one descriptor");
+    }
+    let parts = [IoSlice::new(datagram)];
+    let flags = flags | SendFlags::NOSIGNAL;
+    retry_on_intr(|| rustix::net::sendmsg(&socket, &parts, &mut control, flags)).map(drop)
+}
+
+/// A received datagram.
+pub struct Received {
+    /// Its length, which exceeds the buffer's where it was cut.
+    pub len: usize,
+    /// The first descriptor that came with it.
+    pub descriptor: Option<OwnedFd>,
+}
+
+/// Receives one datagram and the descriptor that may come with it. A length of 0 is a hang-up.
+pub fn receive(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<Received> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC | RecvFlags::TRUNC;
+    let message = retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(buffer)];
+        rustix::net::recvmsg(&socket, &mut parts, &mut control, flags)
+    })?;
+    let mut descriptors = control.drain().filter_map(|part| match part {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptor = descriptors.next().and_then(|mut descriptors| descriptors.next());
+    Ok(Received { len: message.bytes, descriptor })
+}
