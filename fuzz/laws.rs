@@ -18,7 +18,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::weights::Peak;
 use foveate_core::layout::Layout;
 use foveate_daemon::control::described::view_from_table;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ViewPlan;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

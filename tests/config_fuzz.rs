@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use foveate_config::{Config, ConfigError, StreamConfig, ViewConfig};
 use foveate_core::name::is_name;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ViewPlan;
 use naive::Random;
 
 #[path = "common/naive.rs"]

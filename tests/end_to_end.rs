@@ -25,7 +25,7 @@ use foveate_core::backend::BackendKind;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ViewPlan;
 use foveate_ring::TokenFrameBuf;
 use rustix::process::Signal;
 

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use foveate_config::{SourceChoice, ViewConfig};
 use foveate_core::token::DType;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ViewPlan;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
 use serde_json::Value;

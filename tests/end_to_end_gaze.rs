@@ -22,7 +22,7 @@ use foveate_config::ViewConfig;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FixationReason;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ViewPlan;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};

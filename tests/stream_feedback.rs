@@ -14,8 +14,8 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
-use foveate_engine::link::{Bell, view_link};
-use foveate_engine::stream::{Backends, Stream, ViewPlan};
+use foveate_daemon::channel::{Bell, view_link};
+use foveate_daemon::stream::{Backends, Stream, ViewPlan};
 use naive::{OwnedFrame, transforms};
 use support::stamp;
 

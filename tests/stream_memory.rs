@@ -11,8 +11,8 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::link::ViewLink;
-use foveate_engine::stream::{Backends, Stream, StreamError, ViewPace, ViewPlan};
+use foveate_daemon::channel::ViewLink;
+use foveate_daemon::stream::{Backends, Stream, StreamError, ViewPace, ViewPlan};
 use foveate_ring::{RingError, SegmentSpec, check_memory};
 use support::stamp;
 

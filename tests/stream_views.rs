@@ -17,8 +17,8 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::link::{Bell, ClientLink, view_link};
-use foveate_engine::stream::{
+use foveate_daemon::channel::{Bell, ClientLink, view_link};
+use foveate_daemon::stream::{
     Backends, REPLACED, Stepped, Stream, StreamBackend, ViewPace, ViewPlan,
 };
 use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf};

@@ -44,7 +44,7 @@ impl fmt::Display for ChangeSite {
 
 /// The backend in use, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Backend {
+pub struct BackendInfo {
     /// Which implementation.
     pub kind: BackendKind,
     /// Name of the device, as its driver gives it.

@@ -12,5 +12,6 @@ pub mod gaze;
 pub mod geometry;
 pub mod layout;
 pub mod name;
+pub mod plane;
 pub mod rate;
 pub mod token;

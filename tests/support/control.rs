@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use foveate::messages::{StreamState, ViewName};
 use foveate_config::ViewConfig;
-use foveate_core::backend::{Backend, BackendKind, ChangeSite};
+use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -93,7 +93,7 @@ pub fn start(port: &StreamPort) -> Writer {
         status.state = StreamState::Live;
         status.format = Some(PixelFormat::Nv12);
         status.extent = Some(EXTENT);
-        status.backend = Some(Backend {
+        status.backend = Some(BackendInfo {
             kind: BackendKind::Cpu,
             device: "a processor".to_owned(),
             reason: "asked for".to_owned(),

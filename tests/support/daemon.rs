@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::{StreamListing, ViewName};
 use foveate_config::Config;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ViewPlan;
 use foveate_ring::TokenFrameBuf;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -14,7 +14,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ViewPlan;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use gstreamer as gst;
 use gstreamer::prelude::*;

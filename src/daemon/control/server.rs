@@ -30,8 +30,8 @@ use foveate::messages::{
 };
 
 use super::socket;
+use crate::channel::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use foveate_core::geometry::gaze_entry::GazeEntry;
-use foveate_engine::link::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use foveate_stats::{Counter, Level};
 
 mod admin;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{ChangeListing, RefusalReason, ServerListing, StreamState, StuckListing, ViewName};
-use foveate_core::backend::Backend;
+use foveate_core::backend::BackendInfo;
 use foveate_stats::LossReason;
 use foveate_stats::durations::HistogramCounts;
 use foveate_stats::process::ProcessUse;
@@ -46,7 +46,7 @@ pub struct StreamStats {
     /// Why, in words; empty where there is nothing to say.
     pub reason: String,
     /// What computes its pyramid, and why; absent before the first frame.
-    pub backend: Option<Backend>,
+    pub backend: Option<BackendInfo>,
     /// Frames that the pipeline delivered.
     pub frames_captured: u64,
     /// Frames that a newer one replaced before they were taken.

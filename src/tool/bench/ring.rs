@@ -27,6 +27,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
@@ -227,7 +228,7 @@ impl Stage {
             dirty_tiles: 0,
             tile_count: 1,
             records: &self.records,
-            pixels: &self.pixels,
+            planes: &[&self.pixels],
             versions: &self.versions,
         });
         let published_ns = monotonic_ns();
@@ -276,6 +277,7 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
         device: "none".to_owned(),
         slot_count,
         camera: None,
+        planes: vec![PlaneSpec::pixels(TOKEN_FORMAT)],
     }
 }
 

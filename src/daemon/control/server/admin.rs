@@ -17,11 +17,11 @@ use rustix::net::{SendFlags, SocketFlags};
 use serde_json::Value;
 
 use super::listener::{Access, Listener};
+use crate::channel::Bell;
 use crate::control::socket;
 use foveate::ControlError;
 use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason, accepted, refused};
 use foveate::operator::AdminRequest;
-use foveate_engine::link::Bell;
 
 /// How long a client may be silent while others wait for their turn.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::RetinaError;
+use super::BackendError;
 use foveate_gpu::{DeviceChoice, DeviceSummary, Gpu, GpuError, chosen_device};
 
 /// How long the driver may take to open a device for one stream before another one that wants a device gives up.
@@ -34,9 +34,9 @@ impl Devices {
     }
 
     /// The device of `choice`, opened if it is not open.
-    pub(super) fn get(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, RetinaError> {
+    pub(super) fn get(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, BackendError> {
         let asking = self.asking.try_lock_for(PATIENCE);
-        let _asking = asking.ok_or(RetinaError::DriverBusy { seconds: PATIENCE.as_secs() })?;
+        let _asking = asking.ok_or(BackendError::DriverBusy { seconds: PATIENCE.as_secs() })?;
         self.forget_lost();
         let chosen = chosen_device(choice)?;
         if let Some(gpu) = self.find(&chosen) {

@@ -1,6 +1,6 @@
 //! From the sums of the tiles to the tail of the pyramid, level 6 and up.
 //!
-//! Device side: `glsl/reduce.comp`    Twin: `src/engine/retina/cpu/reduce.rs`
+//! Device side: `glsl/reduce.comp`    Twin: `src/engine/backend/cpu/reduce.rs`
 
 use std::sync::Arc;
 

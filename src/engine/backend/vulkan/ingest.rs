@@ -1,6 +1,6 @@
 //! From the camera's samples of the dirty tiles to levels 0 to 5, and to one sum per tile.
 //!
-//! Device side: `glsl/ingest.comp`    Twin: `src/engine/retina/cpu/ingest.rs`
+//! Device side: `glsl/ingest.comp`    Twin: `src/engine/backend/cpu/ingest.rs`
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! From the pyramid to the tokens of one view.
 //!
-//! Device side: `glsl/sample.comp`    Twin: `src/engine/retina/cpu/sample.rs`
+//! Device side: `glsl/sample.comp`    Twin: `src/engine/backend/cpu/sample.rs`
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use bytemuck::{Pod, Zeroable};
 use super::pyramid::{Pyramid, tail_offset};
 use super::shader;
 use super::work::WorkList;
-use crate::retina::{ViewSample, ViewSpec};
+use crate::backend::SamplerSpec;
 use foveate_core::clock::Span;
-use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::token::TokenFormat;
 use foveate_gpu::{
@@ -58,7 +58,8 @@ pub struct SamplePass {
     /// What was sampled, `[N, 3, P, P]`.
     tokens: Buffer,
     shape: PyramidShape,
-    view: ViewSpec,
+    format: TokenFormat,
+    capacity: usize,
     /// Where each level starts in the tail.
     tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
 }
@@ -69,7 +70,8 @@ impl SamplePass {
     /// # Errors
     ///
     /// If the view is too large for the device, or the device refuses.
-    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, view: ViewSpec) -> Result<Self, GpuError> {
+    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
+        let SamplerSpec { format, capacity } = spec;
         let desc = ComputePassDesc {
             name: "sample",
             spirv: shader!("sample"),
@@ -80,15 +82,15 @@ impl SamplePass {
                 BindingKind::Buffer,
                 BindingKind::Buffer,
             ],
-            constants: &[view.format.patch_side, texels_per_word(view.format), TILE_LEVEL_COUNT],
+            constants: &[format.patch_side, texels_per_word(format), TILE_LEVEL_COUNT],
             push_bytes: size_of::<SamplePush>(),
         };
         // Buffers may not be empty, and warming samples one token.
-        let most = view.capacity.max(1);
-        let tokens_size = most * view.format.token_bytes();
+        let most = capacity.max(1);
+        let tokens_size = most * format.token_bytes();
         // First, as it is the largest and reaches the device's limits first.
         let tokens = Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?;
-        let numbers = view.format.table().0;
+        let numbers = format.table().0;
         let mut table =
             Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
         table.mapped().copy_from_slice(numbers.as_flattened());
@@ -98,19 +100,18 @@ impl SamplePass {
             table,
             tokens,
             shape,
-            view,
+            format,
+            capacity,
             tail_offsets: tail_offsets(shape),
         })
     }
 
     /// Tells the device which tokens to sample next: the stale ones, one after the other.
-    pub(super) fn upload(&mut self, sample: &ViewSample) {
-        let (stale, tokens) = (sample.stale(), &sample.plan().tokens);
-        assert!(stale.len() <= self.view.capacity, "a plan beyond the view's capacity");
+    pub(super) fn upload(&mut self, plan: &TokenPlan, stale: &[u32]) {
+        assert!(stale.len() <= self.capacity, "a plan beyond the view's capacity");
         let Self { stale: list, shape, tail_offsets, .. } = self;
-        list.fill(
-            stale.iter().map(|&index| token_record(tokens[index as usize], *shape, tail_offsets)),
-        );
+        let token = |&index: &u32| plan.tokens[index as usize];
+        list.fill(stale.iter().map(|index| token_record(token(index), *shape, tail_offsets)));
     }
 
     /// Leaves it to a pass of the next submission to say which tokens to sample.
@@ -138,11 +139,6 @@ impl SamplePass {
         token_record(token, self.shape, &self.tail_offsets)
     }
 
-    /// What the view asked for.
-    pub(super) fn view(&self) -> ViewSpec {
-        self.view
-    }
-
     /// When the pass ran in the newest submission of `lane`.
     pub(super) fn span(&self, lane: &Lane) -> Span {
         lane.span(&self.pass)
@@ -162,15 +158,15 @@ impl SamplePass {
         ];
         let source = self.shape.extent();
         let push = SamplePush { extent: [source.width, source.height] };
-        let channel_words = channel_words(self.view.format);
+        let channel_words = channel_words(self.format);
         let groups = self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
         recorder.dispatch(&self.pass, &bindings, &push, groups);
     }
 
     /// Copies the tokens that were sampled to their places.
-    pub(super) fn collect(&mut self, sample: &mut ViewSample) {
-        let sampled = self.tokens.mapped::<u8>().chunks_exact(self.view.format.token_bytes());
-        for ((_, pixels), sampled) in sample.stale_tokens(1).flatten().zip(sampled) {
+    pub(super) fn collect<'a>(&mut self, stale: impl Iterator<Item = &'a mut [u8]>) {
+        let sampled = self.tokens.mapped::<u8>().chunks_exact(self.format.token_bytes());
+        for (pixels, sampled) in stale.zip(sampled) {
             pixels.copy_from_slice(sampled);
         }
     }

@@ -140,7 +140,7 @@ pub trait Sampling {
 /// Calls a function that is generic over the [`Sampling`] of a format.
 macro_rules! with_sampling {
     ($format:expr, $function:ident($($argument:expr),*)) => {{
-        use $crate::retina::cpu::convert::{Gray, I420, Nv12, Packed, Yuy2};
+        use $crate::backend::cpu::convert::{Gray, I420, Nv12, Packed, Yuy2};
         match $format {
             PixelFormat::Nv12 => $function::<_, Nv12>($($argument),*),
             PixelFormat::I420 => $function::<_, I420>($($argument),*),

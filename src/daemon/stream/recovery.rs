@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, unbounded};
 
-use super::source::{Remains, Source};
-use crate::retina::backend::{Regained, StreamBackend, WayBack};
-use crate::retina::{RetinaError, ViewSample, ViewSpec};
+use foveate_engine::backend::choice::{Regained, StreamBackend, WayBack};
+use foveate_engine::backend::{BackendError, SamplerSpec};
+use foveate_engine::{Engine, Remains, View};
+
+use super::publisher::Publisher;
 use foveate_core::backoff::{Backoff, NextTry};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameKind;
@@ -70,7 +72,7 @@ enum Phase {
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Retina(#[from] RetinaError),
+    Backend(#[from] BackendError),
     #[error("no thread to open the device on")]
     NoThread(#[source] io::Error),
     #[error("opening the device panicked, which is a bug")]
@@ -110,12 +112,12 @@ impl Recovery {
         {
             self.backoff.succeeded();
         }
-        let reason = backend.describe().reason.clone();
+        let reason = backend.info().reason.clone();
         self.pause(backend, reason, now_ns);
-        let reason = backend.describe().reason.as_str();
+        let reason = backend.info().reason.as_str();
         tracing::warn!(stream = self.stream, reason, "going on on the CPU");
         if let Some(remains) = remains {
-            self.bury(backend, remains);
+            self.bury(backend, Box::new(remains));
         }
     }
 
@@ -124,9 +126,8 @@ impl Recovery {
     pub(super) fn turn(
         &mut self,
         backend: &mut StreamBackend,
-        source: &mut Source,
-        samples: &mut [ViewSample],
-        views: &dyn Fn() -> Vec<ViewSpec>,
+        engine: &mut Engine,
+        views: &mut [View<Publisher>],
         now_ns: u64,
     ) -> bool {
         match self.phase {
@@ -134,7 +135,7 @@ impl Recovery {
             Phase::Pausing { until_ns } if now_ns < until_ns => {}
             Phase::Pausing { .. } => {
                 self.counters.backend_attempts.add(1);
-                self.try_again(backend, source.kind(), views(), now_ns);
+                self.try_again(backend, engine.kind(), specs(views), now_ns);
             }
             Phase::Trying { since_ns, is_told } => match self.outcome() {
                 None if is_told || now_ns.saturating_sub(since_ns) < nanoseconds(HANGS_AFTER) => {}
@@ -143,7 +144,7 @@ impl Recovery {
                     tracing::warn!(stream = self.stream, "the GPU's driver does not answer");
                 }
                 Some(Ok(regained)) => {
-                    return self.take(backend, source, samples, views(), *regained, now_ns);
+                    return self.take(backend, engine, views, *regained, now_ns);
                 }
                 Some(Err(failure)) => self.put_off(backend, &failure, now_ns),
             },
@@ -155,26 +156,25 @@ impl Recovery {
     fn take(
         &mut self,
         backend: &mut StreamBackend,
-        source: &mut Source,
-        samples: &mut [ViewSample],
-        views: Vec<ViewSpec>,
+        engine: &mut Engine,
+        views: &mut [View<Publisher>],
         regained: Regained,
         now_ns: u64,
     ) -> bool {
-        if regained.kind != source.kind() || regained.views != views {
+        if regained.backend.kind() != engine.kind() || regained.views != specs(views) {
             self.bury(backend, Box::new(regained));
-            self.try_again(backend, source.kind(), views, now_ns);
+            self.try_again(backend, engine.kind(), specs(views), now_ns);
             return false;
         }
-        match source.move_to(regained.retina, samples) {
+        match engine.move_to(regained.backend, regained.samplers, views) {
             Ok(remains) => {
-                self.bury(backend, remains);
-                *backend = regained.backend;
+                self.bury(backend, Box::new(remains));
+                *backend = regained.chosen;
                 self.settle(backend, now_ns);
                 true
             }
             Err((remains, error)) => {
-                self.bury(backend, remains);
+                self.bury(backend, Box::new(remains));
                 self.put_off(backend, &error, now_ns);
                 false
             }
@@ -187,7 +187,7 @@ impl Recovery {
         self.phase = Phase::Settled { since_ns: Some(now_ns) };
         // It ends once it has dropped what it was given, and nobody waits for that.
         self.worker = None;
-        let (stream, device) = (&self.stream, &backend.describe().device);
+        let (stream, device) = (&self.stream, &backend.info().device);
         let attempts = self.backoff.failures();
         tracing::info!(stream, device, attempts, "back on the GPU");
     }
@@ -195,7 +195,7 @@ impl Recovery {
     /// A try failed: waits for longer.
     fn put_off(&mut self, backend: &mut StreamBackend, error: &(dyn Error + 'static), now_ns: u64) {
         self.pause(backend, format!("the GPU stays away: {}", chain(error)), now_ns);
-        let reason = backend.describe().reason.as_str();
+        let reason = backend.info().reason.as_str();
         // A GPU may be away for months.
         if self.backoff.failures().is_power_of_two() {
             tracing::warn!(stream = self.stream, reason, "staying on the CPU");
@@ -216,7 +216,7 @@ impl Recovery {
         &mut self,
         backend: &mut StreamBackend,
         kind: FrameKind,
-        views: Vec<ViewSpec>,
+        views: Vec<SamplerSpec>,
         now_ns: u64,
     ) {
         self.phase = Phase::Trying { since_ns: now_ns, is_told: false };
@@ -226,7 +226,7 @@ impl Recovery {
     }
 
     /// Has something dropped that may call the driver.
-    fn bury(&mut self, backend: &StreamBackend, remains: Remains) {
+    fn bury(&mut self, backend: &StreamBackend, remains: Box<dyn Send>) {
         if let Err(error) = self.hand_over(backend, Job::Drop(remains)) {
             tracing::debug!(%error, "what is left of a retina was dropped in the frame loop");
         }
@@ -249,7 +249,7 @@ impl Recovery {
     fn outcome(&mut self) -> Option<Result<Box<Regained>, Failure>> {
         let outcome = self.worker.as_ref().map(|worker| worker.outcomes.try_recv());
         match outcome {
-            Some(Ok(outcome)) => Some(outcome.map_err(Failure::Retina)),
+            Some(Ok(outcome)) => Some(outcome.map_err(Failure::Backend)),
             Some(Err(TryRecvError::Empty)) => None,
             Some(Err(TryRecvError::Disconnected)) | None => {
                 tracing::error!(stream = self.stream, "the thread that opens the GPU panicked");
@@ -281,11 +281,11 @@ struct Worker {
 
 /// What there is to do on that thread.
 enum Job {
-    Build(FrameKind, Vec<ViewSpec>),
-    Drop(Remains),
+    Build(FrameKind, Vec<SamplerSpec>),
+    Drop(Box<dyn Send>),
 }
 
-type Outcome = Result<Box<Regained>, RetinaError>;
+type Outcome = Result<Box<Regained>, BackendError>;
 
 impl Worker {
     fn start(stream: &str, way: WayBack) -> io::Result<Self> {
@@ -311,6 +311,11 @@ impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker").finish_non_exhaustive()
     }
+}
+
+/// What the views sample with.
+fn specs(views: &[View<Publisher>]) -> Vec<SamplerSpec> {
+    views.iter().map(|view| view.planes().spec()).collect()
 }
 
 /// Does what there is to do until nobody has more.

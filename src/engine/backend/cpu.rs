@@ -1,4 +1,6 @@
-//! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
+//! The backend in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
+
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -7,16 +9,16 @@ use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
 use self::sample::{Encoder, SampleToken, Texels};
-use super::{
-    RefusedView, Retina, RetinaError, UpdateTimes, ViewMaker, ViewPass, ViewSample, ViewSpec,
-    check_update, view_room,
-};
+use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
+use crate::change::detect::Detector;
 use crate::crew::Crew;
+use crate::planes::{Planes, Sampler};
 use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 
 pub mod convert;
@@ -31,52 +33,122 @@ const MOST_PARTS: usize = 16;
 /// Dirty tiles, and tokens, below which a thread is quicker alone than it finds another.
 const WORTH_SHARING: usize = 32;
 
-/// A pyramid in this process's memory.
+/// A pyramid in this process's memory. Its level 0 is the resident copy, converted where a token needs it.
 #[derive(Debug)]
-pub struct CpuRetina {
+pub struct CpuBackend {
+    detector: Detector,
+    pyramid: Pyramid,
+    /// When the newest frame was compared.
+    change: Span,
+}
+
+/// The levels above 0.
+#[derive(Debug)]
+struct Pyramid {
     shape: PyramidShape,
-    kind: FrameKind,
     /// Level 1 and those above it.
     levels: Vec<Level>,
     tail: Tail,
     /// One for each part.
     scratch: Vec<Scratch>,
-    encoders: Vec<Encoder>,
-    /// What makes those of views that come later.
-    maker: ViewMaker,
-    crew: &'static Crew,
+    pool: Arc<Crew>,
     instructions: Instructions,
 }
 
-impl CpuRetina {
-    /// A retina for frames of `kind`, sampled by `views`.
+impl CpuBackend {
+    /// A backend for frames of `kind`, whose stages `pool` shares.
     ///
     /// # Panics
     ///
     /// If the extent is not [supported](foveate_core::geometry::extent::Extent::is_supported).
-    pub fn new(kind: FrameKind, views: &[ViewSpec]) -> Self {
+    pub fn new(kind: FrameKind, pool: &Arc<Crew>) -> Self {
+        Self::with_instructions(kind, pool, Instructions::best())
+    }
+
+    /// [`new`](Self::new) with other vector instructions than the best; the bytes are the same.
+    pub fn with_instructions(
+        kind: FrameKind,
+        pool: &Arc<Crew>,
+        instructions: Instructions,
+    ) -> Self {
         let shape = PyramidShape::new(kind.extent);
-        let mut encoders = Vec::with_capacity(view_room(views.len()));
-        encoders.extend(views.iter().map(|view| Encoder::new(view.format)));
-        Self {
+        let pyramid = Pyramid {
             shape,
-            kind,
             levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
             scratch: vec![Scratch::default(); MOST_PARTS],
-            encoders,
-            maker: ViewMaker::on_cpu(shape),
-            crew: Crew::of_process(),
-            instructions: Instructions::best(),
+            pool: Arc::clone(pool),
+            instructions,
+        };
+        Self { detector: Detector::new(kind, pool, instructions), pyramid, change: Span::NONE }
+    }
+}
+
+impl Backend for CpuBackend {
+    fn compare(
+        &mut self,
+        frame: &FrameView<'_>,
+        rule: &IngestRule,
+        _views: &mut [&mut Planes],
+    ) -> Result<&[u8], BackendError> {
+        let start_ns = monotonic_ns();
+        let differences = self.detector.compare(frame, rule);
+        self.change = Span::since(start_ns);
+        Ok(differences)
+    }
+
+    fn update(
+        &mut self,
+        ingested: &TileSet,
+        views: &mut [&mut Planes],
+    ) -> Result<UpdateTimes, BackendError> {
+        let Self { detector, pyramid, change } = self;
+        let resident = detector.resident();
+        let start_ns = monotonic_ns();
+        pyramid.ingest(&resident, ingested);
+        let ingest = Span::since(start_ns);
+        reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
+        let reduce = ingest.next();
+        for view in views {
+            view.find_stale(ingested, pyramid.shape);
+            pyramid.sample(&resident, view);
         }
+        let sample = reduce.next();
+        Ok(UpdateTimes { change: *change, ingest, reduce, sample, ..UpdateTimes::default() })
     }
 
-    /// Uses another crew and other instructions than the process has; the bytes are the same.
-    #[must_use]
-    pub fn with_means(self, crew: &'static Crew, instructions: Instructions) -> Self {
-        Self { crew, instructions, ..self }
+    fn resident(&self) -> Option<FrameView<'_>> {
+        Some(self.detector.resident())
     }
 
+    fn samplers(&self) -> SamplerMaker {
+        Arc::new(|spec| Ok(Sampler::new(Encoder::new(spec.format))))
+    }
+
+    fn keep_coarse(&mut self, _wanted: bool) {
+        // It is always at hand.
+    }
+
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), BackendError> {
+        let (level, shape) = (target.level(), self.pyramid.shape);
+        let own = (CoarseLevel::level_of(shape), shape.level_extent(level));
+        assert_eq!((level, target.extent()), own, "the coarse level of another pyramid");
+        self.pyramid.copy_level(&self.detector.resident(), level, &mut target.texels);
+        Ok(())
+    }
+
+    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {
+        let mut texels = vec![[0; 3]; self.pyramid.shape.level_extent(level).area()];
+        self.pyramid.copy_level(&self.detector.resident(), level, &mut texels);
+        Ok(texels.into_flattened())
+    }
+
+    fn kind(&self) -> FrameKind {
+        self.detector.kind()
+    }
+}
+
+impl Pyramid {
     /// Brings levels 1 to 5 and the sums of the dirty tiles up to date.
     fn ingest(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
         let grid = dirty.grid();
@@ -87,7 +159,7 @@ impl CpuRetina {
         let mut bands = bands.zip(&mut self.scratch);
         let bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
         let instructions = self.instructions;
-        self.crew.share_out(part_count, &|part| {
+        self.pool.share_out(part_count, &|part| {
             let Some(band) = &bands[part] else { return };
             let (band, scratch) = &mut *band.lock();
             ingest_band(frame, dirty, band, scratch, instructions);
@@ -95,12 +167,13 @@ impl CpuRetina {
     }
 
     /// Samples the stale tokens of one view.
-    fn sample(&self, encoder: &Encoder, frame: &FrameView<'_>, target: &mut ViewSample) {
+    fn sample(&self, frame: &FrameView<'_>, view: &mut Planes) {
         let texels = Texels { frame, levels: &self.levels };
-        let part_count = parts(target.stale().len());
-        let mut tokens = target.stale_tokens(part_count);
+        let part_count = parts(view.stale().len());
+        let (sampler, mut tokens) = view.stale_tokens(part_count);
+        let encoder = sampler.get::<Encoder>();
         let tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next().map(Mutex::new));
-        self.crew.share_out(part_count, &|part| {
+        self.pool.share_out(part_count, &|part| {
             let Some(tokens) = &tokens[part] else { return };
             for (token, pixels) in &mut *tokens.lock() {
                 self.instructions.run(SampleToken { texels, encoder, token, pixels });
@@ -136,67 +209,6 @@ fn ingest_band(
 /// Into how many parts to cut so much work.
 fn parts(work: usize) -> usize {
     if work < WORTH_SHARING { 1 } else { MOST_PARTS }
-}
-
-impl Retina for CpuRetina {
-    fn update(
-        &mut self,
-        frame: &FrameView<'_>,
-        dirty: &TileSet,
-        samples: &mut [ViewSample],
-    ) -> Result<UpdateTimes, RetinaError> {
-        check_update(self.kind, self.encoders.iter().map(Encoder::format), frame, samples);
-        let start_ns = monotonic_ns();
-        self.ingest(frame, dirty);
-        let ingest = Span::since(start_ns);
-        reduce::reduce(&mut self.tail, dirty, self.shape, &mut self.levels);
-        let reduce = ingest.next();
-        for (encoder, target) in self.encoders.iter().zip(samples) {
-            target.find_stale(dirty, self.shape);
-            self.sample(encoder, frame, target);
-        }
-        let sample = reduce.next();
-        Ok(UpdateTimes { ingest, reduce, sample, ..UpdateTimes::default() })
-    }
-
-    fn view_maker(&self) -> ViewMaker {
-        self.maker.clone()
-    }
-
-    fn add_view(&mut self, view: ViewPass) -> Result<(), RefusedView> {
-        self.encoders.push(view.into_cpu(&self.maker, self.encoders.len())?);
-        Ok(())
-    }
-
-    fn remove_view(&mut self, index: usize) -> ViewPass {
-        ViewPass::of_cpu(&self.maker, self.encoders.remove(index))
-    }
-
-    fn keep_coarse(&mut self, _wanted: bool) {
-        // It is always at hand.
-    }
-
-    fn read_coarse(
-        &mut self,
-        frame: &FrameView<'_>,
-        target: &mut CoarseLevel,
-    ) -> Result<(), RetinaError> {
-        let level = target.level();
-        let own = (CoarseLevel::level_of(self.shape), self.shape.level_extent(level));
-        assert_eq!((level, target.extent()), own, "the coarse level of another pyramid");
-        self.copy_level(frame, level, &mut target.texels);
-        Ok(())
-    }
-
-    fn read_level(&mut self, frame: &FrameView<'_>, level: u32) -> Result<Vec<u8>, RetinaError> {
-        let mut texels = vec![[0; 3]; self.shape.level_extent(level).area()];
-        self.copy_level(frame, level, &mut texels);
-        Ok(texels.into_flattened())
-    }
-
-    fn shape(&self) -> PyramidShape {
-        self.shape
-    }
 }
 
 /// Converts a frame to R, G, B, row by row.

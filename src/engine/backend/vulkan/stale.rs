@@ -1,6 +1,6 @@
 //! From the tiles that were ingested to the tokens of one view that are sampled.
 //!
-//! Device side: `glsl/stale.comp`    Twin: `ViewSample::find_stale` in `src/engine/retina.rs`
+//! Device side: `glsl/stale.comp`    Twin: `Planes::find_stale` in `src/engine/planes.rs`
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use bytemuck::{Pod, Zeroable};
 
 use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenRecord, channel_words, count};
 use super::shader;
-use crate::retina::{ViewSample, ViewSpec};
+use crate::backend::SamplerSpec;
 use foveate_core::clock::Span;
-use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, tiles_under};
 use foveate_gpu::{
@@ -48,8 +48,10 @@ pub struct StalePass {
     pass: ComputePass,
     /// The tokens of the view's plan.
     plan: Buffer,
+    /// Indices of the tokens that were found: how many, then each.
+    found: Buffer,
     shape: PyramidShape,
-    view: ViewSpec,
+    patch_side: u32,
     push: StalePush,
     is_resting: bool,
 }
@@ -60,40 +62,49 @@ impl StalePass {
     /// # Errors
     ///
     /// If the view is too large for the device, or the device refuses.
-    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, view: ViewSpec) -> Result<Self, GpuError> {
+    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
+        let SamplerSpec { format, capacity } = spec;
         let desc = ComputePassDesc {
             name: "stale",
             spirv: shader!("stale"),
-            bindings: &[BindingKind::Buffer; 3],
-            constants: &[channel_words(view.format), GROUP_INVOCATIONS, GROUPS_PER_ROW],
+            bindings: &[BindingKind::Buffer; 4],
+            constants: &[channel_words(format), GROUP_INVOCATIONS, GROUPS_PER_ROW],
             push_bytes: size_of::<StalePush>(),
         };
         // Buffers may not be empty.
-        let plan_size = view.capacity.max(1) * size_of::<TokenEntry>();
+        let most = capacity.max(1);
+        let (plan_size, found_size) =
+            (most * size_of::<TokenEntry>(), (1 + most) * size_of::<u32>());
         let grid_width = shape.extent().in_cells(TILE_SIDE).width;
         Ok(Self {
             pass: ComputePass::new(gpu, &desc)?,
             plan: Buffer::new(gpu, "token plan", BufferKind::HostWritten, plan_size)?,
+            found: Buffer::new(gpu, "stale tokens found", BufferKind::Readback, found_size)?,
             shape,
-            view,
+            patch_side: format.patch_side,
             push: StalePush { token_count: 0, grid_width, is_new: 0 },
             is_resting: false,
         })
     }
 
-    /// Tells the device the plan of `sample`, if it is new, and `pass` to sample what this one finds; nothing where it rests.
-    pub(super) fn prepare(&mut self, sample: &ViewSample, pass: &mut SamplePass) {
-        self.is_resting = sample.is_resting();
-        if self.is_resting {
+    /// Tells the device `plan`, if none of its tokens was sampled yet, and `pass` to sample what this one finds; nothing where
+    /// the view rests.
+    pub(super) fn prepare(
+        &mut self,
+        plan: &TokenPlan,
+        is_new: bool,
+        is_resting: bool,
+        pass: &mut SamplePass,
+    ) {
+        self.is_resting = is_resting;
+        if is_resting {
             return pass.sample_nothing();
         }
-        let tokens = &sample.plan().tokens;
-        assert!(tokens.len() <= self.view.capacity, "a plan beyond the view's capacity");
-        self.push.token_count = count(tokens.len());
-        self.push.is_new = u32::from(sample.is_new());
-        if sample.is_new() {
-            let (shape, patch_side) = (self.shape, self.view.format.patch_side);
-            for (entry, token) in self.plan.mapped::<TokenEntry>().iter_mut().zip(tokens) {
+        self.push.token_count = count(plan.tokens.len());
+        self.push.is_new = u32::from(is_new);
+        if is_new {
+            let (shape, patch_side) = (self.shape, self.patch_side);
+            for (entry, token) in self.plan.mapped::<TokenEntry>().iter_mut().zip(&plan.tokens) {
                 *entry = token_entry(*token, pass.token_record(*token), shape, patch_side);
             }
         }
@@ -122,8 +133,18 @@ impl StalePass {
             Binding::Read(&self.plan),
             Binding::Read(ingested),
             Binding::Write(pass.stale().buffer()),
+            Binding::Write(&self.found),
         ];
         recorder.dispatch(&self.pass, &bindings, &self.push, 1);
+    }
+
+    /// Appends the indices of the tokens that the pass found, ascending; none where the view rests.
+    pub(super) fn collect(&mut self, indices: &mut Vec<u32>) {
+        if self.is_resting {
+            return;
+        }
+        let [count, found @ ..] = &*self.found.mapped::<u32>() else { return };
+        indices.extend_from_slice(&found[..*count as usize]);
     }
 
     /// When the pass ran in the newest submission of `lane`.

@@ -1,4 +1,4 @@
-//! What is known of a stream's changes, wherever its frames are compared.
+//! Which tiles of each frame are ingested, and when each last changed, wherever frames are compared.
 
 use super::refresh::Refresh;
 use super::threshold::ThresholdSource;
@@ -12,7 +12,7 @@ use foveate_core::geometry::tile::{TileSet, tiles_under};
 ///
 /// For each frame: [`rule`](Self::rule), then a comparison with the resident copy, then [`note`](Self::note).
 #[derive(Clone, Debug)]
-pub struct ChangeBooks {
+pub struct ChangeTracker {
     threshold: ThresholdSource,
     /// `None` where a tile may rest for as long as it is not dirty.
     refresh: Option<Refresh>,
@@ -23,8 +23,8 @@ pub struct ChangeBooks {
     started: bool,
 }
 
-impl ChangeBooks {
-    /// The books of frames of `kind`, of which none has been seen yet.
+impl ChangeTracker {
+    /// A tracker of frames of `kind`, of which none has been seen yet.
     pub fn new(kind: FrameKind, config: ChangeConfig) -> Self {
         let ingested = TileSet::none(kind.extent);
         let tile_count = ingested.grid().area();
@@ -53,7 +53,7 @@ impl ChangeBooks {
         }
     }
 
-    /// Keeps the books of a frame whose tiles were taken over by `rule`: `largest` has, for each tile, row by row, by how
+    /// Notes a frame whose tiles were taken over by `rule`: `largest` has, for each tile, row by row, by how
     /// much one of its samples differed from the resident copy at most.
     pub fn note(&mut self, frame_seq: u64, rule: &IngestRule, largest: &[u8]) {
         assert_eq!(largest.len(), self.changed_frame.len(), "a difference for each tile");
