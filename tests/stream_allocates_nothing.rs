@@ -26,13 +26,13 @@ use foveate_daemon::channel::{Bell, view_link};
 use foveate_daemon::stream::{Backends, Stream, ViewPace, ViewPlan};
 use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
-use support::stamp;
+use stream::stamp;
 use threads::is_asleep;
 
 #[path = "common/naive.rs"]
 mod naive;
 #[path = "support/stream.rs"]
-mod support;
+mod stream;
 #[path = "support/threads.rs"]
 mod threads;
 

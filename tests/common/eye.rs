@@ -1,9 +1,6 @@
-//! Any retina, whether it is told the dirty tiles or finds them. Include it in a test file with
-//! `#[path = "common/eye.rs"] mod eye;`.
+//! Any retina, whether it is told the dirty tiles or finds them.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;

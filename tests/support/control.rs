@@ -1,7 +1,6 @@
 //! A daemon in miniature: a served directory with streams whose frames a test publishes by hand.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

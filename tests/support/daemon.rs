@@ -1,7 +1,6 @@
 //! The two programs as a user runs them: processes of their own, in a folder of their own, killed when a test ends.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

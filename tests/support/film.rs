@@ -1,7 +1,6 @@
 //! What a reader must see of a known sequence of frames, by the naive definition.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::cell::OnceCell;
 use std::path::Path;

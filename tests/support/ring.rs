@@ -1,7 +1,6 @@
 //! Segments and frames for the tests of the ring. What a frame holds follows from its number, so that a reader
 //! can tell which frame each byte belongs to.
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::fs::File;
 use std::io::Write as _;
