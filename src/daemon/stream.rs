@@ -1,5 +1,6 @@
 //! One stream of the daemon: an [`Engine`], the views that it publishes in rings, and the way back to a GPU that was lost.
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,6 +123,12 @@ pub enum Stepped {
 
 /// A view that has left its stream, or what it was before it was replaced, to be dropped where nobody waits for it.
 pub struct OldView(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Send>);
+
+impl fmt::Debug for OldView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OldView")
+    }
+}
 
 /// One stream: its engine and the views of it.
 #[derive(Debug)]

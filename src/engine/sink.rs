@@ -4,7 +4,7 @@ use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_ring::{TokenFrame, Writer};
+use foveate_ring::{TokenFrame, Writer, plane_list};
 
 pub use self::memory::Memory;
 use crate::planes::Planes;
@@ -44,9 +44,9 @@ impl SampledFrame<'_> {
         self.planes.plan()
     }
 
-    /// Hands the frame to `publish` as a ring takes it: its planes are those of [`ViewSpec::planes`](crate::ViewSpec::planes).
-    pub fn publish_with<R>(&self, publish: impl FnOnce(&TokenFrame<'_>) -> R) -> R {
-        publish(&TokenFrame {
+    /// The frame as a ring takes it: its planes are those of [`ViewSpec::planes`](crate::ViewSpec::planes).
+    pub fn token_frame(&self) -> TokenFrame<'_> {
+        TokenFrame {
             stamp: self.stamp,
             fixation: self.gaze.fixation,
             relevance_frame: self.gaze.relevance.as_ref().map_or(0, |map| map.frame_seq),
@@ -56,9 +56,12 @@ impl SampledFrame<'_> {
             dirty_tiles: self.dirty_tiles,
             tile_count: self.tile_count,
             records: self.planes.records(),
-            planes: &[self.planes.pixels(), bytemuck::cast_slice(self.planes.relevance())],
+            planes: plane_list([
+                self.planes.pixels(),
+                bytemuck::cast_slice(self.planes.relevance()),
+            ]),
             versions: self.planes.versions(),
-        })
+        }
     }
 }
 
@@ -70,6 +73,6 @@ pub trait Sink {
 
 impl Sink for Writer {
     fn publish(&mut self, frame: &SampledFrame<'_>) {
-        frame.publish_with(|frame| Self::publish(self, frame));
+        Self::publish(self, &frame.token_frame());
     }
 }

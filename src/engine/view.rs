@@ -64,7 +64,7 @@ impl ViewSpec {
             device: backend.device.clone(),
             slot_count: DEFAULT_SLOT_COUNT,
             camera: None,
-            planes: self.planes(),
+            planes: self.planes().split_off(1),
         }
     }
 

@@ -25,8 +25,8 @@ pub(super) fn header_from_spec(
     epoch: u64,
 ) -> Result<SegmentHeader, RingError> {
     let mut planes = [PlaneEntry::zeroed(); MAX_PLANE_COUNT];
-    for ((entry, spec), place) in planes.iter_mut().zip(&spec.planes).zip(layout.planes()) {
-        *entry = plane_entry(spec, *place, layout.capacity);
+    for ((entry, plane), place) in planes.iter_mut().zip(spec.all_planes()).zip(layout.planes()) {
+        *entry = plane_entry(&plane, *place, layout.capacity);
     }
     Ok(SegmentHeader {
         magic: MAGIC,

@@ -29,7 +29,7 @@ pub use abi::{State, TokenRecord};
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
 pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec, check_memory};
 pub use waker::{Waker, WakerCounters};
-pub use writer::{TokenFrame, Writer};
+pub use writer::{TokenFrame, Writer, plane_list};
 
 /// What `protocol` is made of. A test that compiles `protocol` puts other atomics here.
 mod atomic {

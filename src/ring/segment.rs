@@ -58,8 +58,15 @@ pub struct SegmentSpec {
     pub slot_count: usize,
     /// What is known of the camera.
     pub camera: Option<CameraFacts>,
-    /// What a frame holds beside the records: the texels of `format` first, at most 8.
+    /// What a frame holds beside the records and the texels of `format`, at most 7.
     pub planes: Vec<PlaneSpec>,
+}
+
+impl SegmentSpec {
+    /// The table of planes, the texels first.
+    pub(super) fn all_planes(&self) -> impl Iterator<Item = PlaneSpec> {
+        std::iter::once(PlaneSpec::pixels(self.format)).chain(self.planes.iter().cloned())
+    }
 }
 
 /// What a segment says of itself, in Rust's types. It does not change while the segment lives.
@@ -170,16 +177,13 @@ impl SegmentLayout {
         let side = spec.format.patch_side;
         ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 64 texels")?;
 
-        let plane_count = spec.planes.len();
-        let allowed = "the pixels and at most 7 more";
-        ensure((1..=MAX_PLANE_COUNT).contains(&plane_count), "planes", plane_count, allowed)?;
-        let is_pixels = spec.planes[0] == PlaneSpec::pixels(spec.format);
-        ensure(is_pixels, "planes[0]", spec.planes[0].name, "the pixels of the format")?;
+        let plane_count = 1 + spec.planes.len();
+        ensure(plane_count <= MAX_PLANE_COUNT, "planes", plane_count - 1, "at most 7")?;
 
         let records_offset = size_of::<SlotHeader>();
         let mut end = records_offset + capacity * size_of::<TokenRecord>();
         let mut planes = [PlanePlace::default(); MAX_PLANE_COUNT];
-        for (place, plane) in planes.iter_mut().zip(&spec.planes) {
+        for (place, plane) in planes.iter_mut().zip(spec.all_planes()) {
             let offset = end.next_multiple_of(PLANE_ALIGNMENT);
             *place = PlanePlace { offset, token_bytes: plane.item_bytes() };
             end = offset + capacity * place.token_bytes;

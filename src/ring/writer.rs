@@ -10,7 +10,8 @@ use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
-    CAMERA_FRAME_OFFSET, FLAG_PTS, SlotHeader, State, StateBlock, TokenRecord, padded_text,
+    CAMERA_FRAME_OFFSET, FLAG_PTS, MAX_PLANE_COUNT, SlotHeader, State, StateBlock, TokenRecord,
+    padded_text,
 };
 use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
@@ -41,11 +42,19 @@ pub struct TokenFrame<'a> {
     pub tile_count: u32,
     /// One for each token, at most the segment's capacity.
     pub records: &'a [TokenRecord],
-    /// One for each plane of the segment, in its order: an item for each token, in the order of the records.
-    pub planes: &'a [&'a [u8]],
+    /// One for each plane of the segment, in its order, as [`plane_list`] makes it: an item for each token, in the order of the
+    /// records.
+    pub planes: [&'a [u8]; MAX_PLANE_COUNT],
     /// For each token, a number that is another whenever its items may be others than in earlier frames: a slot that
     /// holds the items of a version already is spared the copy. 0 for items without history, which are always stored.
     pub versions: &'a [u64],
+}
+
+/// The planes of a frame, of which there are at most 8.
+pub fn plane_list<const COUNT: usize>(planes: [&[u8]; COUNT]) -> [&[u8]; MAX_PLANE_COUNT] {
+    let mut list = [&[][..]; MAX_PLANE_COUNT];
+    list[..COUNT].copy_from_slice(&planes);
+    list
 }
 
 /// A segment that this process writes. Readers keep what is in it for as long as they have it mapped.
@@ -117,7 +126,7 @@ impl Writer {
         let SegmentLayout { capacity, plane_count, .. } = self.segment.layout;
         let token_count = frame.records.len();
         assert!(token_count <= capacity, "{token_count} tokens in a segment for {capacity}");
-        assert_eq!(frame.planes.len(), plane_count, "planes of the segment");
+        assert!(frame.planes[plane_count..].iter().all(|items| items.is_empty()), "other planes");
         for (place, items) in self.segment.layout.planes().iter().zip(frame.planes) {
             assert_eq!(
                 items.len(),

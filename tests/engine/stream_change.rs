@@ -12,7 +12,8 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::channel::ViewLink;
-use foveate_daemon::stream::{Backends, Stream, ViewPace, ViewPlan};
+use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_engine::ViewSpec;
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 
 use crate::stream::stamp;
@@ -68,19 +69,21 @@ fn assert_shows(frame: &TokenFrameBuf, value: u8, dirty_tiles: u32, changed_fram
 
 /// What a stream publishes of frames that are gray all over.
 fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
-    let plan = ViewPlan {
+    let plan = ServedView {
         name: "main".to_owned(),
-        layout: Layout::Uniform,
-        budget: 20,
-        format: TokenFormat {
-            patch_side: 16,
-            dtype: DType::U8,
-            normalisation: Normalisation::NONE,
-        },
-        policy: Policy::Fixed { x: 0.5, y: 0.5 },
-        parameters: GazeParameters::default(),
         slot_count: 2,
         pace: ViewPace::default(),
+        spec: ViewSpec {
+            layout: Layout::Uniform,
+            budget: 20,
+            format: TokenFormat {
+                patch_side: 16,
+                dtype: DType::U8,
+                normalisation: Normalisation::NONE,
+            },
+            policy: Policy::Fixed { x: 0.5, y: 0.5 },
+            parameters: GazeParameters::default(),
+        },
     };
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
     let views = [(plan, ViewLink::to_nobody())];

@@ -8,7 +8,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_daemon::channel::{Bell, view_link};
-use foveate_daemon::stream::{Backends, Stream, ViewPlan};
+use foveate_daemon::stream::{Backends, ServedView, Stream};
 
 use crate::naive::{OwnedFrame, transforms};
 use crate::stream::stamp;
@@ -18,7 +18,7 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
     let (large, small) = (Extent::new(192, 100), Extent::new(64, 48));
     for choice in [GazeChoice::default(), GazeChoice::Feedback, GazeChoice::Saliency] {
         let gaze = GazeConfig { choice, ..GazeConfig::default() };
-        let plan = ViewPlan::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
+        let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
         let (link, client) = view_link(&Arc::new(Bell::new().unwrap()), true);
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let views = [(plan, link)];

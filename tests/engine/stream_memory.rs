@@ -8,9 +8,11 @@ use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
+use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::channel::ViewLink;
-use foveate_daemon::stream::{Backends, Stream, StreamError, ViewPace, ViewPlan};
+use foveate_daemon::stream::{Backends, ServedView, Stream, StreamError, ViewPace};
+use foveate_engine::ViewSpec;
 use foveate_ring::{RingError, SegmentSpec, check_memory};
 
 use crate::stream::stamp;
@@ -63,18 +65,21 @@ fn spec(capacity: usize) -> SegmentSpec {
         device: "a processor".to_owned(),
         slot_count: SLOTS,
         camera: None,
+        planes: vec![PlaneSpec::relevance()],
     }
 }
 
-fn plan(index: usize, budget: usize) -> ViewPlan {
-    ViewPlan {
+fn plan(index: usize, budget: usize) -> ServedView {
+    ServedView {
         name: format!("view{index}"),
-        layout: Layout::Uniform,
-        budget,
-        format: FORMAT,
-        policy: Policy::Fixed { x: 0.5, y: 0.5 },
-        parameters: GazeParameters::default(),
         slot_count: SLOTS,
         pace: ViewPace::default(),
+        spec: ViewSpec {
+            layout: Layout::Uniform,
+            budget,
+            format: FORMAT,
+            policy: Policy::Fixed { x: 0.5, y: 0.5 },
+            parameters: GazeParameters::default(),
+        },
     }
 }

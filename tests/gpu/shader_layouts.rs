@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 
 use foveate_core::color::ColorTransform;
-use foveate_engine::retina::vulkan::detect::{DetectPush, PlanePlace};
-use foveate_engine::retina::vulkan::ingest::IngestPush;
-use foveate_engine::retina::vulkan::reduce::ReducePush;
-use foveate_engine::retina::vulkan::sample::{SamplePush, TokenRecord};
-use foveate_engine::retina::vulkan::spirv::{DETECT, INGEST, REDUCE, SAMPLE, STALE};
-use foveate_engine::retina::vulkan::stale::{StalePush, TokenEntry};
-use foveate_engine::retina::vulkan::tiles::TileRecord;
-use foveate_engine::retina::vulkan::work::WorkListHead;
+use foveate_engine::backend::vulkan::detect::{DetectPush, PlanePlace};
+use foveate_engine::backend::vulkan::ingest::IngestPush;
+use foveate_engine::backend::vulkan::reduce::ReducePush;
+use foveate_engine::backend::vulkan::sample::{SamplePush, TokenRecord};
+use foveate_engine::backend::vulkan::spirv::{DETECT, INGEST, REDUCE, SAMPLE, STALE};
+use foveate_engine::backend::vulkan::stale::{StalePush, TokenEntry};
+use foveate_engine::backend::vulkan::tiles::TileRecord;
+use foveate_engine::backend::vulkan::work::WorkListHead;
 
 /// Names and offsets of all fields of a Rust struct, in order. Does not compile when one is forgotten.
 macro_rules! fields {

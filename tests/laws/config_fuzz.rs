@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use foveate_config::{Config, ConfigError, StreamConfig, ViewConfig};
 use foveate_core::name::is_name;
-use foveate_daemon::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 
 use crate::naive::Random;
 
@@ -139,7 +139,7 @@ fn check_makes_sense(config: &Config, text: &str) {
             let same = view.with(&BTreeMap::new(), Path::new("/")).unwrap();
             assert_eq!(same, *view, "{text}");
             // No log of these is there.
-            let plan = ViewPlan::try_from(view);
+            let plan = ServedView::try_from(view);
             assert!(plan.is_ok() || view.gaze.choice.name() == "replay", "{text}");
         }
     }

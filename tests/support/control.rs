@@ -18,7 +18,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
-use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer};
+use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
@@ -117,6 +117,7 @@ pub fn writer(view: &ViewName) -> Writer {
         device: "a processor".to_owned(),
         slot_count: 8,
         camera: None,
+        planes: Vec::new(),
     })
     .unwrap()
 }
@@ -158,7 +159,7 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
         relevance_frame: 0,
         asked_ns: 0,
         records: &records,
-        pixels: &vec![value; 2 * FORMAT.token_bytes()],
+        planes: plane_list([&vec![value; 2 * FORMAT.token_bytes()]]),
         versions: &[0; 2],
     });
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::{StreamListing, ViewName};
 use foveate_config::Config;
-use foveate_daemon::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use foveate_ring::TokenFrameBuf;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -78,7 +78,7 @@ impl Place {
             for view in &stream.views {
                 plans.push((
                     format!("{}/{}", stream.name, view.name),
-                    ViewPlan::try_from(view).unwrap(),
+                    ServedView::try_from(view).unwrap(),
                 ));
             }
         }
@@ -120,7 +120,7 @@ impl Place {
 pub struct Daemon<'a> {
     place: &'a Place,
     pub process: Process,
-    plans: Vec<(String, ViewPlan)>,
+    plans: Vec<(String, ServedView)>,
 }
 
 impl<'a> Daemon<'a> {
@@ -140,7 +140,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// What the configuration says of `view`.
-    pub fn plan(&self, view: &str) -> &ViewPlan {
+    pub fn plan(&self, view: &str) -> &ServedView {
         &self.plans.iter().find(|(name, _)| name == view).unwrap().1
     }
 

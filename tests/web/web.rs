@@ -529,6 +529,7 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         device: "a processor".to_owned(),
         slot_count: 8,
         camera: None,
+        planes: Vec::new(),
     }
 }
 
@@ -579,7 +580,7 @@ fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], 
         relevance_frame: 0,
         asked_ns: 0,
         records,
-        pixels,
+        planes: foveate_ring::plane_list([pixels]),
         versions: &vec![0; records.len()],
     });
 }

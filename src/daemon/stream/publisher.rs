@@ -199,7 +199,7 @@ impl Sink for Publisher {
             is_settled: frame.is_settled,
         });
         counters.stages.publish.during(|| {
-            frame.publish_with(|frame| writer.publish(frame));
+            writer.publish(&frame.token_frame());
             link.counters().frames_published.add(1);
             waker.wake();
         });

@@ -22,33 +22,30 @@ impl Memory {
 }
 
 impl Sink for Memory {
-    fn publish(&mut self, sampled: &SampledFrame<'_>) {
+    fn publish(&mut self, frame: &SampledFrame<'_>) {
+        let source = frame.token_frame();
         let Self { frame, held } = self;
-        sampled.publish_with(|source| {
-            let token_count = source.records.len();
-            frame.records.resize(token_count, TokenRecord::zeroed());
-            frame.records.copy_from_slice(source.records);
-            let [pixels, others @ ..] = source.planes else { return };
-            frame.planes.resize_with(others.len(), Vec::new);
-            held.resize(token_count, 0);
-            copy_changed(&mut frame.pixels, pixels, source.versions, held);
-            for (target, items) in frame.planes.iter_mut().zip(others) {
-                copy_changed(target, items, source.versions, held);
-            }
-            held.copy_from_slice(source.versions);
-            frame.head = FrameHead {
-                ring_sequence: frame.head.ring_sequence + 1,
-                stamp: source.stamp,
-                publish_ns: clock::monotonic_ns(),
-                fixation: source.fixation,
-                sample_bound: source.sample_bound,
-                rgb_bound: source.rgb_bound,
-                dirty_tiles: source.dirty_tiles,
-                tile_count: source.tile_count,
-                relevance_frame: source.relevance_frame,
-                asked_ns: source.asked_ns,
-            };
-        });
+        let token_count = source.records.len();
+        frame.records.resize(token_count, TokenRecord::zeroed());
+        frame.records.copy_from_slice(source.records);
+        frame.planes.resize_with(1, Vec::new);
+        held.resize(token_count, 0);
+        let [pixels, relevance, ..] = source.planes;
+        copy_changed(&mut frame.pixels, pixels, source.versions, held);
+        copy_changed(&mut frame.planes[0], relevance, source.versions, held);
+        held.copy_from_slice(source.versions);
+        frame.head = FrameHead {
+            ring_sequence: frame.head.ring_sequence + 1,
+            stamp: source.stamp,
+            publish_ns: clock::monotonic_ns(),
+            fixation: source.fixation,
+            sample_bound: source.sample_bound,
+            rgb_bound: source.rgb_bound,
+            dirty_tiles: source.dirty_tiles,
+            tile_count: source.tile_count,
+            relevance_frame: source.relevance_frame,
+            asked_ns: source.asked_ns,
+        };
     }
 }
 

@@ -1,33 +1,31 @@
-//! Every retina gives what the naive definition gives, bit for bit: every format, matrix and range, every level, every
+//! Every backend gives what the naive definition gives, bit for bit: every format, matrix and range, every level, every
 //! texel, every byte of every token, and whatever came before. One suite for all that implement the trait.
 
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::crew::Crew;
-use foveate_engine::retina::cpu::CpuRetina;
-use foveate_engine::retina::{Retina, ViewSample, ViewSpec};
-use foveate_engine::simd::Instructions;
 
 #[cfg(feature = "vulkan")]
 use crate::device;
+use foveate_engine::backend::SamplerSpec;
+use foveate_engine::backend::cpu::CpuBackend;
+use foveate_engine::simd::Instructions;
+
+use crate::backends::{self, Player, pool};
 use crate::naive::{self, OwnedFrame, Picture, Random};
 
-/// Makes the retina that is held to the laws.
-type Make<'a> = &'a dyn Fn(FrameKind, &[ViewSpec]) -> Box<dyn Retina>;
+/// Makes the backend that is held to the laws.
+type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
 
-/// Makes one test of each law for each retina.
+/// Makes one test of each law for each backend.
 macro_rules! laws {
     ($($law:ident)*) => {
         mod cpu {
-            use super::CpuRetina;
-
             $(#[test]
             fn $law() {
-                super::$law(&|kind, views| {
-                    Box::new(CpuRetina::new(kind, views))
-                });
+                super::$law(&crate::backends::on_cpu);
             })*
         }
 
@@ -35,9 +33,15 @@ macro_rules! laws {
         mod vulkan {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind, views| {
-                    Box::new(foveate_engine::retina::vulkan::VulkanRetina::new(gpu, kind, views).unwrap())
-                }));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::told_on(gpu, kind)));
+            })*
+        }
+
+        #[cfg(feature = "vulkan")]
+        mod comparing {
+            $(#[test]
+            fn $law() {
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::comparing_on(gpu, kind)));
             })*
         }
     };
@@ -58,9 +62,7 @@ laws! {
 #[test]
 fn every_set_of_vector_instructions_gives_the_same_bytes() {
     for instructions in Instructions::available() {
-        let make = |kind, views: &[ViewSpec]| -> Box<dyn Retina> {
-            Box::new(CpuRetina::new(kind, views).with_means(Crew::of_process(), instructions))
-        };
+        let make = |kind| Player::new(CpuBackend::with_instructions(kind, pool(), instructions));
         every_colour_transform_of_every_format_is_exact(&make);
         every_small_size_is_exact_in_every_format(&make);
     }
@@ -118,10 +120,10 @@ fn a_white_source_is_white_on_every_level(make: Make<'_>) {
         let extent = Extent::new(width, height);
         let color = naive::transforms(PixelFormat::Gray8)[1];
         let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 255);
-        let mut retina = make(frame.kind(), &[]);
-        retina.update(&frame.view(), &TileSet::all(extent), &mut []).unwrap();
-        for level in 0..retina.shape().level_count() {
-            let texels = retina.read_level(&frame.view(), level).unwrap();
+        let mut player = make(frame.kind());
+        player.update(&frame.view(), &TileSet::all(extent), &mut []);
+        for level in 0..player.backend.shape().level_count() {
+            let texels = player.read_level(level);
             assert!(texels.iter().all(|&value| value == 255), "level {level} of {extent}");
         }
     }
@@ -134,12 +136,12 @@ fn updating_equals_rebuilding_after_any_history(make: Make<'_>) {
         let extent = Extent::new(257 + random.below(200), 40 + random.below(300));
         let color = naive::transforms(format)[0];
         let mut frame = OwnedFrame::random(format, extent, color, &mut random);
-        let mut retina = make(frame.kind(), &[]);
-        retina.update(&frame.view(), &TileSet::all(extent), &mut []).unwrap();
+        let mut player = make(frame.kind());
+        player.update(&frame.view(), &TileSet::all(extent), &mut []);
         for _ in 0..rounds {
             let dirty = change_some_tiles(&mut frame, &mut random);
-            retina.update(&frame.view(), &dirty, &mut []).unwrap();
-            assert_levels_equal(&mut *retina, &frame, &naive::pyramid(&naive::picture(&frame)));
+            player.update(&frame.view(), &dirty, &mut []);
+            assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(&frame)));
         }
     }
 }
@@ -150,24 +152,26 @@ fn clean_tiles_keep_their_texels(make: Make<'_>) {
     let color = naive::transforms(PixelFormat::Nv12)[0];
     let before = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
     let after = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
-    let mut retina = make(before.kind(), &[]);
-    retina.update(&before.view(), &TileSet::all(extent), &mut []).unwrap();
-    retina.update(&after.view(), &TileSet::none(extent), &mut []).unwrap();
-    assert_levels_equal(&mut *retina, &before, &naive::pyramid(&naive::picture(&before)));
+    let mut player = make(before.kind());
+    player.update(&before.view(), &TileSet::all(extent), &mut []);
+    let rule = IngestRule { is_first: false, threshold: u8::MAX, refreshed: 0..0 };
+    player.backend.compare(&after.view(), &rule, &mut []).unwrap();
+    player.backend.update(&TileSet::none(extent), &mut []).unwrap();
+    assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(&before)));
 }
 
 fn tokens_of_all_views_are_exact_in_every_number_format_and_normalisation(make: Make<'_>) {
-    let views = token_formats().map(|format| ViewSpec { format, capacity: 40 });
+    let views = token_formats().map(|format| SamplerSpec { format, capacity: 40 });
     let views: Vec<_> = views.collect();
     let mut random = Random(6);
     for (width, height) in [(5, 9), (211, 150), (700, 431)] {
         let extent = Extent::new(width, height);
         let color = naive::transforms(PixelFormat::Nv12)[0];
         let mut frame = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
-        let mut retina = make(frame.kind(), &views);
+        let mut player = make(frame.kind());
         let mut dirty = TileSet::all(extent);
         for token_counts in [[40; 2], [7, 0], [0, 0], [1, 40]] {
-            check_tokens(&mut *retina, &frame, &dirty, &views, token_counts, &mut random);
+            check_tokens(&mut player, &frame, &dirty, &views, token_counts, &mut random);
             dirty = change_some_tiles(&mut frame, &mut random);
         }
     }
@@ -182,8 +186,8 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
         let color = naive::transforms(PixelFormat::I420)[0];
         let mut frame = OwnedFrame::random(PixelFormat::I420, extent, color, &mut random);
         let format = formats[round % formats.len()];
-        let mut retina = make(frame.kind(), &[ViewSpec { format, capacity: 60 }]);
-        let mut samples = [ViewSample::new(format, 60)];
+        let mut player = make(frame.kind());
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 60 })];
         let mut dirty = TileSet::all(extent);
         for step in 0..8 {
             let levels = naive::pyramid(&naive::picture(&frame));
@@ -193,7 +197,7 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
             }
             let versions = samples[0].versions().to_vec();
             let pixels = samples[0].pixels().to_vec();
-            retina.update(&frame.view(), &dirty, &mut samples).unwrap();
+            player.update(&frame.view(), &dirty, &mut samples);
             let expected = naive::tokens(&levels, samples[0].plan(), format);
             assert!(samples[0].pixels() == expected, "step {step} of {extent}");
             let bytes = format.token_bytes();
@@ -209,14 +213,14 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
 fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
     let format =
         TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
-    let views = [ViewSpec { format, capacity: 500 }];
+    let views = [SamplerSpec { format, capacity: 500 }];
     let mut random = Random(7);
     let extent = Extent::new(100, 100);
     let color = naive::transforms(PixelFormat::Rgbx)[0];
     let frame = OwnedFrame::random(PixelFormat::Rgbx, extent, color, &mut random);
-    let mut retina = make(frame.kind(), &views);
+    let mut player = make(frame.kind());
     let dirty = TileSet::all(extent);
-    check_tokens(&mut *retina, &frame, &dirty, &views, [500; 2], &mut random);
+    check_tokens(&mut player, &frame, &dirty, &views, [500; 2], &mut random);
 }
 
 fn is_long() -> bool {
@@ -225,16 +229,16 @@ fn is_long() -> bool {
 
 /// Builds a pyramid from one frame and compares all of it.
 fn check_levels(make: Make<'_>, frame: &OwnedFrame) {
-    let mut retina = make(frame.kind(), &[]);
-    retina.update(&frame.view(), &TileSet::all(frame.extent), &mut []).unwrap();
-    assert_levels_equal(&mut *retina, frame, &naive::pyramid(&naive::picture(frame)));
+    let mut player = make(frame.kind());
+    player.update(&frame.view(), &TileSet::all(frame.extent), &mut []);
+    assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(frame)));
 }
 
-fn assert_levels_equal(retina: &mut dyn Retina, frame: &OwnedFrame, expected: &[Picture]) {
-    assert_eq!(retina.shape().level_count() as usize, expected.len());
+fn assert_levels_equal(player: &mut Player, expected: &[Picture]) {
+    assert_eq!(player.backend.shape().level_count() as usize, expected.len());
     let source = expected[0].extent;
     for (level, expected) in (0..).zip(expected) {
-        let found = retina.read_level(&frame.view(), level).unwrap();
+        let found = player.read_level(level);
         assert_eq!(found.len(), expected.bytes().len(), "level {level}");
         let different = found.iter().zip(expected.bytes()).position(|(a, b)| a != b);
         if let Some(at) = different {
@@ -250,25 +254,25 @@ fn assert_levels_equal(retina: &mut dyn Retina, frame: &OwnedFrame, expected: &[
 
 /// Random plans of the given lengths, views taking turns; all tokens are compared.
 fn check_tokens(
-    retina: &mut dyn Retina,
+    player: &mut Player,
     frame: &OwnedFrame,
     dirty: &TileSet,
-    views: &[ViewSpec],
+    views: &[SamplerSpec],
     token_counts: [usize; 2],
     random: &mut Random,
 ) {
     let levels = naive::pyramid(&naive::picture(frame));
-    let sample = |(view, count): (&ViewSpec, usize)| {
-        let mut sample = ViewSample::new(view.format, view.capacity);
+    let sample = |(view, count): (&SamplerSpec, usize)| {
+        let mut sample = player.planes(*view);
         sample.set_plan(naive::random_plan(&levels, view.format.patch_side, count, random));
         sample
     };
     let mut samples: Vec<_> =
         views.iter().zip(token_counts.into_iter().cycle()).map(sample).collect();
-    retina.update(&frame.view(), dirty, &mut samples).unwrap();
+    player.update(&frame.view(), dirty, &mut samples);
     for sample in &samples {
-        let expected = naive::tokens(&levels, sample.plan(), sample.format());
-        assert!(sample.pixels() == expected, "{:?} of {}", sample.format(), frame.extent);
+        let expected = naive::tokens(&levels, sample.plan(), sample.spec().format);
+        assert!(sample.pixels() == expected, "{:?} of {}", sample.spec().format, frame.extent);
     }
 }
 

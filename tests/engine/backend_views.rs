@@ -1,5 +1,5 @@
-//! Views that come and go while a retina runs get what they would get had they been there from the beginning: on every
-//! backend, in any order. What is not made for a retina is refused by it, and comes back.
+//! Views that come and go while a backend runs get what they would get had they been there from the beginning: on every
+//! backend, in any order.
 
 #![allow(clippy::cast_possible_truncation, reason = "of small numbers")]
 
@@ -11,25 +11,25 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::retina::cpu::CpuRetina;
-use foveate_engine::retina::{MOST_VIEWS, Refusal, UpdateTimes, ViewPass, ViewSample, ViewSpec};
+use foveate_engine::backend::{MOST_VIEWS, SamplerSpec, UpdateTimes};
+use foveate_engine::planes::Planes;
 
 use crate::allocations::allocations_in;
+use crate::backends::{self, Player};
 #[cfg(feature = "vulkan")]
 use crate::device;
-use crate::eye::Eye;
 use crate::naive::{self, OwnedFrame, Random};
 
-/// Makes the retina that is held to the laws.
-type Make<'a> = &'a dyn Fn(FrameKind, &[ViewSpec]) -> Eye;
+/// Makes the backend that is held to the laws.
+type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
 
-/// Makes one test of each law for each retina.
+/// Makes one test of each law for each backend.
 macro_rules! laws {
     ($($law:ident)*) => {
         mod cpu {
             $(#[test]
             fn $law() {
-                super::$law(&super::on_cpu);
+                super::$law(&crate::backends::on_cpu);
             })*
         }
 
@@ -37,15 +37,15 @@ macro_rules! laws {
         mod vulkan {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&super::told_on(gpu)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::told_on(gpu, kind)));
             })*
         }
 
         #[cfg(feature = "vulkan")]
-        mod detecting {
+        mod comparing {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&super::detecting_on(gpu)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::comparing_on(gpu, kind)));
             })*
         }
     };
@@ -56,10 +56,8 @@ laws! {
     a_view_that_comes_samples_all_its_tokens_first
     a_view_that_went_may_come_again
     views_are_made_on_other_threads_while_frames_are_taken
-    there_is_room_for_so_many_views_and_no_more
+    there_is_room_for_so_many_views
     coming_and_going_takes_no_memory
-    a_view_that_is_not_there_does_not_go
-    frames_of_another_format_and_the_same_extent_need_no_other_views
 }
 
 /// A random sequence of what may happen. Two retinas see it: one that has all views from the beginning, and one to which
@@ -154,7 +152,7 @@ fn views_are_made_on_other_threads_while_frames_are_taken(make: Make<'_>) {
     let frame = random_frame(PixelFormat::I420, Extent::new(300, 200), &mut random);
     let mut course = Course::new(make, &frame, &specs()[..1], &mut random);
     let (made, views) = crossbeam_channel::bounded(0);
-    let maker = &course.eye.view_maker();
+    let maker = &course.player.backend.samplers();
     thread::scope(|scope| {
         // Gone if a check fails, so that no maker waits for it.
         let views = views;
@@ -162,7 +160,7 @@ fn views_are_made_on_other_threads_while_frames_are_taken(make: Make<'_>) {
             let (made, half) = (made.clone(), half.to_vec());
             scope.spawn(move || {
                 for spec in half {
-                    made.send((maker.make(spec).unwrap(), spec)).unwrap();
+                    made.send((Planes::new(spec, maker(spec).unwrap()), spec)).unwrap();
                 }
             });
         }
@@ -178,7 +176,7 @@ fn views_are_made_on_other_threads_while_frames_are_taken(make: Make<'_>) {
     });
 }
 
-fn there_is_room_for_so_many_views_and_no_more(make: Make<'_>) {
+fn there_is_room_for_so_many_views(make: Make<'_>) {
     let mut random = Random(5);
     // With a tail, so that every pass runs.
     let frame = random_frame(PixelFormat::Gray8, Extent::new(300, 60), &mut random);
@@ -194,15 +192,6 @@ fn there_is_room_for_so_many_views_and_no_more(make: Make<'_>) {
     let times = course.update(&all);
     assert_ne!(times.sample.ns(), 0, "the passes of views that came are timed too");
     course.check();
-
-    let one_more = course.eye.view_maker().make(spec(0)).unwrap();
-    let refused = course.eye.add_view(one_more).unwrap_err();
-    assert_eq!(refused.refusal(), Refusal::Full);
-    assert!(refused.to_string().contains(&MOST_VIEWS.to_string()), "{refused}");
-    drop(course.close(7));
-    course.put_in(refused.into_pass(), spec(0), random_plan(&frame, spec(0), &mut random));
-    course.update(&TileSet::none(frame.extent));
-    course.check();
 }
 
 /// Nor is any Vulkan object made: whatever holds one takes memory. Helpers of the CPU are counted elsewhere.
@@ -213,222 +202,106 @@ fn coming_and_going_takes_no_memory(make: Make<'_>) {
     let mut course = Course::new(make, &frame, &[], &mut random);
     let (all, none) = (TileSet::all(frame.extent), TileSet::none(frame.extent));
     course.update(&none);
-    let maker = course.eye.view_maker();
-    let mut made = Vec::with_capacity(MOST_VIEWS);
+    let mut waiting = Vec::with_capacity(MOST_VIEWS);
     course.samples.reserve(MOST_VIEWS);
-    let mut samples = Vec::with_capacity(MOST_VIEWS);
     for spec in specs().into_iter().cycle().take(MOST_VIEWS) {
-        made.push(maker.make(spec).unwrap());
-        let mut sample = ViewSample::new(spec.format, spec.capacity);
+        let mut sample = course.player.planes(spec);
         sample.set_plan(random_plan(&frame, spec, &mut random));
-        samples.push(sample);
+        waiting.push(sample);
         course.specs.push(spec);
     }
-    samples.reverse();
-    made.reverse();
-    let Course { eye, samples: present, .. } = &mut course;
+    waiting.reverse();
+    let Course { player, samples: present, .. } = &mut course;
     let allocations = allocations_in(|| {
-        while let (Some(pass), Some(sample)) = (made.pop(), samples.pop()) {
-            eye.add_view(pass).unwrap();
+        while let Some(sample) = waiting.pop() {
             present.push(sample);
-            eye.update(&view, &none, false, present);
+            player.update(&view, &none, present);
         }
-        eye.update(&view, &all, false, present);
+        player.update(&view, &all, present);
     });
     assert_eq!(allocations, 0, "for views that come");
     course.check();
-    let Course { eye, samples: present, .. } = &mut course;
+    let Course { player, samples: present, .. } = &mut course;
     let allocations = allocations_in(|| {
         while let Some(place) = present.len().checked_sub(1) {
-            made.push(eye.remove_view(place / 2));
-            samples.push(present.remove(place / 2));
-            eye.update(&view, &all, false, present);
+            waiting.push(present.remove(place / 2));
+            player.update(&view, &all, present);
         }
     });
-    assert_eq!((allocations, made.len()), (0, MOST_VIEWS), "for views that go");
+    assert_eq!((allocations, waiting.len()), (0, MOST_VIEWS), "for views that go");
 }
 
-fn a_view_that_is_not_there_does_not_go(make: Make<'_>) {
-    let mut random = Random(7);
-    let frame = random_frame(PixelFormat::Gray8, Extent::new(64, 64), &mut random);
-    for views in 0..2 {
-        let mut course = Course::new(make, &frame, &specs()[..views], &mut random);
-        let close = std::panic::AssertUnwindSafe(|| course.eye.remove_view(views));
-        std::panic::catch_unwind(close).unwrap_err();
-    }
-}
-
-fn frames_of_another_format_and_the_same_extent_need_no_other_views(make: Make<'_>) {
-    let mut random = Random(8);
-    let extent = Extent::new(120, 90);
-    let [before, now] = [PixelFormat::Nv12, PixelFormat::Rgbx]
-        .map(|format| random_frame(format, extent, &mut random));
-    let maker = make(before.kind(), &[]).view_maker();
-    let mut course = Course::new(make, &now, &specs()[..1], &mut random);
-    let spec = specs()[2];
-    course.put_in(maker.make(spec).unwrap(), spec, random_plan(&now, spec, &mut random));
-    course.update(&TileSet::none(extent));
-    course.check();
-}
-
-/// What makes a view must be at home on any thread, and the view must be able to move.
+/// What makes samplers must be at home on any thread, and views must be able to move.
 #[test]
 fn makers_are_shared_and_views_are_sent() {
-    fn check<Maker: Send + Sync + Clone, View: Send>(
-        _: impl Fn(&Maker, ViewSpec) -> Result<View, foveate_engine::retina::RetinaError>,
-    ) {
-    }
-    check(foveate_engine::retina::ViewMaker::make);
-}
-
-#[test]
-fn views_of_another_shape_are_refused_on_the_cpu() {
-    let mut random = Random(9);
-    let [own, other] = [(100, 50), (50, 100)].map(|(width, height)| {
-        random_frame(PixelFormat::Gray8, Extent::new(width, height), &mut random)
-    });
-    refuse_each_other(vec![(&on_cpu, own), (&on_cpu, other)]);
-}
-
-#[cfg(feature = "vulkan")]
-#[test]
-fn views_of_another_shape_backend_or_device_are_refused() {
-    device::with_own_gpu(|first| {
-        device::with_own_gpu(|second| {
-            let mut random = Random(10);
-            let mut frame = |width, height| {
-                random_frame(PixelFormat::Nv12, Extent::new(width, height), &mut random)
-            };
-            let (told, detecting) = (told_on(first), detecting_on(first));
-            let (other_told, other_detecting) = (told_on(second), detecting_on(second));
-            refuse_each_other(vec![
-                (&on_cpu, frame(100, 70)),
-                (&told, frame(100, 70)),
-                (&told, frame(70, 100)),
-                (&detecting, frame(100, 70)),
-                (&detecting, frame(101, 70)),
-                (&other_told, frame(100, 70)),
-                (&other_detecting, frame(100, 70)),
-            ]);
-        });
-    });
+    fn check<Maker: Send + Sync + Clone, View: Send>() {}
+    check::<foveate_engine::ViewBuilder, foveate_engine::View<foveate_engine::Memory>>();
+    check::<foveate_engine::backend::SamplerMaker, Planes>();
 }
 
 #[cfg(feature = "vulkan")]
 #[test]
 fn what_the_device_refuses_the_maker_says() {
-    use foveate_engine::retina::RetinaError;
+    use foveate_engine::backend::BackendError;
     use foveate_gpu::GpuError;
 
     device::with_own_gpu(|gpu| {
         let kind = random_frame(PixelFormat::Gray8, Extent::new(64, 64), &mut Random(11)).kind();
-        let makers =
-            [told_on(gpu)(kind, &[]).view_maker(), detecting_on(gpu)(kind, &[]).view_maker()];
+        let makers = [backends::told_on(gpu, kind), backends::comparing_on(gpu, kind)]
+            .map(|player| player.backend.samplers());
         for maker in &makers {
-            let error = maker.make(ViewSpec { capacity: 1 << 24, ..specs()[0] }).unwrap_err();
-            let RetinaError::Gpu(GpuError::TooLarge { resource, .. }) = &error else {
+            let error = maker(SamplerSpec { capacity: 1 << 24, ..specs()[0] }).unwrap_err();
+            let BackendError::Gpu(GpuError::TooLarge { resource, .. }) = &error else {
                 panic!("{error}")
             };
             assert_eq!(resource, "tokens");
         }
         gpu.inject_device_loss();
         for maker in &makers {
-            let error = maker.make(specs()[0]).unwrap_err();
-            let is_lost = matches!(error, RetinaError::Gpu(GpuError::DeviceLost { .. }));
+            let error = maker(specs()[0]).unwrap_err();
+            let is_lost = matches!(error, BackendError::Gpu(GpuError::DeviceLost { .. }));
             assert!(is_lost, "{error}");
         }
     });
 }
 
-/// Each retina takes its own views alone; the others come back as they were.
-fn refuse_each_other(retinas: Vec<(Make<'_>, OwnedFrame)>) {
-    let mut random = Random(12);
-    let spec = specs()[0];
-    let mut courses: Vec<_> = retinas
-        .iter()
-        .map(|(make, frame)| Course::new(*make, frame, &specs()[..1], &mut random))
-        .collect();
-    for own in 0..courses.len() {
-        let mut view = courses[own].eye.view_maker().make(spec).unwrap();
-        for other in (0..courses.len()).filter(|&other| other != own) {
-            let refused = courses[other].eye.add_view(view).unwrap_err();
-            assert_eq!(refused.refusal(), Refusal::OtherRetina, "{own} in {other}");
-            assert!(refused.to_string().contains("another pyramid"), "{refused}");
-            view = refused.into_pass();
-            courses[other].update(&TileSet::none(retinas[other].1.extent));
-        }
-        courses[own].put_in(view, spec, random_plan(&retinas[own].1, spec, &mut random));
-        courses[own].update(&TileSet::none(retinas[own].1.extent));
-        courses[own].check();
-    }
-}
-
-fn on_cpu(kind: FrameKind, views: &[ViewSpec]) -> Eye {
-    Eye::told(CpuRetina::new(kind, views))
-}
-
-#[cfg(feature = "vulkan")]
-fn told_on(gpu: &std::sync::Arc<foveate_gpu::Gpu>) -> impl Fn(FrameKind, &[ViewSpec]) -> Eye + '_ {
-    use foveate_engine::retina::vulkan::VulkanRetina;
-    |kind, views| Eye::told(VulkanRetina::new(gpu, kind, views).unwrap())
-}
-
-/// Frames are copied: the loan of their pages takes memory.
-#[cfg(feature = "vulkan")]
-fn detecting_on(
-    gpu: &std::sync::Arc<foveate_gpu::Gpu>,
-) -> impl Fn(FrameKind, &[ViewSpec]) -> Eye + '_ {
-    use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
-    |kind, views| {
-        let retina = VulkanDetectingRetina::new(gpu, kind, views).unwrap();
-        Eye::detecting(retina.copying_frames(), kind)
-    }
-}
-
-/// A retina, its views and what it has seen.
+/// A backend, its views and what it has seen.
 struct Course {
-    eye: Eye,
+    player: Player,
     frame: OwnedFrame,
-    specs: Vec<ViewSpec>,
-    samples: Vec<ViewSample>,
+    specs: Vec<SamplerSpec>,
+    samples: Vec<Planes>,
 }
 
 impl Course {
     /// One that has seen its first frame, with views that look somewhere.
-    fn new(make: Make<'_>, frame: &OwnedFrame, specs: &[ViewSpec], random: &mut Random) -> Self {
-        let sample = |spec: &ViewSpec| ViewSample::new(spec.format, spec.capacity);
-        let mut course = Self {
-            eye: make(frame.kind(), specs),
-            frame: frame.clone(),
-            specs: specs.to_vec(),
-            samples: specs.iter().map(sample).collect(),
-        };
+    fn new(make: Make<'_>, frame: &OwnedFrame, specs: &[SamplerSpec], random: &mut Random) -> Self {
+        let player = make(frame.kind());
+        let samples = specs.iter().map(|spec| player.planes(*spec)).collect();
+        let mut course = Self { player, frame: frame.clone(), specs: specs.to_vec(), samples };
         course.look_elsewhere(random);
-        let Self { eye, frame, samples, .. } = &mut course;
-        eye.update(&frame.view(), &TileSet::all(frame.extent), true, samples);
+        let Self { player, frame, samples, .. } = &mut course;
+        player.update(&frame.view(), &TileSet::all(frame.extent), samples);
         course.check();
         course
     }
 
     /// A view joins, which looks where `plan` says.
-    fn open(&mut self, spec: ViewSpec, plan: TokenPlan) {
-        let view = self.eye.view_maker().make(spec).unwrap();
+    fn open(&mut self, spec: SamplerSpec, plan: TokenPlan) {
+        let view = self.player.planes(spec);
         self.put_in(view, spec, plan);
     }
 
-    fn put_in(&mut self, view: ViewPass, spec: ViewSpec, plan: TokenPlan) {
-        self.eye.add_view(view).unwrap();
-        let mut sample = ViewSample::new(spec.format, spec.capacity);
-        sample.set_plan(plan);
-        self.samples.push(sample);
+    fn put_in(&mut self, mut view: Planes, spec: SamplerSpec, plan: TokenPlan) {
+        view.set_plan(plan);
+        self.samples.push(view);
         self.specs.push(spec);
     }
 
     /// A view leaves.
-    fn close(&mut self, place: usize) -> ViewPass {
-        self.samples.remove(place);
+    fn close(&mut self, place: usize) -> Planes {
         self.specs.remove(place);
-        self.eye.remove_view(place)
+        self.samples.remove(place)
     }
 
     fn look_elsewhere(&mut self, random: &mut Random) {
@@ -445,10 +318,10 @@ impl Course {
     }
 
     fn update(&mut self, dirty: &TileSet) -> UpdateTimes {
-        self.eye.update(&self.frame.view(), dirty, false, &mut self.samples)
+        self.player.update(&self.frame.view(), dirty, &mut self.samples)
     }
 
-    /// Changes some tiles of the frame; the retina has not seen that yet.
+    /// Changes some tiles of the frame; the backend has not seen that yet.
     fn change_some_tiles(&mut self, random: &mut Random) -> TileSet {
         let mut dirty = TileSet::none(self.frame.extent);
         let grid = dirty.grid();
@@ -464,15 +337,15 @@ impl Course {
     fn check(&self) {
         let levels = naive::pyramid(&naive::picture(&self.frame));
         for (index, sample) in self.samples.iter().enumerate() {
-            let expected = naive::tokens(&levels, sample.plan(), sample.format());
+            let expected = naive::tokens(&levels, sample.plan(), sample.spec().format);
             assert!(sample.pixels() == expected, "view {index} of {}", self.frame.extent);
         }
     }
 }
 
 /// Views of every kind of token, small and larger than what a workgroup looks at.
-fn specs() -> Vec<ViewSpec> {
-    let spec = |patch_side, dtype, normalisation, capacity| ViewSpec {
+fn specs() -> Vec<SamplerSpec> {
+    let spec = |patch_side, dtype, normalisation, capacity| SamplerSpec {
         format: TokenFormat { patch_side, dtype, normalisation },
         capacity,
     };
@@ -491,14 +364,14 @@ fn random_frame(format: PixelFormat, extent: Extent, random: &mut Random) -> Own
 }
 
 /// Anywhere in the pyramid, and as many tokens as there is room for, or somewhat fewer.
-fn random_plan(frame: &OwnedFrame, spec: ViewSpec, random: &mut Random) -> TokenPlan {
+fn random_plan(frame: &OwnedFrame, spec: SamplerSpec, random: &mut Random) -> TokenPlan {
     let shape = PyramidShape::new(frame.extent);
     let extents: Vec<_> = (0..shape.level_count()).map(|level| shape.level_extent(level)).collect();
     let count = spec.capacity - random.below(spec.capacity.min(5) as u32) as usize;
     naive::random_plan_of(&extents, spec.format.patch_side, count, random)
 }
 
-fn is_all(stale: &[u32], sample: &ViewSample) -> bool {
+fn is_all(stale: &[u32], sample: &Planes) -> bool {
     stale.iter().map(|&index| index as usize).eq(0..sample.plan().tokens.len())
 }
 
