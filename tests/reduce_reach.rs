@@ -2,6 +2,7 @@
 //! whatever they hold. Through a retina one could not tell, as a texel made again has the same bytes.
 
 #![cfg(feature = "vulkan")]
+#![allow(unsafe_code, reason = "the pass is made of the same shader once more")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use foveate::geometry::extent::Extent;
 use foveate::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
 use foveate::geometry::tile::TILE_SIDE;
 use foveate::gpu::{
-    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, Lane,
+    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, Lane, Shader,
 };
 use foveate::retina::vulkan::reduce::ReducePush;
 use foveate::retina::vulkan::tiles::TileRecord;
@@ -65,7 +66,8 @@ impl Tail {
             .sum::<usize>();
         let desc = ComputePassDesc {
             name: "reduce",
-            spirv: include_bytes!(concat!(env!("OUT_DIR"), "/reduce.spv")),
+            // SAFETY: glslc compiled it, and the pass is described as in `src/retina/vulkan/reduce.rs`.
+            shader: unsafe { Shader::new(include_bytes!(concat!(env!("OUT_DIR"), "/reduce.spv"))) },
             bindings: &[BindingKind::Buffer; 3],
             constants: &[],
             push_bytes: size_of::<ReducePush>(),

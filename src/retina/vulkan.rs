@@ -31,19 +31,12 @@ mod passes;
 pub mod pyramid;
 pub mod reduce;
 pub mod sample;
+mod shaders;
 mod staging;
 pub mod stale;
 pub mod tiles;
 pub(super) mod view;
 pub mod work;
-
-/// The SPIR-V that the build script made of `glsl/NAME.comp`.
-macro_rules! shader {
-    ($name:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".spv"))
-    };
-}
-use shader;
 
 /// One stream's pyramid on a GPU.
 pub struct VulkanRetina {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::{Pyramid, tail_offset};
-use super::shader;
+use super::shaders;
 use super::work::WorkList;
 use crate::clock::Span;
 use crate::geometry::plan::Token;
@@ -72,7 +72,7 @@ impl SamplePass {
     pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, view: ViewSpec) -> Result<Self, GpuError> {
         let desc = ComputePassDesc {
             name: "sample",
-            spirv: shader!("sample"),
+            shader: shaders::SAMPLE,
             bindings: &[
                 BindingKind::FetchedImage,
                 BindingKind::Buffer,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenRecord, channel_words, count};
-use super::shader;
+use super::shaders;
 use crate::clock::Span;
 use crate::geometry::plan::Token;
 use crate::geometry::pyramid::PyramidShape;
@@ -63,7 +63,7 @@ impl StalePass {
     pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, view: ViewSpec) -> Result<Self, GpuError> {
         let desc = ComputePassDesc {
             name: "stale",
-            spirv: shader!("stale"),
+            shader: shaders::STALE,
             bindings: &[BindingKind::Buffer; 3],
             constants: &[channel_words(view.format), GROUP_INVOCATIONS, GROUPS_PER_ROW],
             push_bytes: size_of::<StalePush>(),
