@@ -14,7 +14,7 @@ use super::abi::{
     SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
 };
 use super::mapping::Mapping;
-use super::protocol::{Live, Lock};
+use super::protocol::{Live, Lock, MAX_TRIES};
 use super::{RingError, SystemResultExt};
 use crate::backend::BackendKind;
 use crate::camera::CameraFacts;
@@ -194,17 +194,15 @@ impl Segment {
         self.mapping.words(LIVE_OFFSET + offset, size_of::<StateBlock>())
     }
 
-    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame.
-    pub(super) fn newest_publish(&self) -> (u64, u64) {
-        // Ends unless the writer fills the whole ring between two loads, every time.
-        loop {
+    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame. `None` where the writer
+    /// fills the whole ring between two loads, again and again.
+    pub(super) fn newest_publish(&self) -> Option<(u64, u64)> {
+        (0..MAX_TRIES).find_map(|_| {
             let sequence = self.live().newest();
             let slot = self.slot(sequence);
             let publish_ns = slot.publish_ns().load(Ordering::Relaxed);
-            if slot.lock().still_holds(sequence) {
-                return (sequence, publish_ns);
-            }
-        }
+            slot.lock().still_holds(sequence).then_some((sequence, publish_ns))
+        })
     }
 
     /// The slot that holds frame `sequence`, or will, or did.
