@@ -20,8 +20,8 @@ Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 
 Installs what is missing, then runs every check and every test.
 
-  --long      also the long tests: more cases, more iterations; the ring under Miri and ThreadSanitizer, where a nightly
-              Rust has them; two minutes of scripts/soak.sh
+  --long      also the long tests: more cases, more iterations; ring and crew under Miri and ThreadSanitizer, where a
+              nightly Rust has them; two minutes of scripts/soak.sh
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -91,10 +91,10 @@ check_dependencies() {
     cargo deny check bans licenses sources
 }
 
-# Every execution of small rings. The flag makes other programs of everything, so they have a folder of their own.
+# Every execution of small rings, and of a few threads of the crew. The flag makes other programs of everything, so they have a folder of their own.
 check_memory_order() {
     RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
-        cargo test --locked --release --no-default-features --test ring_loom
+        cargo test --locked --release --no-default-features --test ring_loom --test crew_loom
 }
 
 # Another model of weakly ordered memory, with random schedules.
@@ -104,7 +104,7 @@ check_miri() {
         return
     fi
     MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
-        cargo +nightly miri test --locked --no-default-features --test ring_order
+        cargo +nightly miri test --locked --no-default-features --test ring_order --test crew_order
 }
 
 # Knows no fences and two mappings of one segment as two memories: it only says that all access to the ring is atomic,
@@ -118,7 +118,7 @@ check_sanitizer() {
     host=$(rustc +nightly -vV | sed -n 's/^host: //p')
     RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
         cargo +nightly test -Zbuild-std --target "$host" --locked --no-default-features \
-        --test ring_order --test ring_waking
+        --test ring_order --test ring_waking --test crew_order
 }
 
 # Four streams whose readers, sources and configuration come and go, in a release build.

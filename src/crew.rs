@@ -9,28 +9,27 @@
 
 #![allow(unsafe_code, reason = "helpers borrow from the stack of the thread that they help")]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::{self, ThreadId};
+use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use self::board::Board;
+
+mod board;
 
 /// Most threads of a crew, the one that is helped included: more than these only wait for memory.
 const MOST_THREADS: usize = 4;
 
-/// How long a helper looks for the next stage of a frame before it sleeps. Waking it takes as long as this.
-const ATTENTION: Duration = Duration::from_micros(50);
-
 /// How long helpers follow one thread before they follow another. The kernel takes about as long to part two threads.
 const STEADY: Duration = Duration::from_millis(10);
 
-/// Stages that can be posted at the same time without allocating; one for each stream.
-const JOBS_EXPECTED: usize = 64;
+/// Stages that helpers see at the same time. A stream that finds no place works alone; with more there is no help to spare.
+const PLACES: usize = 16;
 
 /// The crew of the process, once it has one.
 static OF_PROCESS: OnceLock<Crew> = OnceLock::new();
@@ -38,28 +37,23 @@ static OF_PROCESS: OnceLock<Crew> = OnceLock::new();
 /// Helpers, and where they look for work.
 #[derive(Debug)]
 pub struct Crew {
-    board: Arc<Board>,
-    helper_count: usize,
+    shared: Arc<Shared>,
+    helpers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Board {
-    open: Mutex<Open>,
-    /// Something was posted, or the crew is dismissed.
-    posted: Condvar,
-    /// A helper left a job.
-    left: Condvar,
-    /// Grows with each job, so that helpers see one without the lock.
-    job_count: AtomicU64,
-    places: Places,
+struct Shared {
+    board: Board,
+    /// `None` under Miri, which knows no processors.
+    whereabouts: Option<Whereabouts>,
 }
 
 /// Where helpers run.
 #[derive(Debug)]
-struct Places {
+struct Whereabouts {
     /// What the process's first thread may use.
     allowed: CpuSet,
-    /// Held for a few system calls at most.
+    /// Held for a few system calls at most. Frame loops only try it.
     steered: Mutex<Steered>,
 }
 
@@ -72,32 +66,6 @@ struct Steered {
     avoided: Option<usize>,
     /// When that began.
     since: Instant,
-}
-
-#[derive(Debug)]
-struct Open {
-    /// Jobs that may have parts left, the oldest first.
-    jobs: Vec<JobPointer>,
-    sleeping: usize,
-    dismissed: bool,
-}
-
-/// A job on the stack of the thread that posted it, which takes it off the board before it goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct JobPointer(NonNull<Job<'static>>);
-
-// SAFETY: a job is shared between threads only through `&Job`, and all of it may be.
-unsafe impl Send for JobPointer {}
-
-/// One stage of one frame.
-struct Job<'a> {
-    work: &'a (dyn Fn(usize) + Sync),
-    part_count: usize,
-    /// The next part that nobody has taken.
-    next_part: AtomicUsize,
-    /// Helpers that work on it. Changes only under the lock of the board.
-    helpers: AtomicUsize,
-    has_panicked: AtomicBool,
 }
 
 impl Crew {
@@ -116,29 +84,23 @@ impl Crew {
 
     /// A crew of as many helpers, or fewer if the system has no more threads.
     pub fn new(helper_count: usize) -> Self {
-        let open = Open { jobs: Vec::with_capacity(JOBS_EXPECTED), sleeping: 0, dismissed: false };
-        let board = Arc::new(Board {
-            open: Mutex::new(open),
-            posted: Condvar::new(),
-            left: Condvar::new(),
-            job_count: AtomicU64::new(0),
-            places: Places::new(helper_count),
-        });
+        let whereabouts = (!cfg!(miri)).then(|| Whereabouts::new(helper_count));
+        let shared = Arc::new(Shared { board: Board::new(PLACES), whereabouts });
         let hire = |index| {
-            let board = Arc::clone(&board);
-            let help = move || board.help();
-            thread::Builder::new().name(format!("crew-{index}")).spawn(help)
+            let shared = Arc::clone(&shared);
+            thread::Builder::new().name(format!("crew-{index}")).spawn(move || shared.help())
         };
-        let hired = (0..helper_count).map(hire).take_while(Result::is_ok).count();
-        if hired < helper_count {
+        let helpers: Vec<_> = (0..helper_count).map(hire).map_while(Result::ok).collect();
+        if helpers.len() < helper_count {
+            let hired = helpers.len();
             tracing::warn!(hired, helper_count, "no more threads: frames take longer");
         }
-        Self { board, helper_count: hired }
+        Self { shared, helpers }
     }
 
     /// Threads that work on a stage at the same time, the one that is helped included.
     pub fn thread_count(&self) -> usize {
-        self.helper_count + 1
+        self.helpers.len() + 1
     }
 
     /// Calls `work` once for each of `0..part_count`, on this thread and on helpers that are free, in any order, and
@@ -148,141 +110,55 @@ impl Crew {
     ///
     /// If a call does.
     pub fn share_out(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
-        if part_count <= 1 || self.helper_count == 0 {
+        if part_count <= 1 || self.helpers.is_empty() {
             (0..part_count).for_each(work);
             return;
         }
-        let job = Job {
-            work,
-            part_count,
-            next_part: AtomicUsize::new(0),
-            helpers: AtomicUsize::new(0),
-            has_panicked: AtomicBool::new(false),
-        };
-        self.board.places.avoid(sched_getcpu());
-        let posted = Posted::new(&self.board, &job);
-        job.take_parts();
-        drop(posted);
-        assert!(!job.has_panicked.load(Ordering::Relaxed), "a helper panicked");
+        if let Some(whereabouts) = &self.shared.whereabouts {
+            whereabouts.avoid(sched_getcpu());
+        }
+        self.shared.board.share_out(part_count, work);
+    }
+
+    /// Calls `work` once for each of `parts`, as [`Self::share_out`] does.
+    ///
+    /// # Panics
+    ///
+    /// If a call does.
+    pub fn share_each<T: Send>(&self, parts: &mut [T], work: &(dyn Fn(&mut T) + Sync)) {
+        let part_count = parts.len();
+        let first = AtomicPtr::new(parts.as_mut_ptr());
+        self.share_out(part_count, &|index| {
+            // SAFETY: `index` is below the number of parts.
+            let part = unsafe { first.load(Ordering::Relaxed).add(index) };
+            // SAFETY: one call alone is given this index, and all have returned when the borrow of the parts ends.
+            work(unsafe { &mut *part });
+        });
     }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.board.open.lock().dismissed = true;
-        self.board.job_count.fetch_add(1, Ordering::Release);
-        self.board.posted.notify_all();
-    }
-}
-
-/// A job that helpers can find. Once this is dropped, none of them knows it any more.
-struct Posted<'a> {
-    board: &'a Board,
-    job: &'a Job<'a>,
-}
-
-impl<'a> Posted<'a> {
-    fn new(board: &'a Board, job: &'a Job<'a>) -> Self {
-        let mut open = board.open.lock();
-        open.jobs.push(job.pointer());
-        board.job_count.fetch_add(1, Ordering::Release);
-        let sleeping = open.sleeping;
-        drop(open);
-        if 0 < sleeping {
-            board.posted.notify_all();
-        }
-        Self { board, job }
-    }
-}
-
-impl Drop for Posted<'_> {
-    fn drop(&mut self) {
-        let pointer = self.job.pointer();
-        let mut open = self.board.open.lock();
-        open.jobs.retain(|job| *job != pointer);
-        while self.job.helpers.load(Ordering::Relaxed) != 0 {
-            self.board.left.wait(&mut open);
-        }
-    }
-}
-
-impl Job<'_> {
-    fn pointer(&self) -> JobPointer {
-        JobPointer(NonNull::from(self).cast())
-    }
-
-    /// Works until every part is taken.
-    fn take_parts(&self) {
-        loop {
-            let part = self.next_part.fetch_add(1, Ordering::Relaxed);
-            if self.part_count <= part {
-                return;
+        self.shared.board.dismiss();
+        for helper in self.helpers.drain(..) {
+            if helper.join().is_err() {
+                tracing::error!("a helper panicked outside of its work");
             }
-            (self.work)(part);
         }
-    }
-
-    fn has_parts(&self) -> bool {
-        self.next_part.load(Ordering::Relaxed) < self.part_count
     }
 }
 
-impl Board {
+impl Shared {
     /// The life of a helper.
     fn help(&self) {
-        self.places.enter();
-        let mut seen = 0;
-        while let Some(job) = self.next_job(&mut seen) {
-            // SAFETY: `next_job` counted this helper in, and whoever posted the job waits until `leave` counts it out.
-            let job = unsafe { job.0.as_ref() };
-            if catch_unwind(AssertUnwindSafe(|| job.take_parts())).is_err() {
-                job.has_panicked.store(true, Ordering::Relaxed);
-            }
-            self.leave(job);
+        if let Some(whereabouts) = &self.whereabouts {
+            whereabouts.enter();
         }
-    }
-
-    /// A job with parts left, which now has one more helper; `None` once the crew is dismissed. `seen` is the number of
-    /// jobs that the helper knows of.
-    fn next_job(&self, seen: &mut u64) -> Option<JobPointer> {
-        loop {
-            self.watch(*seen);
-            let mut open = self.open.lock();
-            while !open.dismissed && *seen == self.job_count.load(Ordering::Acquire) {
-                open.sleeping += 1;
-                self.posted.wait(&mut open);
-                open.sleeping -= 1;
-            }
-            if open.dismissed {
-                return None;
-            }
-            // SAFETY: a job on the board is alive: it is taken off, under this lock, before it goes.
-            let job = |pointer: &JobPointer| unsafe { pointer.0.as_ref() };
-            if let Some(found) = open.jobs.iter().find(|pointer| job(pointer).has_parts()) {
-                job(found).helpers.fetch_add(1, Ordering::Relaxed);
-                return Some(*found);
-            }
-            *seen = self.job_count.load(Ordering::Acquire);
-        }
-    }
-
-    /// Looks out for a new job for a while.
-    fn watch(&self, seen: u64) {
-        let started = Instant::now();
-        while seen == self.job_count.load(Ordering::Acquire) && started.elapsed() < ATTENTION {
-            std::hint::spin_loop();
-        }
-    }
-
-    fn leave(&self, job: &Job<'_>) {
-        let _open = self.open.lock();
-        // After this the job may be gone, so waking its poster needs the board alone.
-        job.helpers.fetch_sub(1, Ordering::Relaxed);
-        self.left.notify_all();
+        self.board.help();
     }
 }
 
-impl Places {
+impl Whereabouts {
     fn new(helper_count: usize) -> Self {
         Self {
             allowed: sched_getaffinity(Some(getpid())).unwrap_or_default(),
@@ -331,8 +207,39 @@ impl Places {
     }
 }
 
-impl std::fmt::Debug for Job<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("part_count", &self.part_count).finish_non_exhaustive()
+/// What [`board`] is made of. A test that compiles it puts other things here.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    use rustix::thread::futex;
+
+    /// How long to look for something before going to sleep. Waking takes as long as this.
+    const ATTENTION: Duration = Duration::from_micros(50);
+
+    /// Looks out for something for a while.
+    pub(super) fn watch(has_come: &dyn Fn() -> bool) {
+        let started = Instant::now();
+        while !has_come() && started.elapsed() < ATTENTION {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sleeps while `word` is `seen`, or for no reason less long.
+    pub(super) fn wait(word: &AtomicU32, seen: u32) {
+        if cfg!(miri) {
+            return std::thread::yield_now();
+        }
+        // Every outcome means the same to the caller: look again.
+        let _ = futex::wait(word, futex::Flags::PRIVATE, seen, None);
+    }
+
+    /// Wakes all who sleep on `word`.
+    pub(super) fn wake(word: &AtomicU32) {
+        if cfg!(miri) {
+            return;
+        }
+        // Waking fails only for addresses that are none.
+        let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
     }
 }

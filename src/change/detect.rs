@@ -4,8 +4,6 @@
 
 use std::ops::Range;
 
-use parking_lot::Mutex;
-
 use super::books::ChangeBooks;
 use super::difference::SampleMask;
 use super::resident::ResidentFrame;
@@ -98,10 +96,9 @@ impl ChangeDetector {
         let columns = columns.chunks_mut(mask.longest_row());
         let largest = largest.chunks_mut(tile_rows * width);
         let mut bands = resident.bands(tile_rows).zip(columns.zip(largest));
-        let bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
-        crew.share_out(band_count, &|index| {
-            let Some(band) = &bands[index] else { return };
-            let (band, (columns, largest)) = &mut *band.lock();
+        let mut bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next());
+        crew.share_each(&mut bands[..band_count], &|band| {
+            let Some((band, (columns, largest))) = band else { return };
             let rows = band.tile_rows();
             for (row, largest) in rows.zip(largest.chunks_mut(width)) {
                 band.measure(frame, row, mask, columns, largest, *instructions);

@@ -1,7 +1,5 @@
 //! The retina in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
 
-use parking_lot::Mutex;
-
 use self::convert::{Converter, SIDE, rgb_row};
 use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
@@ -85,11 +83,10 @@ impl CpuRetina {
         let sums = self.tail.tiles_mut();
         let bands = level::bands(&mut self.levels, sums, tile_rows, grid.width as usize);
         let mut bands = bands.zip(&mut self.scratch);
-        let bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
+        let mut bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next());
         let instructions = self.instructions;
-        self.crew.share_out(part_count, &|part| {
-            let Some(band) = &bands[part] else { return };
-            let (band, scratch) = &mut *band.lock();
+        self.crew.share_each(&mut bands[..part_count], &|band| {
+            let Some((band, scratch)) = band else { return };
             ingest_band(frame, dirty, band, scratch, instructions);
         });
     }
@@ -99,10 +96,9 @@ impl CpuRetina {
         let texels = Texels { frame, levels: &self.levels };
         let part_count = parts(target.stale().len());
         let mut tokens = target.stale_tokens(part_count);
-        let tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next().map(Mutex::new));
-        self.crew.share_out(part_count, &|part| {
-            let Some(tokens) = &tokens[part] else { return };
-            for (token, pixels) in &mut *tokens.lock() {
+        let mut tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next());
+        self.crew.share_each(&mut tokens[..part_count], &|tokens| {
+            for (token, pixels) in tokens.iter_mut().flatten() {
                 self.instructions.run(SampleToken { texels, encoder, token, pixels });
             }
         });
