@@ -10,9 +10,6 @@
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-/// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
-pub(super) const MAX_TRIES: u32 = 64;
-
 /// Copies of a state, that changed during each of them, after which a reader gives up: some milliseconds. One that changes as
 /// fast as it can is at rest during every few copies.
 pub(super) const MAX_STATE_TRIES: u32 = 1 << 16;

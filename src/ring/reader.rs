@@ -17,9 +17,9 @@ use super::abi::{
 };
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
-use super::protocol::{Look, MAX_TRIES};
+use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
-use super::{RingError, SystemResultExt};
+use super::{MAX_TRIES, RingError, SystemResultExt};
 use crate::clock;
 use crate::frame::{CaptureClock, FrameStamp};
 use crate::geometry::fixation::{Fixation, FixationReason};

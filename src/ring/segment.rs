@@ -14,8 +14,8 @@ use super::abi::{
     SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
 };
 use super::mapping::Mapping;
-use super::protocol::{Live, Lock, MAX_TRIES};
-use super::{RingError, SystemResultExt};
+use super::protocol::{Live, Lock};
+use super::{MAX_TRIES, RingError, SystemResultExt};
 use crate::backend::BackendKind;
 use crate::camera::CameraFacts;
 use crate::geometry::extent::Extent;
