@@ -21,7 +21,7 @@ use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use foveate_core::error::exit;
-use foveate_engine::crew::Crew;
+use foveate_engine::pool::Pool;
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
@@ -165,7 +165,7 @@ pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
 /// If a socket cannot be served, or a stream failed and no other is left.
 pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), DaemonError> {
     let threads = config.daemon.threads.map(|threads| threads as usize);
-    let backends = Backends::new(Arc::new(Crew::of_threads(threads)));
+    let backends = Backends::new(Arc::new(Pool::of_threads(threads)));
     let (sender, events) = unbounded();
     let system = |what| move |source| DaemonError::System { what, source };
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;

@@ -10,9 +10,9 @@
 
 pub mod backend;
 pub mod change;
-pub mod crew;
 mod engine;
 pub mod planes;
+pub mod pool;
 pub mod simd;
 pub mod sink;
 mod view;

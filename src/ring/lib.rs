@@ -31,6 +31,9 @@ pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec, check
 pub use waker::{Waker, WakerCounters};
 pub use writer::{TokenFrame, Writer, plane_list};
 
+/// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
+const MAX_TRIES: u32 = 64;
+
 /// What `protocol` is made of. A test that compiles `protocol` puts other atomics here.
 mod atomic {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};

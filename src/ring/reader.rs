@@ -19,13 +19,10 @@ use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
-use super::{RingError, SystemResultExt};
+use super::{MAX_TRIES, RingError, SystemResultExt};
 use foveate_core::clock;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
-
-/// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
-const MAX_TRIES: u32 = 64;
 
 /// What a frame says of itself, beside its tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -270,13 +267,16 @@ impl Reader {
 
     /// What the view is doing, and why.
     ///
-    /// A state that this version does not know reads as [`State::Ended`].
+    /// A state that this version does not know reads as [`State::Ended`], and so does one that is never at rest.
     pub fn state(&self) -> (State, String) {
-        let StateBlock { code, reason, .. } = self.segment.live().read_state(|state_sequence| {
+        let block = self.segment.live().read_state(|state_sequence| {
             let mut block = StateBlock::zeroed();
             load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(state_sequence));
             block
         });
+        let Some(StateBlock { code, reason, .. }) = block else {
+            return (State::Ended, "the state changes faster than it can be read".to_owned());
+        };
         match State::from_code(code) {
             Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
             None => {

@@ -16,7 +16,7 @@ use super::abi::{
 use super::header::{header_from_spec, info_from_header};
 use super::mapping::Mapping;
 use super::protocol::{Live, Lock};
-use super::{RingError, SystemResultExt, camera};
+use super::{MAX_TRIES, RingError, SystemResultExt, camera};
 use foveate_core::backend::BackendKind;
 use foveate_core::camera::CameraFacts;
 use foveate_core::geometry::extent::Extent;
@@ -247,17 +247,15 @@ impl Segment {
         self.mapping.words(LIVE_OFFSET + offset, size_of::<StateBlock>())
     }
 
-    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame.
-    pub(super) fn newest_publish(&self) -> (u64, u64) {
-        // Ends unless the writer fills the whole ring between two loads, every time.
-        loop {
+    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame. `None` where the writer
+    /// fills the whole ring between two loads, again and again.
+    pub(super) fn newest_publish(&self) -> Option<(u64, u64)> {
+        (0..MAX_TRIES).find_map(|_| {
             let sequence = self.live().newest();
             let slot = self.slot(sequence);
             let publish_ns = slot.publish_ns().load(Ordering::Relaxed);
-            if slot.lock().still_holds(sequence) {
-                return (sequence, publish_ns);
-            }
-        }
+            slot.lock().still_holds(sequence).then_some((sequence, publish_ns))
+        })
     }
 
     /// The slot that holds frame `sequence`, or will, or did.

@@ -25,7 +25,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
-use foveate_engine::crew::Crew;
+use foveate_engine::pool::Pool;
 
 mod clip;
 #[cfg(feature = "gst")]
@@ -246,7 +246,7 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
 }
 
 fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<'a>, ToolError> {
-    let chosen = StreamBackend::cpu("it is measured".to_owned(), &Arc::new(Crew::of_threads(None)));
+    let chosen = StreamBackend::cpu("it is measured".to_owned(), &Arc::new(Pool::of_threads(None)));
     Session::open(frames, &setup(arguments), chosen)
 }
 

@@ -26,7 +26,7 @@ use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
 use foveate_core::gaze::moment::Moment;
 use foveate_core::token::DType;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
-use foveate_engine::crew::Crew;
+use foveate_engine::pool::Pool;
 use foveate_engine::{Engine, Memory, View, ViewSpec};
 use foveate_ring::{FrameHead, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
@@ -55,7 +55,7 @@ pub struct Arguments {
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let config = stream_config(arguments)?;
     let counters = Arc::new(StreamCounters::default());
-    let backends = Backends::new(Arc::new(Crew::of_threads(None)));
+    let backends = Backends::new(Arc::new(Pool::of_threads(None)));
     let chosen = backends.choose(config.backend, config.device.as_deref())?;
     let chosen = chosen.finding_changes_on(config.change_on)?;
     let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;

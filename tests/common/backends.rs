@@ -13,8 +13,8 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::backend::{Backend, BackendError, MOST_VIEWS, SamplerSpec, UpdateTimes};
-use foveate_engine::crew::Crew;
 use foveate_engine::planes::Planes;
+use foveate_engine::pool::Pool;
 
 /// A backend that is told which frame is its first.
 pub struct Player {
@@ -24,9 +24,9 @@ pub struct Player {
 }
 
 /// The threads that all tests of the process share: more than most machines that run them have processors.
-pub fn pool() -> &'static Arc<Crew> {
-    static POOL: OnceLock<Arc<Crew>> = OnceLock::new();
-    POOL.get_or_init(|| Arc::new(Crew::new(2)))
+pub fn pool() -> &'static Arc<Pool> {
+    static POOL: OnceLock<Arc<Pool>> = OnceLock::new();
+    POOL.get_or_init(|| Arc::new(Pool::new(2)))
 }
 
 /// On the CPU.

@@ -10,7 +10,7 @@ use foveate_core::frame::FrameView;
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::change::detect::Detector;
 use foveate_engine::change::tracker::ChangeTracker;
-use foveate_engine::crew::Crew;
+use foveate_engine::pool::Pool;
 use foveate_engine::simd::Instructions;
 
 use crate::backends::pool;
@@ -31,7 +31,7 @@ impl Follower {
     pub fn with(
         frame: &FrameView<'_>,
         config: ChangeConfig,
-        pool: &Arc<Crew>,
+        pool: &Arc<Pool>,
         instructions: Instructions,
     ) -> Self {
         let kind = frame.kind();

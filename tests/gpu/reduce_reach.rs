@@ -58,7 +58,7 @@ impl Tail {
             .sum::<usize>();
         let desc = ComputePassDesc {
             name: "reduce",
-            spirv: foveate_engine::backend::vulkan::spirv::REDUCE,
+            shader: foveate_engine::backend::vulkan::shaders::REDUCE,
             bindings: &[BindingKind::Buffer; 3],
             constants: &[],
             push_bytes: size_of::<ReducePush>(),

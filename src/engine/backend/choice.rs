@@ -9,8 +9,8 @@ use super::devices::Devices;
 #[cfg(feature = "vulkan")]
 use super::vulkan::VulkanBackend;
 use super::{Backend, BackendError, SamplerSpec};
-use crate::crew::Crew;
 use crate::planes::Sampler;
+use crate::pool::Pool;
 use foveate_config::{BackendChoice, ChangeOn};
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::error::chain;
@@ -22,7 +22,7 @@ use foveate_gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
 /// and the threads that stages on the CPU are shared by. A GPU that was lost is opened anew.
 #[derive(Debug)]
 pub struct Backends {
-    pool: Arc<Crew>,
+    pool: Arc<Pool>,
     #[cfg(feature = "vulkan")]
     devices: Arc<Devices>,
 }
@@ -30,13 +30,13 @@ pub struct Backends {
 impl Default for Backends {
     /// None is open yet; with a pool of its own.
     fn default() -> Self {
-        Self::new(Arc::new(Crew::of_threads(None)))
+        Self::new(Arc::new(Pool::of_threads(None)))
     }
 }
 
 impl Backends {
     /// None is open yet.
-    pub fn new(pool: Arc<Crew>) -> Self {
+    pub fn new(pool: Arc<Pool>) -> Self {
         Self {
             pool,
             #[cfg(feature = "vulkan")]
@@ -47,7 +47,7 @@ impl Backends {
     /// With another way to open devices than [`Gpu::open`]: for tests, which lose them and refuse to open them again.
     #[cfg(feature = "vulkan")]
     pub fn opening_with(
-        pool: Arc<Crew>,
+        pool: Arc<Pool>,
         open: impl Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync + 'static,
     ) -> Self {
         Self { pool, devices: Arc::new(Devices::new(Box::new(open))) }
@@ -114,7 +114,7 @@ impl Backends {
 #[derive(Debug)]
 pub struct StreamBackend {
     info: BackendInfo,
-    pool: Arc<Crew>,
+    pool: Arc<Pool>,
     /// `None` on the CPU.
     #[cfg(feature = "vulkan")]
     gpu: Option<Arc<Gpu>>,
@@ -127,7 +127,7 @@ pub struct StreamBackend {
 
 impl StreamBackend {
     /// The CPU, for `reason`, and for good.
-    pub fn cpu(reason: String, pool: &Arc<Crew>) -> Self {
+    pub fn cpu(reason: String, pool: &Arc<Pool>) -> Self {
         let (kind, change_on) = (BackendKind::Cpu, ChangeSite::Cpu);
         Self {
             info: BackendInfo { kind, device: cpu_name(), reason, change_on },
@@ -235,7 +235,7 @@ impl StreamBackend {
 #[derive(Clone, Debug)]
 pub struct WayBack {
     #[cfg(feature = "vulkan")]
-    pool: Arc<Crew>,
+    pool: Arc<Pool>,
     #[cfg(feature = "vulkan")]
     devices: Arc<Devices>,
     #[cfg(feature = "vulkan")]

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use self::convert::{Converter, SIDE, rgb_row};
 use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
@@ -11,8 +9,8 @@ use self::reduce::Tail;
 use self::sample::{Encoder, SampleToken, Texels};
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::Detector;
-use crate::crew::Crew;
 use crate::planes::{Planes, Sampler};
+use crate::pool::Pool;
 use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameView};
@@ -51,7 +49,7 @@ struct Pyramid {
     tail: Tail,
     /// One for each part.
     scratch: Vec<Scratch>,
-    pool: Arc<Crew>,
+    pool: Arc<Pool>,
     instructions: Instructions,
 }
 
@@ -61,14 +59,14 @@ impl CpuBackend {
     /// # Panics
     ///
     /// If the extent is not [supported](foveate_core::geometry::extent::Extent::is_supported).
-    pub fn new(kind: FrameKind, pool: &Arc<Crew>) -> Self {
+    pub fn new(kind: FrameKind, pool: &Arc<Pool>) -> Self {
         Self::with_instructions(kind, pool, Instructions::best())
     }
 
     /// [`new`](Self::new) with other vector instructions than the best; the bytes are the same.
     pub fn with_instructions(
         kind: FrameKind,
-        pool: &Arc<Crew>,
+        pool: &Arc<Pool>,
         instructions: Instructions,
     ) -> Self {
         let shape = PyramidShape::new(kind.extent);
@@ -157,11 +155,10 @@ impl Pyramid {
         let sums = self.tail.tiles_mut();
         let bands = level::bands(&mut self.levels, sums, tile_rows, grid.width as usize);
         let mut bands = bands.zip(&mut self.scratch);
-        let bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
+        let mut bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next());
         let instructions = self.instructions;
-        self.pool.share_out(part_count, &|part| {
-            let Some(band) = &bands[part] else { return };
-            let (band, scratch) = &mut *band.lock();
+        self.pool.share_each(&mut bands[..part_count], &|band| {
+            let Some((band, scratch)) = band else { return };
             ingest_band(frame, dirty, band, scratch, instructions);
         });
     }
@@ -172,10 +169,9 @@ impl Pyramid {
         let part_count = parts(view.stale().len());
         let (sampler, mut tokens) = view.stale_tokens(part_count);
         let encoder = sampler.get::<Encoder>();
-        let tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next().map(Mutex::new));
-        self.pool.share_out(part_count, &|part| {
-            let Some(tokens) = &tokens[part] else { return };
-            for (token, pixels) in &mut *tokens.lock() {
+        let mut tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next());
+        self.pool.share_each(&mut tokens[..part_count], &|tokens| {
+            for (token, pixels) in tokens.iter_mut().flatten() {
                 self.instructions.run(SampleToken { texels, encoder, token, pixels });
             }
         });

@@ -23,8 +23,8 @@ use self::sampler::ViewPasses;
 use self::staging::TileStaging;
 use super::{Backend, BackendError, MOST_VIEWS, SamplerMaker, UpdateTimes};
 use crate::change::detect::Detector;
-use crate::crew::Crew;
 use crate::planes::Planes;
+use crate::pool::Pool;
 use crate::simd::Instructions;
 use foveate_core::backend::ChangeSite;
 use foveate_core::clock::{Span, monotonic_ns};
@@ -43,32 +43,11 @@ pub mod pyramid;
 pub mod reduce;
 pub mod sample;
 mod sampler;
+pub mod shaders;
 mod staging;
 pub mod stale;
 pub mod tiles;
 pub mod work;
-
-/// The SPIR-V that the build script made of `glsl/NAME.comp`.
-macro_rules! shader {
-    ($name:literal) => {
-        include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".spv"))
-    };
-}
-use shader;
-
-/// The shaders as SPIR-V, for tests that compare layouts.
-pub mod spirv {
-    /// `glsl/detect.comp`.
-    pub const DETECT: &[u8] = shader!("detect");
-    /// `glsl/ingest.comp`.
-    pub const INGEST: &[u8] = shader!("ingest");
-    /// `glsl/reduce.comp`.
-    pub const REDUCE: &[u8] = shader!("reduce");
-    /// `glsl/sample.comp`.
-    pub const SAMPLE: &[u8] = shader!("sample");
-    /// `glsl/stale.comp`.
-    pub const STALE: &[u8] = shader!("stale");
-}
 
 /// Passes of a submission that are timed: detect, ingest, reduce, and two for each view.
 const TIMED_PASSES: usize = 3 + 2 * MOST_VIEWS;
@@ -112,7 +91,7 @@ impl VulkanBackend {
         gpu: &Arc<Gpu>,
         kind: FrameKind,
         change_on: ChangeSite,
-        pool: &Arc<Crew>,
+        pool: &Arc<Pool>,
     ) -> Result<Self, BackendError> {
         let shape = PyramidShape::new(kind.extent);
         let (comparison, records) = match change_on {

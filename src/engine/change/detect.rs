@@ -5,11 +5,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::difference::SampleMask;
 use super::resident::ResidentFrame;
-use crate::crew::Crew;
+use crate::pool::Pool;
 use crate::simd::Instructions;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::extent::Extent;
@@ -32,13 +30,13 @@ pub struct Detector {
     grid: Extent,
     resident: ResidentFrame,
     differences: TileDifferences,
-    pool: Arc<Crew>,
+    pool: Arc<Pool>,
     instructions: Instructions,
 }
 
 impl Detector {
     /// For frames of `kind`, of which none has been seen yet.
-    pub fn new(kind: FrameKind, pool: &Arc<Crew>, instructions: Instructions) -> Self {
+    pub fn new(kind: FrameKind, pool: &Arc<Pool>, instructions: Instructions) -> Self {
         let grid = kind.extent.in_cells(TILE_SIDE);
         let mask = SampleMask::new(kind);
         let columns = vec![0; MOST_BANDS * mask.longest_row()];
@@ -68,10 +66,9 @@ impl Detector {
         let columns = columns.chunks_mut(mask.longest_row());
         let bands_largest = largest.chunks_mut(tile_rows * width);
         let mut bands = resident.bands(tile_rows).zip(columns.zip(bands_largest));
-        let bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next().map(Mutex::new));
-        pool.share_out(band_count, &|index| {
-            let Some(band) = &bands[index] else { return };
-            let (band, (columns, largest)) = &mut *band.lock();
+        let mut bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next());
+        pool.share_each(&mut bands[..band_count], &|band| {
+            let Some((band, (columns, largest))) = band else { return };
             let rows = band.tile_rows();
             for (row, largest) in rows.zip(largest.chunks_mut(width)) {
                 band.measure(frame, row, mask, columns, largest, *instructions);

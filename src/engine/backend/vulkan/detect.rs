@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::sample::count;
-use super::shader;
+use super::shaders;
 use super::staging::{TILE_EXTENT, record_bytes};
 use super::tiles::{TileList, tile_list};
 use foveate_core::clock::Span;
@@ -74,7 +74,7 @@ impl DetectPass {
     pub fn new(gpu: &Arc<Gpu>, kind: FrameKind) -> Result<Self, GpuError> {
         let desc = ComputePassDesc {
             name: "detect",
-            spirv: shader!("detect"),
+            shader: shaders::DETECT,
             bindings: &[BindingKind::Buffer; 5],
             constants: &constants(kind),
             push_bytes: size_of::<DetectPush>(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::Pyramid;
-use super::shader;
+use super::shaders;
 use super::tiles::TileList;
 use foveate_core::clock::Span;
 use foveate_core::color::{ColorTransform, FRACTION_BITS};
@@ -68,7 +68,7 @@ impl IngestPass {
         ];
         let desc = ComputePassDesc {
             name: "ingest",
-            spirv: shader!("ingest"),
+            shader: shaders::INGEST,
             bindings: &bindings,
             constants: &[
                 TILE_SIDE,

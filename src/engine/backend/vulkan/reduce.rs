@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::Pyramid;
-use super::shader;
+use super::shaders;
 use super::tiles::TileList;
 use foveate_core::clock::Span;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
@@ -42,7 +42,7 @@ impl ReducePass {
     pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Self, GpuError> {
         let desc = ComputePassDesc {
             name: "reduce",
-            spirv: shader!("reduce"),
+            shader: shaders::REDUCE,
             bindings: &[BindingKind::Buffer, BindingKind::Buffer, BindingKind::Buffer],
             constants: &[],
             push_bytes: size_of::<ReducePush>(),

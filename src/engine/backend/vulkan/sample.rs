@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::pyramid::{Pyramid, tail_offset};
-use super::shader;
+use super::shaders;
 use super::work::WorkList;
 use crate::backend::SamplerSpec;
 use foveate_core::clock::Span;
@@ -74,7 +74,7 @@ impl SamplePass {
         let SamplerSpec { format, capacity } = spec;
         let desc = ComputePassDesc {
             name: "sample",
-            spirv: shader!("sample"),
+            shader: shaders::SAMPLE,
             bindings: &[
                 BindingKind::FetchedImage,
                 BindingKind::Buffer,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 
 use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenRecord, channel_words, count};
-use super::shader;
+use super::shaders;
 use crate::backend::SamplerSpec;
 use foveate_core::clock::Span;
 use foveate_core::geometry::plan::{Token, TokenPlan};
@@ -66,7 +66,7 @@ impl StalePass {
         let SamplerSpec { format, capacity } = spec;
         let desc = ComputePassDesc {
             name: "stale",
-            spirv: shader!("stale"),
+            shader: shaders::STALE,
             bindings: &[BindingKind::Buffer; 4],
             constants: &[channel_words(format), GROUP_INVOCATIONS, GROUPS_PER_ROW],
             push_bytes: size_of::<StalePush>(),
