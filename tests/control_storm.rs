@@ -20,8 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use foveate::client::Client;
-use foveate::messages::{Look, RefusalReason, ServerListing};
+use foveate::messages::{Look, RefusalReason};
 use foveate_config::{GazeChoice, GazeConfig, ViewConfig};
+use foveate_control::{ClientExt as _, ServerListing};
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::Layout;

@@ -6,9 +6,8 @@
 #[path = "support/daemon.rs"]
 mod daemon;
 
-use foveate::messages::{StreamState, StreamStats};
-
 use daemon::{Daemon, Feed, Place, eventually};
+use foveate_control::{ClientExt as _, StreamState, StreamStats};
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;

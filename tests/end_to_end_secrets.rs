@@ -8,6 +8,7 @@ mod daemon;
 #[path = "support/scrape.rs"]
 mod scrape;
 
+use foveate_control::ClientExt as _;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 

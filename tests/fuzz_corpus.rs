@@ -11,7 +11,8 @@ mod naive;
 
 use std::panic::catch_unwind;
 
-use foveate::messages::{FromDaemon, Request};
+use foveate::messages::FromDaemon;
+use foveate_control::Request;
 use foveate_core::gaze::log::GazeLog;
 use mutation::{corpus, mutated};
 use naive::Random;

@@ -9,10 +9,11 @@ use super::StreamFailure;
 use super::running::StopSign;
 use super::views::{self, Joiners, ViewChange};
 use crate::control::directory::{StreamPort, ViewPort};
-use foveate::messages::{StreamState, ViewName};
+use foveate::messages::ViewName;
 use foveate_capture::supply::{Loss, Supplied, Supply};
 use foveate_capture::{CapturedFrame, End, SourceSpec};
 use foveate_config::{StreamConfig, ViewConfig};
+use foveate_control::StreamState;
 use foveate_core::camera::Camera;
 use foveate_core::error::chain;
 use foveate_engine::stream::{
