@@ -58,7 +58,8 @@ pub enum Request {
     Subscribe {
         /// Which view.
         view: ViewName,
-        /// Whether to send a notice of [`NOTICE_BYTES`](foveate::messages::NOTICE_BYTES) with every token frame, so that the socket can be polled.
+        /// Whether to send a notice of [`NOTICE_BYTES`](foveate::messages::NOTICE_BYTES) with every token frame, so that the
+        /// socket can be polled.
         #[serde(default)]
         notify: bool,
         /// Whether to send an event whenever the view looks elsewhere.

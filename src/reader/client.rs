@@ -37,7 +37,7 @@ use serde_json::{Map, Value, json};
 
 use super::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted, Look, Looking,
-    Refusal, RefusalReason, ViewName, tagged,
+    Refusal, RefusalReason, ViewName,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -96,7 +96,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
-        self.request(&tagged("op", "look", &look), &[])
+        self.request(&operation("look", &look), &[])
     }
 
     /// Makes a view look where a map has its peak. `numbers` are the rows of the map, one after the other, as `attend` says.
@@ -105,7 +105,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn attend(&mut self, attend: Attend, numbers: &[u8]) -> Result<Looking, ControlError> {
-        self.request(&tagged("op", "attend", &attend), numbers)
+        self.request(&operation("attend", &attend), numbers)
     }
 
     /// Makes a view look where the tokens of a frame have the highest score. `scores` are one number for each token, in the
@@ -119,7 +119,7 @@ impl Client {
         attend: AttendTokens,
         scores: &[u8],
     ) -> Result<Looking, ControlError> {
-        self.request(&tagged("op", "attend_tokens", &attend), scores)
+        self.request(&operation("attend_tokens", &attend), scores)
     }
 
     /// Lets a view look where its policy says, and other clients steer it.
@@ -594,6 +594,13 @@ impl AsFd for Subscription {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// The request for `name`, whose other fields are those of `fields`.
+fn operation(name: &str, fields: &impl Serialize) -> Value {
+    let mut request = json!(fields);
+    request["op"] = name.into();
+    request
 }
 
 /// Reads the datagram of `len` bytes in `buffer`.

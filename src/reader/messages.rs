@@ -4,8 +4,9 @@
 use std::fmt;
 
 use serde_core::de::{DeserializeOwned, Error as _};
+use serde_core::ser::SerializeMap;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat};
 pub use self::gaze::GazeEvent;
@@ -192,16 +193,7 @@ pub enum Event {
 impl Event {
     /// The event as a datagram.
     pub fn to_datagram(&self) -> Vec<u8> {
-        let event = match self {
-            Self::Segment { view, epoch } => {
-                json!({ "event": "segment", "view": view, "epoch": epoch })
-            }
-            Self::Gaze(gaze) => tagged("event", "gaze", gaze),
-            Self::Ended { view, reason } => {
-                json!({ "event": "ended", "view": view, "reason": reason })
-            }
-        };
-        event.to_string().into_bytes()
+        serde_json::to_vec(self).expect("an event has string keys and no failing parts")
     }
 
     fn from_json(mut event: Value) -> Result<Self, serde_json::Error> {
@@ -218,6 +210,31 @@ impl Event {
             }),
             _ => Err(serde_json::Error::unknown_variant(&name, &["segment", "gaze", "ended"])),
         }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        match self {
+            Self::Segment { view, epoch } => {
+                object.serialize_entry("event", "segment")?;
+                object.serialize_entry("view", view)?;
+                object.serialize_entry("epoch", epoch)?;
+            }
+            Self::Gaze(GazeEvent { view, entry, lost }) => {
+                object.serialize_entry("event", "gaze")?;
+                object.serialize_entry("view", view)?;
+                object.serialize_entry("entry", entry)?;
+                object.serialize_entry("lost", lost)?;
+            }
+            Self::Ended { view, reason } => {
+                object.serialize_entry("event", "ended")?;
+                object.serialize_entry("view", view)?;
+                object.serialize_entry("reason", reason)?;
+            }
+        }
+        object.end()
     }
 }
 
@@ -254,13 +271,6 @@ impl<T: DeserializeOwned> FromDaemon<T> {
             Refusal::deserialize(message).map(Self::Refused)
         }
     }
-}
-
-/// `message` as an object in which `key` says what it is.
-pub(crate) fn tagged(key: &str, name: &str, message: &impl Serialize) -> Value {
-    let mut message = json!(message);
-    message[key] = name.into();
-    message
 }
 
 /// At most `bytes_max` bytes of `text`; where it is cut, at the end of a character, and marked by an ellipsis.

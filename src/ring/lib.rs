@@ -8,9 +8,9 @@
 //!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
 //! ```
 //!
-//! [`abi`] is the memory, byte by byte, and `docs/abi.md` its document; `mapping` holds all `unsafe` of the ring, and
-//! `protocol` all that orders memory; [`segment`] creates, seals and checks a segment; `writer`, [`reader`] and
-//! `waker` are the three who use it; writer and waker are there with the feature `writer`.
+//! [`abi`] is the memory, byte by byte, and `docs/abi.md` its document; `mapping` holds all `unsafe` of the ring but what
+//! [`abi`] promises of its types, and `protocol` all that orders memory; [`segment`] creates, seals and checks a segment;
+//! `writer`, [`reader`] and `waker` are the three who use it, writer and waker with the feature `writer`.
 
 #![cfg_attr(not(feature = "writer"), allow(dead_code, reason = "the writer's half"))]
 

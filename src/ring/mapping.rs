@@ -1,4 +1,4 @@
-//! A shared mapping as atomic words. All `unsafe` of the ring is here.
+//! A shared mapping as atomic words. All `unsafe` of the ring is here, but for what [`abi`](super::abi) promises of its types.
 //!
 //! Other processes look at these bytes while the writer changes them, so they are only ever touched as atomics:
 //! with plain memory that would be a data race even though a reader throws a torn copy away.
