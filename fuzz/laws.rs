@@ -18,7 +18,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::weights::Peak;
 use foveate_core::layout::Layout;
 use foveate_daemon::control::described::view_from_table;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn hold_for_request(datagram: &[u8]) {
         Request::AttendTokens(attend) => hold_for_scores(&attend, payload),
         Request::OpenView { view, .. } => match view_from_table(&view) {
             Ok(config) => {
-                let plan = ViewPlan::try_from(&config).expect("it names no file");
+                let plan = ServedView::try_from(&config).expect("it names no file");
                 let shape = PyramidShape::new(IMAGE);
                 let side = plan.format.patch_side;
                 let tokens = plan.layout.plan(shape, side, plan.budget, (8.0, 64.9), None).tokens;

@@ -11,7 +11,7 @@
 // samples do not count: what hangs over the frame's edge, the fourth byte of RGB, the last luma of an odd row of YUY2.
 // The resident copy has a record for each tile of the grid, as the ingest pass reads them. Tiles are listed in any order.
 //
-// Host side: src/engine/retina/vulkan/detect.rs    Twin: src/engine/change/detect.rs
+// Host side: src/engine/backend/vulkan/detect.rs    Twin: src/engine/change/detect.rs
 
 layout(local_size_x = 64) in;
 

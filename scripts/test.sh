@@ -94,7 +94,7 @@ check_dependencies() {
 # Every execution of small rings. The flag makes other programs of everything, so they have a folder of their own.
 check_memory_order() {
     RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
-        cargo test --locked --release --no-default-features --test ring_loom
+        cargo test --locked --release --package foveate-ring --test ring_loom
 }
 
 # Another model of weakly ordered memory, with random schedules.
@@ -104,7 +104,7 @@ check_miri() {
         return
     fi
     MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
-        cargo +nightly miri test --locked --no-default-features --test ring_order
+        cargo +nightly miri test --locked --package foveate-ring --test ring_order
 }
 
 # Knows no fences and two mappings of one segment as two memories: it only says that all access to the ring is atomic,
@@ -117,8 +117,8 @@ check_sanitizer() {
     fi
     host=$(rustc +nightly -vV | sed -n 's/^host: //p')
     RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
-        cargo +nightly test -Zbuild-std --target "$host" --locked --no-default-features \
-        --test ring_order --test ring_waking
+        cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-ring \
+        --test ring_order --test ring ring_
 }
 
 # Four streams whose readers, sources and configuration come and go, in a release build.

@@ -4,14 +4,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/control.rs"]
+mod control;
 #[path = "common/mutation.rs"]
 mod mutation;
 #[path = "common/naive.rs"]
 mod naive;
 #[path = "support/storm.rs"]
 mod storm;
-#[path = "support/control.rs"]
-mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use control::{EXTENT, HANG, Stage, main_view, publish, start, until, view_config};
 use foveate::client::Client;
 use foveate::messages::{Look, RefusalReason};
 use foveate_config::{GazeChoice, GazeConfig, ViewConfig};
@@ -26,12 +27,11 @@ use foveate_control::{ClientExt as _, ServerListing};
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::Layout;
+use foveate_daemon::channel::{Outlook, ViewLink};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
 use foveate_daemon::control::server::Limits;
-use foveate_engine::link::{Outlook, ViewLink};
 use foveate_ring::{Waker, Writer};
 use storm::Attacker;
-use support::{EXTENT, HANG, Stage, main_view, publish, start, until, view_config};
 
 /// Clients at a time.
 const CLIENTS: u64 = 32;
@@ -41,7 +41,7 @@ const SLACK: usize = 16 << 20;
 
 #[test]
 fn a_storm_of_messages_is_answered_and_leaves_nothing_behind() {
-    let stage = Stage::open_limited(Limits { opened_bytes: 64 << 20, ..support::UNLIMITED });
+    let stage = Stage::open_limited(Limits { opened_bytes: 64 << 20, ..control::UNLIMITED });
     let mut port = attentive_stream(&stage);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -172,7 +172,7 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         match port.commands.recv_timeout(Duration::from_millis(1)) {
             Ok(ViewCommand::Open(mut view)) => {
-                let writer = support::writer(view.name());
+                let writer = control::writer(view.name());
                 view.set_segment(writer.reader_fd().unwrap(), writer.epoch());
                 views.push(Played::new(view.take_link(), writer));
                 opened.push(view);

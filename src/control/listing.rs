@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use foveate::messages::{Epoch, RefusalReason, ViewName};
-use foveate_core::backend::Backend;
+use foveate_core::backend::BackendInfo;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::token::DType;
 use foveate_stats::stages::Stage;
@@ -57,7 +57,7 @@ pub struct StreamListing {
     /// Width and height in pixels; absent before the first frame.
     pub extent: Option<[u32; 2]>,
     /// What computes its pyramid, and why; absent before the first frame.
-    pub backend: Option<Backend>,
+    pub backend: Option<BackendInfo>,
     /// Frames that the pipeline delivered.
     pub frames_captured: u64,
     /// Frames that a newer one replaced before they were taken.

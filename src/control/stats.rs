@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ChangeListing, ServerListing, StreamState, StuckListing};
 use foveate::messages::{RefusalReason, ViewName};
-use foveate_core::backend::Backend;
+use foveate_core::backend::BackendInfo;
 use foveate_stats::LossReason;
 use foveate_stats::durations::HistogramCounts;
 use foveate_stats::process::ProcessUse;
@@ -47,7 +47,7 @@ pub struct StreamStats {
     /// Why, in words; empty where there is nothing to say.
     pub reason: String,
     /// What computes its pyramid, and why; absent before the first frame.
-    pub backend: Option<Backend>,
+    pub backend: Option<BackendInfo>,
     /// Frames that the pipeline delivered.
     pub frames_captured: u64,
     /// Frames that a newer one replaced before they were taken.

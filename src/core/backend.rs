@@ -25,7 +25,7 @@ crate::names!(ChangeSite { Cpu = "cpu", Gpu = "gpu" });
 
 /// The backend in use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Backend {
+pub struct BackendInfo {
     /// Which implementation.
     pub kind: BackendKind,
     /// Name of the device, as its driver gives it.
@@ -36,6 +36,6 @@ pub struct Backend {
     pub change_on: ChangeSite,
 }
 
-crate::object!(Backend {
+crate::object!(BackendInfo {
     "kind": kind, "device": device, "reason": reason, "change_on": change_on,
 });

@@ -17,5 +17,6 @@ pub mod geometry;
 pub mod json;
 pub mod layout;
 pub mod name;
+pub mod plane;
 pub mod rate;
 pub mod token;

@@ -11,8 +11,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -31,9 +31,6 @@ const STEADY: Duration = Duration::from_millis(10);
 
 /// Stages that can be posted at the same time without allocating; one for each stream.
 const JOBS_EXPECTED: usize = 64;
-
-/// The crew of the process, once it has one.
-static OF_PROCESS: OnceLock<Crew> = OnceLock::new();
 
 /// Helpers, and where they look for work.
 #[derive(Debug)]
@@ -101,17 +98,12 @@ struct Job<'a> {
 }
 
 impl Crew {
-    /// The crew of the process: as many threads as it has processors, up to four, less the one that is helped.
-    pub fn of_process() -> &'static Self {
-        OF_PROCESS.get_or_init(|| {
-            let processors = thread::available_parallelism().map_or(1, usize::from);
-            Self::new(processors.min(MOST_THREADS) - 1)
-        })
-    }
-
-    /// Has the process have a crew of so many threads, the one that is helped included. Where it has one already, that stays.
-    pub fn hire_for_process(threads: usize) {
-        OF_PROCESS.get_or_init(|| Self::new(threads.saturating_sub(1)));
+    /// A crew of so many threads, the one that is helped included; without a number as many as the process has processors, up to
+    /// four.
+    pub fn of_threads(threads: Option<usize>) -> Self {
+        let processors =
+            || thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        Self::new(threads.unwrap_or_else(processors).saturating_sub(1))
     }
 
     /// A crew of as many helpers, or fewer if the system has no more threads.

@@ -1,4 +1,4 @@
-//! The memory of a segment, byte by byte: ABI 1.2. `docs/abi.md` says the same for readers in other languages.
+//! The memory of a segment, byte by byte: ABI 1.3. `docs/abi.md` says the same for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before anybody else sees the segment
@@ -50,7 +50,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 1;
 
 /// Grows when reserved room or a plane gets a meaning that an old reader may ignore.
-pub const ABI_MINOR: u32 = 2;
+pub const ABI_MINOR: u32 = 3;
 
 /// Where the first slot begins.
 pub const HEADER_BYTES: usize = 4096;
@@ -72,12 +72,6 @@ pub const MIN_SLOT_COUNT: u32 = 2;
 
 /// Far above any use; it bounds what a reader has to believe.
 pub const MAX_SLOT_COUNT: u32 = 1024;
-
-/// Name of the plane that holds the tokens' texels, always the first of the table.
-pub const PIXELS_PLANE: &str = "pixels";
-
-/// Order of that plane's axes: token, channel, row, column.
-pub const PIXELS_ORDER: &str = "NCHW";
 
 /// Bit of [`SlotHeader::flags`]: `pts_ns` means something.
 pub const FLAG_PTS: u32 = 1;

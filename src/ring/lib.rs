@@ -38,7 +38,7 @@ pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec, check
 #[cfg(feature = "writer")]
 pub use waker::{Waker, WakerCounters};
 #[cfg(feature = "writer")]
-pub use writer::{TokenFrame, Writer};
+pub use writer::{TokenFrame, Writer, plane_list};
 
 /// What `protocol` is made of. A test that compiles `protocol` puts other atomics here.
 mod atomic {

@@ -77,6 +77,8 @@ pub struct TokenFrameBuf {
     /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) for each token, in the order of the
     /// records: `[records.len(), 3, P, P]`.
     pub pixels: Vec<u8>,
+    /// The planes behind the pixels, in the order of [`SegmentInfo::planes`]: an item for each token.
+    pub planes: Vec<Vec<u8>>,
 }
 
 /// What reading led to.
@@ -319,9 +321,12 @@ impl Reader {
         let slot = self.segment.slot(sequence);
         let Some(header) = self.load_header(sequence) else { return Ok(false) };
         let token_count = self.checked_token_count(&header, sequence)?;
-        frame.resize(token_count, self.segment.layout);
+        frame.resize(token_count, &self.segment.layout);
         load_bytes(bytemuck::cast_slice_mut(&mut frame.records), slot.records(token_count));
-        load_bytes(&mut frame.pixels, slot.pixels(token_count));
+        load_bytes(&mut frame.pixels, slot.plane(0, token_count));
+        for (index, plane) in (1..).zip(&mut frame.planes) {
+            load_bytes(plane, slot.plane(index, token_count));
+        }
         frame.head = head_from_slot(&header);
         Ok(slot.lock().still_holds(sequence))
     }
@@ -352,13 +357,22 @@ impl Reader {
 }
 
 impl TokenFrameBuf {
+    /// The items of the plane [`index`](super::segment::SegmentInfo::plane_index) of the segment, little-endian.
+    pub fn plane(&self, index: usize) -> &[u8] {
+        index.checked_sub(1).map_or(&self.pixels, |behind| &self.planes[behind])
+    }
+
     /// Makes room for `token_count` tokens, and the first time for as many as there may ever be.
-    fn resize(&mut self, token_count: usize, layout: SegmentLayout) {
-        let SegmentLayout { capacity, token_bytes, .. } = layout;
+    fn resize(&mut self, token_count: usize, layout: &SegmentLayout) {
+        let capacity = layout.capacity;
         self.records.reserve(capacity.saturating_sub(self.records.len()));
         self.records.resize(token_count, TokenRecord::zeroed());
-        self.pixels.reserve((capacity * token_bytes).saturating_sub(self.pixels.len()));
-        self.pixels.resize(token_count * token_bytes, 0);
+        self.planes.resize_with(layout.plane_count - 1, Vec::new);
+        let planes = std::iter::once(&mut self.pixels).chain(&mut self.planes);
+        for (plane, place) in planes.zip(layout.planes()) {
+            plane.reserve((capacity * place.token_bytes).saturating_sub(plane.len()));
+            plane.resize(token_count * place.token_bytes, 0);
+        }
     }
 }
 
@@ -401,12 +415,17 @@ impl<'a> Borrowed<'a> {
     /// The texels as they are now, as little-endian words to be loaded relaxed; the rest of the last word
     /// is no texel. [`Borrowed::pixel_bytes`] says how many bytes count.
     pub fn pixel_words(&self) -> &'a [AtomicU64] {
-        self.slot.pixels(self.token_count)
+        self.plane_words(0)
+    }
+
+    /// [`pixel_words`](Self::pixel_words) of the plane `index` of [`SegmentInfo::planes`].
+    pub fn plane_words(&self, index: usize) -> &'a [AtomicU64] {
+        self.slot.plane(index, self.token_count)
     }
 
     /// Size of the texels in bytes.
     pub fn pixel_bytes(&self) -> usize {
-        self.token_count * self.layout.token_bytes
+        self.token_count * self.layout.planes()[0].token_bytes
     }
 
     /// Whether everything that was read so far is of this frame.

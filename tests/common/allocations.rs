@@ -1,7 +1,6 @@
-//! Counts how often a thread allocates memory. Include it in a test file with
-//! `#[path = "common/allocations.rs"] mod allocations;`, and allow `unsafe_code` there.
+//! Counts how often a thread allocates memory.
 
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(unreachable_pub, reason = "a module of several programs")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,21 +1,23 @@
-//! Tests that need an environment of their own. Include it in a test file with
-//! `#[path = "common/child.rs"] mod child;`.
+//! Tests that need an environment of their own.
 
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(unreachable_pub, reason = "a module of several programs")]
 
 use std::env;
 use std::process::Command;
+use std::thread;
 
-/// Runs the body of the test `name` in a process of its own with more in its environment.
-pub fn in_child(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+/// Runs the body of the test that calls this in a process of its own with more in its environment.
+pub fn in_child(variables: &[(&str, &str)], body: impl FnOnce()) {
     const MARK: &str = "FOVEATE_TEST_CHILD";
-    if env::var(MARK).is_ok_and(|value| value == name) {
+    // Tests run on threads of their name.
+    let test = thread::current().name().unwrap().to_owned();
+    if env::var(MARK).is_ok_and(|value| value == test) {
         return body();
     }
     let child = Command::new(env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture"])
+        .args([&test, "--exact", "--nocapture"])
         .envs(variables.iter().copied())
-        .env(MARK, name)
+        .env(MARK, &test)
         .output()
         .unwrap();
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));

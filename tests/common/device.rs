@@ -1,11 +1,9 @@
-//! The Vulkan device that tests run on, always under the validation layer. Include it in a test file with
-//! `#[path = "common/device.rs"] mod device;`.
+//! The Vulkan device that tests run on, always under the validation layer.
 //!
 //! `FOVEATE_TEST_DEVICE` names the device; without it the first usable one is taken, software included. Where there is
 //! none, tests say that they did not run, or fail if `FOVEATE_REQUIRE_VULKAN=1`.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::env;
 use std::io::{Write, stderr};

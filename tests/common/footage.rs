@@ -1,9 +1,9 @@
-//! Where the real clips of the tests are. Include it in a test file with `#[path = "common/footage.rs"] mod footage;`.
+//! Where the real clips of the tests are.
 //!
 //! `FOVEATE_CLIPS` names their folder, which `scripts/test.sh` fills. Without it tests say that they did not run, or fail if
 //! `FOVEATE_REQUIRE_CLIPS=1`.
 
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(unreachable_pub, reason = "a module of several programs")]
 
 use std::env;
 use std::io::{Write, stderr};

@@ -1,7 +1,6 @@
-//! How a picture goes on: drifts, noise, flicker, cuts, and things that move. Include it in a test file that has the
-//! module `naive`, with `#[path = "common/history.rs"] mod history;`.
+//! How a picture goes on: drifts, noise, flicker, cuts, and things that move.
 
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(unreachable_pub, reason = "a module of several programs")]
 
 use foveate_core::geometry::extent::Extent;
 

@@ -1,7 +1,6 @@
 //! Messages that were right once.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

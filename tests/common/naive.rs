@@ -1,12 +1,9 @@
 //! The definition that every retina is held to, written as plainly as it can be: nested loops, u64 sums.
 //!
-//! Uses the crate's types and its `ColorTransform`, and nothing else of it. Include it in a test file with
-//! `#[path = "common/naive.rs"] mod naive;`.
+//! Uses the crate's types and its `ColorTransform`, and nothing else of it.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 #![allow(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};

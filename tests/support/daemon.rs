@@ -1,7 +1,6 @@
 //! The two programs as a user runs them: processes of their own, in a folder of their own, killed when a test ends.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,7 +14,7 @@ use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
 use foveate_config::Config;
 use foveate_control::{ClientExt as _, StreamListing};
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use foveate_ring::TokenFrameBuf;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -80,7 +79,7 @@ impl Place {
             for view in &stream.views {
                 plans.push((
                     format!("{}/{}", stream.name, view.name),
-                    ViewPlan::try_from(view).unwrap(),
+                    ServedView::try_from(view).unwrap(),
                 ));
             }
         }
@@ -122,7 +121,7 @@ impl Place {
 pub struct Daemon<'a> {
     place: &'a Place,
     pub process: Process,
-    plans: Vec<(String, ViewPlan)>,
+    plans: Vec<(String, ServedView)>,
 }
 
 impl<'a> Daemon<'a> {
@@ -142,7 +141,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// What the configuration says of `view`.
-    pub fn plan(&self, view: &str) -> &ViewPlan {
+    pub fn plan(&self, view: &str) -> &ServedView {
         &self.plans.iter().find(|(name, _)| name == view).unwrap().1
     }
 

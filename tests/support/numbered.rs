@@ -1,12 +1,12 @@
 //! Frames whose every word follows from their number, so that a single word of another shows. They are made and checked
 //! about as fast as they are copied.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{FrameHead, SegmentSpec, TokenFrameBuf};
 
-use super::support::{frame, spec};
+use super::ring::{frame, spec};
 
 /// A segment for frames of 273 tokens of 16x16 in f16, the defaults of a view: 420 kB.
 pub fn large() -> SegmentSpec {

@@ -2,8 +2,7 @@
 //!
 //! A test that has players begins with `if players::plays(act) { return; }`: in a player, `act` is all that happens.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::env;
 use std::io::{IoSlice, IoSliceMut, Read};

@@ -1,7 +1,6 @@
 //! Segments and frames for the tests of the ring. What a frame holds follows from its number, so that a reader
 //! can tell which frame each byte belongs to.
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,7 +15,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
     DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord,
-    Writer,
+    Writer, plane_list,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
@@ -38,6 +37,7 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         device: "some processor".to_owned(),
         slot_count: DEFAULT_SLOT_COUNT,
         camera: Some(camera()),
+        planes: Vec::new(),
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> Tok
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let pixels = (0..token_count * format.token_bytes()).map(|_| bits.next().to_le_bytes()[0]);
-    TokenFrameBuf { head, records, pixels: pixels.collect() }
+    TokenFrameBuf { head, records, pixels: pixels.collect(), planes: Vec::new() }
 }
 
 /// Pixels without history, as many as any test publishes.
@@ -134,7 +134,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         relevance_frame,
         asked_ns,
         records,
-        pixels,
+        planes: plane_list([pixels]),
         versions: &UNVERSIONED[..records.len()],
     }
 }

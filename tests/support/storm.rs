@@ -1,7 +1,6 @@
 //! Clients that send nonsense, do not read, and leave in the middle.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -15,9 +14,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use serde_json::Value;
 
+use super::control::RawClient;
 use super::mutation::{corpus, index, mutated};
 use super::naive::Random;
-use super::support::RawClient;
 
 /// Messages of one exchange.
 const EXCHANGE: usize = 25;

@@ -1,6 +1,6 @@
 //! What a stream is fed with.
 
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(unreachable_pub, reason = "a module of several programs")]
 
 use foveate_core::frame::{CaptureClock, FrameStamp};
 

@@ -3,8 +3,7 @@
 //! Namespaces need root. Where they cannot be had, tests say that they did not run, or fail if `FOVEATE_REQUIRE_SYSTEMD=1`; with
 //! `FOVEATE_REQUIRE_SYSTEMD=0` they do not even try.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::collections::HashMap;
 use std::env;

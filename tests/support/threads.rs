@@ -1,6 +1,6 @@
 //! What the threads of this process are doing.
 
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(unreachable_pub, reason = "a module of several programs")]
 
 use std::fs;
 

@@ -1,5 +1,4 @@
 //! `foveate`, run against a socket.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -1,6 +1,6 @@
 //! Random frames for Vulkan retinas, and what their views sample.
 
-#![allow(unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(unreachable_pub, reason = "a module of several programs")]
 
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;

@@ -3,7 +3,7 @@
 //! The background is the median of frames from all over the clip. What differs from it is cleaned, joined to blobs and
 //! followed from frame to frame; blobs of several walkers are split among them as far as they were told apart before.
 
-#![allow(dead_code, unreachable_pub, reason = "a module of whichever test file includes it")]
+#![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use foveate_core::frame::FrameView;
 

@@ -24,13 +24,13 @@ use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::steering::{Helm, Steered};
 use super::tally::Tally;
 use super::{ServeError, socket};
+use crate::channel::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use foveate::ControlError;
 use foveate::messages::{
     DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, ViewName,
 };
 use foveate_control::{Listing, Request, ServerListing, accepted, refused};
 use foveate_core::geometry::gaze_entry::GazeEntry;
-use foveate_engine::link::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use foveate_stats::{Counter, Level};
 
 mod admin;

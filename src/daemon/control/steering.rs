@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::directory::{StreamEntry, ViewEntry};
+use crate::channel::{FRAMES_KEPT, POSTS_PENDING_MAX};
 use foveate::messages::{Attend, AttendTokens, Look, Refusal, RefusalReason};
 use foveate_config::GazeChoice;
 use foveate_control::{SteeringListing, StreamState, numbers};
@@ -16,7 +17,6 @@ use foveate_core::geometry::attention::{AttentionError, AttentionMap, Region};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::snapped;
-use foveate_engine::link::{FRAMES_KEPT, POSTS_PENDING_MAX};
 
 /// A connection, for those who ask who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
-use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer};
+use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 
 pub(super) mod reader;
 mod report;
@@ -228,7 +228,7 @@ impl Stage {
             dirty_tiles: 0,
             tile_count: 1,
             records: &self.records,
-            pixels: &self.pixels,
+            planes: plane_list([&self.pixels]),
             versions: &self.versions,
         });
         let published_ns = monotonic_ns();
@@ -277,6 +277,7 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
         device: "none".to_owned(),
         slot_count,
         camera: None,
+        planes: Vec::new(),
     }
 }
 

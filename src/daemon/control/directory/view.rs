@@ -6,11 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::LISTED_TEXT_BYTES_MAX;
+use crate::channel::{Bell, ClientLink, ViewLink, view_link};
 use crate::control::steering::{Client, Steering};
 use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
 use foveate_control::{SteeringListing, ViewListing, ViewStats};
-use foveate_engine::link::{Bell, ClientLink, ViewLink, view_link};
 use foveate_log::redact::redacted;
 
 /// A read-only descriptor of the segment that a view publishes in.

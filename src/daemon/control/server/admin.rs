@@ -17,11 +17,11 @@ use rustix::net::{SendFlags, SocketFlags};
 use serde_json::Value;
 
 use super::listener::{Access, Listener};
+use crate::channel::Bell;
 use crate::control::{ServeError, socket};
 use foveate::ControlError;
 use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason};
 use foveate_control::{AdminRequest, accepted, refused};
-use foveate_engine::link::Bell;
 
 /// How long a client may be silent while others wait for their turn.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);

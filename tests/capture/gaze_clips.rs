@@ -1,0 +1,377 @@
+//! Before a real camera: what a consumer attends to stays in the fovea, and whoever comes into sight is soon looked at.
+//!
+//! `FOVEATE_CLIPS` names the folder of the clips, which `scripts/test.sh` fetches. Without it tests say that they did
+//! not run, or fail if `FOVEATE_REQUIRE_CLIPS=1`. The figures of `docs/gaze.md` are what these tests print.
+
+#![allow(clippy::cast_possible_truncation, reason = "weights and shades")]
+
+use std::io::{Write, stderr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
+use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
+use foveate_core::frame::{FrameStamp, FrameView, Plane};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::attention::{AttentionMap, Region};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::layout::Layout;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_daemon::channel::{Bell, ClientLink, view_link};
+use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_engine::ViewSpec;
+use foveate_ring::{Reader, TokenFrameBuf};
+
+use crate::footage::clip;
+use crate::stream::stamp;
+use crate::walkers::{Footage, PixelBox, Walker};
+
+/// People before a fixed camera, ten frames a second.
+const CLIP: &str = "vtest.avi";
+const EXTENT: Extent = Extent::new(768, 576);
+const FRAME_NS: u64 = 100_000_000;
+
+/// Far above anything that a working decoder needs.
+const HANG: Duration = Duration::from_secs(60);
+
+/// How often the oracle says what it attends to, and on how fine a map.
+const ORACLE_HZ: f64 = 4.0;
+const ORACLE_GRID: Extent = Extent::new(48, 36);
+
+/// Frames from a walker's appearance to the second word of the oracle: from then on it counts.
+const ORACLE_START: usize = 5;
+
+/// Two seconds: so long does a walker have to be in sight, and so soon must he be looked at.
+const SOON: usize = 20;
+
+/// A fixation so many pixels beside a walker's box is on him: the side of a texel of what the gaze sees.
+const MARGIN_PX: f64 = 8.0;
+
+/// By how much the first frame comes too early, in each of the runs that a figure is taken over.
+const PHASES_NS: [u64; 3] = [0, 80_000_000, 160_000_000];
+
+/// Side of the square that is painted over, and its place, over a part of the lawn and of the path.
+const PAINTED_SIDE: usize = 128;
+const PAINTED_AT: (usize, usize) = (192, 256);
+
+#[test]
+fn who_is_attended_to_stays_in_the_fovea() {
+    let Some(path) = clip(CLIP) else { return };
+    let walkers = walkers_of(&path);
+    let mut run = Run::new(vec![Policy::Feedback; walkers.len()], 0);
+    let mut shares = vec![(0, 0); walkers.len()];
+    for_each_frame(&path, |index, frame| {
+        for (view, walker) in walkers.iter().enumerate() {
+            if let Some(feedback) = oracle(walker, index) {
+                run.clients[view].post(feedback, EXTENT, 1).unwrap();
+            }
+        }
+        run.step(index, frame);
+        for (view, walker) in walkers.iter().enumerate() {
+            let Some(place) = walker.at(index).filter(|_| walker.first + ORACLE_START <= index)
+            else {
+                continue;
+            };
+            shares[view].0 += usize::from(run.coarsest_under(view, place) <= 1);
+            shares[view].1 += 1;
+        }
+    });
+    let at_once =
+        (0..795).map(|index| walkers.iter().filter(|walker| walker.at(index).is_some()).count());
+    say(&format!("clip: {} walkers, at most {} at once", walkers.len(), at_once.max().unwrap()));
+    let longest = (0..walkers.len()).max_by_key(|view| walkers[*view].boxes.len()).unwrap();
+    let all = shares.iter().fold((0, 0), |sum, share| (sum.0 + share.0, sum.1 + share.1));
+    say(&format!(
+        "oracle: the walker longest in sight lies at levels 0 and 1 in {}",
+        percent(shares[longest])
+    ));
+    say(&format!(
+        "oracle: all {} walkers, each with a view of his own: {}",
+        walkers.len(),
+        percent(all)
+    ));
+    for share in [shares[longest], all] {
+        assert!(95 * share.1 <= 100 * share.0, "{}", percent(share));
+    }
+}
+
+#[test]
+fn whoever_comes_into_sight_is_soon_looked_at() {
+    let Some(path) = clip(CLIP) else { return };
+    let walkers = walkers_of(&path);
+    let (seen, on_square) = visits(&path, &walkers, |_, _| {});
+    say(&format!("saliency: looked at within 2 s of coming into sight: {}", percent(seen)));
+    say(&format!("saliency: where others paint a square, the eye is in {}", percent(on_square)));
+    say(&format!(
+        "chance: the same, with fixations anywhere: {}",
+        percent(visits_by_chance(&walkers))
+    ));
+    assert!(80 * seen.1 <= 100 * seen.0, "{}", percent(seen));
+}
+
+#[test]
+fn a_flickering_screen_does_not_hold_the_eye() {
+    let Some(path) = clip(CLIP) else { return };
+    let (seen, on_square) = visits(&path, &walkers_of(&path), |index, picture| {
+        picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
+    });
+    say(&format!("saliency: the same beside a flickering square: {}", percent(seen)));
+    say(&format!("saliency: the eye is on the flickering square in {}", percent(on_square)));
+    assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
+}
+
+#[test]
+fn waving_leaves_do_not_hold_the_eye() {
+    let Some(path) = clip(CLIP) else { return };
+    let (seen, on_square) = visits(&path, &walkers_of(&path), |index, picture| {
+        let time = index as f64 * 0.1;
+        picture.paint(|x, y, _| leaf(x, y, time));
+    });
+    say(&format!("saliency: the same beside waving leaves: {}", percent(seen)));
+    say(&format!("saliency: the eye is on the leaves in {}", percent(on_square)));
+    assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
+}
+
+/// A share: a part, and what it is of.
+type Share = (usize, usize);
+
+/// Which share of the walkers `saliency` looks at soon in frames that were painted on, each counted once for each of
+/// [`PHASES_NS`]; and in which share of the frames it looks at where the square is.
+fn visits(path: &Path, walkers: &[Walker], paint: impl Fn(usize, &mut Picture)) -> (Share, Share) {
+    let (mut seen, mut on_square, mut frames) = (0, 0, 0);
+    for phase_ns in PHASES_NS {
+        let mut run = Run::new(vec![Policy::Saliency], phase_ns);
+        let mut fixations = Vec::new();
+        for_each_frame(path, |index, frame| {
+            let mut picture = Picture::copied(frame);
+            paint(index, &mut picture);
+            run.step(index, &picture.view(frame));
+            let fixation = run.stream.gaze(0).unwrap().fixation;
+            fixations.push((fixation.x, fixation.y));
+        });
+        seen += visited(walkers, &fixations);
+        on_square += fixations.iter().filter(|place| square().contains(**place, 0.0)).count();
+        frames += fixations.len();
+    }
+    ((seen, PHASES_NS.len() * walkers.len()), (on_square, frames))
+}
+
+/// What is painted over.
+fn square() -> PixelBox {
+    let [x0, y0, side] = [PAINTED_AT.0, PAINTED_AT.1, PAINTED_SIDE].map(|pixels| pixels as f64);
+    PixelBox { x0, y0, x1: x0 + side, y1: y0 + side }
+}
+
+/// The same, if the eye jumped anywhere four times a second.
+fn visits_by_chance(walkers: &[Walker]) -> Share {
+    const RUNS: u64 = 100;
+    let mut random = 1u64;
+    let mut share = || {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut seen = 0;
+    for _ in 0..RUNS {
+        let frames = (0..795).scan((-1.0, (0.0, 0.0)), |(last, place), index| {
+            let now = interval(index);
+            if now != *last {
+                (*last, *place) = (now, (768.0 * share(), 576.0 * share()));
+            }
+            Some(*place)
+        });
+        seen += visited(walkers, &frames.collect::<Vec<_>>());
+    }
+    (seen, RUNS as usize * walkers.len())
+}
+
+/// How many walkers are looked at within two seconds of their coming into sight.
+fn visited(walkers: &[Walker], fixations: &[(f64, f64)]) -> usize {
+    let is_seen = |walker: &&Walker| {
+        (walker.first..walker.first + SOON).any(|index| {
+            walker.at(index).is_some_and(|place| place.contains(fixations[index], MARGIN_PX))
+        })
+    };
+    walkers.iter().filter(is_seen).count()
+}
+
+/// Leaves of about 10 pixels, light and dark, each of which swings to and fro by 5 pixels at its own pace.
+fn leaf(x: usize, y: usize, time: f64) -> u8 {
+    let branch = (x / 32 * 7 + y / 32 * 13) as f64;
+    let (sway_x, sway_y) = ((4.1 * time + branch).sin(), (3.3 * time + 2.0 * branch).cos());
+    let (u, v) = ((x as f64 + 5.0 * sway_x) / 5.0, (y as f64 + 5.0 * sway_y) / 5.0);
+    let shade = u.sin() * (0.7 * v).cos() + (0.6 * u + 1.1 * v).sin();
+    (110.0 + 40.0 * shade) as u8
+}
+
+/// What a consumer says that attends to one walker: a bump as wide as he is.
+fn oracle(walker: &Walker, index: usize) -> Option<Feedback> {
+    // It has seen the frame before this one, and speaks whenever an interval begins.
+    let seen = index.checked_sub(1)?;
+    let place = walker.at(seen)?;
+    let speaks = seen == walker.first || interval(seen) != interval(seen - 1);
+    let weight = |cell: usize| {
+        let x = ((cell % ORACLE_GRID.width as usize) as f64 + 0.5) * 16.0;
+        let y = ((cell / ORACLE_GRID.width as usize) as f64 + 0.5) * 16.0;
+        let (centre, half) =
+            (place.centre(), ((place.x1 - place.x0) / 2.0, (place.y1 - place.y0) / 2.0));
+        let (dx, dy) = ((x - centre.0) / half.0.max(8.0), (y - centre.1) / half.1.max(8.0));
+        (-0.5 * (dx * dx + dy * dy)).exp() as f32
+    };
+    let weights = (0..ORACLE_GRID.area()).map(weight).collect();
+    let map = AttentionMap::new(ORACLE_GRID, Region::of(EXTENT), EXTENT, weights).unwrap();
+    speaks.then(|| Feedback::Attend { map: Arc::new(map), frame_seq: seen as u64 + 1 })
+}
+
+/// Which interval between two words of the oracle a frame lies in.
+fn interval(index: usize) -> f64 {
+    (index as f64 * ORACLE_HZ * FRAME_NS as f64 * 1e-9).floor()
+}
+
+/// A stream on the CPU, and a reader of each of its views.
+struct Run {
+    stream: Stream,
+    /// One for each view.
+    clients: Vec<ClientLink>,
+    /// By how much the first frame comes earlier than it does in the clip, so that decisions fall on other frames.
+    phase_ns: u64,
+    view_count: usize,
+    readers: Vec<Reader>,
+    frame: TokenFrameBuf,
+    /// Of each view, the box and the level of each token of the newest frame.
+    tokens: Vec<Vec<(PixelBox, u16)>>,
+}
+
+impl Run {
+    fn new(policies: Vec<Policy>, phase_ns: u64) -> Self {
+        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+        let view_count = policies.len();
+        let bell = Arc::new(Bell::new().unwrap());
+        let links = (0..view_count).map(|_| view_link(&bell, false));
+        let (links, clients): (Vec<_>, Vec<_>) = links.unzip();
+        let views = policies.into_iter().map(view).zip(links);
+        let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());
+        let (readers, tokens) = (Vec::new(), Vec::new());
+        Self {
+            stream,
+            clients,
+            phase_ns,
+            view_count,
+            readers,
+            frame: TokenFrameBuf::default(),
+            tokens,
+        }
+    }
+
+    fn step(&mut self, index: usize, frame: &FrameView<'_>) {
+        let phase_ns = if index == 0 { 0 } else { self.phase_ns };
+        let pts_ns = Some(index as u64 * FRAME_NS + phase_ns);
+        self.stream.step(frame, &FrameStamp { pts_ns, ..stamp(index as u64 + 1) }).unwrap();
+        for view in self.readers.len()..self.view_count {
+            let (segment, _) = self.stream.segment(view).unwrap().unwrap();
+            self.readers.push(Reader::from_fd(segment).unwrap());
+        }
+        self.tokens.clear();
+        for reader in &mut self.readers {
+            reader.read_newest(&mut self.frame).unwrap();
+            let boxes = self.frame.records.iter().map(|record| {
+                let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1].map(f64::from);
+                (PixelBox { x0, y0, x1, y1 }, record.level)
+            });
+            self.tokens.push(boxes.collect());
+        }
+    }
+
+    /// The coarsest level of the tokens that touch a box.
+    fn coarsest_under(&self, view: usize, place: PixelBox) -> u16 {
+        let touching = self.tokens[view].iter().filter(|(token, _)| token.touches(place));
+        touching.map(|(_, level)| *level).max().unwrap()
+    }
+}
+
+fn view(policy: Policy) -> ServedView {
+    ServedView {
+        name: "main".to_owned(),
+        slot_count: 2,
+        pace: ViewPace::default(),
+        spec: ViewSpec {
+            layout: Layout::Foveal { e0_px: None },
+            budget: 273,
+            format: TokenFormat {
+                patch_side: 16,
+                dtype: DType::U8,
+                normalisation: Normalisation::NONE,
+            },
+            policy,
+            parameters: GazeParameters::default(),
+        },
+    }
+}
+
+/// A frame in I420 that can be painted on.
+struct Picture {
+    planes: [Vec<u8>; 3],
+}
+
+impl Picture {
+    fn copied(frame: &FrameView<'_>) -> Self {
+        let rows = |plane: usize| {
+            let rows = frame.format().plane_shape(plane, frame.extent()).rows as usize;
+            (0..rows).flat_map(|y| frame.row(plane, y)).copied().collect()
+        };
+        Self { planes: [rows(0), rows(1), rows(2)] }
+    }
+
+    /// Paints the luma of a square.
+    fn paint(&mut self, value: impl Fn(usize, usize, u8) -> u8) {
+        let (left, top) = PAINTED_AT;
+        let width = EXTENT.width as usize;
+        for y in top..top + PAINTED_SIDE {
+            for x in left..left + PAINTED_SIDE {
+                let sample = &mut self.planes[0][y * width + x];
+                *sample = value(x, y, *sample);
+            }
+        }
+    }
+
+    fn view<'a>(&'a self, frame: &FrameView<'_>) -> FrameView<'a> {
+        let width = frame.extent().width as usize;
+        let plane = |index: usize, stride| Plane { bytes: &self.planes[index], stride };
+        let planes = [plane(0, width), plane(1, width / 2), plane(2, width / 2)];
+        FrameView::new(frame.format(), frame.extent(), frame.kind().color, &planes).unwrap()
+    }
+}
+
+fn walkers_of(path: &Path) -> Vec<Walker> {
+    let mut footage = Footage::default();
+    for_each_frame(path, |_, frame| footage.push(frame));
+    assert_eq!(footage.len(), 795, "frames of {CLIP}");
+    let walkers = footage.walkers(SOON);
+    assert!((25..45).contains(&walkers.len()), "{} walkers", walkers.len());
+    walkers
+}
+
+/// Decodes a clip in this process.
+fn for_each_frame(path: &Path, mut take: impl FnMut(usize, &FrameView<'_>)) {
+    let choice = SourceChoice::Shorthand(path.display().to_string());
+    let spec = SourceSpec { pace: Pace::EveryFrame, ..SourceSpec::new("clip", choice) };
+    let mut source = Source::open(&spec, &Arc::default()).unwrap();
+    for index in 0.. {
+        match source.take(HANG) {
+            Taken::Frame(frame) => take(index, &frame.view().unwrap()),
+            Taken::Ended(_) => return,
+            Taken::TimedOut => panic!("the decoder hangs"),
+        }
+    }
+}
+
+fn percent((part, whole): Share) -> String {
+    format!("{:.1} % ({part} of {whole})", 100.0 * part as f64 / whole as f64)
+}
+
+/// Not through a macro: the test harness would swallow it.
+fn say(text: &str) {
+    let _ = writeln!(stderr(), "\n{text}");
+}

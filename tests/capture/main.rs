@@ -1,0 +1,29 @@
+//! Laws of sources: pipelines, frames, times, and what becomes of real clips.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../common/backends.rs"]
+mod backends;
+#[path = "../common/device.rs"]
+mod device;
+#[path = "../common/follow.rs"]
+mod follow;
+#[path = "../common/footage.rs"]
+mod footage;
+#[path = "../common/naive.rs"]
+mod naive;
+#[path = "../support/stream.rs"]
+mod stream;
+#[path = "../support/walkers.rs"]
+mod walkers;
+
+mod capture_expansion;
+mod capture_frames;
+mod capture_passing;
+mod capture_refusals;
+mod capture_supply;
+mod capture_times;
+mod clips;
+mod gaze_clips;
+mod mailbox;
+mod rate_limit;

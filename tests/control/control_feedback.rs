@@ -1,0 +1,465 @@
+//! What clients say about where to look is taken from one at a time, checked, counted, and answered with where it led.
+
+use std::sync::Arc;
+
+use foveate::ControlError;
+use foveate::client::{Client, Next};
+use foveate::messages::{
+    Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName,
+};
+use foveate_config::{GazeChoice, GazeConfig, GazeParameters, ViewConfig};
+use foveate_control::ClientExt as _;
+use foveate_core::geometry::attention::Region;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_daemon::channel::{Outlook, ViewLink};
+use foveate_daemon::control::directory::{StreamPort, StreamSpec};
+use foveate_daemon::control::server::Limits;
+use foveate_ring::{TokenFrameBuf, Writer};
+use serde_json::{Value, json};
+
+use crate::control::{
+    EXTENT, HANG, RawClient, Stage, UNLIMITED, main_view, start, until, view_config,
+};
+
+#[test]
+fn a_look_may_be_in_shares_of_the_picture_and_for_a_time() {
+    let mut scene = Scene::open();
+    let mut client = scene.client();
+    let look = Look { normalised: true, for_ms: Some(250), ..Look::at(&main_view(), 0.5, 2.0) };
+    let looking = client.look(look).unwrap();
+    assert_eq!((looking.x, looking.y), (32.0, 48.0), "clamped into the picture");
+    let hold_ns = Some(250_000_000);
+    assert_eq!(scene.heard(), Some(Feedback::Look { x: 32.0, y: 48.0, hold_ns }));
+}
+
+#[test]
+fn a_map_arrives_as_it_was_sent_in_every_number_format() {
+    let mut scene = Scene::open();
+    let mut client = scene.client();
+    // As numbers with a point, and as bytes.
+    let values = [(0.0, 0), (0.5, 127), (0.25, 63), (0.0, 0), (1.0, 255), (0.0, 0)];
+    let bytes = |dtype: NumberFormat| -> Vec<u8> {
+        let encode = |&(value, byte): &(f32, u8)| match dtype {
+            NumberFormat::F32 => value.to_le_bytes().to_vec(),
+            NumberFormat::F16 => half::f16::from_f32(value).to_le_bytes().to_vec(),
+            NumberFormat::U8 => vec![byte],
+        };
+        values.iter().flat_map(encode).collect()
+    };
+    for dtype in [NumberFormat::F32, NumberFormat::F16, NumberFormat::U8] {
+        let looking = client.attend(attend([2, 3], dtype), &bytes(dtype)).unwrap();
+        // The second row, the second of three columns: the cell from (21.3, 24) to (42.7, 48).
+        assert!((21.0..43.0).contains(&looking.x) && (24.0..=48.0).contains(&looking.y));
+        let Some(Feedback::Attend { map, frame_seq }) = scene.heard() else { panic!("no map") };
+        assert_eq!((map.grid().width, map.grid().height, frame_seq), (3, 2, 5));
+        let scale = if dtype == NumberFormat::U8 { 255.0 } else { 1.0 };
+        for (found, (sent, _)) in map.weights().iter().zip(values) {
+            assert!((found / scale - sent).abs() < 0.005, "{dtype:?}: {found} for {sent}");
+        }
+    }
+}
+
+#[test]
+fn a_box_may_reach_beyond_the_picture_as_that_of_a_letterboxed_input_does() {
+    let mut scene = Scene::open();
+    let mut client = scene.client();
+    // 64x48 in a square of 64x64: bars of 8 above and below.
+    let region = Some(Region { x0: 0.0, y0: -8.0, x1: 64.0, y1: 56.0 });
+    let mut map = vec![0u8; 8 * 8];
+    map[5 * 8 + 2] = 9;
+    let looking =
+        client.attend(Attend { region, ..attend([8, 8], NumberFormat::U8) }, &map).unwrap();
+    assert!((looking.x - 20.0).abs() <= 4.0 && (looking.y - 36.0).abs() <= 4.0, "{looking:?}");
+    assert!(matches!(scene.heard(), Some(Feedback::Attend { .. })));
+}
+
+#[test]
+fn scores_are_painted_back_through_the_plan_of_the_frame_that_they_name() {
+    let mut scene = Scene::open();
+    let mut client = scene.client();
+    let scores = |scores: &[f32]| -> Vec<u8> {
+        scores.iter().flat_map(|score| score.to_le_bytes()).collect()
+    };
+    let ask =
+        |frame| AttendTokens { view: main_view(), frame, dtype: NumberFormat::F32, wait: false };
+    // Frame 5 has four tokens; the second lies at (28, 14) in steps of 14 pixels.
+    let looking = client.attend_tokens(ask(5), &scores(&[0.1, 3.0, 0.2, 0.0, 9.0, 9.0])).unwrap();
+    assert!((14.0..=28.0).contains(&looking.x) && (0.0..=14.0).contains(&looking.y), "{looking:?}");
+    assert!(matches!(scene.heard(), Some(Feedback::Attend { frame_seq: 5, .. })));
+
+    // Another plan from frame 6 on: the same scores lead elsewhere, and those of frame 5 where they did.
+    scene.show(6, Some(plan(&[(0, 28, 14), (0, 0, 14)])), fixation(2, 1.0), true);
+    let moved = client.attend_tokens(ask(6), &scores(&[3.0, 0.1])).unwrap();
+    assert!((28.0..=42.0).contains(&moved.x) && (14.0..=28.0).contains(&moved.y), "{moved:?}");
+    let again = client.attend_tokens(ask(5), &scores(&[0.1, 3.0, 0.2, 0.0])).unwrap();
+    assert_eq!((again.x, again.y), (looking.x, looking.y));
+
+    let refused = client.attend_tokens(ask(6), &scores(&[1.0]));
+    assert_eq!(reason(refused), RefusalReason::WrongCount);
+    // A plan is known for as long as a frame that it made is among the last 64.
+    scene.show(6 + 63, None, fixation(2, 1.0), true);
+    assert!(client.attend_tokens(ask(6), &scores(&[3.0, 0.1])).is_ok());
+    scene.show(6 + 64, None, fixation(2, 1.0), true);
+    let refused = client.attend_tokens(ask(6), &scores(&[3.0, 0.1]));
+    assert_eq!(reason(refused), RefusalReason::FrameTooOld);
+}
+
+#[test]
+fn each_thing_that_is_no_attention_is_refused_for_its_own_reason_and_counted() {
+    let mut scene = Scene::open();
+    let mut client = scene.client();
+    let f32s = |values: [f32; 4]| -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    };
+    let square = || attend([2, 2], NumberFormat::F32);
+    let flat = Region { x0: 5.0, y0: 5.0, x1: 5.0, y1: 9.0 };
+    let beside = Region { x0: -9.0, y0: 0.0, x1: -1.0, y1: 9.0 };
+    let cases = [
+        (square(), f32s([1.0, f32::NAN, 0.0, 0.0]), RefusalReason::NotFinite),
+        (square(), f32s([1.0, f32::INFINITY, 0.0, 0.0]), RefusalReason::NotFinite),
+        (square(), f32s([1.0, -0.5, 0.0, 0.0]), RefusalReason::Negative),
+        (square(), f32s([0.0; 4]), RefusalReason::AllZero),
+        (square(), f32s([1.0; 4])[..15].to_vec(), RefusalReason::WrongCount),
+        (square(), f32s([1.0; 4])[..12].to_vec(), RefusalReason::WrongCount),
+        (attend([1, 129], NumberFormat::U8), vec![1; 129], RefusalReason::MapTooLarge),
+        (attend([0, 4], NumberFormat::U8), Vec::new(), RefusalReason::MapTooLarge),
+        (Attend { region: Some(flat), ..square() }, f32s([1.0; 4]), RefusalReason::BadBox),
+        (Attend { region: Some(beside), ..square() }, f32s([1.0; 4]), RefusalReason::BadBox),
+        (Attend { frame: Some(6), ..square() }, f32s([1.0; 4]), RefusalReason::UnknownFrame),
+        (Attend { frame: Some(u64::MAX), ..square() }, f32s([1.0; 4]), RefusalReason::UnknownFrame),
+    ];
+    for (request, numbers, expected) in &cases {
+        let refused = client.attend(request.clone(), numbers);
+        assert_eq!(reason(refused), *expected, "{request:?} {numbers:?}");
+    }
+    scene.show(100, None, fixation(1, 1.0), true);
+    let old = Attend { frame: Some(36), ..square() };
+    assert_eq!(reason(client.attend(old, &f32s([1.0; 4]))), RefusalReason::FrameTooOld);
+    assert_eq!(scene.heard(), None, "nothing of it reached the frame loop");
+
+    let listing = client.listing().unwrap();
+    let steering = &listing.streams[0].views[0].steering;
+    let refused: u64 = steering.refused.values().sum();
+    assert_eq!((steering.accepted, refused), (0, cases.len() as u64 + 1));
+    assert_eq!(steering.refused[&RefusalReason::NotFinite], 2);
+    assert_eq!(listing.server.unwrap().refused, steering.refused);
+}
+
+#[test]
+fn maps_are_refused_where_the_policy_would_not_look_at_them() {
+    let stage = Stage::open();
+    let log = "gaze.log".into();
+    let choices = [GazeChoice::default(), GazeChoice::Saliency, GazeChoice::Replay { log }];
+    let views = choices.map(|choice| ViewConfig {
+        name: choice.name().to_owned(),
+        gaze: GazeConfig { choice, ..GazeConfig::default() },
+        ..view_config("")
+    });
+    let port = stage.directory.add_stream(StreamSpec {
+        name: "camera".to_owned(),
+        source: String::new(),
+        views: views.to_vec(),
+    });
+    let _writer = start(&port);
+    let mut client = Client::connect(&stage.path).unwrap();
+    for (policy, takes_look) in [("fixed", true), ("saliency", true), ("replay", false)] {
+        let view: ViewName = format!("camera/{policy}").parse().unwrap();
+        let map = Attend { view: view.clone(), frame: None, ..attend([1, 1], NumberFormat::U8) };
+        let refusal = refusal(client.attend(map, &[1]));
+        assert_eq!(refusal.reason, RefusalReason::Policy);
+        assert!(refusal.error.contains("\"feedback\""), "{refusal}: it says what would do");
+        assert_eq!(client.look(Look::at(&view, 1.0, 1.0)).is_ok(), takes_look, "{policy}");
+    }
+}
+
+#[test]
+fn one_client_at_a_time_steers_a_view_and_the_others_learn_who() {
+    let scene = Scene::with(|gaze| gaze.lease_ms = 3_600_000, UNLIMITED);
+    let (mut first, mut second) = (scene.client(), scene.client());
+    let look = || Look::at(&main_view(), 1.0, 1.0);
+    first.look(look()).unwrap();
+    let held = refusal(second.look(look()));
+    assert_eq!(held.reason, RefusalReason::Held);
+    let own = format!("process {}", std::process::id());
+    assert!(held.holder.clone().unwrap().starts_with(&own), "{held:?}");
+    assert!(held.error.contains(&own), "{held}");
+    assert_eq!(refusal(second.release(&main_view())).reason, RefusalReason::Held);
+    first.look(look()).unwrap();
+    let listed = second.list().unwrap()[0].views[0].steering.clone();
+    assert!(listed.holder.unwrap().starts_with(&own));
+
+    // Who lets go, and who is gone, holds nothing.
+    first.release(&main_view()).unwrap();
+    second.look(look()).unwrap();
+    assert_eq!(refusal(first.look(look())).reason, RefusalReason::Held);
+    drop(second);
+    until("the lease of a client that is gone has ended", || {
+        first.list().unwrap()[0].views[0].steering.holder.is_none()
+    });
+    first.look(look()).unwrap();
+}
+
+#[test]
+fn a_lease_ends_with_silence() {
+    let scene = Scene::with(|gaze| gaze.lease_ms = 1, UNLIMITED);
+    let (mut first, mut second) = (scene.client(), scene.client());
+    first.look(Look::at(&main_view(), 1.0, 1.0)).unwrap();
+    until("the lease has ended", || second.look(Look::at(&main_view(), 2.0, 2.0)).is_ok());
+}
+
+#[test]
+fn feedback_above_the_rate_is_refused_and_the_client_kept() {
+    let scene = Scene::with(|_| {}, Limits { feedback_per_second: 3, ..UNLIMITED });
+    let mut client = scene.client();
+    let mut looks = (0..1000).map(|_| client.look(Look::at(&main_view(), 1.0, 1.0)));
+    let refused = looks.find_map(|look| look.err()).unwrap();
+    let ControlError::Refused(refusal) = refused else { panic!("{refused}") };
+    assert_eq!(refusal.reason, RefusalReason::RateLimit);
+    assert!(refusal.error.contains("3 of these a second"), "{refusal}");
+    assert_eq!(client.list().unwrap().len(), 1, "the connection still serves");
+}
+
+#[test]
+fn who_waits_is_answered_with_the_fixation_that_it_led_to() {
+    let mut scene = Scene::open();
+    let client = RawClient::connect(&scene.stage.path);
+    client.send(br#"{"op":"look","view":"camera/main","x":9,"y":8,"wait":true}"#).unwrap();
+    // Sent while it waits: it is heard after the answer.
+    client.send(br#"{"op":"list"}"#).unwrap();
+    until("the look has arrived", || scene.heard().is_some());
+    scene.show(6, None, fixation(2, 9.0), false);
+    scene.show(7, None, fixation(3, 9.0), true);
+    let looking: Value = serde_json::from_slice(&client.receive()).unwrap();
+    assert_eq!(looking["fixation"]["id"], 3, "not the fixation before it was decided: {looking}");
+    let listing: Value = serde_json::from_slice(&client.receive()).unwrap();
+    assert!(listing["streams"].is_array(), "{listing}");
+}
+
+#[test]
+fn who_waits_for_a_stream_that_stands_still_is_answered_without_a_fixation() {
+    let scene = Scene::open();
+    let mut client = scene.client();
+    let looking = client.look(Look { wait: true, ..Look::at(&main_view(), 9.0, 8.0) }).unwrap();
+    assert_eq!(looking, Looking { view: main_view(), x: 9.0, y: 8.0, fixation: None });
+}
+
+#[test]
+fn every_gaze_is_told_to_who_records_and_the_present_one_first() {
+    let mut scene = Scene::open();
+    let mut recorder = scene.client().record(&main_view()).unwrap();
+    let mut frame = TokenFrameBuf::default();
+    assert_eq!(recorder.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
+    let grid = foveate_core::geometry::extent::Extent::new(2, 1);
+    let map = RelevanceMap::from_codes(grid, &[7, 200]);
+    let relevance = Some(Arc::new(Relevance { map, frame_seq: 6 }));
+    let gazes = [
+        Gaze { fixation: fixation(1, 5.0), relevance: None },
+        Gaze { fixation: fixation(1, 5.0), relevance: relevance.clone() },
+        Gaze { fixation: fixation(2, 6.0), relevance },
+    ];
+    for (frame_seq, gaze) in [(6, &gazes[0]), (7, &gazes[0]), (8, &gazes[1]), (9, &gazes[2])] {
+        scene.show_gaze(frame_seq, None, gaze, true);
+    }
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        let timeout = std::time::Duration::from_millis(1);
+        assert_eq!(recorder.next_frame(&mut frame, timeout).unwrap(), Next::TimedOut);
+        told.extend(recorder.take_gazes());
+    }
+    let told: Vec<(u64, Gaze)> =
+        told.iter().map(|event| (event.entry.frame, event.entry.gaze().unwrap())).collect();
+    let [first, second, third] = gazes;
+    assert_eq!(told, [(6, first), (8, second), (9, third)]);
+}
+
+#[test]
+fn the_scanpath_holds_the_newest_fixations() {
+    let mut scene = Scene::open();
+    for number in 2..40 {
+        scene.show(number + 5, None, fixation(number, 1.0), true);
+    }
+    let view = scene.client().list().unwrap()[0].views[0].clone();
+    let ids: Vec<u64> = view.scanpath.iter().map(|fixation| fixation.id).collect();
+    assert_eq!(ids, (24..40).collect::<Vec<_>>());
+    assert_eq!(view.fixation, view.scanpath.last().copied());
+}
+
+#[test]
+fn a_view_that_a_client_opens_is_its_own_until_it_leaves() {
+    let scene = Scene::open();
+    let mut owner = scene.client();
+    let table = table(json!({"name": "left", "budget": 9, "gaze": {"policy": "feedback"}}));
+    let view = owner.open_view("camera", table.clone()).unwrap();
+    assert_eq!(view.to_string(), "camera/left");
+    let unnamed = owner.open_view("camera", serde_json::Map::new()).unwrap();
+
+    let mut other = scene.client();
+    let views = other.list().unwrap()[0].views.clone();
+    let names: Vec<String> = views.iter().map(|view| view.name.to_string()).collect();
+    assert_eq!(names, ["camera/main".to_owned(), "camera/left".to_owned(), unnamed.to_string()]);
+    assert!(views[1].opened_by.as_ref().unwrap().starts_with("process "));
+    assert_eq!((views[1].budget, views[1].policy.as_str()), (9, "feedback"));
+    assert_eq!(reason(other.open_view("camera", table)), RefusalReason::NameTaken);
+
+    // Those who follow it learn that it has ended.
+    let mut follower = other.subscribe(&view, false).unwrap();
+    drop(owner);
+    let end = follower.next_frame(&mut TokenFrameBuf::default(), HANG).unwrap();
+    assert_eq!(end, Next::Ended("the client that opened the view is gone".to_owned()));
+    until("only the view of the configuration is left", || {
+        scene.client().list().unwrap()[0].views.len() == 1
+    });
+}
+
+#[test]
+fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
+    let limits = Limits {
+        views_per_client: 2,
+        views_opened: 3,
+        opened_tokens: 4998,
+        opened_bytes: 9_000_000,
+        ..UNLIMITED
+    };
+    let scene = Scene::with(|_| {}, limits);
+    let mut client = scene.client();
+    for (view, part) in [
+        (json!({"budget": 0}), "1 to 5000"),
+        (json!({"layout": "spiral"}), "\"foveal\", \"uniform\""),
+        (json!({"name": "Left"}), "a-z, 0-9"),
+        (json!({"colour": "red"}), "unknown key `colour`"),
+        (json!({"gaze": {"policy": "replay", "log": "/etc/passwd"}}), "\"fixed\", \"feedback\""),
+        (json!({"name": null}), ""),
+    ] {
+        let refusal = refusal(client.open_view("camera", table(view.clone())));
+        assert_eq!(refusal.reason, RefusalReason::BadRequest, "{view}");
+        assert!(refusal.error.contains(part), "{view}: {refusal}");
+    }
+    let nowhere = refusal(client.open_view("door", serde_json::Map::new()));
+    assert_eq!(nowhere.reason, RefusalReason::UnknownStream);
+    assert!(nowhere.error.contains("`camera`"), "{nowhere}");
+
+    // 2 slots of 100 tokens of 1,536 bytes.
+    let small = || table(json!({"budget": 100, "slots": 2}));
+    for (vast, part) in
+        [(json!({"budget": 4000}), "bytes"), (json!({"budget": 4999, "slots": 2}), "tokens")]
+    {
+        let refusal = refusal(client.open_view("camera", table(vast)));
+        assert_eq!(refusal.reason, RefusalReason::TooManyViews);
+        assert!(refusal.error.contains(part), "{refusal}");
+    }
+    client.open_view("camera", small()).unwrap();
+    client.open_view("camera", small()).unwrap();
+    assert_eq!(reason(client.open_view("camera", small())), RefusalReason::TooManyViews);
+    let mut other = scene.client();
+    other.open_view("camera", small()).unwrap();
+    assert_eq!(reason(other.open_view("camera", small())), RefusalReason::TooManyViews);
+    drop(client);
+    until("there is room again", || {
+        scene.port.commands.try_iter().for_each(drop);
+        scene.client().open_view("camera", small()).is_ok()
+    });
+}
+
+/// A stream with one view whose frame loop a test plays: it has shown frame 5, whose plan has four tokens.
+struct Scene {
+    stage: Stage,
+    port: StreamPort,
+    link: ViewLink,
+    shown: (u64, TokenPlan),
+    _writer: Writer,
+}
+
+impl Scene {
+    fn open() -> Self {
+        Self::with(|_| {}, UNLIMITED)
+    }
+
+    fn with(change: impl FnOnce(&mut GazeParameters), limits: Limits) -> Self {
+        let stage = Stage::open_limited(limits);
+        let mut gaze = GazeConfig { choice: GazeChoice::Feedback, ..GazeConfig::default() };
+        change(&mut gaze.parameters);
+        let mut port = stage.directory.add_stream(StreamSpec {
+            name: "camera".to_owned(),
+            source: String::new(),
+            views: vec![ViewConfig { gaze, ..view_config("main") }],
+        });
+        let link = port.views[0].take_link();
+        let writer = start(&port);
+        let plan = plan(&[(0, 0, 0), (0, 14, 0), (0, 28, 0), (1, 0, 14)]);
+        let mut scene = Self { stage, port, link, shown: (5, plan), _writer: writer };
+        scene.show(5, None, fixation(1, 32.0), true);
+        scene
+    }
+
+    fn client(&self) -> Client {
+        assert_eq!(self.port.views.len(), 1);
+        Client::connect(&self.stage.path).unwrap()
+    }
+
+    fn heard(&mut self) -> Option<Feedback> {
+        self.link.newest_post().map(|post| post.feedback)
+    }
+
+    fn show(
+        &mut self,
+        frame_seq: u64,
+        plan: Option<TokenPlan>,
+        fixation: Fixation,
+        is_settled: bool,
+    ) {
+        self.show_gaze(frame_seq, plan, &Gaze { fixation, relevance: None }, is_settled);
+    }
+
+    fn show_gaze(
+        &mut self,
+        frame_seq: u64,
+        plan: Option<TokenPlan>,
+        gaze: &Gaze,
+        is_settled: bool,
+    ) {
+        if let Some(plan) = plan {
+            self.shown = (frame_seq, plan);
+        }
+        let (plan_since, plan) = &self.shown;
+        self.link.show(&Outlook {
+            frame_seq,
+            shape: PyramidShape::new(EXTENT),
+            gaze,
+            plan,
+            plan_since: *plan_since,
+            is_settled,
+        });
+    }
+}
+
+fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
+    Attend { view: main_view(), shape, dtype, region: None, frame: None, wait: false }
+}
+
+fn plan(tokens: &[(u32, u32, u32)]) -> TokenPlan {
+    let tokens = tokens.iter().map(|&(level, x, y)| Token { level, x, y });
+    TokenPlan { patch_side: 14, tokens: tokens.collect() }
+}
+
+fn fixation(id: u64, x: f64) -> Fixation {
+    Fixation { id, x, y: 24.0, since_frame: id, reason: FixationReason::Attend }
+}
+
+fn table(value: Value) -> serde_json::Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+fn refusal<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> Refusal {
+    match answer {
+        Err(ControlError::Refused(refusal)) => refusal,
+        other => panic!("{other:?} is no refusal"),
+    }
+}
+
+fn reason<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> RefusalReason {
+    refusal(answer).reason
+}

@@ -1,0 +1,189 @@
+//! A subscription that has lost its daemon begins anew when it is told to: nothing is read twice, and nothing that can
+//! still be read is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foveate::ControlError;
+use foveate::client::{Client, Next, Subscription, SubscriptionError};
+use foveate::messages::{Refusal, RefusalReason};
+use foveate_daemon::control::directory::Directory;
+use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_ring::{TokenFrameBuf, Waker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::control::{HANG, RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
+
+/// For what is not expected to come.
+const MOMENT: Duration = Duration::from_millis(1);
+
+#[test]
+fn without_a_daemon_a_try_says_so_and_the_ring_stays_readable() {
+    let mut stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let mut follower = Follower::new(&stage, false);
+    drop(stage.server.take());
+    follower.until_lost();
+    for frame_seq in 1..=3 {
+        let error = follower.subscription.reconnect().unwrap_err();
+        assert!(matches!(error, ControlError::NoDaemon { .. }), "{error:?}");
+        assert!(error.may_pass());
+        // What a dying daemon managed to publish is read between two tries.
+        publish(&mut writer, frame_seq, 0);
+        assert_eq!(follower.next(), Next::Frame { missed: 0 });
+        follower.until_lost();
+    }
+}
+
+#[test]
+fn a_daemon_that_comes_back_is_followed_on_from_its_first_frame() {
+    let mut stage = Stage::open();
+    let (port, mut old) = stage.live_stream("camera", &["main"]);
+    let mut follower = Follower::new(&stage, false);
+    publish(&mut old, 1, 1);
+    publish(&mut old, 2, 2);
+    stop(&mut stage);
+    let mut new = writer(&main_view());
+    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
+    publish(&mut new, 1, 3);
+    publish(&mut new, 2, 4);
+    serve(&mut stage, UNLIMITED);
+
+    follower.subscription.reconnect().unwrap();
+    let mut read = Vec::new();
+    while read.last() != Some(&4) {
+        match follower.next() {
+            Next::Frame { missed: 0 } => read.push(follower.frame.pixels[0]),
+            Next::NewSegment => read.push(0),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(read, [1, 2, 0, 3, 4], "what the old ring holds was published first");
+}
+
+#[test]
+fn a_daemon_that_has_only_hung_up_is_followed_on_in_the_same_ring() {
+    let mut stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let mut follower = Follower::new(&stage, false);
+    publish(&mut writer, 1, 0);
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+    stop(&mut stage);
+    follower.until_lost();
+    serve(&mut stage, UNLIMITED);
+
+    follower.subscription.reconnect().unwrap();
+    assert_eq!(follower.next_within(MOMENT), Next::TimedOut, "nothing is read twice");
+    publish(&mut writer, 2, 0);
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+    assert_eq!(follower.frame.head.stamp.frame_seq, 2);
+}
+
+#[test]
+fn a_daemon_that_has_no_frame_yet_is_waited_for() {
+    let mut stage = Stage::open();
+    let (_port, _old) = stage.live_stream("camera", &["main"]);
+    let mut follower = Follower::new(&stage, false);
+    stop(&mut stage);
+    stage.directory = Directory::new().unwrap();
+    let port = stage.stream("camera", &["main"]);
+    serve(&mut stage, UNLIMITED);
+
+    follower.subscription.reconnect().unwrap();
+    assert_eq!(follower.next_within(MOMENT), Next::TimedOut);
+    let mut new = start(&port);
+    publish(&mut new, 1, 0);
+    assert_eq!(follower.next(), Next::NewSegment);
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+}
+
+#[test]
+fn notices_come_again_where_they_were_asked_for() {
+    let mut stage = Stage::open();
+    let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
+    let waker = Waker::new(&writer, port.views[0].take_link().subscribers()).unwrap();
+    let mut follower = Follower::new(&stage, true);
+    stop(&mut stage);
+    follower.until_lost();
+    serve(&mut stage, UNLIMITED);
+
+    follower.subscription.reconnect().unwrap();
+    assert_eq!(follower.next_within(MOMENT), Next::TimedOut);
+    publish(&mut writer, 1, 0);
+    waker.wake();
+    let mut entries = [PollFd::new(&follower.subscription, PollFlags::IN)];
+    poll(&mut entries, Some(&Timespec::try_from(HANG).unwrap())).unwrap();
+    assert!(entries[0].revents().contains(PollFlags::IN));
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+}
+
+#[test]
+fn a_daemon_with_too_many_clients_is_worth_another_try_and_one_without_the_view_is_not() {
+    let mut stage = Stage::open();
+    let (_port, _writer) = stage.live_stream("camera", &["main"]);
+    let mut follower = Follower::new(&stage, false);
+    stop(&mut stage);
+    serve(&mut stage, Limits { clients: 1, ..UNLIMITED });
+    let other = RawClient::connect(&stage.path);
+    assert_eq!(other.ask(br#"{"op":"list"}"#)["ok"], true);
+    let (reason, may_pass) = follower.refusal();
+    assert_eq!((reason, may_pass), (RefusalReason::TooManyClients, true));
+
+    stop(&mut stage);
+    stage.directory = Directory::new().unwrap();
+    let _other = stage.stream("attic", &["main"]);
+    serve(&mut stage, UNLIMITED);
+    let (reason, may_pass) = follower.refusal();
+    assert_eq!((reason, may_pass), (RefusalReason::UnknownView, false));
+}
+
+/// A view that is followed.
+struct Follower {
+    subscription: Subscription,
+    frame: TokenFrameBuf,
+}
+
+impl Follower {
+    /// Follows `camera/main`, and has its first segment.
+    fn new(stage: &Stage, notify: bool) -> Self {
+        let client = Client::connect(&stage.path).unwrap();
+        let subscription = client.subscribe(&main_view(), notify).unwrap();
+        let mut follower = Self { subscription, frame: TokenFrameBuf::default() };
+        assert_eq!(follower.next(), Next::NewSegment);
+        follower
+    }
+
+    fn next(&mut self) -> Next {
+        self.next_within(HANG)
+    }
+
+    fn next_within(&mut self, timeout: Duration) -> Next {
+        self.subscription.next_in_order(&mut self.frame, timeout).unwrap()
+    }
+
+    /// The daemon is gone, and every frame was read.
+    fn until_lost(&mut self) {
+        let error = self.subscription.next_in_order(&mut self.frame, HANG).unwrap_err();
+        assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
+    }
+
+    /// Why it may not begin anew, and whether that may pass.
+    fn refusal(&mut self) -> (RefusalReason, bool) {
+        let error = self.subscription.reconnect().unwrap_err();
+        let may_pass = error.may_pass();
+        match error {
+            ControlError::Refused(Refusal { reason, .. }) => (reason, may_pass),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn stop(stage: &mut Stage) {
+    stage.server.take().unwrap().stop();
+}
+
+/// Serves what is in the directory of `stage`, as a daemon that has started anew.
+fn serve(stage: &mut Stage, limits: Limits) {
+    let directory = Arc::clone(&stage.directory);
+    stage.server = Some(Server::bind(&stage.path, directory, Access::default(), limits).unwrap());
+}

@@ -1,0 +1,293 @@
+//! Every datagram is answered or its sender closed, with a reason, and one client is no other's trouble.
+
+use std::io::{IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use foveate::ControlError;
+use foveate::client::Client;
+use foveate::messages::{DATAGRAM_BYTES_MAX, Look, RefusalReason};
+use foveate_control::ClientExt as _;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_daemon::control::server::Limits;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
+use crate::control::{self, RawClient, Stage, UNLIMITED, main_view, until};
+
+#[test]
+fn malformed_requests_are_refused_with_what_is_allowed() {
+    let stage = Stage::open();
+    let _streams = [stage.live_stream("camera", &["main"]), stage.live_stream("door", &["wide"])];
+    let client = RawClient::connect(&stage.path);
+    for (request, reason, part) in [
+        (&b"hello"[..], "bad-request", "expected value"),
+        (b"\xff\xfe", "bad-request", ""),
+        (b"{", "bad-request", "EOF"),
+        (b"[]", "bad-request", ""),
+        (b"{}", "bad-request", "op"),
+        (b"\n", "bad-request", "EOF"),
+        (
+            br#"{"op":"jump"}"#,
+            "bad-request",
+            "expected one of `subscribe`, `list`, `stats`, `look`",
+        ),
+        (br#"{"op":"list","limit":3}"#, "bad-request", "unknown field `limit`"),
+        (br#"{"op":"subscribe"}"#, "bad-request", "view"),
+        (br#"{"op":"subscribe","view":"camera"}"#, "bad-request", "STREAM/VIEW"),
+        (br#"{"op":"subscribe","view":"camera/Main"}"#, "bad-request", "a-z, 0-9, `_` and `-`"),
+        (br#"{"op":"subscribe","view":"a/b"}"#, "unknown-view", "`camera/main`, `door/wide`"),
+        (br#"{"op":"look","view":"camera/main","x":null,"y":1}"#, "bad-request", "f64"),
+        (br#"{"op":"look","view":"camera/main","x":1e999,"y":1}"#, "bad-request", "range"),
+        (b"{\"op\":\"list\"}\nraw", "bad-request", "3 raw bytes"),
+    ] {
+        let answer = client.ask(request);
+        let request = String::from_utf8_lossy(request);
+        assert_eq!(answer["ok"], false, "{request}");
+        assert_eq!(answer["reason"], reason, "{request}");
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains(part), "{request}: {error:?} does not say {part:?}");
+    }
+    assert_eq!(client.ask(b"{\"op\":\"list\"}\n")["ok"], true, "the connection still serves");
+    assert_eq!(stage.server().counters().refusals.get(), 15);
+}
+
+#[test]
+fn a_datagram_is_refused_exactly_above_the_limit() {
+    let stage = Stage::open();
+    let client = RawClient::connect(&stage.path);
+    let mut request = br#"{"op":"list"}"#.to_vec();
+    request.resize(DATAGRAM_BYTES_MAX, b' ');
+    assert_eq!(client.ask(&request)["ok"], true);
+
+    request.push(b' ');
+    let answer = client.ask(&request);
+    assert_eq!(answer["reason"], "too-large");
+    assert!(answer["error"].as_str().unwrap().contains("131073"), "{answer}");
+    assert_eq!(client.ask(br#"{"op":"list"}"#)["ok"], true, "the connection still serves");
+}
+
+#[test]
+fn a_request_with_descriptors_is_refused_and_they_are_discarded() {
+    let stage = Stage::open();
+    let client = RawClient::connect(&stage.path);
+    let (mut kept, sent) = UnixStream::pair().unwrap();
+    let descriptors = [sent.as_fd(); 3];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let request = [IoSlice::new(br#"{"op":"list"}"#)];
+    rustix::net::sendmsg(&client.0, &request, &mut control, SendFlags::NOSIGNAL).unwrap();
+    drop(sent);
+
+    let answer: serde_json::Value = serde_json::from_slice(&client.receive()).unwrap();
+    assert_eq!(answer["reason"], "bad-request", "{answer}");
+    assert!(client.receive().is_empty(), "the client is closed");
+    // The stream is at its end when nobody, the server included, holds its other side.
+    kept.set_read_timeout(Some(control::HANG)).unwrap();
+    assert_eq!(kept.read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn requests_above_the_rate_are_refused_and_the_client_closed() {
+    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
+    let client = RawClient::connect(&stage.path);
+    let mut answers = Vec::new();
+    for _ in 0..1000 {
+        if client.send(br#"{"op":"list"}"#).is_err() {
+            break;
+        }
+        let answer = client.receive();
+        if answer.is_empty() {
+            break;
+        }
+        answers.push(String::from_utf8(answer).unwrap());
+    }
+    let (last, others) = answers.split_last().unwrap();
+    assert!(5 <= others.len(), "five requests at once are allowed: {answers:?}");
+    assert!(others.iter().all(|answer| answer.contains("\"ok\":true")), "{others:?}");
+    assert!(last.contains("rate-limit") && last.contains("5 requests a second"), "{last}");
+    assert!(client.receive().is_empty(), "the client is closed");
+}
+
+#[test]
+fn a_client_that_floods_still_learns_why_it_was_closed() {
+    let stage = Stage::open_limited(Limits { clients: 4, requests_per_second: 5, ..UNLIMITED });
+    let client = RawClient::connect(&stage.path);
+    // Sent at once, so that some are unread on the server's side when it closes.
+    for _ in 0..12 {
+        let _ = client.send(br#"{"op":"list"}"#);
+    }
+    let answers =
+        std::iter::repeat_with(|| client.receive()).take_while(|answer| !answer.is_empty());
+    let last = String::from_utf8(answers.last().unwrap()).unwrap();
+    assert!(last.contains("rate-limit"), "{last}");
+}
+
+#[test]
+fn clients_above_the_limit_are_told_so_until_one_leaves() {
+    let stage = Stage::open_limited(Limits { clients: 2, ..UNLIMITED });
+    let mut first = Client::connect(&stage.path).unwrap();
+    let mut second = Client::connect(&stage.path).unwrap();
+    first.list().unwrap();
+    second.list().unwrap();
+
+    let mut third = Client::connect(&stage.path).unwrap();
+    let error = third.list().unwrap_err();
+    let ControlError::Refused(refusal) = error else { panic!("{error}") };
+    assert_eq!(refusal.reason, RefusalReason::TooManyClients);
+    assert_eq!(refusal.error, "2 clients are connected already");
+
+    drop(first);
+    until("a place is free", || Client::connect(&stage.path).unwrap().list().is_ok());
+    second.list().unwrap();
+}
+
+#[test]
+fn a_client_that_never_reads_is_dropped_and_delays_nobody() {
+    let stage = Stage::open();
+    let _stream = stage.live_stream("camera", &["main"]);
+    let mut other = Client::connect(&stage.path).unwrap();
+    let deaf = RawClient::connect(&stage.path);
+    let error = (0..1_000_000).find_map(|_| deaf.send(br#"{"op":"list"}"#).err());
+    assert_eq!(error, Some(Errno::PIPE), "it is hung up on, not waited for");
+    assert_eq!(other.list().unwrap().len(), 1);
+    assert_eq!(stage.server().counters().clients_dropped.get(), 1);
+}
+
+#[test]
+fn looks_reach_the_frame_loop_inside_the_picture_and_the_newest_wins() {
+    let stage = Stage::open();
+    let (mut port, _writer) = stage.live_stream("camera", &["main", "other"]);
+    let mut client = Client::connect(&stage.path).unwrap();
+    let [mut link, mut other] = [0, 1].map(|index| port.views[index].take_link());
+    assert_eq!(link.newest_post(), None);
+
+    client.look(Look::at(&main_view(), 5.0, 5.0)).unwrap();
+    let looking = client.look(Look::at(&main_view(), -3.0, 1000.03)).unwrap();
+    assert_eq!((looking.x, looking.y), (0.0, 48.0));
+    let post = link.newest_post().unwrap();
+    assert_eq!(post.feedback, Feedback::Look { x: 0.0, y: 48.0, hold_ns: None });
+    assert_eq!(link.newest_post(), None, "a look is taken once");
+    assert_eq!(other.newest_post(), None, "and by its own view");
+
+    let looking = client.look(Look::at(&main_view(), 10.04, 20.0)).unwrap();
+    assert_eq!((looking.x, looking.y), (10.0625, 20.0), "rounded to 1/16");
+}
+
+#[test]
+fn looks_that_cannot_be_obeyed_are_refused() {
+    let stage = Stage::open();
+    let port = stage.stream("camera", &["main"]);
+    let mut client = Client::connect(&stage.path).unwrap();
+    let mut reason = || match client.look(Look::at(&main_view(), 1.0, 1.0)) {
+        Err(ControlError::Refused(refusal)) => Some(refusal.reason),
+        Ok(_) => None,
+        Err(error) => panic!("{error}"),
+    };
+    assert_eq!(reason(), Some(RefusalReason::NotStarted));
+
+    let _writer = control::start(&port);
+    let taken = (0..1000).take_while(|_| reason().is_none()).count();
+    assert_eq!(taken, 64, "looks that a stalled frame loop leaves untaken");
+    assert_eq!(reason(), Some(RefusalReason::Busy));
+
+    port.ended("end of the file");
+    assert_eq!(reason(), Some(RefusalReason::Ended));
+}
+
+#[test]
+fn a_connection_subscribes_once() {
+    let stage = Stage::open();
+    let _port = stage.stream("camera", &["main"]);
+    let client = RawClient::connect(&stage.path);
+    let request = br#"{"op":"subscribe","view":"camera/main"}"#;
+    assert_eq!(client.ask(request)["ok"], true);
+    assert_eq!(client.ask(request)["reason"], "already-subscribed");
+}
+
+#[test]
+fn stopping_hangs_up_on_everybody() {
+    let mut stage = Stage::open();
+    let client = RawClient::connect(&stage.path);
+    client.ask(br#"{"op":"list"}"#);
+    stage.server.take().unwrap().stop();
+    assert!(client.receive().is_empty());
+    assert!(matches!(Client::connect(&stage.path), Err(ControlError::NoDaemon { .. })));
+}
+
+#[test]
+fn a_listing_holds_everything_that_is_known() {
+    let stage = Stage::open();
+    let (port, writer) = stage.live_stream("camera", &["main", "other"]);
+    let _starting = stage.stream("attic", &["main"]);
+    port.counters().frames_captured.add(7);
+    port.counters().frames_dropped.add(2);
+    let streams = Client::connect(&stage.path).unwrap().list().unwrap();
+    let streams = serde_json::to_value(streams).unwrap();
+
+    let names = [&streams[0]["name"], &streams[1]["name"]];
+    assert_eq!(names, ["attic", "camera"], "in the order of their names");
+    assert_eq!(streams[0]["state"], "starting");
+    assert!(streams[0]["extent"].is_null() && streams[0]["views"][0]["epoch"].is_null());
+
+    let camera = &streams[1];
+    assert_eq!(camera["state"], "live");
+    assert_eq!(camera["source"], "test pattern of camera");
+    assert_eq!(camera["format"], "NV12");
+    assert_eq!(camera["extent"], serde_json::json!([64, 48]));
+    assert_eq!(camera["backend"]["kind"], "cpu");
+    assert_eq!(camera["frames_captured"], 7);
+    assert_eq!(camera["frames_dropped"], 2);
+    assert_eq!(camera["views"][0]["name"], "camera/main");
+    assert_eq!(camera["views"][0]["epoch"], format!("{:016x}", writer.epoch()));
+    assert_eq!(camera["views"][1]["name"], "camera/other");
+    assert_eq!(camera["views"][1]["dtype"], "u8");
+}
+
+#[test]
+fn stats_of_many_streams_come_in_pages_that_miss_nothing() {
+    let stage = Stage::open();
+    let names = (0..80).map(|index| format!("camera-{index:02}")).collect::<Vec<_>>();
+    let ports = names.iter().map(|name| stage.stream(name, &["main", "wide"])).collect::<Vec<_>>();
+    for (count, port) in (1..).zip(&ports) {
+        port.counters().frames_published.add(count);
+        port.update(|status| status.reason = "\u{1}".repeat(100_000));
+    }
+    let before = stage.server().counters().requests.get();
+    let stats = Client::connect(&stage.path).unwrap().stats().unwrap();
+    assert!(2 < stage.server().counters().requests.get() - before, "it took several pages");
+    let counted =
+        stats.streams.iter().map(|stream| (stream.name.as_str(), stream.frames_published));
+    assert!(counted.eq(names.iter().map(String::as_str).zip(1..)), "every stream once, in order");
+    assert!(stats.streams.iter().all(|stream| stream.views.len() == 2));
+    let daemon = stats.daemon.unwrap();
+    assert_eq!((daemon.server.clients, stats.next), (1, None));
+    assert!(0 < daemon.process.resident_bytes && 0 < daemon.process.open_descriptors);
+}
+
+#[test]
+fn a_long_listing_comes_in_pages_that_miss_nothing() {
+    let stage = Stage::open();
+    let views = (0..300).map(|index| format!("view-{index}-{}", "v".repeat(50)));
+    let views = views.collect::<Vec<_>>();
+    let views = views.iter().map(String::as_str).collect::<Vec<_>>();
+    // One stream that fills pages alone, and many that fill one together.
+    let mut ports = vec![stage.stream("middle", &views)];
+    for index in 0..100 {
+        ports.push(stage.stream(&format!("a{index}"), &["main", "wide"]));
+        ports.push(stage.stream(&format!("z{index}"), &["main"]));
+    }
+    for port in &ports {
+        port.update(|status| status.source = "\u{1}".repeat(100_000));
+    }
+    let streams = Client::connect(&stage.path).unwrap().list().unwrap();
+    let mut expected = ports.iter().collect::<Vec<_>>();
+    expected.sort_by_key(|port| port.views[0].name().stream().to_owned());
+    let expected = expected.iter().flat_map(|port| &port.views).map(|view| view.name());
+    let listed = streams.iter().flat_map(|stream| &stream.views).map(|view| &view.name);
+    assert!(listed.eq(expected), "every view once, in order");
+    assert_eq!(streams.len(), ports.len());
+    assert!(2 < stage.server().counters().requests.get(), "it took several pages");
+}

@@ -1,0 +1,166 @@
+//! A path belongs to one living daemon at a time, and to nobody after it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use foveate::client::Client;
+use foveate::{ControlError, socket_path_in};
+use foveate_control::ClientExt as _;
+use foveate_daemon::control::ServeError;
+use foveate_daemon::control::directory::Directory;
+use foveate_daemon::control::server::{Access, Limits, Server};
+use rustix::net::SocketAddrUnix;
+
+use crate::control::{Stage, seqpacket_socket};
+
+#[test]
+fn the_socket_is_for_the_daemons_group_and_goes_with_the_daemon() {
+    let stage = Stage::open();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&stage.path), 0o660);
+    assert_eq!(mode(stage.path.parent().unwrap()), 0o750);
+    let path = stage.path.clone();
+    drop(stage.server);
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_socket_and_its_new_directory_are_given_to_the_group_that_is_to_connect() {
+    let Some(group) = other_group() else {
+        return eprintln!("NOT TRIED: this user is in one group only");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new").join("run").join("foveate.sock");
+    let access = Access { mode: 0o600, group: Some(group) };
+    let directory = Directory::new().unwrap();
+    let server = Server::bind(&path, directory, access, Limits::default()).unwrap();
+    let facts = |path: &Path| {
+        let metadata = fs::metadata(path).unwrap();
+        (metadata.gid(), metadata.permissions().mode() & 0o7777)
+    };
+    assert_eq!(facts(&path), (group, 0o600));
+    assert_eq!(facts(path.parent().unwrap()), (group, 0o750));
+    server.stop();
+}
+
+/// A group that this process may give files to, and that they do not belong to anyway.
+fn other_group() -> Option<u32> {
+    let own = fs::metadata("/proc/self").unwrap();
+    if own.uid() == 0 {
+        return Some(own.gid() + 1);
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+    let mut groups = groups.split_whitespace().map(|group| group.parse().unwrap());
+    groups.find(|group| *group != own.gid())
+}
+
+#[test]
+fn the_socket_of_a_living_daemon_is_refused() {
+    let stage = Stage::open();
+    let error = bind(&stage.path).unwrap_err();
+    let text = error.to_string();
+    let ServeError::InUse { path, pid } = error else { panic!("{text}") };
+    assert_eq!(path, stage.path);
+    assert_eq!(pid, Some(std::process::id().cast_signed()));
+    assert!(text.contains(&format!("(process {})", std::process::id())), "{text}");
+    Client::connect(&stage.path).unwrap().list().unwrap();
+}
+
+#[test]
+fn a_living_listener_without_a_lock_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foveate.sock");
+    let socket = bound(&path);
+    rustix::net::listen(&socket, 1).unwrap();
+    let error = bind(&path).unwrap_err();
+    let ServeError::InUse { pid, .. } = error else { panic!("{error}") };
+    assert_eq!(pid, Some(std::process::id().cast_signed()));
+    assert!(path.exists());
+}
+
+#[test]
+fn the_socket_of_a_dead_daemon_is_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foveate.sock");
+    // What kill -9 leaves: the socket's name, and a lock file that nobody has locked.
+    drop(bound(&path));
+    fs::write(folder.path().join("foveate.sock.lock"), "4194304\n").unwrap();
+    assert!(matches!(Client::connect(&path), Err(ControlError::NoDaemon { .. })));
+
+    let server = bind(&path).unwrap();
+    Client::connect(&path).unwrap().list().unwrap();
+    server.stop();
+    let again = bind(&path).unwrap();
+    Client::connect(again.path()).unwrap().list().unwrap();
+}
+
+#[test]
+fn a_file_in_the_way_is_refused_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foveate.sock");
+    fs::write(&path, "somebody's").unwrap();
+    assert!(matches!(bind(&path), Err(ServeError::NotASocket { .. })));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+}
+
+#[test]
+fn a_daemon_removes_no_socket_but_its_own() {
+    let stage = Stage::open();
+    fs::remove_file(&stage.path).unwrap();
+    let _other = bound(&stage.path);
+    drop(stage.server);
+    assert!(stage.path.exists());
+}
+
+#[test]
+fn paths_that_cannot_serve_are_refused_with_a_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = folder.path().join("l".repeat(120));
+    let ServeError::Path(served) = bind(&long).unwrap_err() else { panic!("an error of the path") };
+    for error in [served, Client::connect(&long).unwrap_err()] {
+        assert!(matches!(error, ControlError::PathTooLong { .. }), "{error}");
+        assert!(error.to_string().contains("--socket"), "{error}");
+    }
+    fs::write(folder.path().join("file"), "").unwrap();
+    let below_a_file = folder.path().join("file").join("foveate.sock");
+    let error = bind(&below_a_file).unwrap_err();
+    assert!(error.to_string().starts_with("cannot create the directory"), "{error}");
+    let error = Client::connect(&below_a_file).unwrap_err();
+    assert!(error.to_string().contains("start `foveated`"), "{error}");
+}
+
+#[test]
+fn the_path_follows_the_option_then_the_environment() {
+    let all = [
+        ("FOVEATE_SOCKET", "/s/own.sock"),
+        ("RUNTIME_DIRECTORY", "/run/foveate-a:/run/other"),
+        ("XDG_RUNTIME_DIR", "/run/user/7"),
+    ];
+    let path = |explicit: Option<&str>, variables: &[(&str, &str)]| {
+        let variables = variables.iter().copied().collect::<HashMap<_, _>>();
+        socket_path_in(explicit.map(Path::new), |name| variables.get(name).map(OsString::from))
+    };
+    assert_eq!(path(Some("x.sock"), &all), PathBuf::from("x.sock"));
+    assert_eq!(path(None, &all), PathBuf::from("/s/own.sock"));
+    assert_eq!(path(None, &all[1..]), PathBuf::from("/run/foveate-a/foveate.sock"));
+    assert_eq!(path(None, &all[2..]), PathBuf::from("/run/user/7/foveate/foveate.sock"));
+    assert_eq!(path(None, &[]), PathBuf::from("/run/foveate/foveate.sock"));
+    let empty = all.map(|(name, _)| (name, ""));
+    assert_eq!(path(None, &empty), PathBuf::from("/run/foveate/foveate.sock"));
+}
+
+fn bind(path: &Path) -> Result<Server, ServeError> {
+    Server::bind(path, Directory::new().unwrap(), Access::default(), Limits::default())
+}
+
+/// A socket with a name, on which nobody listens.
+fn bound(path: &Path) -> OwnedFd {
+    let socket = seqpacket_socket();
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    socket
+}

@@ -1,0 +1,34 @@
+//! Laws of change, backends and streams, on the CPU and on every backend that is built.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[allow(unsafe_code, reason = "an allocator that counts")]
+#[path = "../common/allocations.rs"]
+mod allocations;
+#[path = "../common/backends.rs"]
+mod backends;
+#[cfg(feature = "vulkan")]
+#[path = "../common/device.rs"]
+mod device;
+#[path = "../common/follow.rs"]
+mod follow;
+#[path = "../common/history.rs"]
+mod history;
+#[path = "../common/naive.rs"]
+mod naive;
+#[path = "../support/stream.rs"]
+mod stream;
+#[path = "../support/threads.rs"]
+mod threads;
+
+mod backend_equals_naive;
+mod backend_views;
+mod change_laws;
+mod coarse_level;
+mod crew_laws;
+mod noise_laws;
+mod simd_laws;
+mod stream_change;
+mod stream_feedback;
+mod stream_memory;
+mod stream_views;

@@ -1,0 +1,106 @@
+//! Every operation gives, with every set of vector instructions, what plain Rust says.
+
+use foveate_engine::simd::{Instructions, Kernel, Vectors};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn every_operation_is_the_same_with_all_instructions(
+        a in vec(number(), 32),
+        b in vec(number(), 32),
+        table in vec(any::<[u8; 2]>(), 256),
+        value_count in 0_usize..=64,
+    ) {
+        let operands = Operands {
+            a: a.try_into().unwrap(),
+            b: b.try_into().unwrap(),
+            table: table.try_into().unwrap(),
+            value_count,
+        };
+        let [plain, others @ ..] = &Instructions::available()[..] else { unreachable!() };
+        let expected = plain.run(Everything(&operands));
+        for instructions in others {
+            for (found, expected) in instructions.run(Everything(&operands)).iter().zip(&expected) {
+                prop_assert_eq!(found, expected, "{:?}", instructions);
+            }
+        }
+    }
+}
+
+/// Any number, and often one at the edge of what bytes and words hold.
+fn number() -> impl Strategy<Value = u16> {
+    prop_oneof![
+        any::<u16>(),
+        any::<u8>().prop_map(u16::from),
+        Just(0x7FFF),
+        Just(0x8000),
+        Just(0xFFFF),
+        Just(0x00FF),
+        Just(0x0100),
+    ]
+}
+
+#[derive(Debug)]
+struct Operands {
+    a: [u16; 32],
+    b: [u16; 32],
+    table: [[u8; 2]; 256],
+    value_count: usize,
+}
+
+/// An operation, and the bytes of its result.
+type Outcome = (&'static str, Vec<u8>);
+
+/// Every operation on the same numbers.
+struct Everything<'a>(&'a Operands);
+
+impl Kernel for Everything<'_> {
+    type Output = Vec<Outcome>;
+
+    fn run<V: Vectors>(self, vectors: V) -> Vec<Outcome> {
+        let Self(operands) = self;
+        let numbers: [u8; 64] = bytemuck::cast(operands.a);
+        let (first, second): (&[u8; 32], &[u8; 32]) =
+            (numbers.first_chunk().unwrap(), numbers.last_chunk().unwrap());
+        let (a, b) = (vectors.loaded(&operands.a), vectors.loaded(&operands.b));
+        let words = |name, words| (name, bytemuck::bytes_of(&vectors.stored(words)).to_vec());
+        let sums = |name, sums| (name, bytemuck::bytes_of(&vectors.stored_sums(sums)).to_vec());
+
+        let [even, odd] = vectors.unzipped(&numbers);
+        let ones = vectors.words([1; 2]);
+        let some_sums = vectors.multiplied_and_added(vectors.sums(i32::MAX - 7), a, b);
+        let other_sums = vectors.multiplied_and_added(vectors.sums(-9), a, ones);
+        let narrowed = vectors.narrowed(a, b);
+        let values = &numbers[..operands.value_count];
+        let mut found = vec![[0; 2]; values.len()];
+        vectors.looked_up(&operands.table, values, &mut found);
+        vec![
+            words("widened", vectors.widened(first)),
+            words("widened", vectors.widened(second)),
+            words("unzipped, even", even),
+            words("unzipped, odd", odd),
+            words("words", vectors.words([-3, 500])),
+            sums("sums", vectors.sums(-70_000)),
+            words("loaded and stored", a),
+            words("shifted_left", vectors.shifted_left::<3>(a)),
+            words("rounded_down", vectors.rounded_down::<2>(a)),
+            words("rounded_down", vectors.rounded_down::<4>(b)),
+            sums("rounded_sums_down", vectors.rounded_sums_down::<6>(some_sums)),
+            words("added", vectors.added(a, b)),
+            sums("multiplied_and_added", some_sums),
+            sums("multiplied_and_added", other_sums),
+            words("upper_halves", vectors.upper_halves(some_sums, other_sums)),
+            words("narrowed_sums", vectors.narrowed_sums(some_sums, other_sums)),
+            ("clamped", vectors.clamped(a).to_vec()),
+            words("added_pairs", vectors.added_pairs(narrowed)),
+            sums("added_halves", vectors.added_halves(some_sums, other_sums)),
+            ("transposed_4", vectors.transposed_4(narrowed).as_flattened().to_vec()),
+            ("transposed_2", vectors.transposed_2(narrowed).as_flattened().to_vec()),
+            ("transposed_1", vectors.transposed_1(narrowed).as_flattened().to_vec()),
+            ("looked_up", found.as_flattened().to_vec()),
+        ]
+    }
+}

@@ -1,0 +1,26 @@
+//! Laws of what only a Vulkan device does.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../common/backends.rs"]
+mod backends;
+#[path = "../common/child.rs"]
+mod child;
+#[path = "../common/device.rs"]
+mod device;
+#[path = "../common/history.rs"]
+mod history;
+#[path = "../common/naive.rs"]
+mod naive;
+#[path = "../support/stream.rs"]
+mod stream;
+#[path = "../support/vulkan.rs"]
+mod vulkan;
+
+mod detect_laws;
+mod gpu_return;
+mod gpu_times;
+mod reduce_reach;
+mod shader_layouts;
+mod stream_change_on;
+mod vulkan_device;

@@ -1,0 +1,217 @@
+//! One device serves several streams at once, its loss is an error and never a crash, and what cannot be had is
+//! refused with the reason.
+
+use std::sync::Arc;
+use std::thread;
+
+use foveate_config::BackendChoice;
+use foveate_core::backend::BackendKind;
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::tile::TileSet;
+use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::backend::{Backend, BackendError, SamplerSpec};
+use foveate_gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
+
+use crate::backends::{told_on, try_told_on};
+use crate::child::in_child;
+use crate::device::{self, with_gpu, with_own_gpu};
+use crate::naive::{self, OwnedFrame, Random};
+use crate::vulkan::{FORMAT, frame};
+
+#[test]
+fn streams_on_their_own_threads_do_not_disturb_each_other() {
+    with_gpu(|gpu| {
+        thread::scope(|scope| {
+            for (seed, format) in (0..).zip(PixelFormat::ALL.into_iter().take(4)) {
+                scope.spawn(move || follow_a_stream(gpu, format, seed));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_backend_moves_between_threads() {
+    with_gpu(|gpu| {
+        let frame = frame(Extent::new(64, 64), 1);
+        let mut player = told_on(gpu, frame.kind());
+        let dirty = TileSet::all(frame.extent);
+        let (tiles, view) = (&dirty, frame.view());
+        let mut player = thread::scope(|scope| {
+            let update = move || {
+                player.update(&view, tiles, &mut []);
+                player
+            };
+            scope.spawn(update).join().unwrap()
+        });
+        assert_eq!(player.read_level(0), naive::picture(&frame).bytes());
+    });
+}
+
+#[test]
+fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
+    with_own_gpu(|gpu| {
+        let frame = frame(Extent::new(100, 50), 2);
+        let dirty = TileSet::all(frame.extent);
+        let mut players = [told_on(gpu, frame.kind()), told_on(gpu, frame.kind())];
+        players[0].update(&frame.view(), &dirty, &mut []);
+        gpu.inject_device_loss();
+        for player in &mut players {
+            for _ in 0..2 {
+                let result = player.try_update(&frame.view(), &dirty, &mut []);
+                assert!(is_device_lost(&result), "{result:?}");
+            }
+        }
+        let result = try_told_on(gpu, frame.kind()).map(drop);
+        assert!(is_device_lost(&result), "{result:?}");
+    });
+}
+
+#[test]
+fn nothing_outlives_the_device() {
+    with_own_gpu(|gpu| follow_a_stream(gpu, PixelFormat::Yuy2, 3));
+}
+
+#[test]
+fn the_environment_can_lose_the_device() {
+    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "3")], || {
+        with_own_gpu(|gpu| {
+            let frame = frame(Extent::new(40, 40), 4);
+            let dirty = TileSet::all(frame.extent);
+            // The first submission warms the passes.
+            let mut player = told_on(gpu, frame.kind());
+            player.update(&frame.view(), &dirty, &mut []);
+            player.update(&frame.view(), &dirty, &mut []);
+            assert!(is_device_lost(&player.try_update(&frame.view(), &dirty, &mut [])));
+        });
+    });
+}
+
+#[test]
+fn streams_that_name_one_device_differently_share_it() {
+    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "1")], || {
+        with_gpu(|gpu| {
+            let backends = Backends::default();
+            let device = &gpu.summary().name;
+            let choose = |name: &str| backends.choose(BackendChoice::Vulkan, Some(name)).unwrap();
+            let [mut first, mut second] = [choose(device), choose(&device.to_uppercase())];
+            build(&mut first).unwrap();
+            let result = build(&mut second).map(drop);
+            assert!(is_device_lost(&result), "the first stream lost it for both: {result:?}");
+        });
+    });
+}
+
+#[test]
+fn a_device_that_was_insisted_on_may_be_lost_once_the_stream_has_started() {
+    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "1")], || {
+        with_gpu(|gpu| {
+            let device = &gpu.summary().name;
+            let choice = Backends::default().choose(BackendChoice::Vulkan, Some(device));
+            let mut backend = choice.unwrap();
+            for kind in [BackendKind::Vulkan, BackendKind::Cpu] {
+                build(&mut backend).unwrap();
+                assert_eq!(backend.info().kind, kind);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_missing_driver_is_named() {
+    let nowhere = [("VK_DRIVER_FILES", "/nowhere"), ("VK_ICD_FILENAMES", "/nowhere")];
+    in_child(&nowhere, || {
+        let error = devices().unwrap_err();
+        let is_typed = matches!(error, GpuError::DriverMissing | GpuError::LoaderMissing { .. });
+        assert!(is_typed, "{error:?}");
+        assert!(error.to_string().contains("mesa-vulkan-drivers"), "{error}");
+    });
+}
+
+#[test]
+fn a_missing_validation_layer_is_named() {
+    in_child(&[("VK_LAYER_PATH", "/nowhere")], || {
+        let error = Gpu::open_with(&device::choice(), Validation::On).unwrap_err();
+        let packages = match error {
+            GpuError::ValidationLayerMissing => "vulkan-validationlayers",
+            _ => "libvulkan1",
+        };
+        assert!(error.to_string().contains(packages), "{error}");
+    });
+}
+
+#[test]
+fn a_source_beyond_the_devices_limits_is_refused_by_name() {
+    with_gpu(|gpu| {
+        let kind = frame(Extent::new(64, 64), 5).kind();
+        let view = SamplerSpec { format: FORMAT, capacity: 1 << 24 };
+        let result = told_on(gpu, kind).backend.samplers()(view).map(drop);
+        let Err(BackendError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
+            panic!("a view of 2^24 tokens on {:?}", gpu.summary());
+        };
+        assert_eq!(resource, "tokens");
+    });
+}
+
+#[test]
+fn the_open_device_is_one_of_those_listed() {
+    with_gpu(|gpu| {
+        assert!(devices().unwrap().contains(gpu.summary()));
+        assert_eq!(gpu.summary().unusable, None);
+    });
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused_with_those_that_are() {
+    with_gpu(|gpu| {
+        let choice = DeviceChoice::Named("no such device".to_owned());
+        let error = Gpu::open_with(&choice, Validation::Off).unwrap_err();
+        assert!(matches!(error, GpuError::NoDevice { .. }));
+        let message = error.to_string();
+        assert!(message.contains("no such device"), "{message}");
+        assert!(message.contains(&gpu.summary().name), "{message}");
+    });
+}
+
+#[test]
+fn a_name_is_found_in_any_case() {
+    with_gpu(|gpu| {
+        let choice = DeviceChoice::Named(gpu.summary().name.to_uppercase());
+        let found = Gpu::open_with(&choice, Validation::Off).unwrap();
+        assert_eq!(found.summary(), gpu.summary());
+    });
+}
+
+#[test]
+fn auto_never_takes_software() {
+    with_gpu(|_| match Gpu::open_with(&DeviceChoice::Auto, Validation::Off) {
+        Ok(gpu) => assert_ne!(gpu.summary().kind, DeviceKind::Software),
+        Err(error) => assert!(matches!(error, GpuError::NoDevice { .. }), "{error}"),
+    });
+}
+
+/// Random frames, all compared.
+fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
+    let mut random = Random(seed);
+    let extent = Extent::new(90 + random.below(40), 70);
+    let color = naive::transforms(format)[0];
+    let mut player = told_on(gpu, FrameKind { format, extent, color });
+    let mut views = [player.planes(SamplerSpec { format: FORMAT, capacity: 20 })];
+    for _ in 0..10 {
+        let frame = OwnedFrame::random(format, extent, color, &mut random);
+        let levels = naive::pyramid(&naive::picture(&frame));
+        let plan = naive::random_plan(&levels, FORMAT.patch_side, 20, &mut random);
+        views[0].set_plan(plan);
+        player.update(&frame.view(), &TileSet::all(extent), &mut views);
+        let expected = naive::tokens(&levels, views[0].plan(), FORMAT);
+        assert!(views[0].pixels() == expected, "{}", format.name());
+    }
+}
+
+fn build(chosen: &mut StreamBackend) -> Result<Box<dyn Backend>, BackendError> {
+    chosen.build(frame(Extent::new(40, 40), 6).kind())
+}
+
+fn is_device_lost<T>(result: &Result<T, BackendError>) -> bool {
+    matches!(result, Err(BackendError::Gpu(GpuError::DeviceLost { .. })))
+}

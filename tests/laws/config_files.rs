@@ -1,0 +1,324 @@
+//! What is shipped and what the documents show is accepted, and the commented default is the built-in one.
+
+use std::env::VarError;
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use foveate_config::{
+    ChangeConfig, ChangeOn, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, Threshold,
+    ViewConfig,
+};
+use foveate_core::token::{DType, Normalisation};
+use proptest::prelude::*;
+
+#[test]
+fn the_default_file_equals_the_built_in_defaults() {
+    assert_eq!(load("configs/default.toml"), Config::default());
+}
+
+/// Every key that is commented out in the default file may be given, with the value that stands there.
+#[test]
+fn the_optional_keys_of_the_default_file_are_accepted() {
+    let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    // The other two sources, and what belongs to them, exclude the source that stands there.
+    let optional = [
+        "socket",
+        "socket_group",
+        "metrics",
+        "threads",
+        "max_fps",
+        "device",
+        "threshold_limit",
+        "refresh_frames",
+        "e0",
+    ];
+    // The limit belongs to another threshold than stands there.
+    assert!(text.contains("\nthreshold = 0\n"));
+    let text = text.replace("\nthreshold = 0\n", "\nthreshold = \"auto\"\n");
+    let uncommented = optional.iter().fold(text, |text, key| {
+        let commented = format!("# {key} = ");
+        assert!(text.contains(&commented), "{key} is not in the default file");
+        text.replace(&commented, &format!("{key} = "))
+    });
+    let config = parse(&uncommented, "configs/default.toml");
+    assert_eq!(config.daemon.socket.as_deref(), Some(Path::new("/run/foveate/foveate.sock")));
+    assert_eq!(config.daemon.socket_group.as_deref(), Some("foveate"));
+    assert_eq!(config.daemon.metrics, Some(([127, 0, 0, 1], 9187).into()));
+    assert_eq!(config.streams[0].max_fps, Some(10.0));
+    assert_eq!(config.streams[0].device.as_deref(), Some("llvmpipe"));
+    let change = ChangeConfig {
+        threshold: Threshold::Auto { limit: Threshold::LIMIT_DEFAULT },
+        refresh_frames: NonZeroU32::new(300),
+    };
+    assert_eq!(config.streams[0].change, change);
+    assert_eq!(config.streams[0].views[0].e0, Some(48.0));
+}
+
+/// So may the camera, whose table is commented out as a whole.
+#[test]
+fn the_camera_of_the_default_file_is_accepted() {
+    let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    let begin = text.find("# [stream.camera]").unwrap();
+    let end = begin + text[begin..].find("\n\n").unwrap();
+    let is_comment = |line: &str| !line.contains(" = ") && !line.starts_with("# [");
+    let table: String = text[begin..end]
+        .lines()
+        .filter(|line| !is_comment(line))
+        .map(|line| format!("{}\n", line.trim_start_matches("# ")))
+        .collect();
+    let config = parse(&format!("{}{table}{}", &text[..begin], &text[end..]), "default.toml");
+    let camera = config.streams[0].camera.clone().unwrap();
+    assert!(camera.calibration.ends_with("front.yaml"));
+    assert_eq!(camera.optical_frame.as_deref(), Some("front_optical"));
+    assert_eq!(camera.mount.unwrap().rotation, [-0.5, 0.5, -0.5, 0.5]);
+    assert_eq!(camera.edit.crop, Some([160, 0, 960, 720]));
+    assert_eq!(table.lines().count(), 9, "{table}");
+}
+
+#[test]
+fn every_shipped_file_is_accepted() {
+    let files = files_below("configs", "toml");
+    assert!(files.len() >= 5, "{files:?}");
+    for file in files {
+        load(file.to_str().unwrap());
+    }
+}
+
+/// A block that is only a part of a file (it has no `[[stream]]`) is no configuration of its own.
+#[test]
+fn every_configuration_shown_in_a_document_is_accepted() {
+    let mut documents = files_below("docs", "md");
+    documents.push(in_repository("README.md"));
+    for document in documents.into_iter().filter(|document| document.exists()) {
+        let text = fs::read_to_string(&document).unwrap();
+        for block in toml_blocks(&text).filter(|block| block.contains("[[stream]]")) {
+            parse(block, document.to_str().unwrap());
+        }
+    }
+}
+
+#[test]
+fn only_a_name_and_a_source_are_needed() {
+    let config = parse("[[stream]]\nname = \"camera\"\nsource = \"test\"\n", "c.toml");
+    assert_eq!(config, Config::default());
+}
+
+#[test]
+fn every_key_reaches_its_place() {
+    let config = parse(
+        r#"
+        [[stream]]
+        name = "a"
+        pipeline_file = "p.gst"
+        parameters = { width = 640, rate = 2.5, live = true, location = "x" }
+        pace = "every-frame"
+        loop = true
+        caps_timeout_ms = 100
+        max_fps = 1000
+        stall_timeout_ms = 600000
+        restart = true
+        restart_timeout_ms = 0
+        change = { threshold = 255, refresh_frames = 1000000, on = "gpu" }
+        [[stream.view]]
+        name = "v"
+        layout = "uniform"
+        budget = 5000
+        patch = 14
+        dtype = "bf16"
+        normalisation = { mean = [0, 0.5, 1], std = [1, 2, 3.0] }
+        slots = 64
+        gaze = { policy = "fixed", x = 0, y = 0.25 }
+        "#,
+        "/etc/foveate/c.toml",
+    );
+    let stream = &config.streams[0];
+    assert_eq!(stream.source, SourceChoice::PipelineFile("/etc/foveate/p.gst".into()));
+    let parameters: Vec<_> = stream.parameters.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(parameters, ["live=true", "location=x", "rate=2.5", "width=640"]);
+    assert_eq!((stream.pace, stream.looped, stream.caps_timeout_ms), (Pace::EveryFrame, true, 100));
+    assert_eq!(stream.max_fps, Some(1000.0));
+    assert_eq!((stream.stall_timeout_ms, stream.restart), (600_000, true));
+    assert_eq!((stream.restart_timeout_ms, stream.restart_timeout()), (0, None));
+    let refresh_frames = NonZeroU32::new(1_000_000);
+    assert_eq!(stream.change, ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames });
+    assert_eq!(stream.change_on, ChangeOn::Gpu);
+    let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
+    assert_eq!((*layout, *budget, *slots), (LayoutChoice::Uniform, 5000, 64));
+    assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
+    let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
+    assert_eq!(format.normalisation, expected);
+    assert_eq!(gaze.choice, GazeChoice::Fixed { x: 0.0, y: 0.25 });
+}
+
+#[test]
+fn a_threshold_that_follows_the_noise_has_a_limit() {
+    for (change, limit) in [
+        ("threshold = \"auto\"", Threshold::LIMIT_DEFAULT),
+        ("threshold = \"auto\", threshold_limit = 1", 1),
+        ("threshold_limit = 255, threshold = \"auto\"", 255),
+    ] {
+        let text =
+            format!("[[stream]]\nname = \"a\"\nsource = \"test\"\nchange = {{ {change} }}\n");
+        let threshold = parse(&text, "c.toml").streams[0].change.threshold;
+        assert_eq!(threshold, Threshold::Auto { limit }, "{change}");
+    }
+}
+
+#[test]
+fn relative_paths_start_at_the_directory_of_the_file() {
+    let source = |source: &str| {
+        let text = format!("[[stream]]\nname = \"a\"\nsource = \"{source}\"\n");
+        parse(&text, "/etc/foveate/c.toml").streams[0].source.clone()
+    };
+    for (given, expected) in [
+        ("clip.mp4", "/etc/foveate/clip.mp4"),
+        ("/srv/clip.mp4", "/srv/clip.mp4"),
+        ("file:///srv/clip.mp4", "file:///srv/clip.mp4"),
+        ("/dev/video0", "/dev/video0"),
+        ("rtsp://192.0.2.1/a", "rtsp://192.0.2.1/a"),
+        ("test", "test"),
+    ] {
+        assert_eq!(source(given), SourceChoice::Shorthand(expected.to_owned()));
+    }
+}
+
+#[test]
+fn bytes_are_not_normalised_unless_asked() {
+    let text = "[[stream]]\nname = \"a\"\nsource = \"test\"\n[[stream.view]]\nname = \"v\"\ndtype = \"u8\"\n";
+    let format = parse(text, "c.toml").streams[0].views[0].format;
+    assert_eq!((format.dtype, format.normalisation), (DType::U8, Normalisation::NONE));
+}
+
+#[test]
+fn variables_are_replaced_once_and_remembered() {
+    let text = r#"
+        [[stream]]
+        name = "${NAME}"
+        pipeline = "a user-pw=${PASSWORD} b=${EMPTY} c=$${literal} d=$$ ${PASSWORD} ! appsink name=frames"
+        parameters = { location = "${PASSWORD}" }
+    "#;
+    let environment = |name: &str| {
+        Ok(match name {
+            "NAME" => "door",
+            "PASSWORD" => "p${NAME}$${w",
+            "EMPTY" | "CREDENTIALS_DIRECTORY" => "",
+            other => panic!("{other} was asked for"),
+        }
+        .to_owned())
+    };
+    let config = Config::parse_in(text, Path::new("c.toml"), environment).unwrap();
+    let stream = &config.streams[0];
+    assert_eq!(stream.name, "door");
+    assert_eq!(
+        stream.source,
+        SourceChoice::Pipeline(
+            "a user-pw=p${NAME}$${w b= c=${literal} d=$$ p${NAME}$${w ! appsink name=frames".into()
+        )
+    );
+    assert_eq!(stream.parameters["location"], "p${NAME}$${w");
+    let mut secrets = config.secrets().to_vec();
+    secrets.sort();
+    assert_eq!(secrets, ["door", "p${NAME}$${w"]);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "\\PC{0,200}") {
+        let _ = Config::parse(&text, Path::new("c.toml"));
+    }
+
+    #[test]
+    fn no_value_makes_the_checks_panic(
+        key in "name|source|pace|loop|restart|restart_timeout_ms|latency_ms|backend|device|parameters|change|view",
+        value in "\"\\PC{0,20}\"|-?[0-9]{1,25}|-?[0-9]{1,3}\\.[0-9]{1,3}e[0-9]{1,3}|true|\\[\\]|\\{ x = 1 \\}|nan",
+    ) {
+        let text = format!("[[stream]]\nname = \"a\"\nsource = \"test\"\n{key} = {value}\n");
+        let _ = Config::parse(&text, Path::new("c.toml"));
+        let _ = Config::parse(&format!("[[stream]]\n{key} = {value}\n"), Path::new("c.toml"));
+    }
+}
+
+/// The contents of the ```` ```toml ```` blocks of a document.
+#[test]
+fn files_of_a_directory_add_streams_in_the_order_of_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, directory) = (folder.path().join("foveate.toml"), folder.path().join("conf.d"));
+    let add = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
+    fs::create_dir(&directory).unwrap();
+    fs::write(&first, "[daemon]\nsocket_mode = '0600'\n").unwrap();
+    let error = Config::load_with(&first, &directory).unwrap_err().to_string();
+    assert!(error.contains("foveate.toml, and none in ") && error.contains("conf.d"), "{error}");
+
+    add("20-rear.toml", "[[stream]]\nname = 'rear'\nsource = 'rear.avi'\n");
+    add("10-front.toml", "[[stream]]\nname = 'front'\nsource = 'test'\nrequired = true\n");
+    add(".hidden.toml", "what an editor leaves behind");
+    add("README", "no configuration");
+    let config = Config::load_with(&first, &directory).unwrap();
+    assert_eq!(config.daemon.socket_mode, 0o600);
+    let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["front", "rear"]);
+    assert!(config.streams[0].required && !config.streams[1].required);
+    let beside_it = directory.join("rear.avi").to_str().unwrap().to_owned();
+    assert_eq!(config.streams[1].source, SourceChoice::Shorthand(beside_it));
+
+    for (text, words) in [
+        ("[[stream]]\nname = 'rear'\nsource = 'test'\n", &["30.toml:2:", "20-rear.toml"][..]),
+        ("[daemon]\n", &["30.toml:1:", "only [[stream]]"]),
+        ("[[stream]]\nname = 'a'\nsource = 'test'\nlop = true\n", &["30.toml:4:", "lop"]),
+    ] {
+        add("30.toml", text);
+        let error = Config::load_with(&first, &directory).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    let error = Config::load_with(&first, &folder.path().join("absent")).unwrap_err();
+    assert!(error.to_string().contains("absent"), "{error}");
+}
+
+#[test]
+fn credentials_come_before_variables_and_are_remembered() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("PASSWORD"), "mellon\n").unwrap();
+    let environment = |name: &str| match name {
+        "CREDENTIALS_DIRECTORY" => Ok(folder.path().to_str().unwrap().to_owned()),
+        "PASSWORD" | "USER" => Ok("of the environment".to_owned()),
+        _ => Err(VarError::NotPresent),
+    };
+    let parse = |source: &str| {
+        let text = format!("[[stream]]\nname = 'a'\nsource = 'rtsp://{source}@192.0.2.1/'\n");
+        Config::parse_in(&text, Path::new("foveate.toml"), environment)
+    };
+    let config = parse("${USER}:${PASSWORD}").unwrap();
+    assert_eq!(config.streams[0].source.text(), "rtsp://of the environment:mellon@192.0.2.1/");
+    assert_eq!(config.secrets(), ["of the environment", "mellon"]);
+    let error = parse("${OTHER}").unwrap_err().to_string();
+    assert!(error.contains("OTHER is not set, and there is no credential"), "{error}");
+    fs::create_dir(folder.path().join("BROKEN")).unwrap();
+    let error = parse("${BROKEN}").unwrap_err().to_string();
+    assert!(error.contains("the credential BROKEN cannot be read"), "{error}");
+}
+
+fn toml_blocks(text: &str) -> impl Iterator<Item = &str> {
+    text.split("```toml\n").skip(1).filter_map(|after| after.split("```").next())
+}
+
+fn load(file: &str) -> Config {
+    parse(&fs::read_to_string(in_repository(file)).unwrap(), file)
+}
+
+/// Parses where every variable is set.
+#[track_caller]
+fn parse(text: &str, file: &str) -> Config {
+    Config::parse_in(text, Path::new(file), |name| Ok(format!("value-of-{name}")))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn files_below(directory: &str, extension: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(in_repository(directory)) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+}
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}

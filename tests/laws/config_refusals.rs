@@ -1,0 +1,267 @@
+//! Every refusal names the file, the line, the key and what is allowed.
+
+use std::env::VarError;
+use std::path::Path;
+
+use foveate_config::{Config, ConfigError};
+
+/// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
+const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
+
+/// A complete view of it. Appended lines are line 6.
+const VIEW: &str =
+    "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n[[stream.view]]\nname = \"v\"\n";
+
+#[test]
+fn unknown_keys_are_refused_with_the_known_ones() {
+    refused(
+        &format!("{STREAM}sauce = 1\n"),
+        4,
+        "stream.sauce",
+        &["unknown key `sauce`", "`source`"],
+    );
+    refused(&format!("{VIEW}bugdet = 9\n"), 6, "stream.view.bugdet", &["unknown key", "`budget`"]);
+    refused(
+        &format!("{VIEW}gaze = {{ z = 1 }}\n"),
+        6,
+        "stream.view.gaze.z",
+        &["`policy`, `x`, `y`"],
+    );
+    refused(
+        &format!("{STREAM}change = {{ treshold = 1 }}\n"),
+        4,
+        "stream.change.treshold",
+        &["`threshold`, `threshold_limit`, `refresh_frames`, `on`"],
+    );
+    refused("[deamon]\n", 1, "deamon", &["`daemon`"]);
+    refused("[daemon]\nport = 1\n", 2, "daemon.port", &["`socket`"]);
+}
+
+#[test]
+fn wrong_types_are_refused_with_the_right_values() {
+    refused(
+        &format!("{VIEW}budget = \"many\"\n"),
+        6,
+        "stream.view.budget",
+        &["\"many\"", "from 1 to 5000"],
+    );
+    refused(&format!("{VIEW}budget = 2.5\n"), 6, "stream.view.budget", &["2.5", "whole number"]);
+    refused(
+        &format!("{VIEW}layout = 3\n"),
+        6,
+        "stream.view.layout",
+        &["3", "\"foveal\", \"uniform\""],
+    );
+    refused(
+        &format!("{VIEW}layout = [1]\n"),
+        6,
+        "stream.view.layout",
+        &["\"foveal\", \"uniform\""],
+    );
+    refused(&format!("{VIEW}layout = {{ a = 1 }}\n"), 6, "stream.view.layout", &["\"foveal\""]);
+    refused(&format!("{STREAM}loop = \"yes\"\n"), 4, "stream.loop", &["\"yes\"", "true or false"]);
+    refused(
+        &format!("{STREAM}parameters = {{ w = [] }}\n"),
+        4,
+        "stream.parameters.w",
+        &["a string"],
+    );
+    refused(&format!("{VIEW}e0 = nan\n"), 6, "stream.view.e0", &["above 0"]);
+    refused(&format!("{VIEW}gaze.x = inf\n"), 6, "stream.view.gaze.x", &["0.0", "1.0"]);
+    refused("stream = 5\n", 1, "stream", &["5"]);
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    for (line, allowed) in [
+        ("budget = 0", "from 1 to 5000"),
+        ("budget = 5001", "from 1 to 5000"),
+        ("budget = 18446744073709551617", "from 1 to 5000"),
+        ("slots = 1", "from 2 to 64"),
+        ("slots = 65", "from 2 to 64"),
+        ("patch = 15", "14 or 16"),
+        ("e0 = 0", "above 0"),
+        ("dtype = \"f64\"", "\"u8\", \"f16\", \"bf16\", \"f32\""),
+        ("normalisation = \"vgg\"", "\"none\", \"unit\", \"imagenet\", \"clip\", \"siglip\""),
+        ("normalisation = { mean = [0.0, 0.0, 0.0], std = [0.0, 1.0, 1.0] }", "every std above 0"),
+        ("normalisation = { mean = [nan, 0.0, 0.0], std = [1.0, 1.0, 1.0] }", "mean = [r, g, b]"),
+    ] {
+        let key = format!("stream.view.{}", line.split(' ').next().unwrap());
+        refused(&format!("{VIEW}{line}\n"), 6, &key, &[allowed]);
+    }
+    for (line, allowed) in [
+        ("caps_timeout_ms = 99", "from 100 to 600000"),
+        ("max_fps = 0", "from 0.01 to 1000"),
+        ("stall_timeout_ms = 99", "from 100 to 600000"),
+        ("restart = \"always\"", "true or false"),
+        ("restart_timeout_ms = 3600001", "from 0 to 3600000"),
+        ("pace = \"fast\"", "\"realtime\", \"every-frame\""),
+        ("backend = \"cuda\"", "\"auto\", \"cpu\", \"vulkan\""),
+        ("device = \" \"", "not empty"),
+        ("change.threshold = 256", "from 0 to 255"),
+        ("change.threshold = -1", "from 0 to 255"),
+        ("change.threshold = \"noise\"", "from 0 to 255, or \"auto\""),
+        ("change.threshold_limit = 0", "from 1 to 255"),
+        ("change.threshold_limit = 256", "from 1 to 255"),
+        ("change.refresh_frames = 0", "from 1 to 1000000"),
+        ("change.refresh_frames = 1000001", "from 1 to 1000000"),
+        ("change.on = \"vulkan\"", "\"auto\", \"cpu\", \"gpu\""),
+    ] {
+        let key = format!("stream.{}", line.split(' ').next().unwrap());
+        refused(&format!("{STREAM}{line}\n"), 4, &key, &[allowed]);
+    }
+    refused(&format!("{VIEW}gaze.y = 1.01\n"), 6, "stream.view.gaze.y", &["0.0", "1.0"]);
+    refused(
+        &format!("{VIEW}gaze.policy = \"random\"\n"),
+        6,
+        "stream.view.gaze.policy",
+        &["\"fixed\""],
+    );
+}
+
+#[test]
+fn names_are_few_plain_characters_and_unique() {
+    let long = "x".repeat(64);
+    for name in ["", "Camera", "a b", "a/b", "ü", &long] {
+        let text = format!("[[stream]]\nname = \"{name}\"\nsource = \"test\"\n");
+        refused(&text, 2, "stream.name", &["1 to 63", "a-z, 0-9, _ and -"]);
+    }
+    refused(&format!("{STREAM}{STREAM}"), 5, "stream.name", &["another stream `a`"]);
+    let twice = format!("{VIEW}[[stream.view]]\nname = \"v\"\n");
+    refused(&twice, 7, "stream.view.name", &["another view of this stream `v`"]);
+}
+
+#[test]
+fn a_stream_has_exactly_one_source() {
+    let expected = "exactly one of `source`, `pipeline` and `pipeline_file`";
+    refused("[[stream]]\nname = \"a\"\n", 1, "stream", &["no source", expected]);
+    refused(&format!("{STREAM}pipeline = \"x\"\n"), 4, "stream.pipeline", &[expected]);
+    refused(&format!("{STREAM}pipeline_file = \"x\"\n"), 4, "stream.pipeline_file", &[expected]);
+    refused("", 1, "", &["no [[stream]]", "expected at least one"]);
+    refused("[[stream]]\nsource = \"test\"\n", 1, "stream", &["missing key `name`"]);
+    refused(
+        "[[stream]]\nname = \"a\"\nsource = \"http://x/y\"\n",
+        3,
+        "stream.source",
+        &["\"test\"", "rtsp://", "`pipeline`"],
+    );
+}
+
+#[test]
+fn what_a_source_cannot_do_is_refused() {
+    for source in ["test", "/dev/video0", "rtsp://192.0.2.1/"] {
+        let stream = format!("[[stream]]\nname = \"a\"\nsource = \"{source}\"\n");
+        refused(&format!("{stream}pace = \"every-frame\"\n"), 4, "stream.pace", &["\"realtime\""]);
+        refused(&format!("{stream}loop = true\n"), 4, "stream.loop", &["false"]);
+        accepted(&format!("{stream}pace = \"realtime\"\nloop = false\n"));
+    }
+    refused(&format!("{STREAM}latency_ms = 50\n"), 4, "stream.latency_ms", &["`rtsp://`"]);
+    let without = format!("{STREAM}restart = false\n");
+    accepted(&without);
+    let limit = format!("{without}restart_timeout_ms = 500\n");
+    refused(&limit, 5, "stream.restart_timeout_ms", &["`restart`"]);
+    accepted(&format!("{STREAM}pace = \"every-frame\"\nloop = true\n"));
+    for source in ["source = \"rtsp://192.0.2.1/\"", "pipeline = \"x\"", "pipeline_file = \"x\""] {
+        accepted(&format!("[[stream]]\nname = \"a\"\n{source}\nlatency_ms = 50\n"));
+    }
+}
+
+#[test]
+fn what_excludes_each_other_is_refused() {
+    let device = format!("{STREAM}backend = \"cpu\"\ndevice = \"llvmpipe\"\n");
+    refused(&device, 5, "stream.device", &["`backend`", "\"auto\" or \"vulkan\""]);
+    let bytes = format!("{VIEW}dtype = \"u8\"\nnormalisation = \"clip\"\n");
+    refused(&bytes, 7, "stream.view.normalisation", &["\"none\""]);
+    let overflow = "normalisation = { mean = [0.5, 0.5, 0.5], std = [0.5, 0.5, 1e-6] }";
+    refused(&format!("{VIEW}{overflow}\n"), 6, "stream.view.normalisation", &["6.5504e4"]);
+    accepted(&format!("{VIEW}dtype = \"f32\"\n{overflow}\n"));
+    for threshold in ["", "threshold = 4, "] {
+        let limit = format!("{STREAM}change = {{ {threshold}threshold_limit = 4 }}\n");
+        refused(&limit, 4, "stream.change.threshold_limit", &["threshold \"auto\""]);
+    }
+    accepted(&format!("{STREAM}change = {{ threshold_limit = 255, threshold = \"auto\" }}\n"));
+    let on_gpu = format!("{STREAM}backend = \"cpu\"\nchange = {{ on = \"gpu\" }}\n");
+    refused(&on_gpu, 5, "stream.change.on", &["\"auto\" or \"cpu\"", "`backend`"]);
+    for (backend, on) in [("cpu", "cpu"), ("cpu", "auto"), ("auto", "gpu"), ("vulkan", "gpu")] {
+        accepted(&format!("{STREAM}backend = \"{backend}\"\nchange = {{ on = \"{on}\" }}\n"));
+    }
+    let flat = format!("{VIEW}layout = \"uniform\"\ne0 = 4.0\n");
+    refused(&flat, 7, "stream.view.e0", &["\"foveal\""]);
+    refused(
+        "[daemon]\nsocket = \"s\"\n[[stream]]\nname=\"a\"\nsource=\"test\"",
+        2,
+        "daemon.socket",
+        &["absolute path"],
+    );
+    for mode in ["0770", "0640x", "", "0400", "-1", "+660", "4660"] {
+        let text = format!("[daemon]\nsocket_mode = \"{mode}\"\n{STREAM}");
+        refused(&text, 2, "daemon.socket_mode", &["octal"]);
+    }
+    refused("[daemon]\nsocket_mode = 660\n", 2, "daemon.socket_mode", &["octal"]);
+    for address in ["9187", ":9187", "localhost:9187", "127.0.0.1", "127.0.0.1:65536", ""] {
+        let text = format!("[daemon]\nmetrics = \"{address}\"\n{STREAM}");
+        refused(&text, 2, "daemon.metrics", &["an IP address and a port"]);
+    }
+    refused("[daemon]\nsocket_group = \" \"\n", 2, "daemon.socket_group", &["not empty"]);
+}
+
+#[test]
+fn broken_toml_is_refused_where_it_breaks() {
+    refused(&format!("{STREAM}loop = tru\n"), 4, "stream.loop", &[]);
+    refused(&format!("{STREAM}name = \"b\"\n"), 4, "", &["duplicate key `name`"]);
+    refused("[[stream]\n", 1, "", &["expected"]);
+    refused("a = \"\u{e4}\u{e4}\" b\n", 1, "", &["expected"]);
+}
+
+#[test]
+fn an_unset_variable_is_refused_by_name() {
+    let text = "[[stream]]\nname = \"a\"\nsource = \"rtsp://${NOT_THERE}@192.0.2.1/\"\n";
+    refused(text, 3, "stream.source", &["NOT_THERE is not set"]);
+    for reference in ["${", "${}", "${1A}", "${A B}", "${A"] {
+        let text = format!("[[stream]]\nname = \"a\"\nsource = \"{reference}\"\n");
+        refused(&text, 3, "stream.source", &["$${"]);
+    }
+}
+
+#[test]
+fn no_refusal_shows_what_came_from_the_environment() {
+    let environment = |_: &str| Ok("hunter\"2".to_owned());
+    for text in [
+        format!("{STREAM}backend = \"${{SECRET}}\"\n"),
+        format!("{STREAM}parameters = {{ a = \"${{SECRET}}\" }}\npace = \"${{SECRET}}\"\n"),
+        "[[stream]]\nname = \"${SECRET}\"\nsource = \"test\"\n".to_owned(),
+    ] {
+        let error = Config::parse_in(&text, Path::new("c.toml"), environment).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("hunter"), "{error}");
+        assert!(error.to_string().contains("***"), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = Config::load(Path::new("no/such.toml")).unwrap_err();
+    assert!(matches!(error, ConfigError::Unreadable { .. }));
+    assert!(error.to_string().contains("no/such.toml"), "{error}");
+}
+
+/// Asserts that `text` is refused at `line` for `key`, with all of `words` in the message.
+#[track_caller]
+fn refused(text: &str, line: usize, key: &str, words: &[&str]) {
+    let error = parse(text).expect_err(text);
+    let shown = error.to_string();
+    let ConfigError::Refused { line: at, key: blamed, .. } = &error else { panic!("{shown}") };
+    assert_eq!((*at, blamed.as_str()), (line, key), "{shown}");
+    assert!(shown.starts_with(&format!("dir/c.toml:{line}:")), "{shown}");
+    for word in words {
+        assert!(shown.contains(word), "{word:?} is missing in: {shown}");
+    }
+}
+
+#[track_caller]
+fn accepted(text: &str) {
+    parse(text).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse_in(text, Path::new("dir/c.toml"), |_| Err(VarError::NotPresent))
+}

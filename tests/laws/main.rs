@@ -1,0 +1,21 @@
+//! Laws of what knows no device and no stream: geometry, layouts, gaze, configuration, messages and words.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../common/naive.rs"]
+mod naive;
+
+mod attention_laws;
+mod backoff_laws;
+mod camera;
+mod color_laws;
+mod config_files;
+mod config_fuzz;
+mod config_refusals;
+mod control_messages;
+mod gaze_log;
+mod gaze_policies;
+mod gaze_saliency;
+mod layout_laws;
+mod redaction;
+mod stats_laws;

@@ -1,0 +1,324 @@
+//! A daemon changes its streams while it runs: what is untouched runs on, and what cannot be used changes nothing.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use foveate::ControlError;
+use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS};
+use foveate_control::{AdminRequest, ClientExt as _, StreamState, ViewListing, admin_path, order};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
+};
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, Place, eventually};
+use crate::naive::Random;
+
+#[test]
+fn an_operator_adds_a_stream_and_removes_it_and_its_readers_are_told() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("first", 50));
+    let file = place.write("second.toml", stream("second", 20));
+    let added = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    added.assert_clean_exit(0);
+    assert_eq!(added.stdout, "second is added: see `foveate ls`\n");
+    let mut follower = daemon.subscribe("second/main");
+    assert!(follower.next_frame().records.len() <= 20);
+
+    let again = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    again.assert_clean_exit(69);
+    assert!(again.message().contains("there is a stream second already"), "{again:#?}");
+
+    place.foveate(&["remove-stream", "second"]).finish().assert_clean_exit(0);
+    assert_eq!(follower.end(), "the stream was removed");
+    let names: Vec<_> = listed(&daemon).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["first"]);
+    let gone = place.foveate(&["remove-stream", "second"]).finish();
+    gone.assert_clean_exit(69);
+    assert!(gone.message().contains("there is no stream \"second\""), "{gone:#?}");
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
+fn a_daemon_whose_last_stream_was_removed_waits_for_another() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let mut follower = daemon.subscribe("camera/main");
+    follower.next_frame();
+    place.foveate(&["remove-stream", "camera"]).finish().assert_clean_exit(0);
+    follower.end();
+    let file = place.write("camera.toml", stream("camera", 20));
+    place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
+    assert!(daemon.subscribe("camera/main").next_frame().records.len() <= 20);
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
+fn what_concerns_the_daemon_as_a_whole_is_no_stream() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let text = format!("[daemon]\nsocket_mode = '0600'\n{}", stream("second", 20));
+    let file = place.write("second.toml", text);
+    let refused = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    refused.assert_clean_exit(69);
+    assert!(refused.message().contains("[daemon] does not belong to a stream"), "{refused:#?}");
+    let names: Vec<_> = listed(&daemon).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["camera"], "it is not added");
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
+fn a_reload_changes_what_the_file_changed_and_nothing_else() {
+    for by_signal in [false, true] {
+        let place = Place::new();
+        let streams = [stream("kept", 50), stream("changed", 50), stream("gone", 50)];
+        let daemon = operated(&place, &streams.concat());
+        let mut kept = daemon.subscribe("kept/main");
+        let [mut changed, mut gone] =
+            ["changed/main", "gone/main"].map(|view| daemon.subscribe(view));
+        let before = kept.next_frame().head;
+        changed.next_frame();
+        gone.next_frame();
+
+        let changed_text = stream("changed", 30).replace("width=160", "width=192");
+        let streams = [stream("kept", 50), changed_text, stream("new", 50)];
+        place.write("foveate.toml", streams.concat());
+        if by_signal {
+            daemon.process.signal(Signal::HUP);
+        } else {
+            let reloaded = place.foveate(&["reload"]).finish();
+            reloaded.assert_clean_exit(0);
+            let lines = ["added    new", "removed  gone", "changed  changed", "kept     kept"];
+            assert_eq!(reloaded.stdout.lines().collect::<Vec<_>>(), lines);
+        }
+        assert_eq!(changed.end(), STREAM_RESTARTS);
+        assert_eq!(gone.end(), "the stream was removed");
+        let after = kept.next_frame().head;
+        assert!(before.ring_sequence < after.ring_sequence, "the same segment");
+        eventually("all that is configured is live", || {
+            let live = |name: &str| (name.to_owned(), StreamState::Live);
+            listed(&daemon) == ["changed", "kept", "new"].map(live)
+        });
+        assert!(daemon.subscribe("changed/main").next_frame().records.len() <= 30);
+        daemon.stop().assert_clean_exit(0);
+    }
+}
+
+#[test]
+fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
+    let place = Place::new();
+    let daemon = operated(&place, &(stream("camera", 50) + "[[stream.view]]\nname = 'other'\n"));
+    let [mut main, mut other] = ["camera/main", "camera/other"].map(|view| daemon.subscribe(view));
+    main.next_frame();
+    let before = other.next_frame().head;
+
+    let set = place.foveate(&["set", "camera/main", "budget=20", "gaze.policy=saliency"]).finish();
+    set.assert_clean_exit(0);
+    assert_eq!(set.stdout, "camera/main: budget = 20, gaze.policy = saliency\n");
+    main.await_new_segment();
+    assert!(main.next_frame().records.len() <= 20);
+    let view = listed_view(&daemon, "camera/main");
+    assert_eq!((view.budget, view.policy.as_str()), (20, "saliency"));
+    assert!(before.ring_sequence < other.next_frame().head.ring_sequence, "the same segment");
+
+    // Which frames it publishes is said without a new segment.
+    let before = main.next_frame().head;
+    place
+        .foveate(&["set", "camera/main", "max_fps=10", "publish=when-read"])
+        .finish()
+        .assert_clean_exit(0);
+    eventually("it is listed", || listed_view(&daemon, "camera/main").max_fps == Some(10.0));
+    assert!(before.ring_sequence < main.next_frame().head.ring_sequence, "the same segment");
+    // Frames are a fiftieth of a second apart, and one in five is published, behind those that are in the ring.
+    let mut last = before.stamp.frame_seq;
+    let apart = (0..20).map(|_| {
+        let next = main.next_frame().head.stamp.frame_seq;
+        next - std::mem::replace(&mut last, next)
+    });
+    assert!(apart.filter(|apart| 4 <= *apart).count() >= 10);
+    drop(main);
+    eventually("nobody reads it", || {
+        let streams = daemon.client().stats().unwrap().streams;
+        0 < streams[0].views[0].frames_unread
+    });
+    place.foveate(&["set", "camera/main", "max_fps=default"]).finish().assert_clean_exit(0);
+    eventually("it is listed", || listed_view(&daemon, "camera/main").max_fps.is_none());
+
+    for (key, part) in [
+        ("budget=0", "stream.view.budget"),
+        ("budgte=3", "unknown key `budgte`"),
+        ("name=third", "a view keeps its name"),
+        ("gaze.x=0.5", "policy \"fixed\""),
+        ("gaze.policy=replay", "`log`"),
+        ("layout=spiral", "\"foveal\", \"uniform\""),
+    ] {
+        let refused = place.foveate(&["set", "camera/main", key]).finish();
+        refused.assert_clean_exit(69);
+        let part = part.strip_prefix("stream.view.").unwrap_or(part);
+        assert!(refused.message().contains(part), "{refused:#?}");
+    }
+    let nobody = place.foveate(&["set", "camera/nobody", "budget=3"]).finish();
+    nobody.assert_clean_exit(69);
+    assert!(nobody.message().contains("there is no view `camera/nobody`"), "{nobody:#?}");
+    place.foveate(&["set", "camera/main", "budget"]).finish().assert_clean_exit(2);
+    daemon.stop();
+}
+
+#[test]
+fn a_reload_that_changes_views_alone_keeps_the_stream_running() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let mut follower = daemon.subscribe("camera/main");
+    let before = follower.next_frame().head.stamp.frame_seq;
+    place.write("foveate.toml", stream("camera", 20));
+    let reloaded = place.foveate(&["reload"]).finish();
+    reloaded.assert_clean_exit(0);
+    assert_eq!(reloaded.stdout, "adjusted camera\n");
+    follower.await_new_segment();
+    let frame = follower.next_frame();
+    assert!(frame.records.len() <= 20);
+    assert!(before < frame.head.stamp.frame_seq, "frames are counted on");
+    // What an operator set is what the file is compared with.
+    place.foveate(&["set", "camera/main", "budget=30"]).finish().assert_clean_exit(0);
+    let reloaded = place.foveate(&["reload"]).finish();
+    assert_eq!(reloaded.stdout, "adjusted camera\n");
+    daemon.stop();
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_changes_nothing() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let mut follower = daemon.subscribe("camera/main");
+    let before = follower.next_frame().head;
+    for (text, parts) in [
+        (
+            "[[stream]]\nname = 'a'\nsource = 'test'\nbudget = 3\n",
+            &["foveate.toml:4", "budget"][..],
+        ),
+        ("", &["no [[stream]]"]),
+        (
+            "[[stream]]\nname = 'a'\nsource = 'test'\n[stream.camera]\ncalibration = 'none.yaml'\n",
+            &["none.yaml", "No such file"],
+        ),
+        (
+            "[[stream]]\nname = 'camera'\npipeline = 'videotestsrc ! nosuchelement ! appsink name=frames'\n",
+            &["stream camera", "nosuchelement"],
+        ),
+        (
+            "[[stream]]\nname = 'camera'\npipeline = 'videotestsrc ! fakesink'\n",
+            &["stream camera", "appsink name=frames"],
+        ),
+        (
+            "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'vulkan'\ndevice = 'no such device'\n",
+            &["stream camera", "no such device"],
+        ),
+        (
+            "[[stream]]\nname = 'a'\nsource = 'no-such-file.mp4'\n",
+            &["no-such-file.mp4", "does not exist"],
+        ),
+    ] {
+        place.write("foveate.toml", text);
+        let refused = place.foveate(&["reload"]).finish();
+        refused.assert_clean_exit(69);
+        for part in parts {
+            assert!(refused.message().contains(part), "{refused:#?}");
+        }
+    }
+    let bad = place.write(
+        "bad.toml",
+        "[[stream]]\nname = 'bad'\npipeline = 'nosuchelement ! appsink name=frames'\n",
+    );
+    let refused = place.foveate(&["add-stream", bad.to_str().unwrap()]).finish();
+    refused.assert_clean_exit(69);
+    assert!(refused.message().contains("nosuchelement"), "{refused:#?}");
+    daemon.process.signal(Signal::HUP);
+    daemon.process.stderr.wait_for("the configuration stays as it was");
+    assert_eq!(listed(&daemon), [("camera".to_owned(), StreamState::Live)]);
+    assert!(before.ring_sequence < follower.next_frame().head.ring_sequence, "the same segment");
+    daemon.stop().assert_clean_exit(0);
+}
+
+#[test]
+fn only_the_daemons_user_is_an_operator_and_the_socket_goes_with_the_daemon() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let path = admin_path(&place.socket());
+    assert_eq!(path.file_name().unwrap(), "admin.sock");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    daemon.stop().assert_clean_exit(0);
+    assert!(!path.exists());
+    let nobody = order(&place.socket(), &AdminRequest::Reload).unwrap_err();
+    assert!(matches!(nobody, ControlError::NoDaemon { .. }), "{nobody}");
+}
+
+/// Each gets an answer or a hang-up, and nothing of it hurts the daemon.
+#[test]
+fn whatever_is_said_to_the_admin_socket_is_answered() {
+    let place = Place::new();
+    let daemon = operated(&place, &stream("camera", 50));
+    let sane = [
+        serde_json::to_string(&AdminRequest::Reload).unwrap(),
+        serde_json::json!({"op": "remove_stream", "stream": "nobody"}).to_string(),
+        serde_json::json!({"op": "set", "view": "camera/main", "directory": "/", "keys": {"max_fps": "9"}}).to_string(),
+        serde_json::json!({"op": "add_stream", "config": stream("b", 9), "file": "/x"}).to_string(),
+    ];
+    let mut random = Random(6);
+    let count = 5000;
+    let mut answers = 0;
+    for _ in 0..count {
+        let mut bytes = sane[random.below(4) as usize].clone().into_bytes();
+        for _ in 0..1 + random.below(4) {
+            let at = random.below(u32::try_from(bytes.len()).unwrap()) as usize;
+            match random.below(3) {
+                0 => bytes[at] = random.next().to_le_bytes()[0],
+                // An empty datagram is a hang-up.
+                1 if 1 < bytes.len() => drop(bytes.remove(at)),
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        let address = SocketAddrUnix::new(admin_path(&place.socket())).unwrap();
+        connect(&socket, &address).unwrap();
+        send(&socket, &bytes, SendFlags::NOSIGNAL).unwrap();
+        let mut answer = vec![0; DATAGRAM_BYTES_MAX];
+        let (_, len) = recv(&socket, &mut answer[..], RecvFlags::empty()).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer[..len]).unwrap();
+        assert!(answer["ok"].is_boolean(), "{answer}");
+        answers += 1;
+    }
+    assert_eq!(answers, count);
+    let refusal = order(&place.socket(), &AdminRequest::RemoveStream { stream: "no".to_owned() });
+    let Err(ControlError::Refused(refusal)) = refusal else { panic!("{refusal:?}") };
+    assert_eq!(refusal.reason, RefusalReason::UnknownStream);
+    daemon.subscribe("camera/main").next_frame();
+    daemon.stop().assert_clean_exit(0);
+}
+
+/// A daemon to which operators may connect.
+fn operated<'a>(place: &'a Place, config: &str) -> Daemon<'a> {
+    let daemon = place.daemon(config);
+    daemon.process.stderr.wait_for("operators may connect");
+    daemon
+}
+
+/// A live stream with one view of at most so many tokens.
+fn stream(name: &str, budget: u32) -> String {
+    format!(
+        "[[stream]]\nname = '{name}'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
+         video/x-raw,format=GRAY8,width=160,height=120,framerate=50/1 ! appsink name=frames'\n\
+         [[stream.view]]\nname = 'main'\nbudget = {budget}\n"
+    )
+}
+
+fn listed_view(daemon: &Daemon<'_>, name: &str) -> ViewListing {
+    let streams = daemon.client().list().unwrap();
+    let mut views = streams.into_iter().flat_map(|stream| stream.views);
+    views.find(|view| view.name.to_string() == name).unwrap()
+}
+
+/// The streams and what they are doing.
+fn listed(daemon: &Daemon<'_>) -> Vec<(String, StreamState)> {
+    let streams = daemon.client().list().unwrap();
+    streams.into_iter().map(|stream| (stream.name, stream.state)).collect()
+}

@@ -1,0 +1,308 @@
+//! `foveate extract` gives what the ring gives, and both are the naive definition.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use foveate_config::{SourceChoice, ViewConfig};
+use foveate_core::token::DType;
+use foveate_daemon::stream::ServedView;
+use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::daemon::{Outcome, Place, eventually};
+use crate::device;
+use crate::film::{Film, encode};
+
+const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\n\
+     [[stream.view]]\nname = 'model'\npatch = 14\nbudget = 120\ndtype = 'bf16'\nnormalisation = 'siglip'\n\
+     [[stream.view]]\nname = 'exact'\nlayout = 'uniform'\nbudget = 20\ndtype = 'f32'\nnormalisation = 'unit'\n\
+     [[stream.view]]\nname = 'half'\nbudget = 70\ngaze = { x = 0.2, y = 0.9 }\n";
+
+const NAMES: [&str; 4] = ["bytes", "model", "exact", "half"];
+
+#[test]
+fn the_arrays_hold_what_the_ring_gives() {
+    let place = Place::new();
+    let film = clip(&place, 9);
+    let config = format!(
+        "[[stream]]\nname = 'clip'\nsource = 'clip.avi'\nloop = true\npace = 'every-frame'\nbackend = 'cpu'\n{VIEWS}"
+    );
+    let daemon = place.daemon(&config);
+    extract(&place, &[]).assert_clean_exit(0);
+
+    for name in NAMES {
+        let view = format!("clip/{name}");
+        let mut follower = daemon.subscribe(&view);
+        follower.next_frame();
+        let segment = follower.subscription.reader().unwrap().header().clone();
+        let extracted = Extracted::read(&place.path("out").join(name), daemon.plan(&view));
+        assert_eq!(extracted.frames.rows, film.len());
+        for index in 0..film.len() {
+            film.assert_shows(daemon.plan(&view), &segment, &extracted.token_frame(index));
+        }
+        extracted.assert_tells(&segment);
+
+        // What a looping stream shows is the same, but for when it changed.
+        let seen = follower.next_frame();
+        let index = usize::try_from(seen.head.stamp.frame_seq - 1).unwrap() % film.len();
+        assert_eq!(extracted.token_frame(index).pixels, seen.pixels);
+    }
+    daemon.stop();
+}
+
+#[test]
+fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
+    device::with_gpu(|gpu| {
+        let device = &gpu.summary().name;
+        let place = Place::new();
+        clip(&place, 9);
+        let vulkan = format!("backend = 'vulkan'\ndevice = '{device}'\n");
+        let mut runs = Vec::new();
+        for (backend, environment) in [
+            ("backend = 'cpu'\n", &[][..]),
+            (&vulkan, &[("FOVEATE_VALIDATION", "1")]),
+            (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "5")]),
+        ] {
+            let config = format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{backend}{VIEWS}");
+            place.write("foveate.toml", config);
+            let outcome = extract(&place, environment);
+            outcome.assert_clean_exit(0);
+            let is_lost = environment.first().is_some_and(|(name, _)| name.ends_with("LOSS"));
+            assert_eq!(outcome.stderr.contains("going on on the CPU"), is_lost, "{outcome:?}");
+            assert_eq!(outcome.stderr.contains(" WARN "), is_lost, "{outcome:?}");
+            let bytes = NAMES.map(|name| {
+                ["tokens.npy", "pixels.npy"]
+                    .map(|file| fs::read(place.path("out").join(name).join(file)).unwrap())
+            });
+            fs::remove_dir_all(place.path("out")).unwrap();
+            runs.push(bytes);
+        }
+        assert!(runs[0] == runs[1], "the CPU and {device} differ");
+        assert!(runs[0] == runs[2], "losing {device} shows");
+    });
+}
+
+#[test]
+fn without_a_configuration_the_view_is_main() {
+    let place = Place::new();
+    let film = clip(&place, 2);
+    let clip = place.path("clip.avi");
+    let out = place.path("out");
+    let arguments = ["extract", clip.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    let outcome = place.foveate(&arguments).finish();
+    outcome.assert_clean_exit(0);
+    assert_eq!(outcome.stdout, format!("{}: 2 frames\n", out.join("main").display()));
+    let view = ServedView::try_from(&ViewConfig::default()).unwrap();
+    let extracted = Extracted::read(&out.join("main"), &view);
+    assert_eq!(extracted.frames.rows, film.len());
+    assert_eq!(extracted.token_frame(1).records.len(), view_records(&film, &view));
+}
+
+#[test]
+fn what_was_extracted_before_an_interrupt_is_whole() {
+    let place = Place::new();
+    let clip = place.path("long.avi");
+    encode(&format!(
+        "videotestsrc pattern=black num-buffers=3000 ! video/x-raw,format=I420,width=64,height=48 ! \
+         jpegenc ! avimux ! filesink location={}",
+        clip.display()
+    ));
+    let view = "[[stream.view]]\nname = 'few'\nbudget = 4\n";
+    let config =
+        place.write("few.toml", format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{view}"));
+    let out = place.path("out");
+    let [clip, config, target] = [&clip, &config, &out].map(|path| path.to_str().unwrap());
+    let process = place.foveate(&["extract", clip, "--config", config, "--out", target]);
+    eventually("a first frame", || out.join("few/frames.npy").exists());
+    process.signal(Signal::INT);
+    let outcome = process.finish();
+    outcome.assert_clean_exit(1);
+    assert!(outcome.message().contains("interrupted"), "{outcome:?}");
+    let view = ServedView::try_from(&ViewConfig { budget: 4, ..ViewConfig::default() }).unwrap();
+    let rows = Extracted::read(&out.join("few"), &view).frames.rows;
+    assert!(0 < rows && rows < 3000, "{rows} frames");
+}
+
+/// A clip of 9 frames at most, and what this process decodes it to.
+fn clip(place: &Place, frame_count: usize) -> Film {
+    let path = place.path("clip.avi");
+    encode(&format!(
+        "videotestsrc pattern=ball num-buffers={frame_count} ! video/x-raw,format=I420,width=235,height=131 ! \
+         jpegenc ! avimux ! filesink location={}",
+        path.display()
+    ));
+    let film = Film::decoded(SourceChoice::Shorthand(path.display().to_string()));
+    assert_eq!(film.len(), frame_count);
+    film
+}
+
+/// Runs `foveate extract` on the clip with the configuration, into `out`.
+fn extract(place: &Place, environment: &[(&str, &str)]) -> Outcome {
+    let [clip, config, out] =
+        ["clip.avi", "foveate.toml", "out"].map(|name| place.path(name).display().to_string());
+    let arguments = ["extract", &clip, "--config", &config, "--out", &out];
+    place.foveate_in(&arguments, environment).finish()
+}
+
+/// Tokens that `view` has of the second frame.
+fn view_records(film: &Film, view: &ServedView) -> usize {
+    let extent = film.frame(2).extent;
+    let shape = foveate_core::geometry::pyramid::PyramidShape::new(extent);
+    let middle = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
+    view.spec
+        .layout
+        .plan(shape, view.spec.format.patch_side, view.spec.budget, middle, None)
+        .tokens
+        .len()
+}
+
+/// The arrays of one view, as NumPy would read them.
+struct Extracted {
+    frames: Array,
+    tokens: Array,
+    pixels: Array,
+    segments: Value,
+    token_bytes: usize,
+}
+
+impl Extracted {
+    fn read(folder: &Path, view: &ServedView) -> Self {
+        let [frames, tokens, pixels] =
+            ["frames.npy", "tokens.npy", "pixels.npy"].map(|name| Array::read(&folder.join(name)));
+        let side = u64::from(view.spec.format.patch_side);
+        let capacity = view.spec.budget as u64;
+        assert!(frames.row_shape.is_empty());
+        assert_eq!(tokens.row_shape, [capacity]);
+        assert_eq!(pixels.row_shape, [capacity, 3, side, side]);
+        assert_eq!((tokens.rows, pixels.rows), (frames.rows, frames.rows));
+        let dtype = match view.spec.format.dtype {
+            DType::U8 => "'|u1'",
+            DType::F16 => "'<f2'",
+            DType::Bf16 => "'<u2'",
+            DType::F32 => "'<f4'",
+        };
+        assert_eq!(pixels.descr, dtype);
+        let segments = fs::read(folder.join("segments.json")).unwrap();
+        let segments = serde_json::from_slice(&segments).unwrap();
+        Self { frames, tokens, pixels, segments, token_bytes: view.spec.format.token_bytes() }
+    }
+
+    /// Frame `index` as a reader of the ring would have got it; what is not in the arrays is 0.
+    fn token_frame(&self, index: usize) -> TokenFrameBuf {
+        let field = |name: &str| self.frames.number(index, 0, name);
+        let count = usize::try_from(field("token_count")).unwrap();
+        let mut frame = TokenFrameBuf::default();
+        frame.head.stamp.frame_seq = field("frame_seq");
+        frame.head.stamp.pts_ns = Some(field("pts_ns"));
+        frame.head.stamp.arrival_ns = field("arrival_ns");
+        frame.head.publish_ns = field("publish_ns");
+        frame.head.fixation.x = f64::from_bits(field("fixation_x"));
+        frame.head.fixation.y = f64::from_bits(field("fixation_y"));
+        for (target, name) in [
+            (&mut frame.head.sample_bound, "sample_bound"),
+            (&mut frame.head.rgb_bound, "rgb_bound"),
+            (&mut frame.head.dirty_tiles, "dirty_tiles"),
+            (&mut frame.head.tile_count, "tile_count"),
+        ] {
+            *target = u32::try_from(field(name)).unwrap();
+        }
+        assert_eq!((field("has_pts"), field("segment"), field("fixation_id")), (1, 0, 1));
+        frame.records = (0..count).map(|token| self.record(index, token)).collect();
+        let (pixels, unused) = self.pixels.row(index).split_at(count * self.token_bytes);
+        frame.pixels = pixels.to_vec();
+        assert!(unused.iter().all(|byte| *byte == 0), "tokens that are not there are 0");
+        frame
+    }
+
+    fn record(&self, index: usize, token: usize) -> TokenRecord {
+        let field = |name: &str| self.tokens.number(index, token, name);
+        let word = |name: &str| u32::try_from(field(name)).unwrap();
+        let short = |name: &str| u16::try_from(field(name)).unwrap();
+        TokenRecord {
+            changed_frame: field("changed_frame"),
+            x0: word("x0"),
+            y0: word("y0"),
+            x1: word("x1"),
+            y1: word("y1"),
+            x: word("x"),
+            y: word("y"),
+            level: short("level"),
+            size: short("size"),
+            columns: short("columns"),
+            rows: short("rows"),
+            relevance: f32::from_bits(word("relevance")),
+            reserved: word("reserved"),
+        }
+    }
+
+    /// `segments.json` says what the header of a ring does.
+    fn assert_tells(&self, segment: &SegmentInfo) {
+        let told = self.segments.as_array().unwrap();
+        assert_eq!(told.len(), 1);
+        let told = &told[0];
+        assert_eq!(told["stream"], segment.stream);
+        assert_eq!(told["view"], segment.view);
+        assert_eq!(told["layout"], segment.layout);
+        assert_eq!(told["patch_side"], segment.format.patch_side);
+        assert_eq!(told["dtype"], serde_json::to_value(segment.format.dtype).unwrap());
+        assert_eq!(told["mean"], serde_json::json!(segment.format.normalisation.mean));
+        assert_eq!(told["std"], serde_json::json!(segment.format.normalisation.std));
+        assert_eq!(told["capacity"], segment.capacity);
+        assert_eq!(told["source_width"], segment.extent.width);
+        assert_eq!(told["source_height"], segment.extent.height);
+        assert_eq!(told["pixel_format"], segment.pixel_format);
+        assert_eq!(told["backend"], "cpu");
+    }
+}
+
+/// A `.npy` file: its header read by a library, its data as bytes.
+struct Array {
+    rows: usize,
+    row_shape: Vec<u64>,
+    descr: String,
+    /// Offset and size of each field of an element, in bytes.
+    fields: BTreeMap<String, (usize, usize)>,
+    item_bytes: usize,
+    row_bytes: usize,
+    data: Vec<u8>,
+}
+
+impl Array {
+    fn read(path: &Path) -> Self {
+        let bytes = fs::read(path).unwrap();
+        let mut rest = &bytes[..];
+        let header = npyz::NpyHeader::from_reader(&mut rest).unwrap();
+        assert_eq!(header.order(), npyz::Order::C);
+        let dtype = header.dtype();
+        let (mut fields, mut item_bytes) = (BTreeMap::new(), 0);
+        match &dtype {
+            npyz::DType::Record(record) => {
+                for field in record {
+                    let size = field.dtype.num_bytes().unwrap();
+                    fields.insert(field.name.clone(), (item_bytes, size));
+                    item_bytes += size;
+                }
+            }
+            plain => item_bytes = plain.num_bytes().unwrap(),
+        }
+        let (rows, row_shape) = header.shape().split_first().unwrap();
+        let (rows, row_shape) = (usize::try_from(*rows).unwrap(), row_shape.to_vec());
+        let row_bytes = usize::try_from(row_shape.iter().product::<u64>()).unwrap() * item_bytes;
+        assert_eq!(rest.len(), rows * row_bytes, "{}", path.display());
+        let (descr, data) = (dtype.descr(), rest.to_vec());
+        Self { rows, row_shape, descr, fields, item_bytes, row_bytes, data }
+    }
+
+    fn row(&self, row: usize) -> &[u8] {
+        &self.data[row * self.row_bytes..][..self.row_bytes]
+    }
+
+    /// Field `name` of an element of a row, as the little-endian bits that it has.
+    fn number(&self, row: usize, element: usize, name: &str) -> u64 {
+        let (offset, size) = self.fields[name];
+        let bytes = &self.row(row)[element * self.item_bytes + offset..][..size];
+        bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+}

@@ -1,0 +1,424 @@
+//! Where the real `foveated` looks: as its clients say, when they say it, and again where it looked before.
+
+use std::fs;
+
+use foveate::client::{Client, Subscription};
+use foveate::messages::{Attend, AttendTokens, Look, NumberFormat, ViewName};
+use foveate_config::ViewConfig;
+use foveate_control::ClientExt as _;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FixationReason;
+use foveate_daemon::stream::ServedView;
+use foveate_ring::{TokenFrameBuf, TokenRecord};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+
+use crate::daemon::{Daemon, Feed, Follower, Place, eventually};
+use crate::film::{Film, raw_bytes};
+use crate::scene::{bt601, fed, random_film, stream, view, with_vulkan};
+
+/// 100 frames a second, so a decision every fifth frame.
+const GAZE: &str =
+    "gaze = { policy = 'feedback', saccade_hz = 20, dwell_min_ms = 0, silence_ms = 200 }";
+
+/// Frames from one decision to the next.
+const FRAMES_PER_DECISION: u64 = 5;
+
+const EXTENT: Extent = Extent::new(160, 120);
+
+#[test]
+fn a_look_is_obeyed_by_the_next_frame() {
+    let mut stage = Stage::open("backend = 'cpu'", GAZE, 40);
+    for frame_seq in 1..=40 {
+        let frame = stage.next_frame().clone();
+        if 1 < frame_seq {
+            let (x, y) = point_of(frame_seq - 1);
+            let head = frame.head;
+            assert_eq!((head.fixation.x, head.fixation.y), (x, y), "frame {frame_seq}");
+            assert_eq!(head.fixation.reason, FixationReason::Look);
+            assert!(0 < head.asked_ns && head.asked_ns <= head.publish_ns);
+        }
+        let (x, y) = point_of(frame_seq);
+        stage.client.look(Look { frame: Some(frame_seq), ..Look::at(&main_view(), x, y) }).unwrap();
+    }
+}
+
+#[test]
+fn a_map_is_obeyed_by_the_first_frame_after_the_next_decision() {
+    let mut stage = Stage::open("backend = 'cpu'", GAZE, 60);
+    let mut asked: Option<(u64, (f64, f64))> = None;
+    let mut obeyed = 0;
+    for frame_seq in 1..=60u64 {
+        let head = stage.next_frame().head;
+        if let Some((since, (x, y))) = asked {
+            let is_after_decision =
+                frame_seq.div_ceil(FRAMES_PER_DECISION) != since.div_ceil(FRAMES_PER_DECISION);
+            let is_there = (head.fixation.x, head.fixation.y) == (x, y);
+            assert!(is_there || !is_after_decision, "frame {frame_seq}, asked after {since}");
+            if is_there {
+                assert_eq!(head.fixation.reason, FixationReason::Attend);
+                assert!(0 < head.asked_ns && head.asked_ns <= head.publish_ns);
+                asked = None;
+                obeyed += 1;
+            }
+        }
+        if asked.is_none() {
+            let map = map_around(obeyed);
+            let looking = stage.client.attend(attend(frame_seq), &map).unwrap();
+            asked = Some((frame_seq, (snapped(looking.x), snapped(looking.y))));
+        }
+    }
+    assert!(5 < obeyed, "{obeyed}");
+}
+
+#[test]
+fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() {
+    let mut stage = Stage::open("backend = 'cpu'", GAZE, 30);
+    for frame_seq in 1..=30 {
+        let frame = stage.next_frame().clone();
+        // Always the last token of the coarsest level: the view looks there, and it is not coarse any more.
+        let best = frame.records.len() - 1;
+        let mut scores = vec![0.125f32; frame.records.len()];
+        scores[best] = 1.0;
+        // Padded, as arrays for compiled graphs are.
+        scores.resize(100, f32::NAN);
+        let bytes: Vec<u8> = scores.iter().flat_map(|score| score.to_le_bytes()).collect();
+        let ask = AttendTokens {
+            view: main_view(),
+            frame: frame_seq,
+            dtype: NumberFormat::F32,
+            wait: false,
+        };
+        let looking = stage.client.attend_tokens(ask, &bytes).unwrap();
+        let target = frame.records[best];
+        assert!(holds(&target, looking.x, looking.y), "{looking:?} is not in {target:?}");
+
+        let before = frame.head.fixation;
+        if before.reason == FixationReason::Attend {
+            let looked_at = frame.records.iter().find(|record| holds(record, before.x, before.y));
+            let looked_at = looked_at.unwrap();
+            let heaviest = frame.records.iter().map(|record| record.relevance);
+            assert_eq!(looked_at.relevance, heaviest.fold(0.0, f32::max), "{looked_at:?}");
+            assert!(0 < frame.head.relevance_frame && frame.head.relevance_frame < frame_seq);
+        }
+    }
+}
+
+/// The same frames and the same words between them: the same bytes, on each backend; and a recorded log leads a view that
+/// hears nothing to the same bytes again.
+#[test]
+fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
+    const FRAMES: u64 = 60;
+    let heard = |backend: &str, log: Option<&Place>| {
+        let mut stage = Stage::open(backend, GAZE, FRAMES);
+        let recorder = log.map(|log| {
+            let path = log.path("gaze.log");
+            let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
+            let recorder = stage.place.foveate(&out);
+            eventually("it is heard", || {
+                3 <= stage.client.listing().unwrap().server.unwrap().clients
+            });
+            recorder
+        });
+        let mut frames = Vec::new();
+        for frame_seq in 1..=FRAMES {
+            frames.push(stage.next_frame().clone());
+            stage.say_something(frame_seq);
+        }
+        stage.end();
+        if let Some(recorder) = recorder {
+            recorder.finish().assert_clean_exit(0);
+        }
+        frames
+    };
+    let log = Place::new();
+    let recorded = heard("backend = 'cpu'", Some(&log));
+    let reasons: Vec<_> = recorded.iter().map(|frame| frame.head.fixation.reason).collect();
+    for reason in [FixationReason::Look, FixationReason::Attend, FixationReason::Saliency] {
+        assert!(reasons.contains(&reason), "{reason} is part of the history: {reasons:?}");
+    }
+    assert_alike(&recorded, &heard("backend = 'cpu'", None), 1);
+
+    let text = fs::read_to_string(log.path("gaze.log")).unwrap();
+    let first: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
+    let first = first["frame"].as_u64().unwrap();
+    assert!(first <= 3, "recording began with frame {first}");
+    let gaze =
+        format!("gaze = {{ policy = 'replay', log = '{}' }}", log.path("gaze.log").display());
+    let replayed = |backend: &str| {
+        let mut stage = Stage::open(backend, &gaze, FRAMES);
+        (1..=FRAMES).map(|_| stage.next_frame().clone()).collect::<Vec<_>>()
+    };
+    assert_alike(&recorded, &replayed("backend = 'cpu'"), first);
+    with_vulkan(|vulkan| {
+        assert_alike(&recorded, &heard(vulkan, None), 1);
+        assert_alike(&recorded, &replayed(vulkan), first);
+        let detecting = format!("{vulkan}\nchange = {{ on = 'gpu' }}");
+        assert_alike(&recorded, &heard(&detecting, None), 1);
+    });
+}
+
+#[test]
+fn consumers_open_views_of_their_own_and_look_left_and_right_on_one_pyramid() {
+    with_vulkan(|vulkan| {
+        for backend in ["backend = 'cpu'".to_owned(), vulkan.to_owned()] {
+            assert_opened_views_are_right(&backend);
+        }
+    });
+}
+
+fn assert_opened_views_are_right(backend: &str) {
+    let mut stage = Stage::open(backend, "", 1000);
+    stage.next_frame();
+    let before = (stage.daemon().descriptor_count(), stage.thread_count());
+    for round in 0..3 {
+        let tables = [
+            json!({"name": "left", "budget": 20, "gaze": {"x": 0.0, "y": 0.5}}),
+            json!({"name": "right", "budget": 30, "dtype": "u8", "gaze": {"x": 1.0, "y": 0.5}}),
+        ];
+        let mut owners: Vec<(Client, Follower, ServedView)> = Vec::new();
+        for table in tables {
+            let config = toml::to_string(&table).unwrap();
+            let plan = ServedView::try_from(&ViewConfig::parse(&config).unwrap()).unwrap();
+            let mut owner = stage.daemon().client();
+            let view = owner.open_view("camera", table.as_object().unwrap().clone()).unwrap();
+            owners.push((owner, stage.daemon().subscribe(&view.to_string()), plan));
+        }
+        // The frames go on while views are made; each publishes from some frame on, without a gap.
+        let mut newest = [0; 2];
+        let mut shown = [0; 2];
+        while shown.iter().any(|count| *count < 5) {
+            let frame_seq = stage.next_frame().head.stamp.frame_seq;
+            for (index, (_, follower, plan)) in owners.iter_mut().enumerate() {
+                let has_begun = newest[index] != 0 || is_readable(&follower.subscription);
+                while has_begun && newest[index] != frame_seq {
+                    follower.next_frame();
+                    let seq = follower.frame.head.stamp.frame_seq;
+                    assert!(newest[index] == 0 || seq == newest[index] + 1, "round {round}");
+                    newest[index] = seq;
+                    shown[index] += 1;
+                    let segment = follower.subscription.reader().unwrap().header();
+                    stage.film.assert_shows(plan, segment, &follower.frame);
+                    let x = [0.0, f64::from(EXTENT.width)][index];
+                    assert_eq!(follower.frame.head.fixation.x, x);
+                }
+            }
+        }
+        drop(owners);
+        eventually("the views are closed", || stage.daemon().listing("camera").views.len() == 1);
+    }
+    eventually("nothing of them is left", || {
+        stage.next_frame();
+        (stage.daemon().descriptor_count(), stage.thread_count()) <= before
+    });
+}
+
+#[test]
+fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
+    let mut stage = Stage::open("backend = 'cpu'", "gaze.policy = 'feedback'", 1000);
+    stage.next_frame();
+    let csv = stage.place.path("gaze.csv");
+    let trace = stage.place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
+    eventually("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().clients);
+
+    let array = stage.place.path("map.npy");
+    fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();
+    let output = stage.place.foveate(&["attend", "camera/main", array.to_str().unwrap()]).finish();
+    output.assert_clean_exit(0);
+    // The second row of three, the second column of four.
+    assert_eq!(output.stdout, "camera/main is asked to look at 60.00, 60.00\n");
+    stage.until_fixated((60.0, 60.0));
+
+    let picture = stage.place.path("map.png");
+    fs::write(&picture, png(4, 3, 9)).unwrap();
+    let waiting =
+        ["attend", "camera/main", picture.to_str().unwrap(), "--box", "0,0,80,60", "--wait"];
+    let waiting = stage.place.foveate(&waiting);
+    stage.until_fixated((30.0, 50.0));
+    let output = waiting.finish();
+    output.assert_clean_exit(0);
+    assert!(output.stdout.contains("asked to look at 30.00, 50.00"), "{}", output.stdout);
+    assert!(output.stdout.contains(", by attend"), "{}", output.stdout);
+
+    let output = stage.place.foveate(&["release", "camera/main"]).finish();
+    output.assert_clean_exit(0);
+    stage.end();
+    trace.finish().assert_clean_exit(0);
+    let table = fs::read_to_string(csv).unwrap();
+    let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let heading = ["time_s", "x", "y", "reason", "latency_ms", "frame_seq", "fixation_id"];
+    assert_eq!(rows.next().unwrap(), heading);
+    let places: Vec<_> = rows.map(|row| format!("{},{},{}", row[1], row[2], row[3])).collect();
+    for place in ["60,60,attend", "30,50,attend"] {
+        assert!(places.contains(&place.to_owned()), "{place} is not in\n{table}");
+    }
+}
+
+#[test]
+fn files_that_are_no_map_are_refused_with_the_way_out() {
+    let place = Place::new();
+    let file = |name: &str, bytes: &[u8]| place.write(name, bytes).to_str().unwrap().to_owned();
+    for (path, code, part) in [
+        (place.path("none.npy").to_str().unwrap().to_owned(), 69, "cannot read"),
+        (file("text.npy", b"hello"), 1, "cannot read"),
+        (file("text.png", b"hello"), 1, "cannot read"),
+        (file("complex.npy", &npy("<c8", "(1, 1)", &[0; 8])), 1, "save float16, float32"),
+        (file("huge.npy", &npy("<f4", "(100000, 100000)", &[])), 1, "pool it first"),
+    ] {
+        let output = place.foveate(&["attend", "camera/main", &path]).finish();
+        output.assert_clean_exit(code);
+        assert!(output.message().contains(part), "{path}: {}", output.message());
+    }
+}
+
+/// A daemon with one view of a random film, whose frames a test sends.
+struct Stage {
+    daemon: Option<Daemon<'static>>,
+    client: Client,
+    follower: Follower,
+    feed: Option<Feed>,
+    film: Film,
+    sent: u64,
+    place: &'static Place,
+}
+
+impl Stage {
+    fn open(backend: &str, gaze: &str, frames: u64) -> Self {
+        // Until the process ends, so that the daemon may borrow it.
+        let place: &'static Place = Box::leak(Box::new(Place::new()));
+        let count = usize::try_from(frames.min(12)).unwrap();
+        let film = random_film(PixelFormat::Nv12, EXTENT, bt601(), count);
+        let feed = Feed::open(&place.path("camera"));
+        let settings = format!("{backend}\n{}", view("main", &format!("budget = 40\n{gaze}")));
+        let daemon = place.daemon(&stream("camera", &fed(place, "camera", &film), &settings));
+        let (client, follower) = (daemon.client(), daemon.subscribe("camera/main"));
+        Self { daemon: Some(daemon), client, follower, feed: Some(feed), film, sent: 0, place }
+    }
+
+    fn daemon(&self) -> &Daemon<'static> {
+        self.daemon.as_ref().unwrap()
+    }
+
+    /// Sends a frame and reads what becomes of it.
+    fn next_frame(&mut self) -> &TokenFrameBuf {
+        self.sent += 1;
+        self.feed.as_mut().unwrap().send(&raw_bytes(self.film.frame(self.sent)));
+        self.follower.next_frame();
+        assert_eq!(self.follower.frame.head.stamp.frame_seq, self.sent);
+        &self.follower.frame
+    }
+
+    /// Sends frames until one is looked at there; whoever asks for it may not have done so yet.
+    fn until_fixated(&mut self, point: (f64, f64)) {
+        eventually("the view looks there", || {
+            let fixation = self.next_frame().head.fixation;
+            (fixation.x, fixation.y) == point
+        });
+    }
+
+    /// One thing or another, always the same after the same frame; at times nothing for long.
+    fn say_something(&mut self, frame_seq: u64) {
+        match frame_seq % 40 {
+            3 => {
+                let (x, y) = point_of(frame_seq);
+                let look = Look { for_ms: Some(40), ..Look::at(&main_view(), x, y) };
+                self.client.look(look).unwrap();
+            }
+            11 | 14 | 17 => {
+                self.client.attend(attend(frame_seq), &map_around(frame_seq)).unwrap();
+            }
+            20 => self.client.release(&main_view()).unwrap(),
+            _ => {}
+        }
+    }
+
+    fn thread_count(&self) -> usize {
+        let path = format!("/proc/{}/task", self.daemon().process.id());
+        fs::read_dir(path).unwrap().count()
+    }
+
+    /// No frame comes any more.
+    fn end(&mut self) {
+        self.feed = None;
+        assert_eq!(self.follower.end(), "end of file");
+        self.daemon.take().unwrap().process.finish().assert_clean_exit(0);
+    }
+}
+
+/// Whether the daemon has told something: that the view has a segment.
+fn is_readable(subscription: &Subscription) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(subscription, PollFlags::IN)], Some(&now)).unwrap() == 1
+}
+
+/// From frame `first` on, both hold the same, but for when it was.
+fn assert_alike(one: &[TokenFrameBuf], other: &[TokenFrameBuf], first: u64) {
+    assert_eq!(one.len(), other.len());
+    for (one, other) in one.iter().zip(other).skip(usize::try_from(first).unwrap() - 1) {
+        let frame_seq = one.head.stamp.frame_seq;
+        assert_eq!(one.head.fixation, other.head.fixation, "frame {frame_seq}");
+        assert_eq!(one.head.relevance_frame, other.head.relevance_frame, "frame {frame_seq}");
+        assert_eq!(one.records, other.records, "frame {frame_seq}");
+        assert!(one.pixels == other.pixels, "frame {frame_seq}");
+    }
+}
+
+fn holds(record: &TokenRecord, x: f64, y: f64) -> bool {
+    let within = |value: f64, start: u32, end: u32| (start.into()..=end.into()).contains(&value);
+    within(x, record.x0, record.x1) && within(y, record.y0, record.y1)
+}
+
+/// A place of its own for every frame.
+fn point_of(frame_seq: u64) -> (f64, f64) {
+    (((37 * frame_seq) % 160) as f64, ((53 * frame_seq) % 120) as f64)
+}
+
+fn snapped(value: f64) -> f64 {
+    (16.0 * value).round() / 16.0
+}
+
+fn attend(frame: u64) -> Attend {
+    let (view, dtype) = (main_view(), NumberFormat::F32);
+    Attend { view, shape: [3, 4], dtype, region: None, frame: Some(frame), wait: false }
+}
+
+/// A map of 3 rows of 4 with one peak, another one for every number up to 12.
+fn map_around(number: u64) -> Vec<u8> {
+    map_bytes(3, 4, usize::try_from(5 * number % 12).unwrap())
+}
+
+fn map_bytes(rows: usize, columns: usize, peak: usize) -> Vec<u8> {
+    let value = |index: usize| if index == peak { 1.0f32 } else { 0.0 };
+    (0..rows * columns).flat_map(|index| value(index).to_le_bytes()).collect()
+}
+
+/// A `.npy` file: NumPy's format, version 1.0.
+fn npy(dtype: &str, shape: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut header = format!("{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}");
+    while !(10 + header.len() + 1).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend(bytes);
+    file
+}
+
+/// A black picture with one white pixel.
+fn png(width: u32, height: u32, white: usize) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut texels = vec![0; (width * height) as usize];
+    texels[white] = 255;
+    encoder.write_header().unwrap().write_image_data(&texels).unwrap();
+    file
+}
+
+fn main_view() -> ViewName {
+    "camera/main".parse().unwrap()
+}

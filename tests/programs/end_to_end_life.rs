@@ -1,0 +1,400 @@
+//! The real programs from start to end: signals, deaths on either side, files that end or begin again, and what
+//! `foveate look` and `foveate snap` do to a living daemon.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use foveate::client::{Next, SubscriptionError};
+use foveate::messages::Look;
+use foveate_config::SourceChoice;
+use foveate_control::StreamState;
+use foveate_core::color::ColorTransform;
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FixationReason;
+use rustix::process::Signal;
+
+use crate::daemon::{Feed, HANG, Place, Process, eventually};
+use crate::film::{Film, encode, raw_bytes, raw_pipeline};
+use crate::naive::{OwnedFrame, Random};
+
+/// A live stream that never ends.
+const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
+     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
+
+/// The name of a group of this system, if it has one.
+fn group_name(number: u32) -> Option<String> {
+    let groups = fs::read_to_string("/etc/group").unwrap();
+    let fields = groups.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let number = number.to_string();
+    fields
+        .into_iter()
+        .find(|fields| fields.get(2) == Some(&number.as_str()))
+        .map(|fields| fields[0].to_owned())
+}
+
+/// Many times the second within which a daemon promises to end.
+const END: Duration = Duration::from_secs(5);
+
+#[test]
+fn the_socket_is_for_whom_the_configuration_says_and_who_connects_is_logged() {
+    let group = fs::metadata("/proc/self").unwrap().gid();
+    let named = group_name(group);
+    for given in named.into_iter().chain([group.to_string()]) {
+        let place = Place::new();
+        let access = format!("[daemon]\nsocket_mode = '0606'\nsocket_group = '{given}'\n");
+        let daemon = place.daemon(&format!("{access}{PATTERN}"));
+        let socket = fs::metadata(place.socket()).unwrap();
+        assert_eq!(socket.permissions().mode() & 0o7777, 0o606);
+        assert_eq!(socket.gid(), group);
+        let _client = daemon.client();
+        daemon.process.stderr.wait_for("a client has connected");
+        let log = daemon.process.stderr.so_far();
+        let line = log.lines().find(|line| line.contains("a client has connected")).unwrap();
+        for part in [format!("process {}", std::process::id()), format!("group={group}")] {
+            assert!(line.contains(&part), "{line}");
+        }
+    }
+}
+
+#[test]
+fn sigterm_and_sigint_end_the_daemon_cleanly_and_tell_its_readers() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new();
+        let daemon = place.daemon(PATTERN);
+        let mut follower = daemon.subscribe("camera/main");
+        follower.next_frame();
+        let watching = place.foveate(&["watch", "camera/main", "--json"]);
+        watching.stdout.wait_for("\n");
+
+        let asked = Instant::now();
+        daemon.process.signal(signal);
+        daemon.process.finish().assert_clean_exit(0);
+        assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
+        assert_eq!(follower.end(), "restart");
+        assert!(!place.socket().exists());
+        let watched = watching.finish();
+        watched.assert_clean_exit(0);
+        assert!(watched.message().ends_with("; the stream ended: restart"), "{watched:?}");
+    }
+}
+
+#[test]
+fn a_daemon_whose_decoder_waits_for_a_camera_ends_as_cleanly() {
+    let place = Place::new();
+    let feed = Feed::open(&place.path("camera"));
+    let text = raw_pipeline(&place.path("camera"), PixelFormat::Gray8, Extent::new(64, 48), "");
+    let daemon = place.daemon(&format!("[[stream]]\nname = 'camera'\npipeline = '{text}'\n"));
+    let mut follower = daemon.subscribe("camera/main");
+    let asked = Instant::now();
+    daemon.stop();
+    assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
+    assert_eq!(follower.end(), "restart");
+    drop(feed);
+}
+
+#[test]
+fn readers_that_are_killed_are_not_noticed() {
+    let place = Place::new();
+    let daemon = place.daemon(PATTERN);
+    let mut follower = daemon.subscribe("camera/main");
+    follower.next_frame();
+    let before = daemon.descriptor_count();
+    for _ in 0..20 {
+        let reader = place.foveate(&["watch", "camera/main", "--json"]);
+        reader.stdout.wait_for("\n");
+        reader.signal(Signal::KILL);
+        assert_eq!(reader.finish().signal, Some(9));
+    }
+    eventually("no descriptor of a dead reader is left", || daemon.descriptor_count() <= before);
+    assert_eq!(daemon.descriptor_count(), before);
+
+    let seen = follower.next_frame().head.stamp.frame_seq;
+    while follower.next_frame().head.stamp.frame_seq < seen + 10 {}
+    let listing = daemon.listing("camera");
+    assert_eq!(listing.state, StreamState::Live);
+    assert_eq!(listing.frames_refused, 0);
+    daemon.stop();
+}
+
+#[test]
+fn a_reader_that_is_stopped_holds_up_neither_daemon_nor_others() {
+    let place = Place::new();
+    let daemon = place.daemon(PATTERN);
+    let stopped = place.foveate(&["watch", "camera/main", "--json"]);
+    stopped.stdout.wait_for("\n");
+    stopped.signal(Signal::STOP);
+    let mut follower = daemon.subscribe("camera/main");
+    let first = follower.next_frame().head.stamp.frame_seq;
+    // More frames than the ring has slots.
+    while follower.next_frame().head.stamp.frame_seq < first + 20 {}
+    daemon.stop();
+}
+
+#[test]
+fn a_killed_daemon_is_noticed_and_another_takes_its_place() {
+    let place = Place::new();
+    let daemon = place.daemon(PATTERN);
+    let mut follower = daemon.subscribe("camera/main");
+    let first_epoch = {
+        follower.next_frame();
+        follower.subscription.reader().unwrap().header().epoch
+    };
+    let watching = place.foveate(&["watch", "camera/main", "--json"]);
+    watching.stdout.wait_for("\n");
+    daemon.process.signal(Signal::KILL);
+    assert_eq!(daemon.process.finish().signal, Some(9));
+
+    let error = loop {
+        match follower.subscription.next_in_order(&mut follower.frame, HANG) {
+            Ok(Next::Frame { .. }) => {}
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
+    let watched = watching.finish();
+    watched.assert_clean_exit(69);
+    assert!(watched.message().starts_with("foveate: the daemon is gone"), "{watched:?}");
+    assert!(place.socket().exists(), "nobody was left to remove it");
+
+    let daemon = place.daemon(PATTERN);
+    let mut follower = daemon.subscribe("camera/main");
+    follower.next_frame();
+    assert_ne!(follower.subscription.reader().unwrap().header().epoch, first_epoch);
+    let log = daemon.stop().stderr;
+    assert!(log.contains("taking over the socket of a daemon that is gone"), "{log}");
+}
+
+#[test]
+fn a_file_plays_once_and_the_daemon_ends_with_the_last_of_them() {
+    let place = Place::new();
+    encode_clip(&place.path("short.avi"), 3);
+    let mut feed = Feed::open(&place.path("feed"));
+    let long = random_film(4);
+    let config = format!(
+        "[[stream]]\nname = 'short'\nsource = 'short.avi'\n\
+         [[stream]]\nname = 'long'\npace = 'every-frame'\npipeline = '{}'\n",
+        raw_pipeline(&place.path("feed"), PixelFormat::Rgbx, long.frame(1).extent, "")
+    );
+    let daemon = place.daemon(&config);
+    assert_eq!(daemon.subscribe("short/main").end(), "end of file");
+    let listing = daemon.listing("short");
+    assert_eq!((listing.state, listing.reason.as_str()), (StreamState::Ended, "end of file"));
+    assert_eq!(listing.frames_captured, 3);
+    assert_eq!(listing.frames_dropped + listing.frames_published, 3);
+
+    // The other stream does not mind.
+    let mut follower = daemon.subscribe("long/main");
+    for frame_seq in 1..=long.len() as u64 {
+        feed.send(&raw_bytes(long.frame(frame_seq)));
+        assert_eq!(follower.next_frame().head.stamp.frame_seq, frame_seq);
+    }
+    drop(feed);
+    assert_eq!(follower.end(), "end of file");
+    daemon.process.finish().assert_clean_exit(0);
+    assert!(!place.socket().exists());
+}
+
+#[test]
+fn a_looped_file_goes_on_counting_in_the_same_segment() {
+    let place = Place::new();
+    encode_clip(&place.path("clip.avi"), 3);
+    let config = "[[stream]]\nname = 'clip'\nsource = 'clip.avi'\nloop = true\n";
+    for pace in ["realtime", "every-frame"] {
+        let daemon = place.daemon(&format!("{config}pace = '{pace}'\n"));
+        let mut follower = daemon.subscribe("clip/main");
+        let first = follower.next_frame().head.stamp.frame_seq;
+        let epoch = follower.subscription.reader().unwrap().header().epoch;
+        let mut last = first;
+        while last < first + 10 {
+            let next = follower.next();
+            assert!(matches!(next, Next::Frame { .. }), "{next:?}");
+            let seq = follower.frame.head.stamp.frame_seq;
+            assert!(last < seq, "frame {seq} after frame {last}");
+            last = seq;
+        }
+        assert_eq!(follower.subscription.reader().unwrap().header().epoch, epoch);
+        daemon.stop();
+    }
+}
+
+#[test]
+fn look_moves_the_fixation_that_another_reader_sees() {
+    let place = Place::new();
+    let daemon = place.daemon(PATTERN);
+    let mut follower = daemon.subscribe("camera/main");
+    let before = follower.next_frame().head.fixation;
+    assert_eq!((before.id, before.x, before.y), (1, 32.0, 24.0));
+    for (id, x, y, expected, note) in [
+        (2, "10.26", "7", (10.25, 7.0), false),
+        (3, "1e6", "-3.5", (64.0, 0.0), true),
+        (4, "0", "48", (0.0, 48.0), false),
+    ] {
+        let output = place.foveate(&["look", "camera/main", x, y]).finish();
+        output.assert_clean_exit(0);
+        assert_eq!(output.stdout.contains("the nearest point of the picture"), note, "{output:?}");
+        while follower.next_frame().head.fixation.id < id {}
+        let fixation = follower.frame.head.fixation;
+        assert_eq!((fixation.id, fixation.x, fixation.y), (id, expected.0, expected.1));
+        assert_eq!(fixation.reason, FixationReason::Look);
+        assert_eq!(fixation.since_frame, follower.frame.head.stamp.frame_seq);
+        let listed = || daemon.listing("camera").views[0].fixation.unwrap();
+        eventually("the fixation is listed", || listed().id == id);
+        assert_eq!((listed().x, listed().y), expected);
+    }
+    daemon.stop();
+}
+
+#[test]
+fn readers_find_the_camera_in_the_ring() {
+    let film = random_film(1);
+    let Extent { width, height } = film.frame(1).extent;
+    let place = Place::new();
+    // Calibrated at twice the size, and turned upside down by whoever mounted it.
+    place.write(
+        "camera.yaml",
+        format!(
+            "image_width: {}\nimage_height: {}\ncamera_matrix: {{data: [90, 0, 50, 0, 91, 40, 0, 0, 1]}}\n\
+             distortion_model: plumb_bob\ndistortion_coefficients: {{data: [0.1, -0.2, 0, 0, 0.05]}}\n",
+            2 * width,
+            2 * height
+        ),
+    );
+    let table = "[stream.camera]\ncalibration = 'camera.yaml'\nrotate = 180\nparent_frame = 'base_link'\n\
+                 translation = [1.0, 2.0, 3.0]\n";
+    let mut feed = Feed::open(&place.path("feed"));
+    let daemon = place.daemon(&format!("{}{table}", fed_config(&place, &film)));
+    let mut follower = daemon.subscribe("camera/main");
+    feed.send(&raw_bytes(film.frame(1)));
+    follower.next_frame();
+    let camera = follower.subscription.reader().unwrap().header().camera.clone().unwrap();
+    assert_eq!(camera.calibration.extent, Extent::new(2 * width, 2 * height));
+    assert_eq!(camera.calibration.k, [90.0, 0.0, 50.0, 0.0, 91.0, 40.0, 0.0, 0.0, 1.0]);
+    assert_eq!(camera.calibration.coefficients, [0.1, -0.2, 0.0, 0.0, 0.05]);
+    assert_eq!(camera.optical_frame, "camera_optical");
+    let (parent, matrix) = camera.mount.unwrap();
+    assert_eq!(
+        (parent.as_str(), [matrix[3], matrix[7], matrix[11]]),
+        ("base_link", [1.0, 2.0, 3.0])
+    );
+    let [width, height] = [width, height].map(f64::from);
+    assert_eq!(camera.source_from_calibrated, [-0.5, 0.0, width, 0.0, -0.5, height]);
+    daemon.stop();
+}
+
+#[test]
+fn snap_draws_what_the_tokens_say() {
+    let film = random_film(1);
+    let place = Place::new();
+    let mut feed = Feed::open(&place.path("feed"));
+    let daemon = place.daemon(&fed_config(&place, &film));
+    let mut follower = daemon.subscribe("camera/main");
+    feed.send(&raw_bytes(film.frame(1)));
+    follower.next_frame();
+    daemon.client().look(Look::at(&"camera/main".parse().unwrap(), 12.0, 9.0)).unwrap();
+    feed.send(&raw_bytes(film.frame(1)));
+    follower.next_frame();
+    let out = place.path("pictures");
+    let output = place.foveate(&["snap", "camera/main", "--out", out.to_str().unwrap()]).finish();
+    output.assert_clean_exit(0);
+
+    let extent = film.frame(1).extent;
+    let names = ["rebuilt.png", "boxes.png", "density.png", "scanpath.png"];
+    let [rebuilt, .., scanpath] = names.map(|name| {
+        let path = out.join(name);
+        assert!(output.stdout.lines().any(|line| Path::new(line) == path), "{output:?}");
+        let (size, pixels) = decoded_png(&path);
+        assert_eq!(size, extent, "{name}");
+        pixels
+    });
+    let picture = &film.pyramid(1)[0];
+    let mut compared = 0;
+    for record in follower.frame.records.iter().filter(|record| record.level == 0) {
+        for y in record.y0..record.y1 {
+            for x in record.x0..record.x1 {
+                let at = (y * extent.width + x) as usize;
+                assert_eq!(rebuilt[at], picture.texels[at], "pixel {x}, {y}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(extent.area() / 8 < compared, "{compared} pixels lie in tokens of level 0");
+    let names: Vec<_> =
+        fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    // From the first fixation to the second, in the colour of the newest way.
+    let way = |(x, y): (u32, u32)| scanpath[(y * extent.width + x) as usize] == [255, 82, 82];
+    let (from, to) = ((extent.width / 2, extent.height / 2), (12, 9));
+    assert!(way(((from.0 + to.0) / 2, (from.1 + to.1) / 2)), "the way from {from:?} to {to:?}");
+    assert!(!way((2, extent.height - 3)));
+    daemon.stop();
+}
+
+#[test]
+fn a_full_disk_fails_a_snap_and_leaves_no_part_of_a_file() {
+    let film = random_film(1);
+    let place = Place::new();
+    let mut feed = Feed::open(&place.path("feed"));
+    let daemon = place.daemon(&fed_config(&place, &film));
+    let mut follower = daemon.subscribe("camera/main");
+    feed.send(&raw_bytes(film.frame(1)));
+    follower.next_frame();
+    let out = place.path("pictures");
+    // A limit on the size of files, of one block of 512 bytes, stands in for a full disk. The shell ignores the signal
+    // that comes with it, and its children inherit that.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_foveate")).arg("--socket").arg(place.socket());
+    command.args(["snap", "camera/main", "--out"]).arg(&out);
+    let output = Process::start(command, &[]).finish();
+    output.assert_clean_exit(1);
+    let message = output.message();
+    assert!(message.starts_with("foveate: cannot write "), "{message}");
+    assert!(message.contains("rebuilt.png") && message.contains("too large"), "{message}");
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+    daemon.stop();
+}
+
+/// A clip of a moving ball at 100 frames a second.
+fn encode_clip(path: &Path, frame_count: u32) {
+    encode(&format!(
+        "videotestsrc pattern=ball num-buffers={frame_count} ! \
+         video/x-raw,format=I420,width=96,height=64,framerate=100/1 ! avimux ! filesink location={}",
+        path.display()
+    ));
+    assert_eq!(
+        Film::decoded(SourceChoice::Shorthand(path.display().to_string())).len(),
+        frame_count as usize
+    );
+}
+
+fn random_film(count: usize) -> Film {
+    let mut random = Random(8);
+    let (format, extent) = (PixelFormat::Rgbx, Extent::new(130, 101));
+    let first = OwnedFrame::random(format, extent, ColorTransform::IDENTITY, &mut random);
+    Film::random(first, count, &mut random)
+}
+
+/// Stream `camera`, whose frames come from the feed at `feed`, and whose tokens are finest in a large middle.
+fn fed_config(place: &Place, film: &Film) -> String {
+    let OwnedFrame { format, extent, .. } = *film.frame(1);
+    format!(
+        "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npace = 'every-frame'\npipeline = '{}'\n\
+         [[stream.view]]\nname = 'main'\nbudget = 30\n",
+        raw_pipeline(&place.path("feed"), format, extent, "")
+    )
+}
+
+fn decoded_png(path: &Path) -> (Extent, Vec<[u8; 3]>) {
+    let decoder = png::Decoder::new(std::io::BufReader::new(fs::File::open(path).unwrap()));
+    let mut reader = decoder.read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    assert_eq!((info.color_type, info.bit_depth), (png::ColorType::Rgb, png::BitDepth::Eight));
+    let pixels = bytes.chunks_exact(3).map(|rgb| [rgb[0], rgb[1], rgb[2]]).collect();
+    (Extent::new(info.width, info.height), pixels)
+}

@@ -1,0 +1,227 @@
+//! A network camera that dies, hangs, changes or comes late: each time its frames come back, and nothing is left of the times
+//! before. The camera is a server of its own process, `tests/rtsp/server.py`.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Instant;
+
+use foveate_control::StreamState;
+use foveate_ring::{SegmentInfo, State};
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, Follower, Place, Process, eventually};
+
+/// Frames that show that a stream is back for good.
+const ENOUGH: u64 = 10;
+
+#[test]
+fn a_camera_that_is_killed_and_started_again_comes_back_in_the_same_segment() {
+    for protocols in ["tcp", "udp"] {
+        let place = Place::new();
+        let camera = Camera::new("jpeg", "160x120");
+        let server = camera.start();
+        let daemon = place.daemon(&camera.config(protocols));
+        let mut follower = daemon.subscribe("camera/main");
+        let before = watched(&mut follower, ENOUGH);
+        kill(server);
+        wait_for_stall(&daemon, &follower);
+        let server = camera.start();
+        let after = watched(&mut follower, ENOUGH);
+        assert_eq!(before.epoch, after.epoch, "{protocols}");
+        assert_returned(&daemon);
+        drop(server);
+        daemon.stop();
+    }
+}
+
+/// Nobody says that it has gone: no error and no end, only silence.
+#[test]
+fn a_camera_that_hangs_comes_back_when_it_goes_on() {
+    let place = Place::new();
+    let camera = Camera::new("h264", "160x120");
+    let server = camera.start();
+    let daemon = place.daemon(&camera.config("tcp"));
+    let mut follower = daemon.subscribe("camera/main");
+    let before = watched(&mut follower, ENOUGH);
+    server.signal(Signal::STOP);
+    wait_for_stall(&daemon, &follower);
+    eventually("it is looked for", || daemon.listing("camera").reason.contains("trying again in "));
+    server.signal(Signal::CONT);
+    let after = watched(&mut follower, ENOUGH);
+    assert_eq!(before.epoch, after.epoch);
+    assert_returned(&daemon);
+    daemon.stop();
+}
+
+#[test]
+fn a_camera_of_another_resolution_or_codec_comes_back_and_another_size_is_another_segment() {
+    let place = Place::new();
+    let mut camera = Camera::new("jpeg", "160x120");
+    let mut server = camera.start();
+    let daemon = place.daemon(&camera.config("tcp"));
+    let mut follower = daemon.subscribe("camera/main");
+    let mut before = watched(&mut follower, ENOUGH);
+    for (codec, size) in [("jpeg", "320x240"), ("h264", "320x240"), ("jpeg", "160x128")] {
+        kill(server);
+        wait_for_stall(&daemon, &follower);
+        camera = Camera { codec, size, ..camera };
+        server = camera.start();
+        let after = watched(&mut follower, ENOUGH);
+        assert_eq!(after.extent.to_string(), size);
+        // Other codecs give other colours, and then all that was built for the old ones goes, too.
+        assert!(before.extent == after.extent || before.epoch != after.epoch, "{codec} {size}");
+        before = after;
+    }
+    assert_returned(&daemon);
+    daemon.stop();
+}
+
+#[test]
+fn a_camera_that_starts_late_is_waited_for() {
+    let place = Place::new();
+    let camera = Camera::new("jpeg", "160x120");
+    let daemon = place.daemon(&camera.config("tcp"));
+    eventually("it is looked for", || daemon.listing("camera").reason.contains("trying again in "));
+    assert_eq!(daemon.listing("camera").state, StreamState::Starting);
+    let mut follower = daemon.subscribe("camera/main");
+    let _server = camera.start();
+    watched(&mut follower, ENOUGH);
+    assert_returned(&daemon);
+    daemon.stop();
+}
+
+/// 10 times, or 200 with `FOVEATE_LONG=1`, which also prints how long the returns took.
+#[test]
+fn nothing_is_left_of_a_camera_that_was_lost() {
+    let is_long = std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1");
+    let place = Place::new();
+    let camera = Camera::new("jpeg", "160x120");
+    let daemon = place.daemon(&camera.config("tcp"));
+    let mut follower = daemon.subscribe("camera/main");
+    let mut returns = Vec::new();
+    let mut first = None;
+    for cycle in 0..if is_long { 200 } else { 10 } {
+        let server = camera.start();
+        let started = Instant::now();
+        watched(&mut follower, 1);
+        returns.push(started.elapsed());
+        // As long as it takes for the pauses to begin anew.
+        watched(&mut follower, 40);
+        // The first returns fill what is allocated once.
+        if cycle == 3 {
+            assert_returned(&daemon);
+            first = Some(Held::by(&daemon));
+        }
+        kill(server);
+        wait_for_stall(&daemon, &follower);
+    }
+    let _server = camera.start();
+    watched(&mut follower, 40);
+    assert_returned(&daemon);
+    let (first, last) = (first.unwrap(), Held::by(&daemon));
+    if is_long {
+        returns.sort();
+        let (median, longest) = (returns[returns.len() / 2], returns[returns.len() - 1]);
+        println!("returns: median {median:?}, longest {longest:?}; {first:?}, {last:?}");
+    }
+    // GLib keeps threads that it does not need for a while, and the daemon a client that has hung up for a moment.
+    eventually("as many threads and descriptors are left", || {
+        let last = Held::by(&daemon);
+        last.threads <= first.threads && last.descriptors <= first.descriptors
+    });
+    assert!(last.rss_kb < first.rss_kb + 8 * 1024, "{first:?}, {last:?}");
+    daemon.stop();
+}
+
+/// A camera at a port of its own.
+#[derive(Clone, Copy)]
+struct Camera {
+    port: u16,
+    codec: &'static str,
+    size: &'static str,
+}
+
+impl Camera {
+    fn new(codec: &'static str, size: &'static str) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { port, codec, size }
+    }
+
+    /// Starts the server, and returns when it listens.
+    fn start(&self) -> Process {
+        // The system's own: GStreamer's modules belong to that.
+        let mut command = Command::new("/usr/bin/python3");
+        let (width, height) = self.size.split_once('x').unwrap();
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rtsp/server.py"));
+        command.args([&self.port.to_string(), self.codec, width, height]);
+        let server = Process::start(command, &[]);
+        server.stdout.wait_for("ready");
+        server
+    }
+
+    /// A stream of it that is soon given up.
+    fn config(&self, protocols: &str) -> String {
+        format!(
+            "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = 'rtsp://127.0.0.1:{}/camera'\n\
+             parameters = {{ protocols = '{protocols}' }}\nlatency_ms = 50\ncaps_timeout_ms = 3000\n\
+             stall_timeout_ms = 500\nrestart_timeout_ms = 1500\n",
+            self.port
+        )
+    }
+}
+
+fn kill(server: Process) {
+    server.signal(Signal::KILL);
+    server.finish();
+}
+
+/// Reads `count` more frames, whose numbers grow, and returns what the last one came in.
+fn watched(follower: &mut Follower, count: u64) -> SegmentInfo {
+    let mut newest = follower.frame.head.stamp.frame_seq;
+    for _ in 0..count {
+        let seq = follower.next_frame().head.stamp.frame_seq;
+        assert!(newest < seq, "frame {seq} after frame {newest}");
+        newest = seq;
+    }
+    follower.subscription.reader().unwrap().header().clone()
+}
+
+/// Waits until segment and listing say that no frames come.
+fn wait_for_stall(daemon: &Daemon<'_>, follower: &Follower) {
+    eventually("the segment says that no frames come", || {
+        follower.subscription.reader().unwrap().state().0 == State::Stalled
+    });
+    assert_eq!(daemon.listing("camera").state, StreamState::Stalled);
+}
+
+/// The stream is live, without a reason, and had to begin again at least once.
+fn assert_returned(daemon: &Daemon<'_>) {
+    let listing = daemon.listing("camera");
+    assert_eq!((listing.state, listing.reason.as_str()), (StreamState::Live, ""));
+    assert!(0 < listing.restarts.values().sum::<u64>(), "{listing:?}");
+    eventually("the pipelines of before have stopped", || {
+        daemon.listing("camera").pipelines_stopping == 0
+    });
+}
+
+/// What a process holds.
+#[derive(Debug)]
+struct Held {
+    threads: usize,
+    descriptors: usize,
+    rss_kb: u64,
+}
+
+impl Held {
+    /// What `daemon` holds now, clients included.
+    fn by(daemon: &Daemon<'_>) -> Self {
+        let status = fs::read_to_string(format!("/proc/{}/status", daemon.process.id())).unwrap();
+        let number = |key: &str| -> u64 {
+            let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        let threads = usize::try_from(number("Threads:")).unwrap();
+        Self { threads, descriptors: daemon.descriptor_count(), rss_kb: number("VmRSS:") }
+    }
+}

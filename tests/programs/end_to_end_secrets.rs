@@ -1,0 +1,188 @@
+//! A password that stands anywhere in a configuration is nowhere in what the programs write, show or serve.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+
+use rustix::process::Signal;
+
+use crate::daemon::{Daemon, Outcome, Place, eventually};
+use crate::scrape::{metrics_address, scrape_text};
+use foveate_control::ClientExt as _;
+
+/// What is looked for. Nothing else holds it, in any spelling.
+const MARKER: &str = "MARKERs3cr3t";
+
+/// A password in the environment, with what URIs, pipelines and TOML have their own spelling for.
+const PASSWORD: (&str, &str) = ("CAMERA_PASSWORD", "MARKERs3cr3t:@ &%x");
+
+/// Everything that is asked of the log, GStreamer's included.
+const LOUD: [(&str, &str); 5] = [
+    PASSWORD,
+    // What is taken apart at blanks and signs, as by a pipeline, is no longer what is hidden.
+    ("CAMERA_WORD", "MARKERs3cr3t-word"),
+    ("RUST_LOG", "trace"),
+    ("GST_DEBUG", "*:5,rtsp*:7,uri*:9,GST_PIPELINE:9"),
+    ("GST_DEBUG_NO_COLOR", "1"),
+];
+
+/// Streams whose camera or server is not there, and waited for, each with a password in another field. Port 1 of this machine
+/// refuses connections.
+const AWAITED: [&str; 6] = [
+    "source = '/dev/${CAMERA_PASSWORD}'",
+    "source = 'rtsp://user:${CAMERA_PASSWORD}@127.0.0.1:1/main'",
+    "source = 'rtsp://user:MARKERs3cr3t@127.0.0.1:1/main'",
+    "pipeline = 'rtspsrc location=rtsp://127.0.0.1:1/x user-id=user user-pw=MARKERs3cr3t ! decodebin ! appsink name=frames'",
+    "pipeline = 'rtspsrc location=rtsp://user:MARKERs3cr3t@127.0.0.1:1/x ! decodebin ! appsink name=frames'",
+    "pipeline_file = 'rtsp.gst'\nparameters = { location = 'rtsp://user:${CAMERA_PASSWORD}@127.0.0.1:1/x' }",
+];
+
+/// Streams that cannot be, each with a password in another field.
+const IMPOSSIBLE: [&str; 8] = [
+    "source = 'file:///nowhere/${CAMERA_PASSWORD}.mp4'",
+    "source = '${CAMERA_PASSWORD}'",
+    "pipeline = '${CAMERA_WORD} ! appsink name=frames'",
+    "pipeline_file = '${CAMERA_PASSWORD}.gst'",
+    "source = 'test'\nbackend = 'vulkan'\ndevice = '${CAMERA_PASSWORD}'",
+    "source = 'test'\ncamera = { calibration = '${CAMERA_PASSWORD}.yaml' }",
+    "source = 'test'\nview = [{ name = 'v', gaze = { policy = 'replay', log = '${CAMERA_PASSWORD}.jsonl' } }]",
+    "source = 'test'\nlatency_ms = '${CAMERA_PASSWORD}'",
+];
+
+/// What is logged of a source that is not there.
+const LOST: &str = "the stream has lost its source";
+
+#[test]
+fn no_field_shows_its_password_when_the_stream_fails() {
+    let place = Place::new();
+    let pipeline = "rtspsrc location=${location} ! decodebin ! videoconvert ! appsink name=frames";
+    place.write("rtsp.gst", pipeline);
+    for field in AWAITED.iter().chain(&IMPOSSIBLE) {
+        let config = format!("[[stream]]\nname = 'camera'\n{field}\n");
+        let path = place.write("foveate.toml", config);
+        let config = ["--config", path.to_str().unwrap()];
+        let checked = place.foveated(&[&config[..], &["--check"]].concat(), &LOUD).finish();
+        assert_shows_nothing(&checked, field);
+        let process = place.foveated(&config, &LOUD);
+        if AWAITED.contains(field) {
+            process.stderr.wait_for(LOST);
+            process.signal(Signal::TERM);
+        }
+        assert_shows_nothing(&process.finish(), field);
+    }
+}
+
+#[test]
+fn no_field_of_the_daemon_shows_its_password() {
+    let place = Place::new();
+    let stream = "[[stream]]\nname = 'camera'\nsource = 'test'\n";
+    for field in [
+        "socket_group = '${CAMERA_PASSWORD}'",
+        "socket_mode = '${CAMERA_PASSWORD}'",
+        "metrics = '${CAMERA_PASSWORD}'",
+        "socket = '${CAMERA_PASSWORD}'",
+    ] {
+        let path = place.write("foveate.toml", format!("[daemon]\n{field}\n{stream}"));
+        let outcome = place.foveated(&["--config", path.to_str().unwrap()], &LOUD).finish();
+        assert_shows_nothing(&outcome, field);
+        assert_ne!(outcome.code, Some(0), "{field} cannot work");
+    }
+    for names in [
+        "[[stream]]\nname = '${CAMERA_PASSWORD}'\nsource = 'test'\n".to_owned(),
+        format!("{stream}[[stream.view]]\nname = '${{CAMERA_PASSWORD}}'\n"),
+    ] {
+        let path = place.write("foveate.toml", &names);
+        let outcome = place.foveated(&["--config", path.to_str().unwrap()], &LOUD).finish();
+        assert_shows_nothing(&outcome, &names);
+        outcome.assert_clean_exit(78);
+    }
+}
+
+/// Two streams whose sources hold a password wait for their servers, and one goes on.
+#[test]
+fn a_daemon_that_runs_shows_no_password_to_anybody() {
+    let place = Place::new();
+    let config = "[daemon]\nmetrics = '127.0.0.1:0'\n\
+         [[stream]]\nname = 'a'\nsource = 'rtsp://user:${CAMERA_PASSWORD}@127.0.0.1:1/main'\n\
+         [[stream]]\nname = 'b'\nsource = 'rtsp://user:MARKERs3cr3t@127.0.0.1:1/main'\n\
+         [[stream]]\nname = 'c'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! taginject tags=\"comment=(string)\\\"${CAMERA_PASSWORD}\\\"\" \
+         ! video/x-raw,width=64,height=48,format=NV12 ! appsink name=frames'\n";
+    let path = place.write("foveate.toml", config);
+    let notices = UnixDatagram::bind(place.path("notify")).unwrap();
+    let notified = place.path("notify");
+    let environment = [&LOUD[..], &[("NOTIFY_SOCKET", notified.to_str().unwrap())]].concat();
+    let process = place.foveated(&["--config", path.to_str().unwrap()], &environment);
+    process.stderr.wait_for(" publishing ");
+    process.stderr.wait_for(LOST);
+    let daemon = Daemon::running(&place, process);
+    let address = metrics_address(&daemon);
+    eventually("c publishes", || 1 < daemon.listing("c").frames_published);
+    let mut shown = vec![scrape_text(address)];
+    shown.push(serde_json::to_string(&daemon.client().stats().unwrap()).unwrap());
+    for arguments in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["watch", "--json", "--seconds", "0.1"],
+        &["watch", "--seconds", "0.1"],
+        &["watch", "c/main", "--json", "--frames", "1"],
+        &["health"],
+        &["wait", "a/main", "--timeout", "0.1"],
+        &["doctor"],
+    ] {
+        let outcome = place.foveate(arguments).finish();
+        shown.extend([outcome.stdout, outcome.stderr]);
+    }
+    shown.extend(operated(&place));
+    let id = daemon.process.id();
+    shown.push(fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap());
+    for thread in fs::read_dir(format!("/proc/{id}/task")).unwrap() {
+        shown.push(fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default());
+    }
+    let told = all_of(&notices);
+    assert!(told.contains("STATUS=") && told.contains("READY=1"), "{told}");
+    shown.push(told);
+    for text in shown {
+        assert!(!text.contains(MARKER), "{text}");
+    }
+    daemon.process.signal(Signal::TERM);
+    let outcome = daemon.process.finish();
+    assert_eq!(outcome.code, Some(0));
+    assert_shows_nothing(&outcome, config);
+    assert!(outcome.stderr.contains("rtspsrc"), "GStreamer was loud");
+}
+
+/// What operators see who bring streams, and set views, with passwords.
+fn operated(place: &Place) -> Vec<String> {
+    let bring = |name: &str, field: &str| {
+        let text = format!("[[stream]]\nname = '{name}'\n{field}\n");
+        let file = place.write("added.toml", text);
+        place.foveate(&["add-stream", file.to_str().unwrap()]).finish()
+    };
+    let mut outcomes = Vec::new();
+    for (index, field) in AWAITED.iter().chain(&IMPOSSIBLE).enumerate() {
+        outcomes.push(bring(&format!("added{index}"), field));
+        // There is one already, or there is none.
+        outcomes.push(bring("a", field));
+    }
+    outcomes.push(place.foveate(&["ls"]).finish());
+    outcomes.push(place.foveate(&["reload"]).finish());
+    outcomes.into_iter().flat_map(|outcome| [outcome.stdout, outcome.stderr]).collect()
+}
+
+/// All that has come so far.
+fn all_of(socket: &UnixDatagram) -> String {
+    socket.set_nonblocking(true).unwrap();
+    let mut buffer = [0; 4096];
+    let mut text = String::new();
+    while let Ok(len) = socket.recv(&mut buffer) {
+        text += &String::from_utf8_lossy(&buffer[..len]);
+        text.push('\n');
+    }
+    text
+}
+
+fn assert_shows_nothing(outcome: &Outcome, about: &str) {
+    for text in [&outcome.stdout, &outcome.stderr] {
+        let leaks = text.lines().filter(|line| line.contains(MARKER)).take(5).collect::<Vec<_>>();
+        assert!(leaks.is_empty(), "{about}\n{leaks:#?}");
+    }
+}

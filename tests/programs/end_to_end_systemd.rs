@@ -1,0 +1,253 @@
+//! The service as an operator runs it: the units that are shipped, under a real user manager of systemd.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::thread;
+
+use foveate::client::{Client, Next, Subscription};
+use foveate_control::{ClientExt as _, StreamState};
+use foveate_ring::TokenFrameBuf;
+
+use crate::daemon::{HANG, eventually};
+use crate::systemd::{Entry, UserManager, with_service};
+
+/// A live stream that never ends.
+const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
+     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
+
+/// A signal of life each quarter of a second.
+const SHORT_WATCHDOG: &str = "WatchdogSec=500ms\nTimeoutAbortSec=1";
+
+/// Bytes of a frame of [`fed`].
+const FRAME_BYTES: usize = 64 * 48;
+
+/// A stream that reads frames from a pipe in the folder of its configuration.
+fn fed(name: &str) -> String {
+    format!(
+        "[[stream]]\nname = '{name}'\nbackend = 'cpu'\ncaps_timeout_ms = 600000\npipeline = 'filesrc location=\"${{HOME}}/{name}\" blocksize=3072 ! \
+         rawvideoparse format=gray8 width=64 height=48 framerate=25/1 ! appsink name=frames'\n"
+    )
+}
+
+#[test]
+fn the_service_is_ready_when_it_serves_tells_how_it_fares_and_stops() {
+    with_service(PATTERN, "", |manager| {
+        manager.expect(&["start", "foveated.service"]);
+        assert_eq!(manager.property("ActiveState"), "active");
+        assert_eq!(manager.client().list().unwrap()[0].name, "camera");
+        manager.await_property("StatusText", "1 stream, live");
+        assert_eq!(manager.property("WatchdogUSec"), "30s");
+
+        let mut reading = Reading::begin(manager);
+        reading.frame();
+        manager.expect(&["stop", "foveated.service"]);
+        assert_eq!(reading.end(), "restart");
+        assert_eq!(manager.property("Result"), "success");
+        assert_eq!(manager.property("ExecMainStatus"), "0");
+        assert_eq!(manager.property("NRestarts"), "0");
+        assert!(manager.socket().exists(), "the socket is not the daemon's to remove");
+    });
+}
+
+#[test]
+fn a_reload_follows_the_files_and_is_over_when_the_streams_are_there() {
+    with_service(PATTERN, "", |manager| {
+        manager.expect(&["start", "foveated.service"]);
+        manager.write("conf.d/more.toml", &PATTERN.replace("'camera'", "'other'"));
+        manager.expect(&["reload", "foveated.service"]);
+        manager.await_property("StatusText", "2 streams, all live");
+        manager.write("conf.d/more.toml", "broken");
+        manager.expect(&["reload", "foveated.service"]);
+        let entries = || manager.journal();
+        eventually("the refusal is logged", || {
+            let message = |entry: &Entry| entry.get("MESSAGE").cloned().unwrap_or_default();
+            entries().iter().any(|entry| message(entry).contains("stays as it was"))
+        });
+        assert_eq!(manager.property("ActiveState"), "active");
+        assert_eq!(manager.property("NRestarts"), "0");
+        manager.await_property("StatusText", "2 streams, all live");
+    });
+}
+
+#[test]
+fn a_daemon_that_hangs_is_killed_and_another_takes_its_place() {
+    with_service(PATTERN, SHORT_WATCHDOG, |manager| {
+        manager.expect(&["start", "foveated.service"]);
+        let first = manager.property("MainPID");
+        manager.expect(&["kill", "--kill-whom=main", "--signal=STOP", "foveated.service"]);
+        manager.await_property("NRestarts", "1");
+        manager.await_property("ActiveState", "active");
+        assert_ne!(manager.property("MainPID"), first);
+        Reading::begin(manager).frame();
+    });
+}
+
+#[test]
+fn cameras_that_stay_away_restart_nothing() {
+    let config = format!("{}{}", fed("front"), fed("rear"));
+    with_service(&config, SHORT_WATCHDOG, |manager| {
+        let _pipes = (manager.feed("front"), manager.feed("rear"));
+        manager.expect(&["start", "foveated.service"]);
+        let microseconds =
+            || manager.property("WatchdogTimestampMonotonic").parse::<u64>().unwrap();
+        let started = microseconds();
+        eventually("ten watchdog periods are over", || started + 5_000_000 < microseconds());
+        assert_eq!(manager.property("NRestarts"), "0");
+        assert_eq!(manager.property("ActiveState"), "active");
+        assert_eq!(manager.property("StatusText"), "2 streams, 2 starting: front, rear");
+    });
+}
+
+#[test]
+fn the_socket_outlives_the_daemon_and_clients_wait_in_it() {
+    with_service(PATTERN, "", |manager| {
+        manager.expect(&["start", "foveated.service"]);
+        let inode = fs::metadata(manager.socket()).unwrap().ino();
+        let mut reading = Reading::begin(manager);
+        let epoch = reading.frame();
+        manager.expect(&["restart", "foveated.service"]);
+        assert_ne!(reading.frame_of_another_segment(), epoch);
+        assert_eq!(fs::metadata(manager.socket()).unwrap().ino(), inode);
+
+        // Nobody is there, and whoever comes has systemd start somebody.
+        manager.expect(&["stop", "foveated.service"]);
+        manager.await_property("ActiveState", "inactive");
+        Reading::begin(manager).frame();
+        assert_eq!(manager.property("ActiveState"), "active");
+    });
+}
+
+#[test]
+fn the_service_waits_for_a_camera_that_it_requires() {
+    let config = format!("{PATTERN}{}required = true\n", fed("front"));
+    with_service(&config, "TimeoutStartSec=1", |manager| {
+        let mut pipe = manager.feed("front");
+        thread::scope(|scope| {
+            let start = scope.spawn(|| manager.expect(&["start", "foveated.service"]));
+            let waiting = "2 streams, 1 starting: front; not ready without front";
+            manager.await_property("StatusText", waiting);
+            let begun = manager.property("ExecMainStartTimestampMonotonic").parse::<u64>().unwrap();
+            let now = || foveate_core::clock::monotonic_ns() / 1000;
+            eventually("the time to start is over", || begun + 3_000_000 < now());
+            assert_eq!(manager.property("ActiveState"), "activating");
+            assert!(!start.is_finished());
+            pipe.send(&[128; FRAME_BYTES]);
+        });
+        assert_eq!(manager.property("ActiveState"), "active");
+        assert_eq!(manager.property("NRestarts"), "0");
+    });
+}
+
+#[test]
+fn a_required_stream_that_ends_before_its_first_frame_ends_the_daemon() {
+    let config =
+        format!("{PATTERN}[[stream]]\nname = 'clip'\nsource = 'absent.avi'\nrequired = true\n");
+    with_service(&config, "Restart=no", |manager| {
+        assert_ne!(manager.systemctl(&["start", "foveated.service"]).code, Some(0));
+        assert_eq!(manager.property("Result"), "exit-code");
+        assert_ne!(manager.property("ExecMainStatus"), "0");
+    });
+}
+
+#[test]
+fn a_wrong_configuration_is_not_tried_again() {
+    with_service("[[stream]]\nname = 'a'\nsource = 'test'\nbudget = 1\n", "", |manager| {
+        assert_ne!(manager.systemctl(&["start", "foveated.service"]).code, Some(0));
+        assert_eq!(manager.property("ActiveState"), "failed");
+        assert_eq!(manager.property("ExecMainStatus"), "78");
+        assert_eq!(manager.property("NRestarts"), "0");
+    });
+}
+
+#[test]
+fn entries_in_the_journal_have_fields_and_priorities_and_no_passwords() {
+    let config = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = 'rtsp://admin:${PASSWORD}@127.0.0.1:1/${PASSWORD}/${WORD}'\n";
+    let settings = "Environment=PASSWORD=mellon-4711 WORD=foveate.sock\nRestart=no";
+    with_service(
+        &format!("{PATTERN}{}", config.replace("'camera'", "'away'")),
+        settings,
+        |manager| {
+            manager.expect(&["start", "foveated.service"]);
+            let is_about = |entry: &Entry, stream: &str, message: &str| {
+                let of = |name| entry.get(name).map_or("", String::as_str);
+                of("STREAM") == stream && of("MESSAGE").contains(message)
+            };
+            let await_entry = |stream: &str, message: &str| {
+                let found =
+                    || manager.journal().into_iter().find(|entry| is_about(entry, stream, message));
+                eventually("the entry is there", || found().is_some());
+                found().unwrap()
+            };
+            // A secret that the daemon writes where it expects none.
+            let path = |entry: &Entry| entry.get("PATH").cloned().unwrap_or_default();
+            let hides_it = || manager.journal().iter().any(|entry| path(entry).ends_with("/***"));
+            eventually("the path of the socket is masked", hides_it);
+            let publishing = await_entry("camera", "publishing");
+            assert_eq!(publishing["PRIORITY"], "6", "{publishing:?}");
+            assert_eq!(publishing["SYSLOG_IDENTIFIER"], "foveated", "{publishing:?}");
+            assert_eq!(publishing["FORMAT"], "GRAY8", "{publishing:?}");
+            let lost = await_entry("away", "has lost its source");
+            assert_eq!(lost["PRIORITY"], "4", "{lost:?}");
+            assert!(!lost["REASON"].is_empty(), "{lost:?}");
+            manager.expect(&["stop", "foveated.service"]);
+            let entries = manager.journal();
+            let status = manager.property("StatusText");
+            assert!(!format!("{entries:?}").contains("mellon-4711"), "{entries:#?}");
+            assert!(!status.contains("mellon-4711"), "{status}");
+        },
+    );
+}
+
+#[test]
+fn streams_of_the_cpu_run_without_memory_that_is_written_and_executed() {
+    let drop_in = include_str!("../../configs/systemd/cpu-only.conf");
+    let (_, settings) = drop_in.split_once("[Service]\n").unwrap();
+    with_service(PATTERN, settings, |manager| {
+        manager.expect(&["start", "foveated.service"]);
+        assert_eq!(manager.property("MemoryDenyWriteExecute"), "yes");
+        Reading::begin(manager).frame();
+        assert_eq!(manager.client().list().unwrap()[0].state, StreamState::Live);
+    });
+}
+
+/// Somebody who reads a view, and connects again when the daemon is gone.
+struct Reading {
+    subscription: Subscription,
+    frame: TokenFrameBuf,
+}
+
+impl Reading {
+    fn begin(manager: &UserManager) -> Self {
+        let client = Client::connect(&manager.socket()).unwrap();
+        let subscription = client.subscribe(&"camera/main".parse().unwrap(), false).unwrap();
+        Self { subscription, frame: TokenFrameBuf::default() }
+    }
+
+    /// Reads a frame, and returns the epoch of its segment.
+    fn frame(&mut self) -> u64 {
+        loop {
+            match self.subscription.next_in_order(&mut self.frame, HANG).unwrap() {
+                Next::Frame { .. } => return self.subscription.reader().unwrap().header().epoch,
+                Next::NewSegment => {}
+                other => panic!("{other:?} instead of a frame"),
+            }
+        }
+    }
+
+    /// Reads on over the end of a daemon.
+    fn frame_of_another_segment(&mut self) -> u64 {
+        assert_eq!(self.end(), "restart");
+        self.subscription.reconnect().unwrap();
+        self.frame()
+    }
+
+    fn end(&mut self) -> String {
+        loop {
+            match self.subscription.next_in_order(&mut self.frame, HANG).unwrap() {
+                Next::Ended(reason) => return reason,
+                Next::Frame { .. } | Next::NewSegment => {}
+                Next::TimedOut => panic!("no end within {HANG:?}"),
+            }
+        }
+    }
+}

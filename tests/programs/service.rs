@@ -1,0 +1,226 @@
+//! What belongs to the service and needs no service manager: the units, their installation, and what the daemon says and takes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use foveate::client::Client;
+use foveate_control::{ClientExt as _, StreamListing, StreamState};
+use foveate_daemon::service::status_text;
+use rustix::process::Signal;
+
+use crate::daemon::{Place, Process, eventually};
+
+/// A live stream that never ends.
+const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
+     video/x-raw,format=GRAY8,width=64,height=48,framerate=50/1 ! appsink name=frames'\n";
+
+#[test]
+fn the_units_are_verified_without_a_word_and_expose_little() {
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path(), &[]);
+    let units = folder.path().join("usr/lib/systemd/system");
+    let service = units.join("foveated.service");
+    // Whether the program is there is looked up, and it is not installed in this system.
+    let text = fs::read_to_string(&service).unwrap();
+    let program = env!("CARGO_BIN_EXE_foveated");
+    fs::write(&service, text.replace("=/usr/bin/foveated ", &format!("={program} "))).unwrap();
+    let sockets = units.join("foveated.socket");
+    let verify = || {
+        let output = analyze(&["verify", path(&service), path(&sockets)]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    };
+    verify();
+    let output = analyze(&["security", "--offline=true", "--threshold=25", path(&service)]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+
+    let drop_ins = units.join("foveated.service.d");
+    fs::create_dir(&drop_ins).unwrap();
+    let shipped = folder.path().join("usr/share/foveate/systemd/cpu-only.conf");
+    fs::copy(shipped, drop_ins.join("cpu-only.conf")).unwrap();
+    verify();
+}
+
+#[test]
+fn what_is_installed_is_removed_again_but_for_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    install(folder.path(), &[]);
+    let file = |name: &str| folder.path().join(name);
+    for (name, mode) in [
+        ("usr/bin/foveated", 0o755),
+        ("usr/bin/foveate", 0o755),
+        ("usr/lib/systemd/system/foveated.service", 0o644),
+        ("usr/lib/systemd/system/foveated.socket", 0o644),
+        ("usr/lib/sysusers.d/foveate.conf", 0o644),
+        ("usr/include/foveate.h", 0o644),
+        ("usr/lib/cmake/foveate/foveateConfig.cmake", 0o644),
+        ("usr/lib/pkgconfig/foveate.pc", 0o644),
+        ("usr/share/doc/foveate/service.md", 0o644),
+        ("etc/foveate/foveate.toml", 0o644),
+    ] {
+        let found = fs::metadata(file(name)).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(found, mode, "{name}");
+    }
+    let package = fs::read_to_string(file("usr/lib/pkgconfig/foveate.pc")).unwrap();
+    assert!(package.contains("prefix=/usr\n"), "{package}");
+    assert!(package.contains(env!("CARGO_PKG_VERSION")), "{package}");
+
+    let before = files_below(folder.path());
+    fs::write(file("etc/foveate/foveate.toml"), "# mine\n").unwrap();
+    install(folder.path(), &[]);
+    assert_eq!(files_below(folder.path()), before, "a second time changes nothing");
+    assert_eq!(fs::read_to_string(file("etc/foveate/foveate.toml")).unwrap(), "# mine\n");
+
+    install(folder.path(), &["--uninstall"]);
+    assert_eq!(files_below(folder.path()), [file("etc/foveate/foveate.toml")]);
+    assert!(!file("usr/lib/cmake/foveate").exists());
+    install(folder.path(), &["--uninstall"]);
+}
+
+#[test]
+fn paths_in_the_units_follow_the_prefix() {
+    let folder = tempfile::tempdir().unwrap();
+    install_below(folder.path(), "/opt/vision", &[]);
+    let unit = folder.path().join("opt/vision/lib/systemd/system/foveated.service");
+    let text = fs::read_to_string(unit).unwrap();
+    assert!(text.contains("ExecStart=/opt/vision/bin/foveated --config /etc/foveate/"), "{text}");
+    assert!(!text.contains("/usr/"), "{text}");
+}
+
+#[test]
+fn the_daemon_tells_that_it_is_ready_lives_and_stops() {
+    let place = Place::new();
+    let told = UnixDatagram::bind(place.path("notify")).unwrap();
+    let socket = place.path("notify");
+    let environment = [("NOTIFY_SOCKET", path(&socket)), ("WATCHDOG_USEC", "200000")];
+    let daemon = place.daemon_in(PATTERN, &environment);
+    let mut messages = Vec::new();
+    let mut await_line = |line: &str, count: usize| {
+        while messages.iter().filter(|message| *message == line).count() < count {
+            let mut buffer = [0; 4096];
+            let length = told.recv(&mut buffer).unwrap();
+            let text = String::from_utf8(buffer[..length].to_vec()).unwrap();
+            messages.extend(text.lines().map(str::to_owned));
+        }
+        messages.clone()
+    };
+    await_line("READY=1", 1);
+    await_line("STATUS=1 stream, live", 1);
+    await_line("WATCHDOG=1", 10);
+    daemon.process.signal(Signal::TERM);
+    let messages = await_line("STOPPING=1", 1);
+    assert_eq!(messages.iter().filter(|line| *line == "READY=1").count(), 1, "{messages:?}");
+    daemon.process.finish().assert_clean_exit(0);
+}
+
+#[test]
+fn another_kind_of_socket_is_refused_with_the_right_one() {
+    for kind in ["--datagram", "--accept"] {
+        let place = Place::new();
+        let listening = place.path("passed.sock");
+        let mut command = Command::new("systemd-socket-activate");
+        command.args([kind, "--listen", path(&listening), env!("CARGO_BIN_EXE_foveated")]);
+        let process = Process::start(command, &[]);
+        eventually("it listens", || listening.exists());
+        if kind == "--datagram" {
+            UnixDatagram::unbound().unwrap().send_to(b"x", &listening).unwrap();
+            let outcome = process.finish();
+            assert_eq!(outcome.code, Some(69), "{outcome:?}");
+            assert!(outcome.message().contains("ListenSequentialPacket="), "{outcome:?}");
+        } else {
+            // A connection is no socket that listens.
+            let _client = std::os::unix::net::UnixStream::connect(&listening).unwrap();
+            process.stderr.wait_for("ListenSequentialPacket=");
+        }
+    }
+}
+
+#[test]
+fn a_passed_socket_is_served_and_left_where_it_is() {
+    let place = Place::new();
+    let config = place.write("foveate.toml", PATTERN);
+    let listening = place.path("passed.sock");
+    let mut command = Command::new("systemd-socket-activate");
+    command.args(["--seqpacket", "--listen", path(&listening), env!("CARGO_BIN_EXE_foveated")]);
+    command.args(["--config", path(&config), "--socket", path(&place.socket())]);
+    let process = Process::start(command, &[]);
+    process.stderr.wait_for("Listening on");
+    let mut client = Client::connect(&listening).unwrap();
+    assert_eq!(client.list().unwrap()[0].name, "camera");
+    assert!(!place.socket().exists(), "one socket is enough");
+    process.signal(Signal::TERM);
+    process.finish().assert_clean_exit(0);
+    assert!(listening.exists());
+}
+
+#[test]
+fn the_status_is_one_line_in_plain_words() {
+    let listed = |states: &[(&str, StreamState, &str)]| -> Vec<StreamListing> {
+        states.iter().map(|(name, state, reason)| listing(name, *state, reason)).collect()
+    };
+    use StreamState::{Ended, Live, Stalled, Starting};
+    let stalled = [("front", Stalled, "no frame for 12 s"), ("rear", Live, "")];
+    let all = [("a", Starting, ""), ("b", Live, ""), ("c", Ended, "end of\nfile"), ("d", Live, "")];
+    for (streams, awaited, expected) in [
+        (&[("a", Live, "")][..], vec![], "1 stream, live"),
+        (&[("a", Live, ""), ("b", Live, "")], vec![], "2 streams, all live"),
+        (&stalled, vec![], "2 streams, 1 stalled: front (no frame for 12 s)"),
+        (&all, vec![], "4 streams, 1 starting: a, 1 ended: c (end of file)"),
+        (
+            &[("a", Starting, "")],
+            vec!["a".to_owned()],
+            "1 stream, 1 starting: a; not ready without a",
+        ),
+        (
+            &["a", "b", "c", "d", "e", "f", "g"].map(|name| (name, Starting, "")),
+            vec![],
+            "7 streams, 7 starting: a, b, c, d, e and 2 more",
+        ),
+    ] {
+        assert_eq!(status_text(&listed(streams), &awaited), expected);
+    }
+}
+
+fn listing(name: &str, state: StreamState, reason: &str) -> StreamListing {
+    let text = serde_json::json!({
+        "name": name, "state": state, "reason": reason, "source": "test", "frames_captured": 0, "frames_dropped": 0,
+        "frames_published": 0, "frames_refused": 0, "stamps_clamped": 0, "tiles_dirty": 0, "backend_fallbacks": 0, "views": [],
+    });
+    serde_json::from_value(text).unwrap()
+}
+
+/// Installs the programs of this test below `folder`, with the prefix /usr.
+fn install(folder: &Path, arguments: &[&str]) {
+    install_below(folder, "/usr", arguments);
+}
+
+fn install_below(folder: &Path, prefix: &str, arguments: &[&str]) {
+    let programs = Path::new(env!("CARGO_BIN_EXE_foveated")).parent().unwrap();
+    let mut command = Command::new(repository().join("scripts/install.sh"));
+    command.args(["--yes", "--prefix", prefix, "--destdir", path(folder)]);
+    let output = command.args(["--binaries", path(programs)]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let output = Command::new("find").arg(folder).args(["-type", "f"]).output().unwrap();
+    let mut files: Vec<_> =
+        String::from_utf8(output.stdout).unwrap().lines().map(PathBuf::from).collect();
+    files.sort();
+    files
+}
+
+fn analyze(arguments: &[&str]) -> Output {
+    Command::new("systemd-analyze").args(arguments).output().unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

@@ -1,0 +1,501 @@
+//! The C header compiles without a warning as C and C++, holds its laws, follows the document, and reads from the real `foveated`
+//! what the Rust reader reads.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_ring::TokenFrameBuf;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::daemon::{Feed, Place, Process};
+use crate::film::raw_bytes;
+use crate::scene::{bt601, fed, random_film, stream, view};
+
+/// Every program in `tests/c`.
+const PROGRAMS: [&str; 7] =
+    ["abi_offsets", "control_loop", "dump", "laws", "own_view", "print", "steer"];
+
+const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion"];
+
+/// A compiler and the language that it is to take its input for.
+#[derive(Clone, Copy, Debug)]
+struct Language {
+    compiler: &'static str,
+    flags: &'static [&'static str],
+}
+
+const C: &[&str] = &["-x", "c", "-std=c11"];
+const CPP: &[&str] = &["-x", "c++", "-std=c++17"];
+
+const SYSTEM_C: Language = Language { compiler: "cc", flags: C };
+
+#[test]
+fn every_program_compiles_without_a_warning_as_c_and_as_cpp() {
+    for language in languages() {
+        for program in PROGRAMS {
+            language.compile(&source(program), &["-O2"]);
+        }
+    }
+}
+
+/// The part without the functions asks for nothing that a strict compiler hides.
+#[test]
+fn a_file_that_only_includes_the_header_links_with_one_that_implements_it() {
+    for language in languages() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let implementing = "#define FOVEATE_IMPLEMENTATION\n#include <foveate.h>\n";
+        let using = "#include <foveate.h>\nint main(void) { return foveate_strerror(FOVEATE_OK)[0] == 0; }\n";
+        let sources = [write("one.c", implementing), write("other.c", using)];
+        let output = language.invoke(&sources, &folder.path().join("program"), &[]);
+        assert!(output.status.success(), "{language:?}: {output:#?}");
+    }
+}
+
+#[test]
+fn the_laws_hold_in_every_language() {
+    for language in languages() {
+        let laws = language.compile(&source("laws"), &["-O2"]);
+        assert_runs(laws.command());
+    }
+}
+
+#[test]
+fn the_laws_hold_under_the_address_sanitizer() {
+    assert_laws_hold_with(SYSTEM_C, "-fsanitize=address,undefined");
+}
+
+/// It knows no fences, and needs to know none: all that two threads touch is atomic.
+#[test]
+fn the_laws_hold_under_the_thread_sanitizer() {
+    match languages().into_iter().find(|language| language.compiler == "clang") {
+        Some(clang) => assert_laws_hold_with(clang, "-fsanitize=thread"),
+        None => eprintln!(
+            "not tried: gcc warns that its thread sanitizer knows no fences, and there is no clang"
+        ),
+    }
+}
+
+#[test]
+fn every_field_lies_where_the_document_says() {
+    let output = assert_runs(SYSTEM_C.compile(&source("abi_offsets"), &[]).command());
+    let printed: BTreeMap<&str, (usize, usize)> = output
+        .lines()
+        .map(|line| {
+            let [name, offset, bytes] = line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+            (name, (offset.parse().unwrap(), bytes.parse().unwrap()))
+        })
+        .collect();
+    let document = include_str!("../../docs/abi.md");
+    let mut documented = 0;
+    for section in document.split("\n## ").skip(1) {
+        let name = section.lines().next().unwrap();
+        let Some(&(base, bytes)) = printed.get(name) else { continue };
+        let rows = rows(section);
+        // Two tables give offsets in the segment, the others in the struct.
+        let first = rows.first().unwrap().0;
+        assert!(first == 0 || first == base, "{name} begins at {first}");
+        for (offset, bytes, field) in &rows {
+            let place = printed.get(format!("{name}.{field}").as_str());
+            assert_eq!(place, Some(&(offset - first, *bytes)), "{name}.{field}");
+        }
+        assert_eq!(rows.iter().map(|row| row.1).sum::<usize>(), bytes, "{name} has no gap");
+        documented += 1 + rows.len();
+    }
+    assert_eq!(documented, printed.len(), "the document has every field of the header");
+}
+
+#[test]
+fn a_frame_read_in_c_is_the_frame_read_in_rust() {
+    let dump = SYSTEM_C.compile(&source("dump"), &["-O2"]);
+    let views = [
+        view("main", "budget = 60"),
+        view("model", "patch = 14\nbudget = 40\ndtype = 'u8'\ngaze.x = 0.9\ngaze.y = 0.2"),
+        view("wide", "layout = 'uniform'\nbudget = 30\ndtype = 'f32'"),
+    ];
+    let film = random_film(PixelFormat::I420, Extent::new(201, 151), bt601(), 6);
+    for name in ["main", "model", "wide"] {
+        let place = Place::new();
+        let mut feed = Feed::open(&place.path("camera"));
+        let settings = format!("backend = 'cpu'\n{}", views.concat());
+        let daemon = place.daemon(&stream("camera", &fed(&place, "camera", &film), &settings));
+        let name = format!("camera/{name}");
+        let mut follower = daemon.subscribe(&name);
+        feed.send(&raw_bytes(film.frame(1)));
+        let mut expected = vec![dumped(follower.next_frame())];
+        let process = dump.start(&place, &[&name, &film.len().to_string()]);
+        // From here on it sees every frame: the ring holds more of them than there are.
+        process.stdout.wait_for("\n");
+        for frame_seq in 2..=film.len() as u64 {
+            feed.send(&raw_bytes(film.frame(frame_seq)));
+            expected.push(dumped(follower.next_frame()));
+        }
+        let outcome = process.finish();
+        outcome.assert_clean_exit(0);
+        let lines: Vec<Value> =
+            outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_program_that_prints_frames_says_why_it_ends() {
+    let print = SYSTEM_C.compile(&source("print"), &["-O2"]);
+    let place = Place::new();
+    let outcome = print.start(&place, &["camera/main", "1"]).finish();
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.message().contains("no daemon listens on"), "{outcome:#?}");
+
+    let daemon = place.daemon(&camera(""));
+    let outcome = print.start(&place, &["camera/main", "3"]).finish();
+    outcome.assert_clean_exit(0);
+    assert_eq!(outcome.stdout.matches("tokens around").count(), 3, "{outcome:#?}");
+
+    let outcome = print.start(&place, &["camera/other", "3"]).finish();
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.message().contains("there is no view `camera/other`"), "{outcome:#?}");
+
+    let process = print.start(&place, &["camera/main"]);
+    process.stdout.wait_for("tokens around");
+    daemon.process.signal(Signal::KILL);
+    let outcome = process.finish();
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.message().contains("the daemon is gone"), "{outcome:#?}");
+}
+
+#[test]
+fn a_control_loop_goes_on_when_the_daemon_is_killed_and_comes_back() {
+    let program = SYSTEM_C.compile(&source("control_loop"), &["-O2"]);
+    let place = Place::new();
+    let config = camera("");
+    let first = place.daemon(&config);
+    let process = program.start(&place, &["camera/main", "0"]);
+    process.stdout.wait_for("sees\n");
+    first.process.signal(Signal::KILL);
+    first.process.finish();
+    let _second = place.daemon(&config);
+    process.stdout.wait_for("reopened\nsees\n");
+    process.signal(Signal::TERM);
+    let outcome = process.finish();
+    outcome.assert_clean_exit(0);
+    assert!(outcome.stdout.contains("cycles"), "{outcome:#?}");
+}
+
+/// Also where its stream has not delivered a frame when it is asked for again.
+#[test]
+fn a_view_of_ones_own_is_made_anew_when_the_daemon_is_killed_and_comes_back() {
+    let program = SYSTEM_C.compile(&source("own_view"), &["-O2"]);
+    let place = Place::new();
+    let config = camera("");
+    let first = place.daemon(&config);
+    // No view can be opened before.
+    first.subscribe("camera/main").next_frame();
+    let outcome = program.start(&place, &["camera", r#"{"bugdet":33}"#, "1"]).finish();
+    assert_eq!(outcome.code, Some(1), "{outcome:#?}");
+    assert!(outcome.message().contains("unknown key `bugdet`"), "{outcome:#?}");
+
+    let process = program.start(&place, &["camera", r#"{"budget":33}"#, "2"]);
+    process.stdout.wait_for("by its time\n");
+    first.process.signal(Signal::KILL);
+    first.process.finish();
+    process.stdout.wait_for("gone\n");
+    let _second = place.daemon(&config);
+    let outcome = process.finish();
+    outcome.assert_clean_exit(0);
+    for (line, count) in [(" tokens\n", 2), (": found by its time", 2), (": gone", 1)] {
+        assert_eq!(outcome.stdout.matches(line).count(), count, "{line}: {outcome:#?}");
+    }
+}
+
+#[test]
+fn the_daemon_obeys_whatever_is_said_in_c() {
+    let steer = SYSTEM_C.compile(&source("steer"), &["-O2"]);
+    let place = Place::new();
+    let daemon = place.daemon(&camera("gaze.policy = 'feedback'"));
+    let outcome = steer.start(&place, &["camera/main"]).finish();
+    outcome.assert_clean_exit(0);
+    // The test picture is 1280x720.
+    for line in [
+        "point (640.0000, 540.0000), decided",
+        "map (1173.3333, 630.0000)",
+        "inside the token",
+        "released",
+    ] {
+        assert!(outcome.stdout.contains(line), "{line}: {outcome:#?}");
+    }
+    let steering = daemon.listing("camera").views[0].steering.clone();
+    assert!(steering.refused.is_empty() && 3 <= steering.accepted, "{steering:?}");
+}
+
+/// The blocks of the page are one program.
+#[test]
+fn the_examples_of_the_page_compile_and_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let tour = folder.path().join("tour.c");
+    fs::write(&tour, blocks(include_str!("../../docs/c.md"), "c")).unwrap();
+    let place = Place::new();
+    let _daemon = place.daemon(&camera("gaze.policy = 'feedback'"));
+    for language in languages() {
+        let outcome = language.compile(&tour, &["-O2"]).start(&place, &["camera/main"]).finish();
+        outcome.assert_clean_exit(0);
+        for part in [
+            "20 tokens",
+            "at the fixation",
+            "finest level",
+            "looks at (0.0, 0.0)",
+            "stamp ",
+            "in the ring",
+            "camera/open-",
+        ] {
+            assert!(outcome.stdout.contains(part), "{part}: {outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn cmake_finds_the_package_in_the_tree_and_installed() {
+    if !is_there("cmake") {
+        return eprintln!("not tried: there is no cmake");
+    }
+    let installed = installed();
+    let places = [root().join("cmake"), installed.path().join("lib/cmake/foveate")];
+    for package in places {
+        let build = tempfile::tempdir().unwrap();
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(root().join("tests/c")).arg("-B").arg(build.path());
+        configure.arg(format!("-Dfoveate_DIR={}", package.display()));
+        assert_runs(configure);
+        let mut make = Command::new("cmake");
+        make.arg("--build").arg(build.path());
+        assert_runs(make);
+        assert!(build.path().join("print").exists());
+    }
+}
+
+#[test]
+fn cmake_finds_the_package_where_its_version_will_do() {
+    if !is_there("cmake") {
+        return eprintln!("not tried: there is no cmake");
+    }
+    let (major, rest) = env!("CARGO_PKG_VERSION").split_once('.').unwrap();
+    let minor: u32 = rest.split_once('.').unwrap().0.parse().unwrap();
+    let wishes = [
+        (String::new(), true),
+        (env!("CARGO_PKG_VERSION").to_owned(), true),
+        (format!("{} EXACT", env!("CARGO_PKG_VERSION")), true),
+        (format!("{major}.{minor}"), true),
+        (format!("{major}.{minor}.999"), false),
+        (format!("{major}.{}", minor + 1), false),
+        (format!("{}.0", major.parse::<u32>().unwrap() + 1), false),
+    ];
+    let installed = installed();
+    for (wish, is_found) in wishes {
+        let project = tempfile::tempdir().unwrap();
+        let text = format!(
+            "cmake_minimum_required(VERSION 3.16)\nproject(wish LANGUAGES NONE)\n\
+             find_package(foveate {wish} CONFIG REQUIRED)\n"
+        );
+        fs::write(project.path().join("CMakeLists.txt"), text).unwrap();
+        let mut configure = Command::new("cmake");
+        configure.arg("-S").arg(project.path()).arg("-B").arg(project.path().join("build"));
+        configure.arg(format!("-DCMAKE_PREFIX_PATH={}", installed.path().display()));
+        let output = configure.output().unwrap();
+        assert_eq!(output.status.success(), is_found, "{wish}: {output:#?}");
+    }
+}
+
+/// From there the packages have theirs.
+#[test]
+fn the_header_has_the_version_of_the_crate() {
+    let line = format!("\n#define FOVEATE_HEADER_VERSION \"{}\"\n", env!("CARGO_PKG_VERSION"));
+    assert!(include_str!("../../include/foveate.h").contains(&line));
+}
+
+#[test]
+fn pkg_config_finds_the_installed_header() {
+    if !is_there("pkg-config") {
+        return eprintln!("not tried: there is no pkg-config");
+    }
+    let installed = installed();
+    let said = |option| {
+        let mut query = Command::new("pkg-config");
+        query.env("PKG_CONFIG_PATH", installed.path().join("lib/pkgconfig"));
+        query.args([option, "foveate"]);
+        assert_runs(query).trim().to_owned()
+    };
+    assert_eq!(said("--modversion"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(said("--cflags"), format!("-I{}/include", installed.path().display()));
+}
+
+impl Language {
+    /// Compiles `source` to a program; a warning is an error.
+    fn compile(self, source: &Path, flags: &[&str]) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let output = self.invoke(&[source.to_owned()], &path, flags);
+        assert!(output.status.success(), "{self:?} {}: {output:#?}", source.display());
+        Program { path, _folder: folder }
+    }
+
+    fn invoke(self, sources: &[PathBuf], program: &Path, flags: &[&str]) -> Output {
+        let mut command = Command::new(self.compiler);
+        command.args(self.flags).args(WARNINGS).args(flags).args(["-pthread", "-I"]);
+        command.arg(root().join("include")).args(sources).arg("-o").arg(program);
+        command.output().unwrap()
+    }
+}
+
+/// A compiled program, removed when it is dropped.
+struct Program {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Program {
+    fn command(&self) -> Command {
+        Command::new(&self.path)
+    }
+
+    /// Starts it as a client of the daemon of `place`.
+    fn start(&self, place: &Place, arguments: &[impl AsRef<OsStr>]) -> Process {
+        let mut command = self.command();
+        command.args(arguments);
+        Process::start(command, &[("FOVEATE_SOCKET", place.socket().to_str().unwrap())])
+    }
+}
+
+/// What the header is for, with the compilers that are here. `cc` and `c++` must be.
+fn languages() -> Vec<Language> {
+    let mut languages = vec![SYSTEM_C, Language { compiler: "c++", flags: CPP }];
+    if is_there("clang") {
+        languages.push(Language { compiler: "clang", flags: C });
+        languages.push(Language { compiler: "clang++", flags: CPP });
+    } else {
+        eprintln!("not tried: there is no clang");
+    }
+    languages
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
+/// Runs the laws with a sanitizer, where a program that does nothing runs with it.
+fn assert_laws_hold_with(language: Language, sanitizer: &str) {
+    let flags = ["-O1", "-g", sanitizer, "-fno-sanitize-recover=all"];
+    let folder = tempfile::tempdir().unwrap();
+    let (nothing, program) = (folder.path().join("nothing.c"), folder.path().join("nothing"));
+    fs::write(&nothing, "int main(void) { return 0; }\n").unwrap();
+    let compiled = language.invoke(&[nothing], &program, &flags).status.success();
+    if !compiled || !Command::new(program).status().unwrap().success() {
+        return eprintln!("not tried: {} has no {sanitizer} here", language.compiler);
+    }
+    assert_runs(language.compile(&source("laws"), &flags).command());
+}
+
+/// Runs `command` to its successful end, and returns what it printed.
+fn assert_runs(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:#?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A live picture with the view `camera/main`, and settings of that.
+fn camera(settings: &str) -> String {
+    let main = view("main", &format!("budget = 20\n{settings}"));
+    format!("[[stream]]\nname = 'camera'\nsource = 'test'\n{main}")
+}
+
+/// A prefix with what `docs/c.md` installs, as it says.
+fn installed() -> TempDir {
+    let prefix = tempfile::tempdir().unwrap();
+    let page = include_str!("../../docs/c.md");
+    let commands = blocks(page, "sh");
+    let install = &commands[commands.find("prefix=").unwrap()..];
+    let (settings, rest) = install.split_once('\n').unwrap();
+    assert_eq!(settings, "prefix=/usr/local");
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", rest]).current_dir(root());
+    shell.env("prefix", prefix.path());
+    assert_runs(shell);
+    prefix
+}
+
+/// All blocks of `language` on a page, one after the other.
+fn blocks(page: &str, language: &str) -> String {
+    let opening = format!("\n```{language}\n");
+    page.split(&opening).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+}
+
+/// Offset, size and name of each field in a table of the document.
+fn rows(section: &str) -> Vec<(usize, usize, String)> {
+    let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains(" | `"));
+    rows.map(|line| {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let field = cells[3].trim_matches('`').to_owned();
+        (cells[1].parse().unwrap(), cells[2].parse().unwrap(), field)
+    })
+    .collect()
+}
+
+/// A frame as `dump` prints it.
+fn dumped(frame: &TokenFrameBuf) -> Value {
+    let TokenFrameBuf { head, records, pixels, .. } = frame;
+    let (stamp, fixation) = (head.stamp, head.fixation);
+    Value::from_iter([
+        ("ring_sequence", json!(head.ring_sequence)),
+        ("frame_seq", json!(stamp.frame_seq)),
+        ("pts_ns", json!(stamp.pts_ns)),
+        ("capture_ns", json!(stamp.capture_ns)),
+        ("capture_unix_ns", json!(stamp.capture_unix_ns)),
+        ("capture_clock", json!(stamp.capture_clock.code())),
+        ("arrival_ns", json!(stamp.arrival_ns)),
+        ("publish_ns", json!(head.publish_ns)),
+        ("fixation_id", json!(fixation.id)),
+        ("fixation_x", number(fixation.x)),
+        ("fixation_y", number(fixation.y)),
+        ("fixation_since_frame", json!(fixation.since_frame)),
+        ("fixation_reason", json!(fixation.reason.code())),
+        ("sample_bound", json!(head.sample_bound)),
+        ("rgb_bound", json!(head.rgb_bound)),
+        ("dirty_tiles", json!(head.dirty_tiles)),
+        ("tile_count", json!(head.tile_count)),
+        ("relevance_frame", json!(head.relevance_frame)),
+        ("asked_ns", json!(head.asked_ns)),
+        ("token_count", json!(records.len())),
+        ("records", json!(format!("{:016x}", fnv1a(bytemuck::cast_slice(records))))),
+        ("pixels", json!(format!("{:016x}", fnv1a(pixels)))),
+    ])
+}
+
+/// A number as C prints it: without a point where it is whole.
+#[expect(clippy::cast_possible_truncation, reason = "it was found to be a small whole number")]
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
+}
+
+/// The 64-bit FNV-1a, with the constants of its authors.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn source(program: &str) -> PathBuf {
+    root().join("tests/c").join(program).with_extension("c")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

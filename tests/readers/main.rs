@@ -1,0 +1,17 @@
+//! The readers in Rust, C and Python agree.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../support/daemon.rs"]
+mod daemon;
+#[path = "../common/device.rs"]
+mod device;
+#[path = "../support/film.rs"]
+mod film;
+#[path = "../common/naive.rs"]
+mod naive;
+#[path = "../support/scene.rs"]
+mod scene;
+
+mod c_reader;
+mod reader_conformance;

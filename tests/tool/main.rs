@@ -1,0 +1,21 @@
+//! `foveate` as a user runs it, and the scripts.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[cfg(feature = "gst")]
+#[path = "../support/control.rs"]
+mod control;
+#[cfg(feature = "gst")]
+#[path = "../support/tool.rs"]
+mod tool;
+
+mod doctor;
+mod scripts_usage;
+mod tool_bench;
+#[cfg(feature = "gst")]
+mod tool_commands;
+#[cfg(feature = "gst")]
+mod tool_extract;
+#[cfg(feature = "gst")]
+mod tool_health;
+mod tool_meter;

@@ -1,0 +1,92 @@
+//! A wrong command line of a script ends at once with exit code 2 and a reason, before anything is installed or built.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+#[test]
+fn help_is_given_and_names_every_option() {
+    let demo =
+        ["seconds", "out", "clip", "camera", "uri", "test-pattern", "backend", "device", "yes"];
+    for (script, options) in [
+        ("demo.sh", &demo[..]),
+        ("test.sh", &["long", "no-clips", "yes"]),
+        ("bench_peers.sh", &["quick", "clip", "device", "json", "refresh-docs", "yes"]),
+        ("bench_ipc.sh", &["quick", "refresh-docs", "yes"]),
+        ("bench_load.sh", &["quick", "refresh-docs", "yes"]),
+        ("soak.sh", &["minutes", "seed", "plot", "csv", "yes"]),
+        ("plot_scaling.sh", &["out", "backend", "device", "quick", "yes"]),
+        ("fuzz.sh", &["seconds", "yes"]),
+        ("screenshots.sh", &["out", "yes"]),
+        ("install.sh", &["prefix", "destdir", "binaries", "uninstall", "yes"]),
+    ] {
+        let output = run(script, &["--help"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        for option in options {
+            assert!(
+                text.contains(&format!("--{option}")),
+                "{script} --help lacks --{option}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_is_refused_with_the_reason() {
+    for (arguments, reason) in [
+        (&["--wat"][..], "unknown option --wat"),
+        (&["--seconds"], "--seconds needs a value"),
+        (&["--seconds", "0"], "whole number from 1"),
+        (&["--seconds", "2.5"], "whole number from 1"),
+        (&["--clip", "no/such/clip.avi"], "no such file"),
+        (&["--camera", "video0"], "/dev/video0"),
+        (&["--uri", "http://192.0.2.1/"], "rtsp://"),
+        (&["--backend", "cuda"], "auto, cpu or vulkan"),
+        (&["--test-pattern", "--camera", "/dev/video0"], "only one of"),
+        (&["--backend", "cpu", "--device", "llvmpipe"], "--backend cpu"),
+    ] {
+        refused("demo.sh", arguments, reason);
+    }
+    for script in [
+        "demo.sh",
+        "test.sh",
+        "bench_peers.sh",
+        "bench_ipc.sh",
+        "bench_load.sh",
+        "soak.sh",
+        "plot_scaling.sh",
+        "fuzz.sh",
+        "install.sh",
+        "screenshots.sh",
+    ] {
+        refused(script, &["--short"], "unknown option --short");
+        refused(script, &["--yes", ""], "unknown option ''");
+        refused(script, &["--yes --help"], "unknown option '--yes --help'");
+    }
+    refused("bench_peers.sh", &["--device"], "--device needs a value");
+    refused("bench_peers.sh", &["--clip", "no/such/clip.avi"], "no such file");
+    refused("plot_scaling.sh", &["--backend", "cuda"], "cpu or vulkan");
+    refused("fuzz.sh", &["--seconds", "0"], "whole number from 1");
+    refused("install.sh", &["--prefix", "usr"], "expected an absolute path");
+    refused("install.sh", &["--destdir", "/a b"], "without blanks");
+    refused("install.sh", &["--binaries", "no/such/folder"], "there is no program foveated");
+    refused("plot_scaling.sh", &["--out"], "--out needs a value");
+    refused("soak.sh", &["--yes"], "--minutes is needed");
+    refused("soak.sh", &["--minutes", "0"], "whole number from 1");
+    refused("soak.sh", &["--minutes", "2", "--seed", "x"], "whole number");
+    refused("soak.sh", &["--minutes", "2", "--plot", "soak.gif"], ".png or .svg");
+    refused("soak.sh", &["--minutes", "2", "--csv"], "--csv needs a value");
+}
+
+#[track_caller]
+fn refused(script: &str, arguments: &[&str], reason: &str) {
+    let output = run(script, arguments);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    assert!(text.contains(reason), "{arguments:?}: {text}");
+}
+
+fn run(script: &str, arguments: &[&str]) -> Output {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts").join(script);
+    Command::new(path).args(arguments).output().unwrap()
+}

@@ -1,0 +1,373 @@
+//! `foveate` as a user runs it, against a daemon in miniature: what it prints and what it exits with.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foveate_core::geometry::feedback::Feedback;
+use foveate_daemon::control::server::{Access, Limits, Server};
+use foveate_ring::Writer;
+use foveate_stats::NoticeCounts;
+use serde_json::Value;
+
+use crate::control::{Stage, main_view, publish, writer};
+use crate::tool::{foveate, spawned, text};
+
+#[test]
+fn without_a_daemon_every_command_exits_with_69_and_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foveate.sock");
+    for arguments in [
+        &["ls"][..],
+        &["watch"],
+        &["watch", "camera/main"],
+        &["health"],
+        &["look", "camera/main", "1", "2"],
+    ] {
+        let output = foveate(&path, arguments);
+        assert_eq!(output.status.code(), Some(69), "{arguments:?}");
+        let error = text(&output.stderr);
+        assert!(error.starts_with("foveate: no daemon listens on "), "{error}");
+        assert!(error.contains("start `foveated`") && error.contains("--socket"), "{error}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let path = Path::new("/nowhere/foveate.sock");
+    for arguments in [
+        &["jump"][..],
+        &["look", "camera", "1", "2"],
+        &["look", "camera/main", "nan", "2"],
+        &["watch", "--frames", "3"],
+        &["watch", "camera/main", "--frames", "0"],
+        &["wait", "camera"],
+        &["wait", "camera/main", "--timeout", "0"],
+        &["health", "--max-age", "soon"],
+        &["watch", "--seconds", "-1"],
+    ] {
+        let output = foveate(path, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[cfg(feature = "gst")]
+#[test]
+fn a_clip_is_a_file_whatever_its_name_and_takes_no_parameters_of_a_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("camera.toml");
+    let stream = "[[stream]]\nname = \"camera\"\npipeline_file = \"rtsp.gst\"";
+    std::fs::write(&config, format!("{stream}\nparameters = {{ location = \"rtsp://x\" }}\n"))
+        .unwrap();
+    let (config, out) = (config.to_str().unwrap(), folder.path().to_str().unwrap());
+    let output = foveate(folder.path(), &["extract", "test", "--config", config, "--out", out]);
+    assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("/test\" does not exist"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn ls_shows_every_stream_and_view() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main", "wide"]);
+    port.update(|status| status.reason = "fine\nso far".to_owned());
+    let gauges = &port.counters().change;
+    for (gauge, value) in
+        [(&gauges.threshold, 3), (&gauges.tiles_dirty, 5), (&gauges.tile_count, 6)]
+    {
+        gauge.set(Some(value));
+    }
+    let _starting = stage.stream("attic", &["main"]);
+    let output = foveate(&stage.path, &["ls"]);
+    assert_eq!(output.status.code(), Some(0));
+    let table = text(&output.stdout);
+    for part in [
+        "attic  starting\n",
+        "camera  live: fine so far\n",
+        "  source   test pattern of camera\n",
+        "  frames   NV12 64x48\n",
+        "  backend  cpu on a processor: asked for\n",
+        "  change   found on the cpu, threshold 3, 5 of 6 tiles in the newest frame\n",
+        "  counted  0 captured, 0 dropped, 0 published\n",
+        "  camera/wide  foveal  4 of 14x14  u8     fixed   -\n",
+    ] {
+        assert!(table.contains(part), "{part:?} is missing in\n{table}");
+    }
+
+    let output = foveate(&stage.path, &["ls", "--json"]);
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(listing["streams"][1]["views"][1]["name"], "camera/wide");
+}
+
+#[test]
+fn ls_says_what_counts_as_a_change_once_a_frame_has_come() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
+    assert!(!listed().contains("  change   "), "nothing is known before the first frame");
+
+    let change = &port.counters().change;
+    change.tile_count.set(Some(2040));
+    for (threshold, limit, noise_thousandths, tiles_dirty, line) in [
+        (
+            0,
+            None,
+            None,
+            2040,
+            "found on the cpu, threshold 0, 2040 of 2040 tiles in the newest frame",
+        ),
+        (4, None, None, 0, "found on the cpu, threshold 4, 0 of 2040 tiles in the newest frame"),
+        (
+            0,
+            Some(16),
+            None,
+            7,
+            "found on the cpu, threshold 0 (auto, noise not known yet, limit 16), 7 of 2040 tiles in the newest frame",
+        ),
+        (
+            9,
+            Some(16),
+            Some(1346),
+            31,
+            "found on the cpu, threshold 9 (auto, noise 1.35, limit 16), 31 of 2040 tiles in the newest frame",
+        ),
+    ] {
+        change.threshold.set(Some(threshold));
+        change.threshold_limit.set(limit);
+        change.noise_thousandths.set(noise_thousandths);
+        change.tiles_dirty.set(Some(tiles_dirty));
+        let table = listed();
+        assert!(
+            table.contains(&format!("\n  change   {line}\n")),
+            "{line:?} is missing in\n{table}"
+        );
+    }
+
+    let output = foveate(&stage.path, &["ls", "--json"]);
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let change = serde_json::json!({
+        "threshold": 9, "threshold_limit": 16, "noise": 1.346, "tiles_dirty": 31, "tile_count": 2040,
+    });
+    assert_eq!(listing["streams"][0]["change"], change);
+}
+
+#[test]
+fn ls_tells_of_notices_that_found_no_room() {
+    let stage = Stage::open();
+    let (mut port, _writer) = stage.live_stream("camera", &["main"]);
+    let link = port.views[0].take_link();
+    link.show_notices(NoticeCounts { sent: 7, skipped: 0, subscribers_gone: 2 });
+    let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
+    assert!(!listed().contains("notices"), "nothing was lost");
+
+    link.show_notices(NoticeCounts { sent: 8, skipped: 5, subscribers_gone: 2 });
+    let line = "  camera/main sent 8 notices and skipped 5 of readers that stand still\n";
+    assert!(listed().contains(line), "{}", listed());
+    let output = foveate(&stage.path, &["ls", "--json"]);
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let notices = serde_json::json!({"sent": 8, "skipped": 5, "subscribers_gone": 2});
+    assert_eq!(listing["streams"][0]["views"][0]["notices"], notices);
+}
+
+#[test]
+fn snap_takes_any_time_to_wait() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main"]);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let forever = u64::MAX.to_string();
+    let output = publishing(writer, || {
+        foveate(&stage.path, &["snap", "camera/main", "--out", out, "--timeout", &forever])
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn watch_prints_a_line_with_every_field_for_each_frame() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main"]);
+    let epoch = format!("{:016x}", writer.epoch());
+    let output = publishing(writer, || {
+        foveate(&stage.path, &["watch", "camera/main", "--json", "--frames", "3"])
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = lines.collect::<Vec<_>>();
+    assert_eq!(lines.len(), 3);
+    let segment = serde_json::json!({
+        "abi": [1, 2], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "mean": [0.0, 0.0, 0.0], "std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0], "capacity": 4, "source_width": 64,
+        "source_height": 48, "pixel_format": "NV12", "backend": "cpu", "device": "a processor", "slot_count": 8,
+        "total_bytes": 36_864, "planes": [{
+            "name": "pixels", "order": "NCHW", "dtype": "u8", "shape": [4, 3, 14, 14], "offset": 448,
+            "token_stride": 588, "bytes": 2352,
+        }],
+    });
+    for line in &lines {
+        assert_eq!(line["view"], "camera/main");
+        assert_eq!(line["epoch"], epoch);
+        assert_eq!(line["frame_seq"], line["ring_sequence"]);
+        assert_eq!(line["pts_ns"], 40);
+        assert_eq!(line["capture_clock"], "running-time");
+        assert_eq!(line["fixation"]["id"], 3);
+        assert_eq!(line["fixation"]["y"], 24.5);
+        assert_eq!(line["fixation"]["reason"], "policy");
+        assert_eq!((&line["sample_bound"], &line["rgb_bound"]), (&1.into(), &2.into()));
+        assert_eq!((&line["dirty_tiles"], &line["tile_count"]), (&1.into(), &4.into()));
+        assert_eq!((&line["asked_ns"], &line["relevance_frame"]), (&0.into(), &0.into()));
+        assert_eq!(line["token_count"], 2);
+        assert_eq!(line["tokens_per_level"], serde_json::json!([1, 1]));
+        for time in ["capture_ns", "capture_unix_ns", "arrival_ns", "publish_ns", "age_ns"] {
+            assert!(line[time].as_u64().is_some_and(|time| 0 < time), "{time}: {line}");
+        }
+        assert!(line["lapped"].is_u64());
+        assert_eq!(line["state"], "live");
+        assert_eq!(line["segment"], segment);
+    }
+    let summary = text(&output.stderr);
+    assert!(summary.starts_with("camera/main: 3 frames, "), "{summary}");
+}
+
+#[test]
+fn watch_stops_after_the_seconds_given() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main", "wide"]);
+    let arguments = ["watch", "camera/main", "--seconds", "0.3"];
+    let output = publishing(writer, || foveate(&stage.path, &arguments));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(
+        summary.starts_with("camera/main: ") && summary.contains(" fps, age p50 "),
+        "{summary}"
+    );
+}
+
+#[test]
+fn watch_ends_well_with_its_stream() {
+    let stage = Stage::open();
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    port.ended("end of the file");
+    let output = foveate(&stage.path, &["watch", "camera/main"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(summary.starts_with("camera/main: 1 frames"), "{summary}");
+    assert!(summary.ends_with("the stream ended: end of the file\n"), "{summary}");
+}
+
+#[test]
+fn watch_says_when_the_daemon_is_gone_and_still_sums_up() {
+    let mut stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    drop(stage.server.take());
+
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(69));
+    let errors = text(&output.stderr);
+    assert!(errors.starts_with("camera/main: 1 frames"), "{errors}");
+    assert!(errors.contains("foveate: the daemon is gone"), "{errors}");
+}
+
+#[test]
+fn watch_goes_on_with_a_daemon_that_comes_back_if_it_is_asked_to() {
+    let mut stage = Stage::open();
+    let (port, mut old) = stage.live_stream("camera", &["main"]);
+    publish(&mut old, 1, 0);
+    let arguments = ["watch", "camera/main", "--json", "--reconnect", "--frames", "2"];
+    let mut child = spawned(&stage.path, &arguments);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    let mut epoch = || {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        serde_json::from_str::<Value>(&line).unwrap()["epoch"].clone()
+    };
+    assert_eq!(epoch(), format!("{:016x}", old.epoch()));
+    drop(stage.server.take());
+    let mut new = writer(&main_view());
+    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
+    publish(&mut new, 1, 0);
+    let _server =
+        Server::bind(&stage.path, stage.directory, Access::default(), Limits::default()).unwrap();
+    assert_eq!(epoch(), format!("{:016x}", new.epoch()));
+
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stderr);
+    assert!(summary.starts_with("camera/main: 2 frames"), "{summary}");
+    assert!(summary.ends_with("dropped 0, lapped 0\n"), "{summary}");
+}
+
+#[test]
+fn watch_sums_up_when_it_is_told_to_stop() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
+    let mut lines = BufReader::new(child.stdout.take().unwrap());
+    lines.read_line(&mut String::new()).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).starts_with("camera/main: 1 frames"));
+}
+
+#[test]
+fn an_output_that_nobody_reads_ends_watch_without_a_complaint() {
+    let stage = Stage::open();
+    let (_port, writer) = stage.live_stream("camera", &["main"]);
+    let (status, errors) = publishing(writer, || {
+        let mut child = spawned(&stage.path, &["watch", "camera/main", "--json"]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        lines.read_line(&mut String::new()).unwrap();
+        drop(lines);
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (child.wait().unwrap(), errors)
+    });
+    assert_eq!(status.code(), Some(0), "{errors}");
+    assert!(!errors.contains("panicked") && !errors.contains("foveate: "), "{errors}");
+}
+
+#[test]
+fn look_prints_where_it_led_to() {
+    let stage = Stage::open();
+    let (mut port, _writer) = stage.live_stream("camera", &["main"]);
+    let output = foveate(&stage.path, &["look", "camera/main", "10.5", "20"]);
+    assert_eq!(text(&output.stdout), "camera/main looks at 10.5, 20\n");
+    let output = foveate(&stage.path, &["look", "camera/main", "-4", "999"]);
+    assert_eq!(
+        text(&output.stdout),
+        "camera/main looks at 0, 48 (the nearest point of the picture)\n"
+    );
+    let post = port.views[0].take_link().newest_post().unwrap();
+    assert_eq!(post.feedback, Feedback::Look { x: 0.0, y: 48.0, hold_ns: None });
+
+    let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);
+    assert_eq!(output.status.code(), Some(69));
+    let error = text(&output.stderr);
+    assert!(error.contains("no view `camera/none`; there are: `camera/main`"), "{error}");
+}
+
+/// Runs `watching` while frames are published one after the other.
+fn publishing<T>(mut writer: Writer, watching: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for frame_seq in 1.. {
+                if done.load(Ordering::Relaxed) {
+                    break;
+                }
+                publish(&mut writer, frame_seq, 0);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let result = watching();
+        done.store(true, Ordering::Relaxed);
+        result
+    })
+}

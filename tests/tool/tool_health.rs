@@ -1,0 +1,269 @@
+//! `foveate wait`, `health`, `watch` without a view and `doctor` say how a daemon is, by what they print and exit with.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Child, ChildStdout};
+use std::sync::Arc;
+
+use foveate_config::{Config, SourceChoice};
+use foveate_control::StreamState;
+use foveate_core::clock::monotonic_ns;
+use foveate_daemon::control::directory::StreamPort;
+use foveate_daemon::control::server::{Access, Server};
+use foveate_tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
+use foveate_tool::doctor::{Mark, daemon};
+use serde_json::Value;
+
+use crate::control::{HANG, Stage, UNLIMITED, start, until};
+use crate::tool::{foveate, spawned, text};
+
+#[test]
+fn wait_returns_once_the_view_is_live() {
+    let stage = Stage::open();
+    let port = stage.stream("camera", &["main"]);
+    let mut child = spawned(&stage.path, &["wait", "camera/main", "--timeout", "60"]);
+    // It has asked, and was not told what it wants.
+    until("it asks", || 1 < stage.server().counters().requests.get());
+    assert!(child.try_wait().unwrap().is_none());
+    let _writer = start(&port);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn wait_waits_for_the_daemon_too() {
+    let mut stage = Stage::open();
+    drop(stage.server.take());
+    let (_port, _writer) = stage.live_stream("camera", &["main"]);
+    let mut child = spawned(&stage.path, &["wait", "camera/main", "--timeout", "60"]);
+    assert!(child.try_wait().unwrap().is_none());
+    let _server = serve(&stage);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn wait_says_why_it_gave_up() {
+    let stage = Stage::open();
+    let _starting = stage.stream("attic", &["main"]);
+    let (ended, _writer) = stage.live_stream("camera", &["main"]);
+    ended.ended("end of\nfile");
+    let nowhere = stage.path.with_file_name("nowhere.sock");
+    for (socket, view, reason) in [
+        (&stage.path, "attic/main", "the stream is starting"),
+        (&stage.path, "camera/main", "the stream is ended: end of file"),
+        (&stage.path, "attic/other", "there is no view `attic/other`"),
+        (&stage.path, "cellar/main", "there is no stream `cellar`"),
+        (&nowhere, "attic/main", "no daemon listens on "),
+    ] {
+        let output = foveate(socket, &["wait", view, "--timeout", "0.2"]);
+        assert_eq!(output.status.code(), Some(69), "{view}");
+        let error = text(&output.stderr);
+        let expected = format!("foveate: {view} is not live after 0.2 s: {reason}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+#[test]
+fn health_is_that_every_stream_is_live_and_fresh() {
+    let stage = Stage::open();
+    let (one, _writer) = stage.live_stream("one", &["main"]);
+    let (two, _other) = stage.live_stream("two", &["main"]);
+    let healthy = foveate(&stage.path, &["health"]);
+    assert_eq!(healthy.status.code(), Some(0), "{}", text(&healthy.stderr));
+    assert_eq!(text(&healthy.stdout), "");
+
+    // Taken an hour ago: too old for whoever asks, and live for others.
+    let hour_ago = monotonic_ns().checked_sub(3_600_000_000_000);
+    one.counters().newest_capture_ns.set(Some(hour_ago.unwrap_or(1)));
+    two.counters().newest_capture_ns.set(Some(monotonic_ns()));
+    assert_eq!(foveate(&stage.path, &["health"]).status.code(), Some(0));
+    let stale = foveate(&stage.path, &["health", "--max-age", "1.5"]);
+    assert_eq!(stale.status.code(), Some(69));
+    let lines = text(&stale.stdout);
+    assert!(lines.starts_with("one: the newest frame is "), "{lines}");
+    assert!(lines.ends_with(" s old, more than 1.5 s\n"), "{lines}");
+    assert_eq!(lines.lines().count(), 1, "the other is well: {lines}");
+
+    stall(&two, "no frame\nfor 2 s");
+    let stalled = foveate(&stage.path, &["health"]);
+    assert_eq!(stalled.status.code(), Some(69));
+    assert_eq!(text(&stalled.stdout), "two: stalled: no frame for 2 s\n");
+    assert_eq!(text(&stalled.stderr), "foveate: 1 of 2 streams are not well: see above\n");
+}
+
+#[test]
+fn the_overview_shows_rates_of_what_was_counted_since() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main", "wide"]);
+    let _starting = stage.stream("attic", &["main"]);
+    let (mut child, mut lines) = overview(&stage.path);
+    let first = glance(&mut lines);
+    assert_eq!(first["streams"][1]["fps"], Value::Null, "{first}");
+    assert_eq!(first["streams"][0]["state"], "starting");
+
+    let counters = port.counters();
+    counters.frames_captured.add(50);
+    counters.frames_dropped.add(20);
+    counters.tiles_dirty.add(60);
+    counters.change.threshold.set(Some(0));
+    counters.change.tiles_dirty.set(Some(2));
+    counters.change.tile_count.set(Some(4));
+    for _ in 0..30 {
+        counters.durations.age.observe(2_000_000);
+    }
+    counters.frames_published.add(30);
+    let camera = loop {
+        let glance = glance(&mut lines);
+        let camera = glance["streams"][1].clone();
+        if camera["fps"].as_f64().is_some_and(|fps| 0.0 < fps) {
+            break camera;
+        }
+    };
+    let number = |name: &str| camera[name].as_f64().unwrap_or_else(|| panic!("{name}: {camera}"));
+    // The interval is whatever it is; what was counted in it is not.
+    let ratio = number("fps") / number("dropped_per_s");
+    assert!((ratio - 1.5).abs() < 1e-9, "{camera}");
+    assert!((number("dirty_share") - 0.5).abs() < 1e-9, "{camera}");
+    assert!((1.0..=2.5).contains(&number("age_p50_ms")), "{camera}");
+    assert!(number("age_p50_ms") <= number("age_p99_ms"), "{camera}");
+    assert_eq!(camera["backend"], "cpu");
+    assert_eq!(camera["views"][1]["name"], "camera/wide");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_overview_outlives_a_daemon() {
+    let mut stage = Stage::open();
+    let (_port, _writer) = stage.live_stream("camera", &["main"]);
+    let (mut child, mut lines) = overview(&stage.path);
+    assert_eq!(glance(&mut lines)["streams"][0]["name"], "camera");
+    drop(stage.server.take());
+    let away = next_where(&mut lines, |glance| glance["daemon"].is_string());
+    assert_eq!(away["streams"], serde_json::json!([]), "{away}");
+    let _server = serve(&stage);
+    let back = next_where(&mut lines, |glance| glance["daemon"].is_null());
+    assert_eq!(back["streams"][0]["name"], "camera");
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&child),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn where_there_is_no_terminal_the_table_is_text() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    stall(&port, "no frame\u{1b}[2J for 2 s");
+    let output = foveate(&stage.path, &["watch", "--seconds", "0.1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(!table.contains('\u{1b}'), "{table}");
+    let rows: Vec<Vec<&str>> =
+        table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0][..3], ["STREAM", "STATE", "FPS"]);
+    assert_eq!(rows[1][..2], ["camera", "stalled"]);
+    assert_eq!(rows[1].last(), Some(&"cpu"));
+    assert_eq!(rows[2], ["main", "-", "0", "-"]);
+    assert_eq!(rows[3].join(" "), "camera: no frame [2J for 2 s");
+}
+
+#[test]
+fn the_doctor_says_how_a_daemon_is_and_what_to_do() {
+    let stage = Stage::open();
+    let (_live, _writer) = stage.live_stream("a", &["main"]);
+    let (stalled, _other) = stage.live_stream("b", &["main"]);
+    stall(&stalled, "no frame for 2 s");
+    let _starting = stage.stream("c", &["main"]);
+    let (flooded, _third) = stage.live_stream("d", &["main"]);
+    flooded.counters().frames_captured.add(100);
+    flooded.counters().frames_dropped.add(11);
+    let found = daemon::findings(&stage.path);
+    let marks: Vec<_> = found.iter().map(|found| (found.subject.as_str(), found.mark)).collect();
+    let expected = [
+        ("daemon", Mark::Ok),
+        ("stream a", Mark::Ok),
+        ("stream b", Mark::Warn),
+        ("stream c", Mark::Warn),
+        ("stream d", Mark::Warn),
+    ];
+    assert_eq!(marks, expected);
+    for finding in &found {
+        assert_eq!(finding.remedy.is_none(), finding.mark == Mark::Ok, "{finding:?}");
+    }
+    assert!(found[2].detail.ends_with(": no frame for 2 s"), "{:?}", found[2]);
+
+    let none = daemon::findings(&stage.path.with_file_name("nowhere.sock"));
+    assert_eq!(none[0].mark, Mark::Ok, "none need run: {none:?}");
+}
+
+#[test]
+fn the_stanzas_of_cameras_are_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let (devices, kernel) = (folder.path().join("dev"), folder.path().join("sys"));
+    let by_id = devices.join("v4l/by-id");
+    fs::create_dir_all(&by_id).unwrap();
+    for (node, name, index) in [
+        ("video0", "A \"good\" camera\n", "0\n"),
+        ("video1", "A \"good\" camera\n", "1\n"),
+        ("video2", "Other\n[[stream]]\n", "0\n"),
+    ] {
+        fs::write(devices.join(node), "").unwrap();
+        fs::create_dir_all(kernel.join(node)).unwrap();
+        fs::write(kernel.join(node).join("name"), name).unwrap();
+        fs::write(kernel.join(node).join("index"), index).unwrap();
+    }
+    fs::write(devices.join("null"), "").unwrap();
+    let devices = devices.canonicalize().unwrap();
+    let link = devices.join("v4l/by-id/usb-\"good\"");
+    symlink(devices.join("video0"), &link).unwrap();
+
+    let cameras = cameras_in(&devices, &kernel);
+    let nodes: Vec<_> = cameras.iter().map(|camera| camera.node.clone()).collect();
+    assert_eq!(nodes, [devices.join("video0"), devices.join("video2")]);
+    let config = Config::parse(&stanzas(&cameras), Path::new("/x/foveate.toml")).unwrap();
+    let names: Vec<_> = config.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["video0", "video2"]);
+    let expected = SourceChoice::Shorthand(link.to_str().unwrap().to_owned());
+    assert_eq!(config.streams[0].source, expected, "the path that stays");
+    assert_eq!(stanzas(&[] as &[FoundCamera]), "");
+}
+
+fn stall(port: &StreamPort, reason: &str) {
+    port.update(|status| {
+        status.state = StreamState::Stalled;
+        reason.clone_into(&mut status.reason);
+    });
+}
+
+/// Serves what the stage has again.
+fn serve(stage: &Stage) -> Server {
+    let directory = Arc::clone(&stage.directory);
+    Server::bind(&stage.path, directory, Access::default(), UNLIMITED).unwrap()
+}
+
+/// `foveate watch --json`, and the lines that it prints.
+fn overview(socket: &Path) -> (Child, Lines<BufReader<ChildStdout>>) {
+    let mut child = spawned(socket, &["watch", "--json"]);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (child, lines)
+}
+
+fn glance(lines: &mut Lines<BufReader<ChildStdout>>) -> Value {
+    serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
+}
+
+/// The next line of which `is_so` holds; a line comes every second.
+fn next_where(lines: &mut Lines<BufReader<ChildStdout>>, is_so: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..HANG.as_secs() {
+        let glance = glance(lines);
+        if is_so(&glance) {
+            return glance;
+        }
+    }
+    panic!("no such line within {HANG:?}");
+}

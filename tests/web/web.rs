@@ -1,0 +1,601 @@
+//! `foveate web` without a browser: whom it answers, what it sends, and that nobody waits for anybody else.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use foveate_control::{ClientExt as _, StreamState};
+use foveate_core::clock::{monotonic_ns, unix_ns};
+use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_daemon::control::directory::StreamPort;
+use foveate_ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::control::{self, EXTENT, Stage, publish, publish_aged, until};
+use crate::tool::{foveate, text};
+use crate::web_server::{News, Page, Web};
+
+const VIEW: &str = "camera/main";
+
+#[test]
+fn only_its_own_names_are_answered() {
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &["--allow-host", "Robot.local"]);
+    let port = web.address.port();
+    for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:80", "robot.local", "127.1.2.3"] {
+        assert!(web.get("/", host).starts_with("HTTP/1.1 200 "), "{host}");
+        assert!(web.get("/", &format!("localhost:{port}")).starts_with("HTTP/1.1 200 "));
+    }
+    for host in ["evil.example", "localhost.evil.example", "10.0.0.1", "[::2]", "", "localhost:x"] {
+        assert!(web.get("/", host).starts_with("HTTP/1.1 421 "), "{host}");
+        assert!(web.get("/live", host).starts_with("HTTP/1.1 421 "), "{host}");
+    }
+    let twice = "localhost\r\nHost: evil.example";
+    assert!(!web.get("/", twice).starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn only_its_own_pages_may_connect() {
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
+    let host = web.address.to_string();
+    let (own, tls) = (format!("http://{host}"), format!("https://{host}"));
+    assert!(web.connect(&host, Some(&own)).is_ok());
+    assert!(web.connect(&host, Some(&tls)).is_ok());
+    let other_port = "http://127.0.0.1:1";
+    let longer = format!("{own}.evil.example");
+    for origin in [None, Some("null"), Some("http://evil.example"), Some(other_port), Some(&longer)]
+    {
+        assert_eq!(web.connect(&host, origin).err(), Some(403), "{origin:?}");
+    }
+    assert_eq!(web.connect("evil.example", Some("http://evil.example")).err(), Some(421));
+}
+
+#[test]
+fn the_page_is_whole_and_loads_nothing_from_elsewhere() {
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
+    let page = web.get("/", "localhost");
+    let named = |text: &str, before: &str| -> Vec<String> {
+        let parts = text.split(before).skip(1);
+        parts.map(|rest| rest.split(['"', '\'']).next().unwrap().to_owned()).collect()
+    };
+    let mut files = [named(&page, "src=\"/"), named(&page, "href=\"/")].concat();
+    assert!(files.contains(&"page.js".to_owned()), "{files:?}");
+    let mut at = 0;
+    while let Some(file) = files.get(at).cloned() {
+        let answer = web.get(&format!("/{file}"), "localhost");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{file}: {answer}");
+        let imported = named(&answer, "from './");
+        for name in imported {
+            if !files.contains(&name) {
+                files.push(name);
+            }
+        }
+        for link in answer.split("://").skip(1) {
+            assert!(
+                link.starts_with("www.w3.org/2000/svg") || link.starts_with('$'),
+                "{file}: {link}"
+            );
+        }
+        at += 1;
+    }
+    files.sort();
+    files.dedup();
+    assert_eq!(files.len(), 9, "{files:?}");
+}
+
+#[test]
+fn every_answer_says_what_may_be_done_with_it() {
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
+    let local = "localhost";
+    for (path, host) in [("/", local), ("/page.js", local), ("/no", local), ("/", "evil.example")] {
+        let answer = web.get(path, host).to_ascii_lowercase();
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self';",
+            "frame-ancestors 'none'",
+            "x-content-type-options: nosniff",
+            "cache-control: no-store",
+        ] {
+            assert!(answer.contains(header), "{path} as {host} without {header}: {answer}");
+        }
+    }
+    assert!(web.get("/no", "localhost").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn an_address_that_cannot_be_served_is_refused_with_the_way_out() {
+    let nowhere = Path::new("/nowhere/foveate.sock");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (address, code, words) in [
+        ("127.0.0.1", 2, "an address and a port"),
+        ("0.0.0.0:0", 2, "--anywhere"),
+        (taken.as_str(), 69, "another program"),
+    ] {
+        let listener = TcpListener::bind(&taken);
+        let output = foveate(nowhere, &["web", "--listen", address]);
+        drop(listener);
+        assert_eq!(output.status.code(), Some(code), "{address}");
+        assert!(text(&output.stderr).contains(words), "{address}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn beyond_loopback_it_warns_and_is_reached_by_any_address_but_by_no_other_name() {
+    let nowhere = Path::new("/nowhere/foveate.sock");
+    let mut command = Web::command(nowhere, "0.0.0.0:0", &["--anywhere"]);
+    command.stderr(Stdio::piped());
+    let mut web = Web::spawn(command);
+    web.address.set_ip(Ipv4Addr::LOCALHOST.into());
+    for (host, status) in [("192.0.2.7:8707", 200), ("[2001:db8::1]", 200), ("evil.example", 421)] {
+        assert!(web.get("/", host).starts_with(&format!("HTTP/1.1 {status} ")), "{host}");
+    }
+    let (code, words) = web.interrupt();
+    assert_eq!(code, Some(0));
+    assert!(words.contains("WARN") && words.contains("whoever reaches this address"), "{words}");
+}
+
+#[test]
+fn a_browser_is_opened_on_the_page_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let opener = folder.path().join("xdg-open");
+    let opened = folder.path().join("opened");
+    fs::write(&opener, format!("#!/bin/sh\necho \"$1\" >'{}'\n", opened.display())).unwrap();
+    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Web::command(&folder.path().join("socket"), "127.0.0.1:0", &["--open"]);
+    command.env("PATH", folder.path());
+    let web = Web::spawn(command);
+    let url = format!("{}\n", web.url());
+    until("it is opened", || fs::read_to_string(&opened).is_ok_and(|words| words == url));
+    assert_eq!(web.interrupt().0, Some(0));
+}
+
+#[test]
+fn without_a_daemon_the_page_says_so_and_goes_on_when_there_is_one() {
+    let mut stage = Stage::open();
+    let web = Web::start(&stage.path, &[VIEW]);
+    let mut page = web.page();
+    assert_eq!(page.message("hello", |_| true)["view"], VIEW);
+    page.watch(VIEW);
+    page.message("report", |report| report["error"].is_null());
+    drop(stage.server.take());
+    let report = page.message("report", |report| !report["error"].is_null());
+    assert!(report["error"].as_str().unwrap().contains("No daemon listens on "), "{report}");
+    assert_eq!(report["streams"], json!([]));
+
+    let (path, directory) = (stage.path.clone(), stage.directory.clone());
+    let access = foveate_daemon::control::server::Access::default();
+    let limits = control::UNLIMITED;
+    let server = foveate_daemon::control::server::Server::bind(&path, directory, access, limits);
+    stage.server = Some(server.unwrap());
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 77);
+    assert_eq!(page.frame().texels[..3], [77; 3]);
+    let report = page.message("report", |report| report["streams"] != json!([]));
+    assert_eq!(report["streams"][0]["views"][0]["name"], VIEW);
+}
+
+#[test]
+fn texels_arrive_as_the_8_bits_that_they_were_made_from_in_any_number_format() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    for (dtype, normalisation) in [
+        (DType::U8, Normalisation::NONE),
+        (DType::F16, Normalisation::IMAGENET),
+        (DType::F16, Normalisation::CLIP),
+        (DType::F16, Normalisation::NONE),
+        (DType::Bf16, Normalisation::UNIT),
+        (DType::F32, Normalisation::SIGLIP),
+    ] {
+        // bf16 has 8 bits of precision: of what lies far from 0 not every step is another number.
+        let step = if dtype == DType::Bf16 { 2 } else { 1 };
+        let format = TokenFormat { patch_side: 16, dtype, normalisation };
+        let mut writer = Writer::create(&spec(format)).unwrap();
+        port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
+        let values: Vec<u8> = (0..3).flat_map(|_| (0..=255u8).map(|v| v / step * step)).collect();
+        let token = TokenRecord::new(Token { level: 0, x: 16, y: 0 }, shape(), 16, 1, 1.0);
+        publish_tokens(&mut writer, 1, &[token], &encoded(&values, format));
+        loop {
+            let packet = page.frame();
+            page.acknowledge(&packet);
+            if packet.epoch == writer.epoch() {
+                assert_eq!(packet.texels, values, "{format:?}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_is_told_everything_that_the_ring_says_of_a_frame() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish_aged(&mut writer, 5, 9, std::time::Duration::from_secs(3));
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    let packet = page.frame();
+    assert!(packet.is_whole);
+    assert_eq!((packet.pane, packet.patch_side, packet.sent_count), (0, 14, 2));
+    assert_eq!((packet.extent, packet.tiles), ([64, 48], [1, 4]));
+    assert_eq!(packet.fixation, (3, 32.0, 24.5));
+    assert_eq!((packet.frame_seq, packet.ring_sequence), (5, 1));
+    assert_eq!(packet.epoch, writer.epoch());
+    assert!((3_000_000_000..23_000_000_000).contains(&packet.age_ns), "{}", packet.age_ns);
+    let [first, second] = packet.records[..] else { panic!("{:?}", packet.records) };
+    assert_eq!((first.place(), first.columns, first.rows), ((0, 14, 0), 14, 14));
+    // The level is 32 x 24 texels.
+    assert_eq!((second.place(), second.columns, second.rows), ((1, 0, 14), 14, 10));
+    assert_eq!((first.texels, first.unchanged, first.relevance), (0, 0, 1.0));
+    assert_eq!(second.texels, 1);
+    assert_eq!(packet.texels, vec![9; 2 * 3 * 14 * 14]);
+}
+
+#[test]
+fn a_still_scene_sends_no_texels() {
+    let stage = Stage::open();
+    let (port, mut writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    let tokens = [record(0, 0, 0, 1), record(0, 14, 0, 1)];
+    let pixels = vec![8; 2 * 3 * 14 * 14];
+    for frame_seq in 1..=5 {
+        publish_tokens(&mut writer, frame_seq, &tokens, &pixels);
+        let packet = page.frame_of(frame_seq);
+        assert_eq!(packet.sent_count, if frame_seq == 1 { 2 } else { 0 }, "frame {frame_seq}");
+        assert_eq!(packet.records[1].unchanged, u32::try_from(frame_seq).unwrap() - 1);
+        assert_eq!(page.texels(&packet), pixels);
+    }
+    // The same places and numbers in another segment are other tokens.
+    let mut writer = control::writer(&control::main_view());
+    let segment = writer.reader_fd().unwrap();
+    port.views[0].set_segment(segment, writer.epoch());
+    publish_tokens(&mut writer, 6, &tokens, &vec![200; pixels.len()]);
+    let packet = page.frame_of(6);
+    assert!(packet.is_whole);
+    assert_eq!(packet.texels, vec![200; pixels.len()]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// Whatever changes and moves, and however many frames are passed over while a page is slow: what it holds is
+    /// the newest.
+    #[test]
+    fn what_changed_makes_the_whole_frame(
+        frames in prop::collection::vec((0..4u32, 0..16u32, any::<bool>()), 2..30),
+    ) {
+        let stage = Stage::open();
+        let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+        let web = Web::start(&stage.path, &[]);
+        let mut page = web.page();
+        page.watch(VIEW);
+        // Eight places; a frame has four of them in a row, from one that moves.
+        let mut changed = [1; 8];
+        let mut waits = None;
+        let count = frames.len() as u64;
+        for (frame_seq, (first, changes, acknowledges)) in (1..).zip(frames) {
+            for (place, at) in changed.iter_mut().enumerate() {
+                if changes >> (place % 4) & 1 == 1 {
+                    *at = frame_seq;
+                }
+            }
+            let tokens: Vec<_> = (first..first + 4)
+                .map(|place| record(0, 14 * (place % 4), 14 * (place / 4), changed[place as usize]))
+                .collect();
+            let pixels = pixels_of(&tokens);
+            publish_tokens(&mut writer, frame_seq, &tokens, &pixels);
+            if waits.is_none() {
+                waits = Some(page.frame());
+            }
+            if acknowledges || frame_seq == count {
+                let mut packet = waits.take().unwrap();
+                page.acknowledge(&packet);
+                if packet.frame_seq < frame_seq {
+                    packet = page.frame_of(frame_seq);
+                }
+                prop_assert_eq!(page.texels(&packet), pixels, "frame {}", frame_seq);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slow_browser_slows_only_itself() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let (mut slow, mut quick) = (web.page(), web.page());
+    publish(&mut writer, 1, 1);
+    slow.watch(VIEW);
+    quick.watch(VIEW);
+    let first = slow.frame();
+    for frame_seq in 1..=50 {
+        publish(&mut writer, frame_seq, u8::try_from(frame_seq).unwrap());
+        assert_eq!(quick.frame_of(frame_seq).texels[0], u8::try_from(frame_seq).unwrap());
+    }
+    assert_eq!(first.frame_seq, 1);
+    slow.acknowledge(&first);
+    assert_eq!(slow.frame().frame_seq, 50, "the frames between are passed over");
+}
+
+#[test]
+fn an_acknowledgement_of_another_packet_counts_for_nothing() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    publish(&mut writer, 1, 1);
+    let first = page.frame();
+    page.say(&json!({ "op": "ack", "pane": 0, "serial": first.serial + 1 }));
+    page.say(&json!({ "op": "ack", "pane": 1, "serial": first.serial }));
+    page.say(&json!({ "op": "ack", "pane": 9, "serial": first.serial }));
+    publish(&mut writer, 2, 2);
+    // Two reports later everything before has been heard, and no frame has come.
+    for _ in 0..2 {
+        loop {
+            match page.next() {
+                News::Message(message) if message["type"] == "report" => break,
+                News::Message(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    page.acknowledge(&first);
+    assert_eq!(page.frame().frame_seq, 2);
+}
+
+#[test]
+fn one_page_too_many_is_turned_away_with_the_reason_and_let_in_when_another_leaves() {
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
+    let mut pages: Vec<Page> = (0..16).map(|_| web.page()).collect();
+    for page in &mut pages {
+        page.message("hello", |_| true);
+    }
+    let News::Closed(Some(close)) = web.page().next() else { panic!("it was let in") };
+    assert_eq!(u16::from(close.code), 1013);
+    assert!(close.reason.contains("16 pages are open already"), "{close:?}");
+    drop(pages.pop());
+    until("there is room", || matches!(web.page().next(), News::Message(_)));
+}
+
+#[test]
+fn a_page_is_told_why_no_frames_come() {
+    let stage = Stage::open();
+    let port = stage.stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    page.message("state", |state| state["state"] == "starting" && state["reason"] != "");
+    let mut writer = control::start(&port);
+    publish(&mut writer, 1, 1);
+    page.frame_of(1);
+    writer.set_state(State::Stalled, "the cable is loose");
+    let state = page.message("state", |state| state["state"] == "stalled");
+    assert_eq!(state["reason"], "the cable is loose");
+    assert!(state["age_ms"].as_f64().unwrap() > 0.0);
+    writer.set_state(State::Live, "");
+    publish(&mut writer, 2, 2);
+    page.message("state", |state| state["state"] == "live");
+    end(&port, &mut writer, "end of the file");
+    let state = page.message("state", |state| state["state"] == "ended");
+    assert_eq!(state["reason"], "end of the file");
+}
+
+#[test]
+fn a_view_that_is_not_there_is_named() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 1);
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.watch("camera/other");
+    let state = page.message("state", |state| state["state"] == "lost");
+    assert!(state["reason"].as_str().unwrap().contains("camera/other"), "{state}");
+    page.watch(VIEW);
+    page.frame_of(1);
+    page.say(&json!({ "op": "watch", "view": null }));
+    until("nobody follows the view", || subscribers(&stage) == 0);
+}
+
+#[test]
+fn a_page_steers_until_it_gives_the_gaze_back_or_is_closed() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 1);
+    let web = Web::start(&stage.path, &[]);
+    let [mut first, mut second] = [web.page(), web.page()];
+    for page in [&mut first, &mut second] {
+        page.watch(VIEW);
+        page.frame_of(1);
+    }
+    let look = json!({ "op": "look", "x": 12.0, "y": 500.0 });
+    first.say(&look);
+    let looking = first.message("looking", |_| true);
+    assert_eq!((&looking["x"], &looking["y"]), (&json!(12.0), &json!(48.0)));
+    second.say(&look);
+    let refused = second.message("refused", |_| true);
+    assert_eq!(refused["reason"], "held");
+    first.say(&json!({ "op": "release" }));
+    first.message("released", |_| true);
+    second.say(&look);
+    second.message("looking", |_| true);
+    drop(second);
+    until("its lease ends with it", || {
+        first.say(&look);
+        loop {
+            match first.next() {
+                News::Message(message) if message["type"] == "looking" => break true,
+                News::Message(message) if message["type"] == "refused" => break false,
+                _ => {}
+            }
+        }
+    });
+}
+
+#[test]
+fn a_page_that_only_shows_steers_nothing() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 1);
+    let web = Web::start(&stage.path, &["--read-only"]);
+    let mut page = web.page();
+    assert_eq!(page.message("hello", |_| true)["read_only"], true);
+    page.watch(VIEW);
+    for message in [json!({ "op": "look", "x": 1.0, "y": 1.0 }), json!({ "op": "release" })] {
+        page.say(&message);
+        let refused = page.message("refused", |_| true);
+        assert!(refused["error"].as_str().unwrap().contains("--read-only"), "{refused}");
+    }
+    let stats = foveate::client::Client::connect(&stage.path).unwrap().stats().unwrap();
+    assert_eq!(stats.streams[0].views[0].feedback_accepted, 0);
+}
+
+#[test]
+fn what_no_page_says_closes_the_connection() {
+    let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
+    for words in ["", "{}", "{\"op\":\"jump\"}", "{\"op\":\"look\",\"x\":\"1\",\"y\":2}", "[[[["] {
+        let mut page = web.page();
+        page.say_text(words);
+        let close = loop {
+            match page.next() {
+                News::Closed(close) => break close.unwrap(),
+                News::Message(_) => {}
+                News::Frame(frame) => panic!("{frame:?}"),
+            }
+        };
+        assert_eq!(u16::from(close.code), 1008, "{words}");
+    }
+    web.page().message("hello", |_| true);
+}
+
+#[test]
+fn pages_that_come_and_go_leave_nothing_behind() {
+    let stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main", "wide"]);
+    publish(&mut writer, 1, 1);
+    let web = Web::start(&stage.path, &[]);
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", web.id())).unwrap().count();
+    let visit = || {
+        let mut page = web.page();
+        page.watch("camera/wide");
+        page.watch(VIEW);
+        page.frame_of(1);
+        drop(page);
+        until("nobody follows the view", || subscribers(&stage) == 0);
+    };
+    visit();
+    // Connections that the server has not taken leave of yet.
+    let at_rest = std::cell::Cell::new(usize::MAX);
+    until("the first page has left", || {
+        let now = descriptors();
+        at_rest.replace(now) == now
+    });
+    for _ in 0..20 {
+        visit();
+    }
+    until("all pages have left", || descriptors() <= at_rest.get());
+    let threads = || fs::read_dir(format!("/proc/{}/task", web.id())).unwrap();
+    let name = |thread: std::io::Result<fs::DirEntry>| {
+        fs::read_to_string(thread.unwrap().path().join("comm")).unwrap_or_default()
+    };
+    until("nobody reads for nobody", || threads().map(name).all(|name| name.trim() != "follower"));
+}
+
+fn shape() -> PyramidShape {
+    PyramidShape::new(EXTENT)
+}
+
+fn spec(format: TokenFormat) -> SegmentSpec {
+    SegmentSpec {
+        stream: "camera".to_owned(),
+        view: "main".to_owned(),
+        layout: "foveal".to_owned(),
+        format,
+        capacity: 4,
+        extent: EXTENT,
+        pixel_format: "NV12".to_owned(),
+        backend: foveate_core::backend::BackendKind::Cpu,
+        device: "a processor".to_owned(),
+        slot_count: 8,
+        camera: None,
+        planes: Vec::new(),
+    }
+}
+
+fn record(level: u32, x: u32, y: u32, changed_frame: u64) -> TokenRecord {
+    TokenRecord::new(Token { level, x, y }, shape(), 14, changed_frame, 1.0)
+}
+
+/// Texels that differ from place to place and from change to change.
+fn pixels_of(tokens: &[TokenRecord]) -> Vec<u8> {
+    let texels = |token: &TokenRecord| {
+        let seed = 31 * u64::from(token.x) + 7 * u64::from(token.y) + 101 * token.changed_frame;
+        (0..3 * 14 * 14).map(move |at| u8::try_from((seed + at * seed) % 251).unwrap())
+    };
+    tokens.iter().flat_map(texels).collect()
+}
+
+/// One token's values of R, G and B as texels of `format`.
+fn encoded(values: &[u8], format: TokenFormat) -> Vec<u8> {
+    let table = format.table().0;
+    let channels = values.chunks_exact(256).zip(table);
+    let words = channels.flat_map(|(values, table)| {
+        values.iter().map(move |value| table[usize::from(*value)]).collect::<Vec<_>>()
+    });
+    words.flat_map(|word| word.to_le_bytes()[..format.dtype.bytes()].to_vec()).collect()
+}
+
+fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], pixels: &[u8]) {
+    writer.publish(&TokenFrame {
+        stamp: FrameStamp {
+            frame_seq,
+            pts_ns: None,
+            capture_ns: monotonic_ns(),
+            capture_unix_ns: unix_ns(),
+            capture_clock: CaptureClock::RunningTime,
+            arrival_ns: monotonic_ns(),
+        },
+        fixation: Fixation {
+            id: 1,
+            x: 1.0,
+            y: 1.0,
+            since_frame: 1,
+            reason: FixationReason::Policy,
+        },
+        sample_bound: 0,
+        rgb_bound: 0,
+        dirty_tiles: 1,
+        tile_count: 4,
+        relevance_frame: 0,
+        asked_ns: 0,
+        records,
+        planes: foveate_ring::plane_list([pixels]),
+        versions: &vec![0; records.len()],
+    });
+}
+
+/// No frame will come again.
+fn end(port: &StreamPort, writer: &mut Writer, reason: &str) {
+    writer.set_state(State::Ended, reason);
+    port.update(|status| {
+        status.state = StreamState::Ended;
+        status.reason = reason.to_owned();
+    });
+}
+
+fn subscribers(stage: &Stage) -> u64 {
+    let mut client = foveate::client::Client::connect(&stage.path).unwrap();
+    let views = client.stats().unwrap().streams.remove(0).views;
+    views.iter().map(|view| view.subscribers).sum()
+}

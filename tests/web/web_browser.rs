@@ -1,0 +1,557 @@
+//! The live page in a real browser: what is on the screen, what keys and clicks do, and that nothing grows.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use foveate_control::{ClientExt as _, StreamState};
+use foveate_core::geometry::fixation::FixationReason;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::browser::Browser;
+use crate::daemon::{Belongings, Daemon, Feed, Follower, Place, eventually};
+use crate::film::encode;
+use crate::web_server::Web;
+
+const VIEW: &str = "camera/main";
+
+/// Side of the picture of [`STILL`] and [`BALL`], in pixels.
+const WIDTH: f64 = 320.0;
+const HEIGHT: f64 = 240.0;
+
+/// A picture that does not change, again and again.
+const STILL: &str = "videotestsrc is-live=true pattern=colors ! \
+    video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames";
+
+/// A ball that moves.
+const BALL: &str = "videotestsrc is-live=true pattern=ball ! \
+    video/x-raw,format=NV12,width=320,height=240,framerate=30/1 ! appsink name=frames";
+
+/// A number that is another one whenever a pixel of a canvas is.
+const HASH: &str = "(name => { let hash = 7; \
+    for (const value of pixelsOf(name)) { hash = (31 * hash + value) | 0; } return hash; })";
+
+/// The bytes of a part of a canvas, without telling the page that it is read.
+const PIXELS: &str = "globalThis.pixelsOf = (name, x = 0, y = 0, width = 0, height = 0) => { \
+    const canvas = document.querySelector('figure .' + name); \
+    const copy = new OffscreenCanvas(canvas.width, canvas.height); \
+    const context = copy.getContext('2d', { willReadFrequently: true }); \
+    context.drawImage(canvas, 0, 0); \
+    return context.getImageData(x, y, width || canvas.width, height || canvas.height).data; }; 0";
+
+/// Whether the picture is on the screen.
+const IS_PAINTED: &str = "document.querySelector('figure').classList.contains('is-painted') \
+    && document.querySelector('figure').dataset.state === 'live'";
+
+#[test]
+fn the_picture_changes_with_the_stream() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    let mut hashes = Vec::new();
+    for _ in 0..4 {
+        hashes.push(browser.number(&format!("{HASH}('picture')")).to_string());
+        after_frames(&mut browser, 15);
+    }
+    hashes.sort();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 4, "the ball moves");
+    browser.until("0 < parseFloat(document.querySelector('[data-plot=fps] output').textContent)");
+    assert_eq!(browser.value("document.querySelectorAll('.stream').length"), json!(1));
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
+#[test]
+fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(STILL, ""));
+    let mut follower = daemon.subscribe(VIEW);
+    follower.next_frame();
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    let side = 16;
+    let mut compared = 0;
+    let pixels = follower.frame.pixels.chunks_exact(3 * side * side);
+    for (record, texels) in follower.frame.records.iter().zip(pixels) {
+        if record.level != 0 || usize::from(record.columns) != side {
+            continue;
+        }
+        let shown = browser.value(&format!(
+            "[...pixelsOf('picture', {}, {}, {side}, {})]",
+            record.x, record.y, record.rows
+        ));
+        let shown: Vec<u64> = serde_json::from_value(shown).unwrap();
+        for (at, pixel) in shown.chunks_exact(4).enumerate() {
+            for channel in 0..3 {
+                assert_eq!(pixel[channel], u64::from(texels[channel * side * side + at]));
+            }
+        }
+        compared += 1;
+    }
+    assert!(8 < compared, "{compared} tokens at level 0");
+    daemon.stop();
+}
+
+#[test]
+fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, "[stream.view.gaze]\npolicy = 'saliency'"));
+    let mut reader = daemon.subscribe(VIEW);
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    let (x, y) = on_screen(&mut browser, 0.75, 0.25);
+    browser.click(x, y);
+    looks_at(&mut reader, 0.75 * WIDTH, 0.25 * HEIGHT);
+    browser.until("!document.getElementById('give-back').disabled");
+    // Longer than a lease, and than a policy is silent.
+    let until = reader.frame.head.stamp.capture_ns + 3_000_000_000;
+    while reader.next_frame().head.stamp.capture_ns < until {
+        let fixation = reader.frame.head.fixation;
+        assert!((fixation.x - 0.75 * WIDTH).abs() < 2.0, "it is held: {fixation:?}");
+    }
+    browser.value("document.querySelector('.surface').focus()");
+    for _ in 0..5 {
+        browser.press("ArrowLeft");
+    }
+    looks_at(&mut reader, 0.75 * WIDTH - 5.0 * 0.02 * WIDTH, 0.25 * HEIGHT);
+    browser.press("Escape");
+    eventually("the policy looks", || {
+        reader.next_frame().head.fixation.reason != FixationReason::Look
+    });
+    browser.until("document.getElementById('give-back').disabled");
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
+#[test]
+fn the_gaze_follows_a_pointer_that_is_dragged() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(STILL, ""));
+    let mut reader = daemon.subscribe(VIEW);
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    let (x, y) = on_screen(&mut browser, 0.1, 0.5);
+    browser.mouse("mousePressed", x, y);
+    looks_at(&mut reader, 0.1 * WIDTH, 0.5 * HEIGHT);
+    for step in 1..=40 {
+        let (x, y) = on_screen(&mut browser, 0.1 + 0.02 * f64::from(step), 0.5);
+        browser.mouse("mouseMoved", x, y);
+    }
+    let (x, y) = on_screen(&mut browser, 0.9, 0.5);
+    browser.mouse("mouseReleased", x, y);
+    looks_at(&mut reader, 0.9 * WIDTH, 0.5 * HEIGHT);
+    daemon.stop();
+}
+
+#[test]
+fn every_toggle_draws_something_else_over_the_picture() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(STILL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    // By now all has been quiet for so long that changes have faded.
+    after_frames(&mut browser, 20);
+    let (hash, pressed) = (format!("{HASH}('overlay')"), "aria-pressed");
+    for (key, name) in [("b", "boxes"), ("g", "gaze")] {
+        let button = format!("document.querySelector('[data-toggle={name}]')");
+        let (before, was) =
+            (browser.value(&hash), browser.value(&format!("{button}.getAttribute('{pressed}')")));
+        browser.press(key);
+        assert_ne!(browser.value(&hash), before, "{name}");
+        assert_ne!(browser.value(&format!("{button}.getAttribute('{pressed}')")), was, "{name}");
+        browser.value(&format!("{button}.click()"));
+        assert_eq!(browser.value(&hash), before, "{name}");
+    }
+    let (x, y) = on_screen(&mut browser, 0.2, 0.8);
+    let before = browser.value(&hash);
+    browser.value("document.querySelector('[data-toggle=gaze]').click()");
+    browser.click(x, y);
+    after_frames(&mut browser, 3);
+    assert_ne!(browser.value(&hash), before);
+    browser.until("location.hash.includes('view=camera/main') && !location.hash.includes('gaze')");
+    browser.reload();
+    browser.until(IS_PAINTED);
+    let gaze = "document.querySelector('[data-toggle=gaze]').getAttribute('aria-pressed')";
+    assert_eq!(browser.value(gaze), "false", "the address of the page keeps what it shows");
+    daemon.stop();
+}
+
+#[test]
+fn changes_are_shown_where_they_are_and_fade() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&changes");
+    after_frames(&mut browser, 40);
+    // Alpha: nothing where nothing has changed for long, more where something has just now.
+    let alphas = alphas(&mut browser);
+    assert_eq!(alphas[0], 0);
+    assert!(3 < alphas.len(), "steps of fading: {alphas:?}");
+    daemon.stop();
+}
+
+#[test]
+fn relevance_is_shown_where_it_is_not_the_same_as_everywhere() {
+    let place = Place::new();
+    let still = place.daemon(&config(STILL, "[stream.view.gaze]\npolicy = 'fixed'"));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&relevance");
+    assert_eq!(alphas(&mut browser), [0], "with a fixed gaze all places matter alike");
+    still.stop();
+    browser.until("document.querySelector('figure').dataset.state === 'lost'");
+    let moving = place.daemon(&config(BALL, "[stream.view.gaze]\npolicy = 'saliency'"));
+    browser.until(IS_PAINTED);
+    eventually("what moves matters more", || 2 < alphas(&mut browser).len());
+    moving.stop();
+}
+
+#[test]
+fn the_same_budget_is_spent_uniformly_only_while_it_is_compared() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, "budget = 200\n"));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    let opened = |daemon: &Daemon<'_>| -> Vec<_> {
+        let views = daemon.listing("camera").views.into_iter();
+        views.filter(|view| view.opened_by.is_some()).collect()
+    };
+    assert!(opened(&daemon).is_empty());
+    browser.press("u");
+    browser.until("document.querySelectorAll('figure.is-painted[data-state=live]').length === 2");
+    let views = opened(&daemon);
+    assert_eq!((views.len(), views[0].layout.as_str(), views[0].budget), (1, "uniform", 200));
+    browser.until("document.querySelectorAll('figcaption')[1].textContent.includes('tokens')");
+    assert_eq!(browser.value("document.querySelectorAll('.view').length"), json!(1), "not listed");
+    let clear = "document.querySelectorAll('figure')[1].getBoundingClientRect().width";
+    assert!(200.0 < browser.number(clear), "side by side");
+    browser.press("u");
+    eventually("it is closed", || opened(&daemon).is_empty());
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
+#[test]
+fn why_no_frames_come_stands_in_the_picture_and_the_page_goes_on_by_itself() {
+    let place = Place::new();
+    let mut feed = Feed::open(&place.path("feed"));
+    let pipeline = format!(
+        "filesrc location={} blocksize=4608 ! rawvideoparse format=nv12 width=64 height=48 framerate=30/1 \
+         ! appsink name=frames",
+        place.path("feed").display()
+    );
+    let settings = config(&pipeline, "");
+    let daemon = place.daemon(&settings.replace("backend", "stall_timeout_ms = 500\nbackend"));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = Browser::start(1280, 800);
+    browser.open(&format!("{}#view=camera/main", web.url()));
+    browser.until("document.querySelector('.veil strong').textContent.includes('first frame')");
+    feed.send(&[100; 4608]);
+    feed.send(&[100; 4608]);
+    browser.until("document.querySelector('figure').classList.contains('is-painted')");
+    browser.until("/Stalled for [1-9][0-9]* s/.test(document.querySelector('.veil').innerText)");
+    feed.send(&[90; 4608]);
+    feed.send(&[90; 4608]);
+    browser.until("document.querySelector('figure').dataset.state !== 'starting'");
+    daemon.stop();
+    browser.until("document.querySelector('figure').dataset.state === 'lost'");
+    browser.until("document.getElementById('daemon').textContent.includes('No daemon')");
+    let again = place.daemon(&config(BALL, ""));
+    browser.until(IS_PAINTED);
+    browser.until("document.getElementById('daemon').textContent.includes('foveated')");
+    again.process.signal(Signal::KILL);
+    browser.until("document.querySelector('figure').dataset.state === 'lost'");
+    drop(again);
+    let third = place.daemon(&config(BALL, ""));
+    browser.until(IS_PAINTED);
+    after_frames(&mut browser, 5);
+    third.stop();
+}
+
+#[test]
+fn the_end_of_a_file_stands_in_the_picture() {
+    let mut browser = Browser::start(1280, 800);
+    let place = Place::new();
+    let clip = place.path("clip.avi");
+    encode(&format!(
+        "videotestsrc pattern=ball num-buffers=240 ! video/x-raw,format=I420,width=96,height=64,framerate=30/1 \
+         ! avimux ! filesink location={}",
+        clip.display()
+    ));
+    let other = config(STILL, "").replace("camera", "other");
+    let file = format!("[[stream]]\nname = 'camera'\nsource = '{}'\n", clip.display());
+    let daemon = place.daemon(&format!("{file}[[stream.view]]\nname = 'main'\n{other}"));
+    let web = Web::start(&place.socket(), &[VIEW]);
+    browser.open(&web.url());
+    browser.until(IS_PAINTED);
+    browser.until("document.querySelector('figure').dataset.state === 'ended'");
+    let words = browser.value("document.querySelector('.veil').innerText");
+    let listing = daemon.listing("camera");
+    assert_eq!(listing.state, StreamState::Ended);
+    assert!(!listing.reason.is_empty());
+    let (title, reason) = words.as_str().unwrap().split_once('\n').unwrap();
+    assert!(title.starts_with("Ended ") && title.ends_with(" s ago"), "{words}");
+    assert_eq!(reason, listing.reason);
+    browser.until("document.querySelector('.stream').dataset.state === 'ended'");
+    // The picture and the words stay when the daemon goes.
+    daemon.stop();
+    browser.until("document.getElementById('daemon').textContent.includes('No daemon')");
+    assert_eq!(browser.value("document.querySelector('figure').dataset.state"), "ended");
+    assert_eq!(browser.complaints, [""; 0]);
+}
+
+#[test]
+fn it_fits_any_screen_and_nothing_jumps() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = Browser::start(1440, 900);
+    for (width, height) in [(360, 740), (768, 1024), (1024, 768), (1440, 900), (2560, 1300)] {
+        browser.resize(width, height);
+        browser.open(&web.url());
+        browser.until(IS_PAINTED);
+        browser.press("u");
+        browser.until("document.querySelectorAll('figure.is-painted').length === 2");
+        let over = "document.documentElement.scrollWidth - innerWidth";
+        assert_eq!(browser.number(over), 0.0, "scrolls sideways at {width}");
+        browser.press("u");
+        // Whatever moved without being asked to since the page was opened.
+        let shift = "new Promise((done) => { let sum = 0; new PerformanceObserver((list) => { for (const entry of \
+            list.getEntries()) { if (!entry.hadRecentInput) { sum += entry.value; } } }) \
+            .observe({ type: 'layout-shift', buffered: true }); setTimeout(() => done(sum), 1500); })";
+        let shift = browser.number(shift);
+        assert!(shift < 0.05, "{width} x {height} jumps by {shift}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn text_has_contrast_in_light_and_dark() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&boxes&compare&gaze");
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        let ground = browser.value("getComputedStyle(document.documentElement).backgroundColor");
+        let faint = browser.value(include_str!("contrast.js"));
+        assert_eq!(faint["faint"], json!([]), "{scheme} on {ground}");
+        assert!(20.0 < faint["texts"].as_f64().unwrap(), "{faint}");
+    }
+    // The words over a picture that stands still, too.
+    daemon.stop();
+    browser.until("document.querySelector('figure').dataset.state === 'lost'");
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        let faint = browser.value(include_str!("contrast.js"));
+        assert_eq!(faint["faint"], json!([]), "{scheme}");
+    }
+}
+
+#[test]
+fn the_keyboard_reaches_everything_and_shows_where_it_is() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "");
+    let mut reached = Vec::new();
+    for _ in 0..12 {
+        browser.press("Tab");
+        let at = browser.value(
+            "(() => { const at = document.activeElement, style = getComputedStyle(at); \
+             return [at.className || at.dataset.toggle || at.id, style.outlineStyle, style.outlineWidth, \
+             Boolean(at.getAttribute('aria-label') || at.innerText)]; })()",
+        );
+        assert!(at[0] == "" || (at[1] == "solid" && at[2] == "2px" && at[3] == true), "{at}");
+        reached.push(at[0].as_str().unwrap().to_owned());
+    }
+    for name in ["skip", "view", "surface", "boxes", "changes", "relevance", "gaze", "compare"] {
+        assert!(reached.iter().any(|at| at == name), "{name} is not among {reached:?}");
+    }
+    daemon.stop();
+}
+
+#[test]
+fn nothing_grows_while_frames_pass() {
+    let place = Place::new();
+    let daemon = place.daemon(&config(BALL, ""));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main&boxes&changes&relevance&gaze");
+    after_frames(&mut browser, 300);
+    let (heap, server) = (browser.heap_bytes(), Belongings::of(web.id()));
+    let nodes = browser.number("document.querySelectorAll('*').length");
+    after_frames(&mut browser, 600);
+    let (later, server_later) = (browser.heap_bytes(), Belongings::of(web.id()));
+    // A minute of plots fills meanwhile, and Chromium compiles. What is kept of frames would be more: the records alone of 600 are
+    // 4 MB.
+    assert!(later < heap + 1.2e6, "the page grew from {heap} to {later} bytes");
+    // Connections that the browser made beforehand may go.
+    let is_more =
+        server.descriptors < server_later.descriptors || server.threads < server_later.threads;
+    assert!(!is_more, "{server:?} became {server_later:?}");
+    let grown_kb = server_later.memory_kb.saturating_sub(server.memory_kb);
+    assert!(grown_kb < 4096, "{server:?} became {server_later:?}");
+    assert_eq!(browser.number("document.querySelectorAll('*').length"), nodes);
+    assert_eq!(browser.complaints, [""; 0]);
+    daemon.stop();
+}
+
+/// Pictures of the page for README and docs/web.md. scripts/screenshots.sh says where they go.
+#[test]
+#[ignore = "makes pictures: scripts/screenshots.sh runs it"]
+fn screenshots() {
+    let out = std::env::var("FOVEATE_SCREENSHOTS").expect("scripts/screenshots.sh sets it");
+    let clips = std::env::var("FOVEATE_CLIPS").expect("scripts/screenshots.sh sets it");
+    let place = Place::new();
+    let daemon = place.daemon(&format!(
+        "[[stream]]\nname = 'street'\nsource = '{clips}/vtest.avi'\nloop = true\n\
+         [stream.change]\nthreshold = 16\n\
+         [[stream.view]]\nname = 'main'\n[stream.view.gaze]\npolicy = 'saliency'\n\
+         [[stream.view]]\nname = 'wide'\nbudget = 128\n\
+         [[stream]]\nname = 'desk'\nsource = '{clips}/box.mp4'\nloop = true\n[[stream.view]]\nname = 'main'\n"
+    ));
+    let web = Web::start(&place.socket(), &["street/main"]);
+    for (name, scheme, [width, height, ratio], hash) in [
+        ("web-light", "light", [1440, 900, 1], "#view=street/main&boxes&gaze"),
+        ("web-dark", "dark", [1440, 900, 1], "#view=street/main&gaze&compare"),
+        ("web-phone", "light", [390, 844, 2], "#view=street/main&changes&gaze"),
+    ] {
+        let mut browser = Browser::start(width, height);
+        browser.resize_dense(width, height, ratio);
+        browser.prefer(scheme);
+        browser.open(&format!("{}{hash}", web.url()));
+        browser.until(IS_PAINTED);
+        // So that the plots have lines.
+        after_frames(&mut browser, 280);
+        let path = format!("{out}/{name}.png.base64");
+        fs::write(path, browser.screenshot()).unwrap();
+    }
+    daemon.stop();
+}
+
+/// What a page costs, for docs/web.md: stretches without a page, with one that draws nothing, and with one in a
+/// browser, one after the other.
+#[test]
+#[ignore = "measures, which takes a machine to itself"]
+fn costs() {
+    const ROUNDS: u32 = 4;
+    let place = Place::new();
+    let pipeline = BALL.replace("width=320,height=240", "width=1280,height=720");
+    let daemon = place.daemon(&config(&pipeline, "").replace("dtype = 'u8'", "dtype = 'f16'"));
+    let web = Web::start(&place.socket(), &[]);
+    let nobody = || daemon.client().stats().unwrap().streams[0].views[0].subscribers == 0;
+    let mut figures = [[0.0; 4]; 3];
+    for _ in 0..ROUNDS {
+        add(&mut figures[0], stretch(&daemon, &web, None));
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut page = web.page();
+                page.watch(VIEW);
+                while !is_over.load(Ordering::Relaxed) {
+                    let packet = page.frame();
+                    page.acknowledge(&packet);
+                }
+            });
+            eventually("it is there", || !nobody());
+            add(&mut figures[1], stretch(&daemon, &web, None));
+            is_over.store(true, Ordering::Relaxed);
+        });
+        eventually("it is gone", nobody);
+        let mut browser = opened(&web, "#view=camera/main&boxes&changes&gaze");
+        after_frames(&mut browser, 30);
+        add(&mut figures[2], stretch(&daemon, &web, Some(&mut browser)));
+        drop(browser);
+        eventually("it is gone", nobody);
+    }
+    let names = ["no page", "a page that draws nothing", "a page in a browser"];
+    for (name, sums) in names.iter().zip(figures) {
+        let [p50, p99, cpu, fps] = sums.map(|sum| sum / f64::from(ROUNDS));
+        println!(
+            "{name}: step p50 {p50:.3} ms, p99 {p99:.3} ms; web {cpu:.1} % of a CPU; {fps:.1} fps shown"
+        );
+    }
+    daemon.stop();
+}
+
+/// Eight seconds: the daemon's step p50 and p99 in milliseconds, the percentage of a processor that the server took, and frames
+/// a second on the page.
+fn stretch(daemon: &Daemon<'_>, web: &Web, mut browser: Option<&mut Browser>) -> [f64; 4] {
+    let mut painted = || match &mut browser {
+        Some(browser) => browser.number("Number(document.querySelector('figure').dataset.painted)"),
+        None => 0.0,
+    };
+    let step = || daemon.client().stats().unwrap().streams.remove(0).step;
+    let ticks = || -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", web.id())).unwrap();
+        let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        [11, 12].iter().map(|at| fields[*at].parse::<f64>().unwrap()).sum()
+    };
+    let started = Instant::now();
+    let before = (step(), ticks(), painted());
+    std::thread::sleep(Duration::from_secs(8));
+    let since = step().since(&before.0);
+    let seconds = started.elapsed().as_secs_f64();
+    // Linux counts in hundredths of a second.
+    let cpu = (ticks() - before.1) / seconds;
+    let fps = (painted() - before.2) / seconds;
+    [since.quantile_ns(0.5).unwrap() / 1e6, since.quantile_ns(0.99).unwrap() / 1e6, cpu, fps]
+}
+
+fn add(sums: &mut [f64; 4], values: [f64; 4]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += value;
+    }
+}
+
+/// How opaque the overlay is in its places: all that there are, ascending.
+fn alphas(browser: &mut Browser) -> Vec<u64> {
+    let alphas = "(() => { const data = pixelsOf('overlay'); const alphas = new Set(); \
+        for (let at = 3; at < data.length; at += 4) { alphas.add(data[at]); } \
+        return [...alphas].sort((a, b) => a - b); })()";
+    serde_json::from_value(browser.value(alphas)).unwrap()
+}
+
+fn config(pipeline: &str, view: &str) -> String {
+    format!(
+        "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = '''{pipeline}'''\n\
+         [[stream.view]]\nname = 'main'\npatch = 16\ndtype = 'u8'\n{view}\n"
+    )
+}
+
+/// A browser in which the picture of the page is to be seen.
+fn opened(web: &Web, hash: &str) -> Browser {
+    let mut browser = Browser::start(1280, 800);
+    browser.open(&format!("{}{hash}", web.url()));
+    browser.until(IS_PAINTED);
+    browser.value(PIXELS);
+    browser
+}
+
+/// Waits until `count` more frames of the camera have been published, and the newest is on the screen.
+fn after_frames(browser: &mut Browser, count: u32) {
+    let frame = "Number(document.querySelector('figure').dataset.frame)";
+    let wanted = browser.number(frame) + f64::from(count);
+    browser.until(&format!("{wanted} <= {frame}"));
+}
+
+/// A point of the picture, in shares of its sides, as a point of the page.
+fn on_screen(browser: &mut Browser, x: f64, y: f64) -> (f64, f64) {
+    let side = |browser: &mut Browser, name: &str| {
+        browser
+            .number(&format!("document.querySelector('.surface').getBoundingClientRect().{name}"))
+    };
+    let (left, width) = (side(browser, "left"), side(browser, "width"));
+    let (top, height) = (side(browser, "top"), side(browser, "height"));
+    (left + x * width, top + y * height)
+}
+
+/// Reads on until the view looks at a point, to within a pixel of the screen.
+fn looks_at(reader: &mut Follower, x: f64, y: f64) {
+    eventually("it looks there", || {
+        let fixation = reader.next_frame().head.fixation;
+        (fixation.x - x).abs() < 1.0 && (fixation.y - y).abs() < 1.0
+    });
+}
