@@ -50,9 +50,9 @@ fn hold_for_request(datagram: &[u8]) {
             Ok(config) => {
                 let plan = ServedView::try_from(&config).expect("it names no file");
                 let shape = PyramidShape::new(IMAGE);
-                let side = plan.format.patch_side;
-                let tokens = plan.layout.plan(shape, side, plan.budget, (8.0, 64.9), None).tokens;
-                assert!((1..=plan.budget).contains(&tokens.len()));
+                let side = plan.spec.format.patch_side;
+                let tokens = plan.spec.layout.plan(shape, side, plan.spec.budget, (8.0, 64.9), None).tokens;
+                assert!((1..=plan.spec.budget).contains(&tokens.len()));
             }
             Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::BadRequest]),
         },
