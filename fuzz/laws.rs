@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use foveate::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Listing, Looking, Refusal,
-    RefusalReason, Request, refused,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Looking, Refusal, RefusalReason,
 };
+use foveate_control::{Listing, Request, numbers, refused};
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::gaze::moment::Moment;
@@ -73,7 +73,7 @@ fn hold_for_refusal(refusal: &Refusal, expected: &[RefusalReason]) {
 fn hold_for_map(attend: &Attend, payload: &[u8]) {
     let region = attend.region.unwrap_or(Region::of(IMAGE));
     let [rows, columns] = attend.shape;
-    match attend.dtype.numbers(payload) {
+    match numbers(attend.dtype, payload) {
         Ok(weights) => {
             if let Ok(map) = AttentionMap::new(Extent::new(columns, rows), region, IMAGE, weights) {
                 hold_for_peak(&map);
@@ -86,7 +86,7 @@ fn hold_for_map(attend: &Attend, payload: &[u8]) {
 fn hold_for_scores(attend: &AttendTokens, payload: &[u8]) {
     let shape = PyramidShape::new(IMAGE);
     let plan = Layout::Foveal { e0_px: None }.plan(shape, 14, 9, (50.0, 20.0), None);
-    match attend.dtype.numbers(payload) {
+    match numbers(attend.dtype, payload) {
         Ok(scores) => {
             if let Ok(map) = AttentionMap::painted(&plan, shape, &scores) {
                 hold_for_peak(&map);

@@ -21,8 +21,9 @@ use std::time::{Duration, Instant};
 
 use control::{EXTENT, HANG, Stage, main_view, publish, start, until, view_config};
 use foveate::client::Client;
-use foveate::messages::{Look, RefusalReason, ServerListing};
+use foveate::messages::{Look, RefusalReason};
 use foveate_config::{GazeChoice, GazeConfig, ViewConfig};
+use foveate_control::{ClientExt as _, ServerListing};
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::Layout;

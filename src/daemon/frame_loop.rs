@@ -12,10 +12,11 @@ use crate::control::directory::{StreamPort, ViewPort};
 use crate::stream::{
     NewView, Refusal, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
-use foveate::messages::{StreamState, ViewName};
+use foveate::messages::ViewName;
 use foveate_capture::supply::{Loss, Supplied, Supply};
 use foveate_capture::{CapturedFrame, End, SourceSpec};
 use foveate_config::{StreamConfig, ViewConfig};
+use foveate_control::StreamState;
 use foveate_core::camera::Camera;
 use foveate_core::error::chain;
 use foveate_log::redact::redacted;

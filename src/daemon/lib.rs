@@ -12,14 +12,14 @@ use nix::unistd::Group;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::{Access, AdminServer, Limits, Order, Server};
 use crate::stream::{BackendError, Backends, GazeLogError, StreamError};
-use foveate::ControlError;
-use foveate::operator::admin_path;
 use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
+use foveate_control::admin_path;
 use foveate_core::error::exit;
 use foveate_engine::pool::Pool;
 
@@ -49,7 +49,7 @@ const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 pub enum DaemonError {
     /// The socket cannot be served.
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(#[from] ServeError),
     /// The socket that the service manager passed cannot be used.
     #[error(transparent)]
     Activation(#[from] ActivationError),

@@ -1,4 +1,4 @@
-//! A shared mapping as atomic words. All `unsafe` of the ring is here.
+//! A shared mapping as atomic words. All `unsafe` of the ring is here, but for what [`abi`](super::abi) promises of its types.
 //!
 //! Other processes look at these bytes while the writer changes them, so they are only ever touched as atomics:
 //! with plain memory that would be a data race even though a reader throws a torn copy away.
@@ -90,10 +90,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this address and size, and all borrows of it have ended.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
-        if let Err(error) = unmapped {
-            // A destructor has nobody to return an error to.
-            tracing::error!(%error, "unmapping a segment failed");
-        }
+        debug_assert!(unmapped.is_ok(), "munmap of a mapping of our own: {unmapped:?}");
     }
 }
 

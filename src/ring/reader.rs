@@ -1,6 +1,7 @@
 //! A reader of a segment. It maps the segment read-only, copies frames out or borrows them in place, and finds
 //! out afterwards whether the writer replaced them meanwhile.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -91,12 +92,19 @@ pub enum ReadOutcome {
 }
 
 /// The writer replaced a frame while it was read in place: what was made from it is worthless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the writer replaced frame {ring_sequence} while it was read")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapped {
     /// The frame that is gone.
     pub ring_sequence: u64,
 }
+
+impl fmt::Display for Lapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the writer replaced frame {} while it was read", self.ring_sequence)
+    }
+}
+
+impl std::error::Error for Lapped {}
 
 /// Reads one segment.
 ///
@@ -255,9 +263,9 @@ impl Reader {
             match futex::wait(self.segment.futex(), flags, self.seen, rest.as_ref()) {
                 // The wake may have been for news that were read before it came.
                 Ok(()) | Err(Errno::AGAIN) => {}
-                Err(Errno::TIMEDOUT | Errno::INTR) => return self.has_news(),
                 Err(error) => {
-                    tracing::error!(%error, "FUTEX_WAIT failed on a mapped word");
+                    let is_expected = matches!(error, Errno::TIMEDOUT | Errno::INTR);
+                    debug_assert!(is_expected, "FUTEX_WAIT on a mapped word: {error}");
                     return self.has_news();
                 }
             }

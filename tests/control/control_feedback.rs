@@ -8,6 +8,7 @@ use foveate::messages::{
     Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName,
 };
 use foveate_config::{GazeChoice, GazeConfig, GazeParameters, ViewConfig};
+use foveate_control::ClientExt as _;
 use foveate_core::geometry::attention::Region;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};

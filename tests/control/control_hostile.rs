@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate::client::Client;
 use foveate::messages::DATAGRAM_BYTES_MAX;
+use foveate_control::ClientExt as _;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use foveate::client::Client;
-use foveate::messages::{StreamListing, StreamState};
+use foveate_control::{ClientExt as _, StreamListing, StreamState};
 
 /// Far above what anything takes: a test that waits this long has failed.
 const HANG: Duration = Duration::from_secs(20);

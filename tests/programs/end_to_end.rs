@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use foveate::client::{Client, Next};
 use foveate_config::{SourceChoice, ViewConfig};
+use foveate_control::ClientExt as _;
 use foveate_core::backend::BackendKind;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;

@@ -5,6 +5,7 @@ use std::fs;
 use foveate::client::{Client, Subscription};
 use foveate::messages::{Attend, AttendTokens, Look, NumberFormat, ViewName};
 use foveate_config::ViewConfig;
+use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FixationReason;

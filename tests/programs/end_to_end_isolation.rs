@@ -1,8 +1,7 @@
 //! Streams of one daemon share the processors and nothing else: one that floods, fails or hangs costs another no frame.
 
-use foveate::messages::{StreamState, StreamStats};
-
 use crate::daemon::{Daemon, Feed, Place, eventually};
+use foveate_control::{ClientExt as _, StreamState, StreamStats};
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;

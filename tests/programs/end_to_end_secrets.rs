@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use crate::daemon::{Daemon, Outcome, Place, eventually};
 use crate::scrape::{metrics_address, scrape_text};
+use foveate_control::ClientExt as _;
 
 /// What is looked for. Nothing else holds it, in any spelling.
 const MARKER: &str = "MARKERs3cr3t";

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate::messages::{StreamState, ViewName};
+use foveate::messages::ViewName;
 use foveate_config::ViewConfig;
+use foveate_control::StreamState;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate_core::geometry::extent::Extent;

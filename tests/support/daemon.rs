@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foveate::client::{Client, Next, Subscription};
-use foveate::messages::{StreamListing, ViewName};
+use foveate::messages::ViewName;
 use foveate_config::Config;
+use foveate_control::{ClientExt as _, StreamListing};
 use foveate_daemon::stream::ServedView;
 use foveate_ring::TokenFrameBuf;
 use parking_lot::{Condvar, Mutex};

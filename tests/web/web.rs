@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use foveate::messages::StreamState;
+use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::clock::{monotonic_ns, unix_ns};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};

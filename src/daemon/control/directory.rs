@@ -24,11 +24,9 @@ pub(super) use self::view::ViewEntry;
 pub use self::view::ViewPort;
 use super::steering::Client;
 use crate::channel::Bell;
-use foveate::messages::{
-    ChangeListing, StreamListing, StreamState, StreamStats, StuckListing, ViewName, clipped,
-    is_name,
-};
+use foveate::messages::{ViewName, clipped, is_name};
 use foveate_config::ViewConfig;
+use foveate_control::{ChangeListing, StreamListing, StreamState, StreamStats, StuckListing};
 use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;

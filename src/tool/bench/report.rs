@@ -212,7 +212,7 @@ impl Report {
             views.layout,
             views.policy,
             self.tokens.count,
-            format!("{:?}", views.dtype).to_lowercase(),
+            views.dtype,
             side = views.patch_side,
         )?;
         writeln!(out, "  change  {}", self.change_text())?;

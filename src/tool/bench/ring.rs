@@ -8,7 +8,7 @@
 //! ```
 
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -180,7 +180,8 @@ impl Stage {
         let mut port =
             directory.add_stream(StreamSpec { name: STREAM.to_owned(), source, views: vec![view] });
         let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
-        let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits)?;
+        let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
+        let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
         let writer = Writer::create(&segment_spec(tokens, arguments.slots.into()))?;
         let waker = Waker::new(&writer, port.views[0].take_link().subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());

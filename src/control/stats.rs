@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeListing, RefusalReason, ServerListing, StreamState, StuckListing, ViewName};
+use super::{ChangeListing, ServerListing, StreamState, StuckListing};
+use foveate::messages::{RefusalReason, ViewName};
 use foveate_core::backend::BackendInfo;
 use foveate_stats::LossReason;
 use foveate_stats::durations::HistogramCounts;

@@ -1,13 +1,12 @@
 //! What streams and views there are, and how they are.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Epoch, RefusalReason, ViewName};
+use foveate::messages::{Epoch, RefusalReason, ViewName};
 use foveate_core::backend::BackendInfo;
-use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::fixation::Fixation;
 use foveate_core::token::DType;
 use foveate_stats::stages::Stage;
 use foveate_stats::{LossReason, NoticeCounts};
@@ -26,8 +25,7 @@ pub struct Listing {
 }
 
 /// What a stream is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamState {
     /// No frame has come yet.
     Starting,
@@ -39,16 +37,9 @@ pub enum StreamState {
     Ended,
 }
 
-impl fmt::Display for StreamState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Starting => "starting",
-            Self::Live => "live",
-            Self::Stalled => "stalled",
-            Self::Ended => "ended",
-        })
-    }
-}
+foveate_core::names!(StreamState {
+    Starting = "starting", Live = "live", Stalled = "stalled", Ended = "ended",
+});
 
 /// One stream of a [`Listing`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,33 +150,14 @@ pub struct ViewListing {
     /// Identity of its present segment; absent before the first frame.
     pub epoch: Option<Epoch>,
     /// Where it looks; absent before the first frame.
-    pub fixation: Option<FixationListing>,
+    pub fixation: Option<Fixation>,
     /// Its newest fixations, at most 16, the present one last.
-    pub scanpath: Vec<FixationListing>,
+    pub scanpath: Vec<Fixation>,
     /// Who steers it.
     pub steering: SteeringListing,
     /// What became of notices to its subscribers.
     #[serde(default)]
-    pub notices: NoticeListing,
-}
-
-/// What became of the notices to a view's subscribers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NoticeListing {
-    /// Notices that a subscriber's socket took.
-    pub sent: u64,
-    /// Notices that a subscriber's full socket had no room for: it stands still, or is too slow. The ring has what they
-    /// told.
-    pub skipped: u64,
-    /// Subscribers that asked for notices and are gone, whether they hung up or died.
-    pub subscribers_gone: u64,
-}
-
-impl From<NoticeCounts> for NoticeListing {
-    fn from(counts: NoticeCounts) -> Self {
-        let NoticeCounts { sent, skipped, subscribers_gone } = counts;
-        Self { sent, skipped, subscribers_gone }
-    }
+    pub notices: NoticeCounts,
 }
 
 /// Who steers a view, and what became of feedback.
@@ -212,26 +184,4 @@ pub struct ServerListing {
     pub requests: u64,
     /// Requests and connections that were refused, by reason.
     pub refused: BTreeMap<RefusalReason, u64>,
-}
-
-/// Where a view looks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FixationListing {
-    /// Grows by one with every new fixation of the view, from 1.
-    pub id: u64,
-    /// Pixels right of the source's left edge.
-    pub x: f64,
-    /// Pixels below the source's top edge.
-    pub y: f64,
-    /// `frame_seq` of the first frame that was sampled around it.
-    pub since_frame: u64,
-    /// Why it was chosen.
-    pub reason: FixationReason,
-}
-
-impl From<Fixation> for FixationListing {
-    fn from(fixation: Fixation) -> Self {
-        let Fixation { id, x, y, since_frame, reason } = fixation;
-        Self { id, x, y, since_frame, reason }
-    }
 }
