@@ -146,7 +146,10 @@ enum Policy {
 /// Measures, and writes what was found to `out`.
 pub(super) fn run(
     arguments: &Arguments,
-    #[cfg_attr(not(feature = "gst"), expect(unused_variables, reason = "for what needs the daemon"))]
+    #[cfg_attr(
+        not(feature = "gst"),
+        expect(unused_variables, reason = "for what needs the daemon")
+    )]
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
