@@ -55,7 +55,7 @@ main() {
     work=$(mktemp -d)
     trap clean_up EXIT
     FOVEATE_CLIPS=$(clip_cache) FOVEATE_SCREENSHOTS=$work \
-        cargo test --locked --test web_browser -- --ignored --exact screenshots
+        cargo test --locked --test web -- --ignored --exact web_browser::screenshots
     mkdir -p "$out"
     for picture in "$work"/*.png.base64; do
         base64 --decode "$picture" >"$out/$(basename "$picture" .base64)"

@@ -20,8 +20,9 @@ Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 
 Installs what is missing, then runs every check and every test.
 
-  --long      also the long tests: more cases, more iterations; ring and pool under Miri and ThreadSanitizer, where a
-              nightly Rust has them; two minutes of scripts/soak.sh
+  --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, which is half a gigabyte to
+              install; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
+              scripts/soak.sh
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -35,13 +36,17 @@ read_flag() {
     esac
 }
 
+# What each step took, one a line.
+steps=''
+
 # Runs one check, and ends the script with its name if it fails: step NAME COMMAND...
 step() {
-    local name=$1 started=$SECONDS
+    local name=$1 started=$SECONDS line
     shift
     say "== $name"
     "$@" || fail "failed: $name"
-    say "   passed in $((SECONDS - started)) s"
+    printf -v line '%6d s  %s\n' "$((SECONDS - started))" "$name"
+    steps+=$line
 }
 
 check_scripts() {
@@ -53,27 +58,27 @@ provide_clips() {
     local names
     if [ "$with_clips" = false ]; then
         warn 'THE TESTS OF REAL CLIPS DO NOT RUN (--no-clips).'
+        export FOVEATE_WITHOUT_CLIPS=1
         return
     fi
     names=$(clips | cut -d '|' -f 1)
     # shellcheck disable=SC2086 # One word a clip.
     ensure_clips $names || fail 'the tests of real clips have no clips; --no-clips leaves them out'
     FOVEATE_CLIPS=$(clip_cache)
-    export FOVEATE_CLIPS FOVEATE_REQUIRE_CLIPS=1
+    export FOVEATE_CLIPS
 }
 
 # A container may forbid the namespaces that a service manager for tests needs. Elsewhere they are there for root.
-require_systemd() {
+look_for_namespaces() {
     # What tests/support/user_manager.sh does.
     local probe='mount -t tmpfs none /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup
         && mkdir /sys/fs/cgroup/foveate-probe && rmdir /sys/fs/cgroup/foveate-probe && mount -t tmpfs none /run'
     if [ "$(id -u)" -eq 0 ] && unshare --mount sh -c "${probe//$'\n'/ }" 2>/dev/null \
         && unshare --pid --mount --cgroup --fork --mount-proc true 2>/dev/null; then
-        export FOVEATE_REQUIRE_SYSTEMD=1
-    else
-        export FOVEATE_REQUIRE_SYSTEMD=0
-        warn 'THE TESTS UNDER SYSTEMD ARE NOT TRIED: they need root, and namespaces (unshare).'
+        return
     fi
+    warn 'THE TESTS UNDER SYSTEMD DO NOT RUN: they need root, and namespaces (unshare).'
+    export FOVEATE_WITHOUT_SYSTEMD=1
 }
 
 # Debian's own Python, because its NumPy is for it. The programs were built for the tests.
@@ -89,6 +94,14 @@ check_dependencies() {
         return
     fi
     cargo deny check bans licenses sources
+}
+
+# A consumer links the reader, and what the reader needs comes along.
+check_reader_crates() {
+    local count
+    count=$(cargo tree --locked --package foveate --edges normal --prefix none | sed 's/ .*//' | sort -u | wc -l)
+    say "   $count crates"
+    [ "$count" -le 15 ] || fail 'the reader needs more than 15 crates'
 }
 
 # Every execution of small rings, and of a few threads of the pool. The flag makes other programs of everything, so they
@@ -150,10 +163,12 @@ main() {
     cd "$root"
     ensure_rust "$root"
     ensure_packages build_packages run_packages test_packages browser_packages
-    # Mesa's software device is installed, so a Vulkan test that finds none has found a fault.
-    export FOVEATE_REQUIRE_VULKAN=1
+    if [ -n "${FOVEATE_LONG:-}" ]; then
+        ensure_packages torch_packages
+        export FOVEATE_REQUIRE_TORCH=1
+    fi
     provide_clips
-    require_systemd
+    look_for_namespaces
 
     step 'scripts' check_scripts
     step 'format' cargo fmt --all --check
@@ -163,6 +178,7 @@ main() {
         cargo clippy --locked --all-targets --no-default-features --features gst,vulkan -- -D warnings
     step 'documentation' env RUSTDOCFLAGS=-Dwarnings cargo doc --locked --workspace --no-deps
     step 'dependencies' check_dependencies
+    step 'crates of the reader' check_reader_crates
     step 'tests' cargo test --locked --workspace --no-fail-fast
     step 'memory order' check_memory_order
     if [ -n "${FOVEATE_LONG:-}" ]; then
@@ -171,6 +187,7 @@ main() {
         step 'soak' check_soak
     fi
     step 'Python reader' check_python
+    say "$steps"
     say "Everything passed in $SECONDS s."
 }
 

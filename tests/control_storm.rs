@@ -12,14 +12,16 @@ mod mutation;
 mod naive;
 #[path = "support/storm.rs"]
 mod storm;
+#[path = "support/wait.rs"]
+mod wait;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use control::{EXTENT, HANG, Stage, main_view, publish, start, until, view_config};
+use control::{EXTENT, Stage, main_view, publish, start, view_config};
 use foveate::client::Client;
 use foveate::messages::{Look, RefusalReason};
 use foveate_config::{GazeChoice, GazeConfig, ViewConfig};
@@ -32,6 +34,7 @@ use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand, Vi
 use foveate_daemon::control::server::Limits;
 use foveate_ring::{Waker, Writer};
 use storm::Attacker;
+use wait::until;
 
 /// Clients at a time.
 const CLIENTS: u64 = 32;
@@ -136,10 +139,7 @@ fn all_are_gone(stage: &Stage, witness: &mut Client, before: &Belongings) {
 
 /// Waits until the server has no other client.
 fn until_alone(witness: &mut Client) {
-    let started = Instant::now();
-    while witness.listing().unwrap().server.unwrap().clients != 1 {
-        assert!(started.elapsed() < HANG, "clients that are gone are still served");
-    }
+    until("only this client is served", || witness.listing().unwrap().server.unwrap().clients == 1);
 }
 
 /// Whether a client can steer the view, and sees that it did.

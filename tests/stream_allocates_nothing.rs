@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foveate_config::{BackendChoice, ChangeConfig, GazeParameters, Threshold};
 use foveate_core::frame::PixelFormat;
@@ -29,6 +29,7 @@ use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
 use stream::stamp;
 use threads::is_asleep;
+use wait::until;
 
 #[path = "common/naive.rs"]
 mod naive;
@@ -36,6 +37,8 @@ mod naive;
 mod stream;
 #[path = "support/threads.rs"]
 mod threads;
+#[path = "support/wait.rs"]
+mod wait;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -45,9 +48,6 @@ const EXTENT: Extent = Extent::new(950, 530);
 
 /// Frames of a round of refreshing.
 const ROUND: u32 = 10;
-
-/// Far above what the start of a thread takes.
-const HANG: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_warm_stream_allocates_nothing_on_any_thread() {
@@ -164,11 +164,7 @@ fn stream(change: ChangeConfig) -> Stream {
 /// the life of a thread.
 fn settle() {
     Condvar::new().wait_for(&mut Mutex::new(()).lock(), Duration::from_nanos(1));
-    let started = Instant::now();
-    while !others_sleep() {
-        assert!(started.elapsed() < HANG, "a thread never sleeps");
-        std::thread::yield_now();
-    }
+    until("the other threads sleep", others_sleep);
 }
 
 fn others_sleep() -> bool {

@@ -372,6 +372,16 @@ def mappings() -> int:
     return sum("foveate-test" in line and " r--s " in line for line in Path("/proc/self/maps").read_text().splitlines())
 
 
+def torch_or_skip():  # type: ignore[no-untyped-def]
+    try:
+        import torch
+    except ImportError:
+        if os.environ.get("FOVEATE_REQUIRE_TORCH") == "1":
+            raise
+        raise unittest.SkipTest("PyTorch is not installed") from None
+    return torch
+
+
 def programs() -> Path:
     """The folder of `foveated` and `foveate`, or a skip of the test that asks."""
     folder = os.environ.get("FOVEATE_BIN")

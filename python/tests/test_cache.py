@@ -7,7 +7,7 @@ import unittest
 from typing import Any
 
 import numpy as np
-from support import FakeRing, foveate, token_records
+from support import FakeRing, foveate, token_records, torch_or_skip
 
 
 def embedded(frame: foveate.Frame, indices: Any = slice(None)) -> Any:
@@ -138,10 +138,7 @@ class CacheRefusesWhatCannotBe(unittest.TestCase):
 
 class CacheKeepsTensors(unittest.TestCase):
     def test_tensors_go_in_and_come_out(self) -> None:
-        try:
-            import torch
-        except ImportError:
-            self.skipTest("PyTorch is not installed")
+        torch = torch_or_skip()
         world, cache = World(3), foveate.TokenCache(20)
         weights = torch.ones(12, requires_grad=True)
         for step in range(30):

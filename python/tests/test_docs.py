@@ -12,7 +12,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from support import PACKAGE_ROOT, FakeDaemon, FakeRing, abi, foveate, token_records
+from support import PACKAGE_ROOT, FakeDaemon, FakeRing, abi, foveate, token_records, torch_or_skip
 
 PAGES = [PACKAGE_ROOT.parent / "docs" / "python.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -81,13 +81,6 @@ def camera_ring(stream: str) -> FakeRing:
     place["parent_from_optical"] = np.eye(3, 4).flat
     place["source_from_calibrated"] = (1, 0, 0, 0, 1, 0)
     return ring
-
-
-def torch_or_skip() -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise unittest.SkipTest("PyTorch is not installed") from None
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from support import FakeRing, descriptors, foveate, mappings, token_records, within
+from support import FakeRing, descriptors, foveate, mappings, token_records, torch_or_skip, within
 
 from foveate import ring as ring_module
 
@@ -393,14 +393,6 @@ def normalised(values: np.ndarray, ring: FakeRing) -> np.ndarray:
         bits = numbers.view(np.uint32)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     return numbers.astype(ring.dtype)
-
-
-def torch_or_skip():  # type: ignore[no-untyped-def]
-    try:
-        import torch
-    except ImportError:
-        raise unittest.SkipTest("PyTorch is not installed") from None
-    return torch
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from support import HANG, FakeDaemon, FakeRing, descriptors, foveate, mappings, token_records, within
+from support import HANG, FakeDaemon, FakeRing, descriptors, foveate, mappings, token_records, torch_or_skip, within
 
 VIEW = "front/policy"
 
@@ -431,10 +431,7 @@ class ViewSteers(WithDaemon):
         self.assertEqual((self.asked()[0]["frame"], self.asked()[0]["wait"]), (5, True))
 
     def test_tensors_are_sent_too(self) -> None:
-        try:
-            import torch
-        except ImportError:
-            self.skipTest("PyTorch is not installed")
+        torch = torch_or_skip()
         view = self.open()
         weights = torch.arange(6.0).reshape(2, 3).requires_grad_()
         for tensor, name, form in [

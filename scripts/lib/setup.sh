@@ -42,6 +42,12 @@ gir1.2-gst-rtsp-server-1.0||the network camera of the tests
 END
 }
 
+torch_packages() {
+    cat <<'END'
+python3-torch||the tensors of the Python reader
+END
+}
+
 # On Ubuntu the package has another name.
 browser_packages() {
     local chromium='chromium'

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use foveate_capture::{
     CaptureError, CapturedFrame, End, Pace, Source, SourceChoice, SourceSpec, Taken,
@@ -15,8 +14,7 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
 
-/// Far above anything that a working pipeline needs.
-const HANG: Duration = Duration::from_secs(30);
+use crate::wait::{HANG, until};
 
 #[test]
 fn every_format_at_odd_sizes_arrives_byte_for_byte() {
@@ -324,10 +322,11 @@ fn dropping_a_source_whose_decoder_waits_for_its_consumer_does_not_hang() {
 }
 
 #[test]
-fn a_source_that_is_dropped_while_it_opens_does_not_hang() {
+fn a_source_that_is_let_go_while_it_opens_stops() {
     let text = "appsrc ! video/x-raw,width=32,height=32 ! appsink name=frames";
-    let source = Source::start(&spec(text, Pace::Realtime), &Arc::default()).unwrap();
-    drop(source);
+    let patient = SourceSpec { caps_timeout: 30 * HANG, ..spec(text, Pace::Realtime) };
+    let departing = Source::start(&patient, &Arc::default()).unwrap().let_go();
+    until("its pipeline has stopped", || departing.has_stopped());
 }
 
 /// A raw clip whose bytes are known, in a file.

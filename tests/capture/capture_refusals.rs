@@ -9,8 +9,7 @@ use foveate_capture::expansion::expand;
 use foveate_capture::{CaptureError, End, Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate_core::geometry::extent::Extent;
 
-/// Far above anything that a working pipeline needs.
-const HANG: Duration = Duration::from_secs(30);
+use crate::wait::HANG;
 
 #[test]
 fn broken_text_is_refused_with_the_text() {

@@ -14,8 +14,7 @@ use foveate_stats::stages::Stage;
 use foveate_stats::{LossReason, StreamCounters};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// Far above what anything takes: a test that waits this long has failed.
-const HANG: Duration = Duration::from_secs(60);
+use crate::wait::{HANG, until};
 
 /// How long a single call may wait.
 const TURN: Duration = Duration::from_millis(20);
@@ -269,14 +268,10 @@ impl Scene {
 
     /// Waits until no earlier pipeline is left that might read what the next one is to read.
     fn wait_for_stops(&mut self) {
-        let started = Instant::now();
-        loop {
+        until("all pipelines have stopped", || {
             assert!(matches!(self.supply.take(TURN), Supplied::Nothing));
-            if self.counters.pipelines_stopping.get() == Some(0) {
-                return;
-            }
-            assert!(started.elapsed() < HANG, "a pipeline does not stop");
-        }
+            self.counters.pipelines_stopping.get() == Some(0)
+        });
     }
 
     fn restarts(&self) -> Vec<(LossReason, u64)> {

@@ -1,13 +1,9 @@
 //! Real clips, with the noise of a camera and of a codec, frame by frame: what is updated is what a rebuild gives, bit
 //! for bit; a number that says when tokens changed tells the truth; nothing is further off than its bound.
-//!
-//! `FOVEATE_CLIPS` names the folder of the clips, which `scripts/test.sh` fetches. Without it tests say that they did
-//! not run, or fail if `FOVEATE_REQUIRE_CLIPS=1`.
 
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate_config::{ChangeConfig, Threshold};
@@ -26,12 +22,10 @@ use crate::device;
 use crate::follow::Follower;
 use crate::footage::clip;
 use crate::naive::OwnedFrame;
+use crate::wait::HANG;
 
 /// The clips, and how many frames they have: people before a fixed camera; a hand that turns a box.
 const CLIPS: [(&str, u64); 2] = [("vtest.avi", 795), ("box.mp4", 455)];
-
-/// Far above anything that a working decoder needs.
-const HANG: Duration = Duration::from_secs(60);
 
 const FORMAT: TokenFormat =
     TokenFormat { patch_side: 16, dtype: DType::U8, normalisation: Normalisation::NONE };

@@ -1,14 +1,12 @@
 //! Before a real camera: what a consumer attends to stays in the fovea, and whoever comes into sight is soon looked at.
 //!
-//! `FOVEATE_CLIPS` names the folder of the clips, which `scripts/test.sh` fetches. Without it tests say that they did
-//! not run, or fail if `FOVEATE_REQUIRE_CLIPS=1`. The figures of `docs/gaze.md` are what these tests print.
+//! The figures of `docs/gaze.md` are what these tests print.
 
 #![allow(clippy::cast_possible_truncation, reason = "weights and shades")]
 
 use std::io::{Write, stderr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
 use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
@@ -26,15 +24,13 @@ use foveate_ring::{Reader, TokenFrameBuf};
 
 use crate::footage::clip;
 use crate::stream::stamp;
+use crate::wait::HANG;
 use crate::walkers::{Footage, PixelBox, Walker};
 
 /// People before a fixed camera, ten frames a second.
 const CLIP: &str = "vtest.avi";
 const EXTENT: Extent = Extent::new(768, 576);
 const FRAME_NS: u64 = 100_000_000;
-
-/// Far above anything that a working decoder needs.
-const HANG: Duration = Duration::from_secs(60);
 
 /// How often the oracle says what it attends to, and on how fine a map.
 const ORACLE_HZ: f64 = 4.0;

@@ -7,8 +7,7 @@ use foveate_capture::mailbox::{Posted, Taken, mailbox};
 use foveate_capture::{CaptureError, End, Pace};
 use proptest::prelude::*;
 
-/// Far above anything that a working mailbox needs.
-const HANG: Duration = Duration::from_secs(20);
+use crate::wait::HANG;
 
 proptest! {
     /// Whatever the order of posting and taking: a taken value is the newest, and a post says `Replaced`

@@ -10,10 +10,14 @@ mod device;
 mod follow;
 #[path = "../common/footage.rs"]
 mod footage;
+#[path = "../support/left_out.rs"]
+mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
 #[path = "../support/stream.rs"]
 mod stream;
+#[path = "../support/wait.rs"]
+mod wait;
 #[path = "../support/walkers.rs"]
 mod walkers;
 

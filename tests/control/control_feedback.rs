@@ -21,9 +21,8 @@ use foveate_daemon::control::server::Limits;
 use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
 
-use crate::control::{
-    EXTENT, HANG, RawClient, Stage, UNLIMITED, main_view, start, until, view_config,
-};
+use crate::control::{EXTENT, RawClient, Stage, UNLIMITED, main_view, start, view_config};
+use crate::wait::{HANG, until};
 
 #[test]
 fn a_look_may_be_in_shares_of_the_picture_and_for_a_time() {

@@ -24,7 +24,8 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::Value;
 
-use crate::control::{EXTENT, HANG, RawClient, Stage, UNLIMITED, until};
+use crate::control::{EXTENT, RawClient, Stage, UNLIMITED};
+use crate::wait::{HANG, until};
 
 const RECORD: &[u8] = br#"{"op":"subscribe","view":"camera/main","gaze":true}"#;
 const NOTIFY: &[u8] = br#"{"op":"subscribe","view":"camera/main","notify":true}"#;

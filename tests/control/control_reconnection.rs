@@ -12,7 +12,8 @@ use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::control::{HANG, RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
+use crate::control::{RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
+use crate::wait::HANG;
 
 /// For what is not expected to come.
 const MOMENT: Duration = Duration::from_millis(1);

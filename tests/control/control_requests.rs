@@ -14,7 +14,8 @@ use foveate_daemon::control::server::Limits;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use crate::control::{self, RawClient, Stage, UNLIMITED, main_view, until};
+use crate::control::{self, RawClient, Stage, UNLIMITED, main_view};
+use crate::wait::{HANG, until};
 
 #[test]
 fn malformed_requests_are_refused_with_what_is_allowed() {
@@ -85,7 +86,7 @@ fn a_request_with_descriptors_is_refused_and_they_are_discarded() {
     assert_eq!(answer["reason"], "bad-request", "{answer}");
     assert!(client.receive().is_empty(), "the client is closed");
     // The stream is at its end when nobody, the server included, holds its other side.
-    kept.set_read_timeout(Some(control::HANG)).unwrap();
+    kept.set_read_timeout(Some(HANG)).unwrap();
     assert_eq!(kept.read(&mut [0; 1]).unwrap(), 0);
 }
 

@@ -9,10 +9,9 @@ use foveate_control::{ClientExt as _, StreamState};
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::control::{
-    HANG, RawClient, Stage, main_view, publish, publish_aged, start, until, writer,
-};
+use crate::control::{RawClient, Stage, main_view, publish, publish_aged, start, writer};
 use crate::ring::{bytes_of, sealed_copy};
+use crate::wait::{HANG, until};
 
 #[test]
 fn a_subscriber_reads_what_is_published() {

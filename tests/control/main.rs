@@ -12,6 +12,8 @@ mod mutation;
 mod naive;
 #[path = "../support/ring.rs"]
 mod ring;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod control_feedback;
 mod control_hostile;

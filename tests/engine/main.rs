@@ -14,12 +14,17 @@ mod device;
 mod follow;
 #[path = "../common/history.rs"]
 mod history;
+#[cfg(feature = "vulkan")]
+#[path = "../support/left_out.rs"]
+mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
 #[path = "../support/stream.rs"]
 mod stream;
 #[path = "../support/threads.rs"]
 mod threads;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod backend_equals_naive;
 mod backend_views;

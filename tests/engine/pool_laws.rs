@@ -5,15 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use foveate_engine::pool::Pool;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 
 use crate::threads::is_asleep;
-
-/// Far above what any of this takes: a test that waits this long has failed.
-const HANG: Duration = Duration::from_secs(60);
+use crate::wait::HANG;
 
 #[test]
 fn every_part_is_done_once_by_the_time_it_returns() {

@@ -4,7 +4,6 @@
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use foveate_config::{BackendChoice, ChangeConfig, ChangeOn, GazeParameters, Threshold};
@@ -27,14 +26,12 @@ use crate::device::with_gpu;
 use crate::history::move_on;
 use crate::naive::{self, OwnedFrame, Random};
 use crate::stream::stamp;
+use crate::wait::{HANG, until};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Longer than any pause.
 const HOUR_NS: u64 = 3600 * SECOND_NS;
-
-/// Far above what anything takes: a test that waits this long has failed.
-const HANG: Duration = Duration::from_secs(120);
 
 /// Views that a stream begins with.
 const FIRST_VIEWS: usize = 2;
@@ -327,11 +324,11 @@ fn a_driver_that_hangs_holds_up_nobody() {
             pair.now_ns += SECOND_NS;
             pair.step_equal("the driver hangs", &mut random);
         }
-        await_that("the driver is asked", || driver.asked() == 2);
+        until("the driver is asked", || driver.asked() == 2);
         assert!(backends.memory_bytes().is_empty());
         drop(pair);
         drop(gate);
-        await_that("the thread lets go", || driver.living() == 1 && driver.opened() == 2);
+        until("the thread lets go", || driver.living() == 1 && driver.opened() == 2);
     });
 }
 
@@ -424,7 +421,7 @@ impl Driver {
 
     /// Waits until nobody holds a device, and looks what validation says of all of them.
     fn assert_clean(&self) {
-        await_that("all devices are closed", || self.living() == 0);
+        until("all devices are closed", || self.living() == 0);
         for (_, log) in &self.state.lock().devices {
             if let Some(message) = log.first() {
                 panic!("the first of {} validation messages: {message}", log.count());
@@ -700,13 +697,4 @@ fn random_extent(random: &mut Random) -> Extent {
 fn bounds(frame: &TokenFrameBuf) -> impl PartialEq + std::fmt::Debug + use<> {
     let head = &frame.head;
     (head.sample_bound, head.rgb_bound, head.tile_count, head.fixation)
-}
-
-/// Waits until something is so that another thread does.
-fn await_that(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + HANG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        thread::yield_now();
-    }
 }

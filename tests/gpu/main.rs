@@ -10,12 +10,16 @@ mod child;
 mod device;
 #[path = "../common/history.rs"]
 mod history;
+#[path = "../support/left_out.rs"]
+mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
 #[path = "../support/stream.rs"]
 mod stream;
 #[path = "../support/vulkan.rs"]
 mod vulkan;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod detect_laws;
 mod gpu_return;

@@ -6,9 +6,10 @@ use std::os::unix::net::UnixListener;
 
 use rustix::process::Signal;
 
-use crate::daemon::{Outcome, Place, eventually};
+use crate::daemon::{Outcome, Place};
 use crate::film::encode;
 use crate::naive::Random;
+use crate::wait::until;
 
 /// A password that must not be seen.
 const MARKER: &str = "MARKER-hunter2";
@@ -420,7 +421,7 @@ fn a_password_never_leaves_the_daemon() {
         let watched = place.foveate(&["watch", &view]).finish();
         assert!(!format!("{watched:?}").contains(MARKER), "{watched:#?}");
     }
-    eventually("the camera is looked for again", || {
+    until("the camera is looked for again", || {
         place.foveate(&["ls"]).finish().stdout.contains("trying again in ")
     });
     for arguments in [&["ls"][..], &["ls", "--json"], &["doctor"]] {

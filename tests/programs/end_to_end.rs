@@ -16,10 +16,11 @@ use foveate_daemon::stream::ServedView;
 use foveate_ring::TokenFrameBuf;
 use rustix::process::Signal;
 
-use crate::daemon::{Daemon, Feed, Follower, Place, eventually};
+use crate::daemon::{Daemon, Feed, Follower, Place};
 use crate::film::{Film, encode, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
 use crate::scene::{bt601, fed, random_film, stream, view, with_vulkan};
+use crate::wait::until;
 
 /// Every format at an odd size, each with another colorimetry, and some sizes at which something ends.
 const KINDS: [(PixelFormat, Extent, &str); 12] = [
@@ -237,7 +238,7 @@ fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
         };
         assert!(lost("1st") && lost("2nd"), "{reasons:?}");
         // The counts come first.
-        eventually("the return is listed", || {
+        until("the return is listed", || {
             daemon.listing("camera").backend.unwrap().kind == BackendKind::Vulkan
         });
         let output = place.foveate(&["ls", "--json"]).finish();

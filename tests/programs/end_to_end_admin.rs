@@ -11,8 +11,9 @@ use rustix::net::{
 };
 use rustix::process::Signal;
 
-use crate::daemon::{Daemon, Place, eventually};
+use crate::daemon::{Daemon, Place};
 use crate::naive::Random;
+use crate::wait::until;
 
 #[test]
 fn an_operator_adds_a_stream_and_removes_it_and_its_readers_are_told() {
@@ -95,7 +96,7 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
         assert_eq!(gone.end(), "the stream was removed");
         let after = kept.next_frame().head;
         assert!(before.ring_sequence < after.ring_sequence, "the same segment");
-        eventually("all that is configured is live", || {
+        until("all that is configured is live", || {
             let live = |name: &str| (name.to_owned(), StreamState::Live);
             listed(&daemon) == ["changed", "kept", "new"].map(live)
         });
@@ -127,7 +128,7 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
         .foveate(&["set", "camera/main", "max_fps=10", "publish=when-read"])
         .finish()
         .assert_clean_exit(0);
-    eventually("it is listed", || listed_view(&daemon, "camera/main").max_fps == Some(10.0));
+    until("it is listed", || listed_view(&daemon, "camera/main").max_fps == Some(10.0));
     assert!(before.ring_sequence < main.next_frame().head.ring_sequence, "the same segment");
     // Frames are a fiftieth of a second apart, and one in five is published, behind those that are in the ring.
     let mut last = before.stamp.frame_seq;
@@ -137,12 +138,12 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
     });
     assert!(apart.filter(|apart| 4 <= *apart).count() >= 10);
     drop(main);
-    eventually("nobody reads it", || {
+    until("nobody reads it", || {
         let streams = daemon.client().stats().unwrap().streams;
         0 < streams[0].views[0].frames_unread
     });
     place.foveate(&["set", "camera/main", "max_fps=default"]).finish().assert_clean_exit(0);
-    eventually("it is listed", || listed_view(&daemon, "camera/main").max_fps.is_none());
+    until("it is listed", || listed_view(&daemon, "camera/main").max_fps.is_none());
 
     for (key, part) in [
         ("budget=0", "stream.view.budget"),

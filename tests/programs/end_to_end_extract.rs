@@ -11,9 +11,10 @@ use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::daemon::{Outcome, Place, eventually};
+use crate::daemon::{Outcome, Place};
 use crate::device;
 use crate::film::{Film, encode};
+use crate::wait::until;
 
 const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\n\
      [[stream.view]]\nname = 'model'\npatch = 14\nbudget = 120\ndtype = 'bf16'\nnormalisation = 'siglip'\n\
@@ -115,7 +116,7 @@ fn what_was_extracted_before_an_interrupt_is_whole() {
     let out = place.path("out");
     let [clip, config, target] = [&clip, &config, &out].map(|path| path.to_str().unwrap());
     let process = place.foveate(&["extract", clip, "--config", config, "--out", target]);
-    eventually("a first frame", || out.join("few/frames.npy").exists());
+    until("a first frame", || out.join("few/frames.npy").exists());
     process.signal(Signal::INT);
     let outcome = process.finish();
     outcome.assert_clean_exit(1);

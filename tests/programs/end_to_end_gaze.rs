@@ -14,9 +14,10 @@ use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use crate::daemon::{Daemon, Feed, Follower, Place, eventually};
+use crate::daemon::{Daemon, Feed, Follower, Place};
 use crate::film::{Film, raw_bytes};
 use crate::scene::{bt601, fed, random_film, stream, view, with_vulkan};
+use crate::wait::until;
 
 /// 100 frames a second, so a decision every fifth frame.
 const GAZE: &str =
@@ -116,9 +117,7 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
             let path = log.path("gaze.log");
             let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
             let recorder = stage.place.foveate(&out);
-            eventually("it is heard", || {
-                3 <= stage.client.listing().unwrap().server.unwrap().clients
-            });
+            until("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().clients);
             recorder
         });
         let mut frames = Vec::new();
@@ -206,9 +205,9 @@ fn assert_opened_views_are_right(backend: &str) {
             }
         }
         drop(owners);
-        eventually("the views are closed", || stage.daemon().listing("camera").views.len() == 1);
+        until("the views are closed", || stage.daemon().listing("camera").views.len() == 1);
     }
-    eventually("nothing of them is left", || {
+    until("nothing of them is left", || {
         stage.next_frame();
         (stage.daemon().descriptor_count(), stage.thread_count()) <= before
     });
@@ -220,7 +219,7 @@ fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
     stage.next_frame();
     let csv = stage.place.path("gaze.csv");
     let trace = stage.place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
-    eventually("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().clients);
+    until("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().clients);
 
     let array = stage.place.path("map.npy");
     fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();
@@ -311,7 +310,7 @@ impl Stage {
 
     /// Sends frames until one is looked at there; whoever asks for it may not have done so yet.
     fn until_fixated(&mut self, point: (f64, f64)) {
-        eventually("the view looks there", || {
+        until("the view looks there", || {
             let fixation = self.next_frame().head.fixation;
             (fixation.x, fixation.y) == point
         });

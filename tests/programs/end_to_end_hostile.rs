@@ -12,10 +12,11 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FixationReason;
 
-use crate::daemon::{Belongings, Daemon, Feed, Follower, Place, eventually};
+use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
 use crate::film::{Film, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
 use crate::storm::Attacker;
+use crate::wait::until;
 
 /// Hostile clients at a time.
 const CLIENTS: u64 = 32;
@@ -123,11 +124,11 @@ impl Scene<'_> {
 
     /// What the daemon has once everybody has left: no more descriptors and threads than `before`.
     fn belongings_at_rest(&mut self, before: &Belongings) -> Belongings {
-        eventually("only the follower and the honest client are there", || {
+        until("only the follower and the honest client are there", || {
             self.client.listing().unwrap().server.unwrap().clients == 2
         });
         let mut belongings = Belongings::of(self.daemon.process.id());
-        eventually("all threads and descriptors are given back", || {
+        until("all threads and descriptors are given back", || {
             // The frame loop lets go of views and of those that it notified with the next frames.
             self.show(1);
             belongings = Belongings::of(self.daemon.process.id());

@@ -1,7 +1,9 @@
 //! Streams of one daemon share the processors and nothing else: one that floods, fails or hangs costs another no frame.
 
-use crate::daemon::{Daemon, Feed, Place, eventually};
 use foveate_control::{ClientExt as _, StreamState, StreamStats};
+
+use crate::daemon::{Daemon, Feed, Place};
+use crate::wait::until;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 48;
@@ -31,7 +33,7 @@ fn a_stream_beside_others_that_flood_and_fail_and_hang_loses_nothing() {
     let daemon = place.daemon(&[&fed, FLOOD, FAILING, SILENT].concat());
     let mut flooded = daemon.subscribe("flood/main");
     flooded.next_frame();
-    eventually("one is known to fail", || !daemon.listing("failing").reason.is_empty());
+    until("one is known to fail", || !daemon.listing("failing").reason.is_empty());
     let mut follower = daemon.subscribe("fed/main");
     for value in 1..=100_u8 {
         feed.send(&vec![value; WIDTH * HEIGHT]);

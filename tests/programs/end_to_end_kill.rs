@@ -21,10 +21,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
 
-use crate::daemon::{Belongings, Daemon, Feed, Follower, HANG, Place, Process, eventually};
+use crate::daemon::{Belongings, Daemon, Feed, Follower, Place, Process};
 use crate::film::{Film, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
 use crate::players::{Line, Player, plays};
+use crate::wait::{HANG, until};
 
 const EXTENT: Extent = Extent::new(96, 64);
 
@@ -184,7 +185,7 @@ fn whoever_was_asked_to_goes_on_with_the_daemon_that_comes_back() {
         let epoch = format!("{:016x}", follower.subscription.reader().unwrap().header().epoch);
         watch.stdout.wait_for(&epoch);
         python.stdout.wait_for(&epoch);
-        eventually("the control loop sees again", || {
+        until("the control loop sees again", || {
             let news = &c.stdout.so_far()[c_said..];
             let reopened = if round == 0 { Some(0) } else { news.rfind("reopened\n") };
             reopened.is_some_and(|at| news[at..].contains("sees\n"))
@@ -278,10 +279,10 @@ impl<'a> Scene<'a> {
 
     /// Once all others have left, the daemon has no more descriptors and threads than `before`.
     fn assert_at_rest(&mut self, before: &Belongings) {
-        eventually("only the neighbour and the client are there", || {
+        until("only the neighbour and the client are there", || {
             self.client.listing().unwrap().server.unwrap().clients == 2
         });
-        eventually("all threads and descriptors are given back", || {
+        until("all threads and descriptors are given back", || {
             // The frame loop lets go of those that it notified with the next frames.
             self.show(1);
             Belongings::of(self.daemon.process.id()).is_no_more_than(before)

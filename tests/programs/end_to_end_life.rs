@@ -17,9 +17,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FixationReason;
 use rustix::process::Signal;
 
-use crate::daemon::{Feed, HANG, Place, Process, eventually};
+use crate::daemon::{Feed, Place, Process};
 use crate::film::{Film, encode, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
+use crate::wait::{HANG, until};
 
 /// A live stream that never ends.
 const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
@@ -109,7 +110,7 @@ fn readers_that_are_killed_are_not_noticed() {
         reader.signal(Signal::KILL);
         assert_eq!(reader.finish().signal, Some(9));
     }
-    eventually("no descriptor of a dead reader is left", || daemon.descriptor_count() <= before);
+    until("no descriptor of a dead reader is left", || daemon.descriptor_count() <= before);
     assert_eq!(daemon.descriptor_count(), before);
 
     let seen = follower.next_frame().head.stamp.frame_seq;
@@ -243,7 +244,7 @@ fn look_moves_the_fixation_that_another_reader_sees() {
         assert_eq!(fixation.reason, FixationReason::Look);
         assert_eq!(fixation.since_frame, follower.frame.head.stamp.frame_seq);
         let listed = || daemon.listing("camera").views[0].fixation.unwrap();
-        eventually("the fixation is listed", || listed().id == id);
+        until("the fixation is listed", || listed().id == id);
         assert_eq!((listed().x, listed().y), expected);
     }
     daemon.stop();

@@ -15,9 +15,10 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::daemon::{Feed, Follower, Place, eventually};
+use crate::daemon::{Feed, Follower, Place};
 use crate::film::{Film, raw_bytes, raw_pipeline};
 use crate::naive::{OwnedFrame, Random};
+use crate::wait::until;
 
 /// Many times the second within which a daemon promises to end.
 const END: Duration = Duration::from_secs(5);
@@ -46,11 +47,11 @@ fn after_a_return_the_picture_and_its_history_go_on_as_if_nothing_had_been() {
     }
     feed.send(&raw_bytes(film.frame(1)));
     follower.wait_for_stall();
-    eventually("the loss is listed", || {
+    until("the loss is listed", || {
         let stream = daemon.listing("camera");
         stream.state == StreamState::Stalled && stream.reason.contains("trying again in ")
     });
-    eventually("all losses are counted", || {
+    until("all losses are counted", || {
         daemon.listing("camera").restarts.get(&LossReason::Failed) == Some(&3)
     });
     let listing = daemon.listing("camera");
@@ -129,7 +130,7 @@ fn a_camera_that_is_not_there_holds_up_neither_other_streams_nor_the_end() {
          [[stream]]\nname = 'there'\nsource = 'test'\nbackend = 'cpu'\n",
     );
     daemon.subscribe("there/main").next_frame();
-    eventually("it was tried again", || {
+    until("it was tried again", || {
         daemon
             .listing("away")
             .restarts
@@ -154,7 +155,7 @@ fn a_source_that_hangs_while_it_opens_is_named() {
     mknodat(CWD, place.path("hung"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let text = raw_pipeline(&place.path("hung"), PixelFormat::Gray8, Extent::new(16, 16), "");
     let daemon = place.daemon(&config(&text));
-    eventually("the stage is listed", || daemon.listing("camera").stuck.is_some());
+    until("the stage is listed", || daemon.listing("camera").stuck.is_some());
     assert_eq!(daemon.listing("camera").stuck.unwrap().stage, Stage::Capture);
     daemon.process.stderr.wait_for("the stage makes no progress");
     let output = place.foveate(&["ls"]).finish();
@@ -171,7 +172,7 @@ impl Follower {
 
     /// Waits until the segment says that the stream has stalled, because the pipeline broke.
     fn wait_for_stall(&self) {
-        eventually("the segment says why no frames come", || {
+        until("the segment says why no frames come", || {
             let (state, reason) = self.subscription.reader().unwrap().state();
             state == State::Stalled
                 && reason.contains(BROKEN)

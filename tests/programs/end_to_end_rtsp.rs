@@ -10,7 +10,8 @@ use foveate_control::StreamState;
 use foveate_ring::{SegmentInfo, State};
 use rustix::process::Signal;
 
-use crate::daemon::{Daemon, Follower, Place, Process, eventually};
+use crate::daemon::{Daemon, Follower, Place, Process};
+use crate::wait::until;
 
 /// Frames that show that a stream is back for good.
 const ENOUGH: u64 = 10;
@@ -46,7 +47,7 @@ fn a_camera_that_hangs_comes_back_when_it_goes_on() {
     let before = watched(&mut follower, ENOUGH);
     server.signal(Signal::STOP);
     wait_for_stall(&daemon, &follower);
-    eventually("it is looked for", || daemon.listing("camera").reason.contains("trying again in "));
+    until("it is looked for", || daemon.listing("camera").reason.contains("trying again in "));
     server.signal(Signal::CONT);
     let after = watched(&mut follower, ENOUGH);
     assert_eq!(before.epoch, after.epoch);
@@ -82,7 +83,7 @@ fn a_camera_that_starts_late_is_waited_for() {
     let place = Place::new();
     let camera = Camera::new("jpeg", "160x120");
     let daemon = place.daemon(&camera.config("tcp"));
-    eventually("it is looked for", || daemon.listing("camera").reason.contains("trying again in "));
+    until("it is looked for", || daemon.listing("camera").reason.contains("trying again in "));
     assert_eq!(daemon.listing("camera").state, StreamState::Starting);
     let mut follower = daemon.subscribe("camera/main");
     let _server = camera.start();
@@ -126,7 +127,7 @@ fn nothing_is_left_of_a_camera_that_was_lost() {
         println!("returns: median {median:?}, longest {longest:?}; {first:?}, {last:?}");
     }
     // GLib keeps threads that it does not need for a while, and the daemon a client that has hung up for a moment.
-    eventually("as many threads and descriptors are left", || {
+    until("as many threads and descriptors are left", || {
         let last = Held::by(&daemon);
         last.threads <= first.threads && last.descriptors <= first.descriptors
     });
@@ -189,7 +190,7 @@ fn watched(follower: &mut Follower, count: u64) -> SegmentInfo {
 
 /// Waits until segment and listing say that no frames come.
 fn wait_for_stall(daemon: &Daemon<'_>, follower: &Follower) {
-    eventually("the segment says that no frames come", || {
+    until("the segment says that no frames come", || {
         follower.subscription.reader().unwrap().state().0 == State::Stalled
     });
     assert_eq!(daemon.listing("camera").state, StreamState::Stalled);
@@ -200,7 +201,7 @@ fn assert_returned(daemon: &Daemon<'_>) {
     let listing = daemon.listing("camera");
     assert_eq!((listing.state, listing.reason.as_str()), (StreamState::Live, ""));
     assert!(0 < listing.restarts.values().sum::<u64>(), "{listing:?}");
-    eventually("the pipelines of before have stopped", || {
+    until("the pipelines of before have stopped", || {
         daemon.listing("camera").pipelines_stopping == 0
     });
 }

@@ -5,8 +5,9 @@ use std::os::unix::net::UnixDatagram;
 
 use rustix::process::Signal;
 
-use crate::daemon::{Daemon, Outcome, Place, eventually};
+use crate::daemon::{Daemon, Outcome, Place};
 use crate::scrape::{metrics_address, scrape_text};
+use crate::wait::until;
 use foveate_control::ClientExt as _;
 
 /// What is looked for. Nothing else holds it, in any spelling.
@@ -115,7 +116,7 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
     process.stderr.wait_for(LOST);
     let daemon = Daemon::running(&place, process);
     let address = metrics_address(&daemon);
-    eventually("c publishes", || 1 < daemon.listing("c").frames_published);
+    until("c publishes", || 1 < daemon.listing("c").frames_published);
     let mut shown = vec![scrape_text(address)];
     shown.push(serde_json::to_string(&daemon.client().stats().unwrap()).unwrap());
     for arguments in [

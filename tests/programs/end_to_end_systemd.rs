@@ -8,8 +8,8 @@ use foveate::client::{Client, Next, Subscription};
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_ring::TokenFrameBuf;
 
-use crate::daemon::{HANG, eventually};
 use crate::systemd::{Entry, UserManager, with_service};
+use crate::wait::{HANG, until};
 
 /// A live stream that never ends.
 const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
@@ -59,7 +59,7 @@ fn a_reload_follows_the_files_and_is_over_when_the_streams_are_there() {
         manager.write("conf.d/more.toml", "broken");
         manager.expect(&["reload", "foveated.service"]);
         let entries = || manager.journal();
-        eventually("the refusal is logged", || {
+        until("the refusal is logged", || {
             let message = |entry: &Entry| entry.get("MESSAGE").cloned().unwrap_or_default();
             entries().iter().any(|entry| message(entry).contains("stays as it was"))
         });
@@ -91,7 +91,7 @@ fn cameras_that_stay_away_restart_nothing() {
         let microseconds =
             || manager.property("WatchdogTimestampMonotonic").parse::<u64>().unwrap();
         let started = microseconds();
-        eventually("ten watchdog periods are over", || started + 5_000_000 < microseconds());
+        until("ten watchdog periods are over", || started + 5_000_000 < microseconds());
         assert_eq!(manager.property("NRestarts"), "0");
         assert_eq!(manager.property("ActiveState"), "active");
         assert_eq!(manager.property("StatusText"), "2 streams, 2 starting: front, rear");
@@ -128,7 +128,7 @@ fn the_service_waits_for_a_camera_that_it_requires() {
             manager.await_property("StatusText", waiting);
             let begun = manager.property("ExecMainStartTimestampMonotonic").parse::<u64>().unwrap();
             let now = || foveate_core::clock::monotonic_ns() / 1000;
-            eventually("the time to start is over", || begun + 3_000_000 < now());
+            until("the time to start is over", || begun + 3_000_000 < now());
             assert_eq!(manager.property("ActiveState"), "activating");
             assert!(!start.is_finished());
             pipe.send(&[128; FRAME_BYTES]);
@@ -175,13 +175,13 @@ fn entries_in_the_journal_have_fields_and_priorities_and_no_passwords() {
             let await_entry = |stream: &str, message: &str| {
                 let found =
                     || manager.journal().into_iter().find(|entry| is_about(entry, stream, message));
-                eventually("the entry is there", || found().is_some());
+                until("the entry is there", || found().is_some());
                 found().unwrap()
             };
             // A secret that the daemon writes where it expects none.
             let path = |entry: &Entry| entry.get("PATH").cloned().unwrap_or_default();
             let hides_it = || manager.journal().iter().any(|entry| path(entry).ends_with("/***"));
-            eventually("the path of the socket is masked", hides_it);
+            until("the path of the socket is masked", hides_it);
             let publishing = await_entry("camera", "publishing");
             assert_eq!(publishing["PRIORITY"], "6", "{publishing:?}");
             assert_eq!(publishing["SYSLOG_IDENTIFIER"], "foveated", "{publishing:?}");

@@ -10,6 +10,8 @@ mod daemon;
 mod device;
 #[path = "../support/film.rs"]
 mod film;
+#[path = "../support/left_out.rs"]
+mod left_out;
 #[path = "../common/mutation.rs"]
 mod mutation;
 #[path = "../common/naive.rs"]
@@ -24,6 +26,8 @@ mod scrape;
 mod storm;
 #[path = "../support/systemd.rs"]
 mod systemd;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod bad_input;
 mod daemon_stall;

@@ -14,10 +14,11 @@ use foveate_control::{ClientExt as _, Stats};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 
-use crate::daemon::{Daemon, Feed, Follower, Place, eventually};
+use crate::daemon::{Daemon, Feed, Follower, Place};
 use crate::film::{Film, raw_bytes};
 use crate::scene::{bt601, fed, random_film, stream, view};
 use crate::scrape::{ask, connect, metrics_address, samples, scrape, scrape_text};
+use crate::wait::until;
 
 const METRICS: &str = "[daemon]\nmetrics = '127.0.0.1:0'\n";
 
@@ -46,7 +47,7 @@ fn counts_agree_with_what_was_fed() {
     }
     // The counts come after the frame.
     let published = "foveate_frames_published_total{stream=\"a\"}";
-    eventually("all frames are counted", || scrape(address)[published] == 12.0);
+    until("all frames are counted", || scrape(address)[published] == 12.0);
     let samples = scrape(address);
     for (series, value) in [
         ("foveate_frames_captured_total{stream=\"a\"}", 12.0),
@@ -88,7 +89,7 @@ fn counts_agree_with_what_was_fed() {
 
     drop(follower);
     let subscribers = "foveate_subscribers{stream=\"a\",view=\"main\"}";
-    eventually("the subscriber is gone", || scrape(address)[subscribers] == 0.0);
+    until("the subscriber is gone", || scrape(address)[subscribers] == 0.0);
     daemon.stop();
 }
 
@@ -99,7 +100,7 @@ fn stats_and_metrics_are_the_same_numbers() {
     let (daemon, mut feed) = fed_daemon(&place, &film);
     let address = metrics_address(&daemon);
     feed_all(&daemon, &mut feed, &film);
-    eventually("metrics and stats agree", || {
+    until("metrics and stats agree", || {
         let stats = daemon.client().stats().unwrap();
         same_numbers(&stats, &scrape(address))
     });
@@ -170,11 +171,11 @@ fn scrapers_that_say_nothing_or_read_nothing_keep_nobody_out() {
     }
     feed_some(&daemon, &mut feed, &film, 11..=20);
     let published = "foveate_frames_published_total{stream=\"a\"}";
-    eventually("all frames are counted", || scrape(address)[published] == 20.0);
+    until("all frames are counted", || scrape(address)[published] == 20.0);
     let now = daemon.descriptor_count();
     assert!(now <= before + CONNECTIONS_MAX + 2, "{before} descriptors became {now}");
     drop((silent, deaf));
-    eventually("all are let go", || daemon.descriptor_count() <= before);
+    until("all are let go", || daemon.descriptor_count() <= before);
     daemon.stop();
 }
 

@@ -11,7 +11,8 @@ use foveate_control::{ClientExt as _, StreamListing, StreamState};
 use foveate_daemon::service::status_text;
 use rustix::process::Signal;
 
-use crate::daemon::{Place, Process, eventually};
+use crate::daemon::{Place, Process};
+use crate::wait::until;
 
 /// A live stream that never ends.
 const PATTERN: &str = "[[stream]]\nname = 'camera'\nbackend = 'cpu'\npipeline = 'videotestsrc is-live=true ! \
@@ -124,7 +125,7 @@ fn another_kind_of_socket_is_refused_with_the_right_one() {
         let mut command = Command::new("systemd-socket-activate");
         command.args([kind, "--listen", path(&listening), env!("CARGO_BIN_EXE_foveated")]);
         let process = Process::start(command, &[]);
-        eventually("it listens", || listening.exists());
+        until("it listens", || listening.exists());
         if kind == "--datagram" {
             UnixDatagram::unbound().unwrap().send_to(b"x", &listening).unwrap();
             let outcome = process.finish();

@@ -8,10 +8,14 @@ mod daemon;
 mod device;
 #[path = "../support/film.rs"]
 mod film;
+#[path = "../support/left_out.rs"]
+mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
 #[path = "../support/scene.rs"]
 mod scene;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod c_reader;
 mod reader_conformance;

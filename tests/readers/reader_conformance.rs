@@ -10,9 +10,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_ring::TokenFrameBuf;
 use serde_json::{Value, json};
 
-use crate::daemon::{Feed, Place, Process, eventually};
+use crate::daemon::{Feed, Place, Process};
 use crate::film::raw_bytes;
 use crate::scene::{bt601, fed, random_film, stream, view};
+use crate::wait::until;
 
 /// Frames of the history; fewer than the ring holds, so that no reader is lapped however slow it is.
 const FRAMES: u64 = 40;
@@ -36,7 +37,7 @@ fn every_reader_reads_every_frame_alike() {
         let mut expected = vec![described(follower.next_frame())];
         let readers = [c_reader(&place), python_reader(&place)];
         let present = 2 + readers.len() as u64;
-        eventually("they follow", || present <= client.listing().unwrap().server.unwrap().clients);
+        until("they follow", || present <= client.listing().unwrap().server.unwrap().clients);
         // The last of them may not have opened its segment yet, and then begins with a later frame.
         for frame_seq in 2..=FRAMES {
             let view: ViewName = "camera/main".parse().unwrap();

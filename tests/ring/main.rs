@@ -8,6 +8,8 @@ mod numbered;
 mod players;
 #[path = "../support/ring.rs"]
 mod ring;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod ring_abi;
 mod ring_hostile;

@@ -16,12 +16,10 @@ use rustix::process::Signal;
 use crate::numbered::{check, fill, large};
 use crate::players::{Line, Player, plays};
 use crate::ring::{as_token_frame, spec};
+use crate::wait::HANG;
 
 /// Tokens of a small frame.
 const SMALL: usize = 3;
-
-/// Longer than anything takes.
-const HANG: Duration = Duration::from_secs(60);
 
 /// Frames that every reader takes before the writer ends; of those that it holds it is lapped by a tenth as many.
 const TAKEN: u64 = 100;

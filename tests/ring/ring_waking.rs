@@ -13,9 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use rustix::thread::gettid;
 
 use crate::ring::{publish, reader_of, spec};
-
-/// Longer than anything takes; a test that reaches it hangs.
-const HANG: Duration = Duration::from_secs(30);
+use crate::wait::{HANG, until};
 
 #[test]
 fn a_sleeping_reader_is_woken_by_a_frame() {
@@ -237,11 +235,7 @@ impl Sleeper {
 
     /// Comes back once the kernel has put the thread to sleep; the futex is all that it sleeps on.
     fn until_asleep(&self) {
-        let started = Instant::now();
-        while !fs::read_to_string(&self.status).unwrap().contains(") S ") {
-            assert!(started.elapsed() < HANG, "the reader does not sleep");
-            thread::yield_now();
-        }
+        until("the reader sleeps", || fs::read_to_string(&self.status).unwrap().contains(") S "));
     }
 
     /// That the thread was woken for news, and not by its time-out.

@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::{Message, WebSocket};
 
-/// Far above what anything takes: a test that waits this long has failed.
-const HANG: Duration = Duration::from_secs(60);
+use crate::wait::HANG;
 
 /// Names under which distributions install it.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];

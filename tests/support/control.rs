@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foveate::messages::ViewName;
 use foveate_config::ViewConfig;
@@ -24,8 +24,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
 
-/// Far above what anything takes: a test that waits this long has failed.
-pub const HANG: Duration = Duration::from_secs(20);
+use crate::wait::HANG;
 
 /// The picture of every stream here.
 pub const EXTENT: Extent = Extent::new(64, 48);
@@ -204,15 +203,6 @@ pub fn seqpacket_socket() -> OwnedFd {
         set_socket_timeout(&socket, direction, Some(HANG)).unwrap();
     }
     socket
-}
-
-/// Waits until another thread has made `condition` true.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < HANG, "in vain waited until {what}");
-        std::thread::yield_now();
-    }
 }
 
 pub fn main_view() -> ViewName {

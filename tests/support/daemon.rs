@@ -8,7 +8,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
@@ -21,8 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 
-/// Far above what anything takes: a test that waits this long has failed.
-pub const HANG: Duration = Duration::from_secs(60);
+use crate::wait::HANG;
 
 /// What must not reach the programs from the environment of the tests.
 const CLEARED: [&str; 12] = [
@@ -387,14 +385,5 @@ impl Feed {
     pub fn send(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= 65_536, "a frame of {} bytes might wait for a reader", bytes.len());
         self.pipe.write_all(bytes).unwrap();
-    }
-}
-
-/// Asks again and again until `condition` holds, where nobody tells when it does.
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < HANG, "in vain waited until {what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }

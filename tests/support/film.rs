@@ -19,8 +19,8 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
 
-use super::daemon::HANG;
 use super::naive::{OwnedFrame, Picture, Random, picture, pyramid, tokens};
+use crate::wait::HANG;
 
 /// Frames 1, 2, 3 ... of a stream, which begin again after the last.
 pub struct Film {

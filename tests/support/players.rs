@@ -19,8 +19,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-/// Far above what anything takes: a test that waits this long has failed.
-const HANG: Duration = Duration::from_secs(60);
+use crate::wait::HANG;
 
 /// The part that a process plays.
 const PART: &str = "FOVEATE_TEST_PART";

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::daemon::{Daemon, HANG};
+use super::daemon::Daemon;
+use crate::wait::HANG;
 
 /// Where a daemon that was given port 0 serves its metrics.
 pub fn metrics_address(daemon: &Daemon<'_>) -> SocketAddr {

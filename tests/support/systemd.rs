@@ -1,14 +1,11 @@
 //! A real user manager of systemd, in namespaces of its own, that runs `foveated` from the units that are shipped.
 //!
-//! Namespaces need root. Where they cannot be had, tests say that they did not run, or fail if `FOVEATE_REQUIRE_SYSTEMD=1`; with
-//! `FOVEATE_REQUIRE_SYSTEMD=0` they do not even try.
+//! Namespaces need root. Where they cannot be had, tests fail, or are left out if `FOVEATE_WITHOUT_SYSTEMD=1`.
 
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::collections::HashMap;
-use std::env;
 use std::fs;
-use std::io::{Write, stderr};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
@@ -22,7 +19,9 @@ use foveate::client::Client;
 use parking_lot::Mutex;
 use rustix::process::Signal;
 
-use crate::daemon::{Feed, HANG, Outcome, Place, Process, eventually};
+use crate::daemon::{Feed, Outcome, Place, Process};
+use crate::left_out::is_left_out;
+use crate::wait::{HANG, until};
 
 /// What the units pull in, and nothing more.
 const TARGETS: [&str; 6] = [
@@ -45,26 +44,20 @@ pub struct UserManager {
 
 /// Runs a test under a user manager whose service has the configuration `config`, and `settings` besides what is shipped.
 pub fn with_service(config: &str, settings: &str, test: impl FnOnce(&UserManager)) {
-    if may_unshare() {
-        test(&UserManager::start(config, settings));
+    const WITHOUT: &str = "FOVEATE_WITHOUT_SYSTEMD";
+    if is_left_out(WITHOUT) {
+        return;
     }
-}
-
-fn may_unshare() -> bool {
-    let wish = env::var("FOVEATE_REQUIRE_SYSTEMD").unwrap_or_default();
     let tried = Command::new("unshare")
         .args(["--pid", "--mount", "--cgroup", "--fork", "mount", "-t", "tmpfs", "none", "/run"])
-        .output();
-    let reason = match tried {
-        _ if wish == "0" => "FOVEATE_REQUIRE_SYSTEMD=0".to_owned(),
-        Ok(output) if output.status.success() => return true,
-        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-        Err(error) => error.to_string(),
-    };
-    assert!(wish != "1", "FOVEATE_REQUIRE_SYSTEMD=1, but: {reason}");
-    // Not through a macro: the test harness would swallow it.
-    let _ = writeln!(stderr(), "\n*** A TEST UNDER SYSTEMD DID NOT RUN: {reason} ***\n");
-    false
+        .output()
+        .unwrap();
+    assert!(
+        tried.status.success(),
+        "no namespaces without root: {}; {WITHOUT}=1 leaves these tests out",
+        String::from_utf8_lossy(&tried.stderr).trim()
+    );
+    test(&UserManager::start(config, settings));
 }
 
 impl UserManager {
@@ -81,7 +74,7 @@ impl UserManager {
         let output = UnixListener::bind(place.path("journal/stdout")).unwrap();
         let process = Process::start(script("start", &place), &[]);
         let manager = Self { place, process, journal, _output: output };
-        eventually("the user manager answers", || {
+        until("the user manager answers", || {
             manager.systemctl(&["show", "--property=Version"]).code == Some(0)
         });
         manager

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tungstenite::handshake::HandshakeError;
@@ -15,8 +15,7 @@ use tungstenite::http::Request;
 use tungstenite::protocol::frame::CloseFrame;
 use tungstenite::{Message, WebSocket};
 
-/// Far above what anything takes: a test that waits this long has failed.
-pub const HANG: Duration = Duration::from_secs(20);
+use crate::wait::HANG;
 
 /// A `foveate web`, killed when it is dropped.
 pub struct Web {

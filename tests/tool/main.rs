@@ -5,9 +5,17 @@
 #[cfg(feature = "gst")]
 #[path = "../support/control.rs"]
 mod control;
+#[cfg(feature = "vulkan")]
+#[path = "../common/device.rs"]
+mod device;
+#[cfg(feature = "vulkan")]
+#[path = "../support/left_out.rs"]
+mod left_out;
 #[cfg(feature = "gst")]
 #[path = "../support/tool.rs"]
 mod tool;
+#[path = "../support/wait.rs"]
+mod wait;
 
 mod doctor;
 mod scripts_usage;

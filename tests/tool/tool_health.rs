@@ -16,8 +16,9 @@ use foveate_tool::doctor::cameras::{FoundCamera, cameras_in, stanzas};
 use foveate_tool::doctor::{Mark, daemon};
 use serde_json::Value;
 
-use crate::control::{HANG, Stage, UNLIMITED, start, until};
+use crate::control::{Stage, UNLIMITED, start};
 use crate::tool::{foveate, spawned, text};
+use crate::wait::{HANG, until};
 
 #[test]
 fn wait_returns_once_the_view_is_live() {

@@ -14,6 +14,8 @@ mod film;
 mod naive;
 #[path = "../support/tool.rs"]
 mod tool;
+#[path = "../support/wait.rs"]
+mod wait;
 #[path = "../support/web_server.rs"]
 mod web_server;
 

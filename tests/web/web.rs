@@ -18,8 +18,9 @@ use foveate_ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::control::{self, EXTENT, Stage, publish, publish_aged, until};
+use crate::control::{self, EXTENT, Stage, publish, publish_aged};
 use crate::tool::{foveate, text};
+use crate::wait::until;
 use crate::web_server::{News, Page, Web};
 
 const VIEW: &str = "camera/main";

@@ -10,8 +10,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::daemon::{Belongings, Daemon, Feed, Follower, Place, eventually};
+use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
 use crate::film::encode;
+use crate::wait::until;
 use crate::web_server::Web;
 
 const VIEW: &str = "camera/main";
@@ -107,8 +108,8 @@ fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     looks_at(&mut reader, 0.75 * WIDTH, 0.25 * HEIGHT);
     browser.until("!document.getElementById('give-back').disabled");
     // Longer than a lease, and than a policy is silent.
-    let until = reader.frame.head.stamp.capture_ns + 3_000_000_000;
-    while reader.next_frame().head.stamp.capture_ns < until {
+    let deadline_ns = reader.frame.head.stamp.capture_ns + 3_000_000_000;
+    while reader.next_frame().head.stamp.capture_ns < deadline_ns {
         let fixation = reader.frame.head.fixation;
         assert!((fixation.x - 0.75 * WIDTH).abs() < 2.0, "it is held: {fixation:?}");
     }
@@ -118,9 +119,7 @@ fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     }
     looks_at(&mut reader, 0.75 * WIDTH - 5.0 * 0.02 * WIDTH, 0.25 * HEIGHT);
     browser.press("Escape");
-    eventually("the policy looks", || {
-        reader.next_frame().head.fixation.reason != FixationReason::Look
-    });
+    until("the policy looks", || reader.next_frame().head.fixation.reason != FixationReason::Look);
     browser.until("document.getElementById('give-back').disabled");
     assert_eq!(browser.complaints, [""; 0]);
     daemon.stop();
@@ -204,7 +203,7 @@ fn relevance_is_shown_where_it_is_not_the_same_as_everywhere() {
     browser.until("document.querySelector('figure').dataset.state === 'lost'");
     let moving = place.daemon(&config(BALL, "[stream.view.gaze]\npolicy = 'saliency'"));
     browser.until(IS_PAINTED);
-    eventually("what moves matters more", || 2 < alphas(&mut browser).len());
+    until("what moves matters more", || 2 < alphas(&mut browser).len());
     moving.stop();
 }
 
@@ -228,7 +227,7 @@ fn the_same_budget_is_spent_uniformly_only_while_it_is_compared() {
     let clear = "document.querySelectorAll('figure')[1].getBoundingClientRect().width";
     assert!(200.0 < browser.number(clear), "side by side");
     browser.press("u");
-    eventually("it is closed", || opened(&daemon).is_empty());
+    until("it is closed", || opened(&daemon).is_empty());
     assert_eq!(browser.complaints, [""; 0]);
     daemon.stop();
 }
@@ -455,16 +454,16 @@ fn costs() {
                     page.acknowledge(&packet);
                 }
             });
-            eventually("it is there", || !nobody());
+            until("it is there", || !nobody());
             add(&mut figures[1], stretch(&daemon, &web, None));
             is_over.store(true, Ordering::Relaxed);
         });
-        eventually("it is gone", nobody);
+        until("it is gone", nobody);
         let mut browser = opened(&web, "#view=camera/main&boxes&changes&gaze");
         after_frames(&mut browser, 30);
         add(&mut figures[2], stretch(&daemon, &web, Some(&mut browser)));
         drop(browser);
-        eventually("it is gone", nobody);
+        until("it is gone", nobody);
     }
     let names = ["no page", "a page that draws nothing", "a page in a browser"];
     for (name, sums) in names.iter().zip(figures) {
@@ -550,7 +549,7 @@ fn on_screen(browser: &mut Browser, x: f64, y: f64) -> (f64, f64) {
 
 /// Reads on until the view looks at a point, to within a pixel of the screen.
 fn looks_at(reader: &mut Follower, x: f64, y: f64) {
-    eventually("it looks there", || {
+    until("it looks there", || {
         let fixation = reader.next_frame().head.fixation;
         (fixation.x - x).abs() < 1.0 && (fixation.y - y).abs() < 1.0
     });
