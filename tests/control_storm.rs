@@ -29,7 +29,7 @@ use foveate_control::{ClientExt as _, ServerListing};
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::Layout;
-use foveate_daemon::channel::{Outlook, ViewLink};
+use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::{Waker, Writer};
@@ -194,13 +194,13 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
 
 /// A view of the frame loop.
 struct Played {
-    link: ViewLink,
+    link: ViewChannel,
     waker: Waker,
     writer: Writer,
 }
 
 impl Played {
-    fn new(link: ViewLink, writer: Writer) -> Self {
+    fn new(link: ViewChannel, writer: Writer) -> Self {
         let waker = Waker::new(&writer, link.subscribers()).unwrap();
         Self { link, waker, writer }
     }
@@ -211,7 +211,7 @@ impl Played {
         let reason = FixationReason::Policy;
         let fixation = Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason };
         let shape = PyramidShape::new(EXTENT);
-        self.link.show(&Outlook {
+        self.link.show(&ViewUpdate {
             frame_seq,
             shape,
             gaze: &Gaze { fixation, relevance: None },

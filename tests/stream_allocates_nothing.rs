@@ -22,7 +22,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::channel::{Bell, view_link};
+use foveate_daemon::channel::{Bell, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_engine::ViewSpec;
 use naive::{OwnedFrame, Random};
@@ -149,7 +149,7 @@ fn stream(change: ChangeConfig) -> Stream {
     };
     let bell = Arc::new(Bell::new().unwrap());
     let views = [foveal, uniform].map(|plan| {
-        let (link, client) = view_link(&bell, true);
+        let (link, client) = view_channel(&bell, true);
         let (notices, own) = UnixDatagram::pair().unwrap();
         assert!(client.notify(OwnedFd::from(notices)));
         // Open for as long as the process: it hears of every frame, until it is full.

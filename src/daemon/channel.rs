@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  frame loop                                                         server's thread
-//!  ViewLink.newest_post    <------  lock-free ring, newest wins  <------  ClientLink.post
-//!  ViewLink.subscribers    <------  channel                      <------  ClientLink.notify
-//!  ViewLink.show           ------>  newest frame, outlook        ------>  ClientLink.newest_frame, .plan_of, ...
-//!                          ------>  lock-free ring               ------>  ClientLink.take_gazes
+//!  ViewChannel.newest_post    <------  lock-free ring, newest wins  <------  ClientChannel.post
+//!  ViewChannel.subscribers    <------  channel                      <------  ClientChannel.notify
+//!  ViewChannel.show           ------>  newest frame, update        ------>  ClientChannel.newest_frame, .plan_of, ...
+//!                          ------>  lock-free ring               ------>  ClientChannel.take_gazes
 //! ```
 //!
-//! The frame loop never waits on it: where a copy of the outlook is being made right now, it tells its news a frame later.
+//! The frame loop never waits on it: where a copy of the update is being made right now, it tells its news a frame later.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -78,7 +78,7 @@ pub struct GazeNote {
 
 /// What a view is about to publish.
 #[derive(Clone, Copy, Debug)]
-pub struct Outlook<'a> {
+pub struct ViewUpdate<'a> {
     /// `frame_seq` of the frame.
     pub frame_seq: u64,
     /// The pyramid that is sampled.
@@ -94,16 +94,16 @@ pub struct Outlook<'a> {
 }
 
 /// A view and its clients: the frame loop's end, and the server's. `keeps_plans` says whether clients may score tokens.
-pub fn view_link(bell: &Arc<Bell>, keeps_plans: bool) -> (ViewLink, ClientLink) {
+pub fn view_channel(bell: &Arc<Bell>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
     ends(Some(Arc::clone(bell)), keeps_plans)
 }
 
-fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewLink, ClientLink) {
+fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
     let shared = Arc::new(Shared::default());
     let (posts, posted) = HeapRb::new(POSTS_PENDING_MAX).split();
     let (gazes, gazed) = HeapRb::new(GAZES_PENDING_MAX).split();
     let (subscribers, subscribed) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
-    let view = ViewLink {
+    let view = ViewChannel {
         shared: Arc::clone(&shared),
         bell,
         posts: posted,
@@ -120,7 +120,7 @@ fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewLink, ClientLink) {
     };
     let posts = Mutex::new(Posts { ring: posts, last_ticket: 0 });
     let (gazes, waiting) = (Mutex::new(gazed), view.subscribers.clone());
-    let client = ClientLink { shared, posts, gazes, subscribers, waiting };
+    let client = ClientChannel { shared, posts, gazes, subscribers, waiting };
     (view, client)
 }
 
@@ -172,7 +172,7 @@ struct Told {
 }
 
 /// The frame loop's end.
-pub struct ViewLink {
+pub struct ViewChannel {
     shared: Arc<Shared>,
     bell: Option<Arc<Bell>>,
     posts: HeapCons<Post>,
@@ -193,7 +193,7 @@ pub struct ViewLink {
     noted_gaze: Option<Gaze>,
 }
 
-impl ViewLink {
+impl ViewChannel {
     /// The link of a view that nobody talks to.
     pub fn to_nobody() -> Self {
         ends(None, false).0
@@ -222,22 +222,22 @@ impl ViewLink {
     }
 
     /// Tells what is about to be published. Never waits.
-    pub fn show(&mut self, outlook: &Outlook<'_>) {
-        if self.shape.replace(outlook.shape) != Some(outlook.shape) {
+    pub fn show(&mut self, update: &ViewUpdate<'_>) {
+        if self.shape.replace(update.shape) != Some(update.shape) {
             // Told before the frame: until that is told too, it is among those that have not been published.
-            self.shared.first_frame.store(outlook.frame_seq, Ordering::Relaxed);
+            self.shared.first_frame.store(update.frame_seq, Ordering::Relaxed);
         }
-        self.shared.newest_shown.store(outlook.frame_seq, Ordering::Relaxed);
-        self.note_plan(outlook);
-        self.note_gaze(outlook);
-        self.news.fixation = Some(outlook.gaze.fixation);
-        if outlook.is_settled {
+        self.shared.newest_shown.store(update.frame_seq, Ordering::Relaxed);
+        self.note_plan(update);
+        self.note_gaze(update);
+        self.news.fixation = Some(update.gaze.fixation);
+        if update.is_settled {
             self.news.settled = self.taken;
         }
         let is_news = self.news != self.told || !self.plans.is_empty();
-        if !is_news || self.tell(outlook.frame_seq) {
+        if !is_news || self.tell(update.frame_seq) {
             // SYNC(plan-of-frame): pairs with the load in `newest_frame`. Who sees this frame finds its plan on the board.
-            self.shared.newest_frame.store(outlook.frame_seq, Ordering::Release);
+            self.shared.newest_frame.store(update.frame_seq, Ordering::Release);
         }
     }
 
@@ -251,8 +251,8 @@ impl ViewLink {
     }
 
     /// Keeps a plan until it is told.
-    fn note_plan(&mut self, outlook: &Outlook<'_>) {
-        let Outlook { shape, plan, plan_since, .. } = *outlook;
+    fn note_plan(&mut self, update: &ViewUpdate<'_>) {
+        let ViewUpdate { shape, plan, plan_since, .. } = *update;
         if self.keeps_plans && self.noted_plan.replace(plan_since) != Some(plan_since) {
             let plan = Arc::new(plan.clone());
             self.plans.push_back(ShownPlan { since_frame: plan_since, shape, plan });
@@ -260,8 +260,8 @@ impl ViewLink {
     }
 
     /// Sends the gaze to those who record it, if it is another one.
-    fn note_gaze(&mut self, outlook: &Outlook<'_>) {
-        let Outlook { frame_seq, gaze, .. } = *outlook;
+    fn note_gaze(&mut self, update: &ViewUpdate<'_>) {
+        let ViewUpdate { frame_seq, gaze, .. } = *update;
         if !self.shared.is_recorded.load(Ordering::Relaxed) {
             self.noted_gaze = None;
             return;
@@ -315,14 +315,14 @@ impl Board {
     }
 }
 
-impl std::fmt::Debug for ViewLink {
+impl std::fmt::Debug for ViewChannel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ViewLink").field("told", &self.told).finish_non_exhaustive()
+        f.debug_struct("ViewChannel").field("told", &self.told).finish_non_exhaustive()
     }
 }
 
 /// The server's end. Only its thread takes the locks of the rings' ends.
-pub struct ClientLink {
+pub struct ClientChannel {
     shared: Arc<Shared>,
     posts: Mutex<Posts>,
     gazes: Mutex<HeapCons<GazeNote>>,
@@ -336,7 +336,7 @@ struct Posts {
     last_ticket: u64,
 }
 
-impl ClientLink {
+impl ClientChannel {
     /// Hands feedback about an image of `image` pixels that came at `at_ns` to the frame loop, and returns its ticket; `None` if
     /// the frame loop has left too much untaken.
     pub fn post(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
@@ -359,7 +359,7 @@ impl ClientLink {
 
     /// `frame_seq` of the newest frame whose plan is known: that, or one before; 0 before the first.
     pub fn newest_frame(&self) -> u64 {
-        // SYNC(plan-of-frame): pairs with the store in `ViewLink::show`.
+        // SYNC(plan-of-frame): pairs with the store in `ViewChannel::show`.
         self.shared.newest_frame.load(Ordering::Acquire)
     }
 
@@ -451,9 +451,9 @@ impl ClientLink {
     }
 }
 
-impl std::fmt::Debug for ClientLink {
+impl std::fmt::Debug for ClientChannel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientLink").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("ClientChannel").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 

@@ -25,8 +25,8 @@ use foveate_engine::pool::Pool;
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
-use self::roster::Roster;
 use self::service::{ActivationError, Service};
+use self::supervisor::Supervisor;
 
 pub mod channel;
 pub mod control;
@@ -34,10 +34,10 @@ mod frame_loop;
 mod health;
 mod metrics;
 mod orders;
-mod roster;
 mod running;
 pub mod service;
 pub mod stream;
+mod supervisor;
 mod views;
 
 /// How often it is looked whether a stream is stuck.
@@ -147,7 +147,7 @@ enum Event {
     StreamEnded {
         /// Its name.
         name: String,
-        /// By which the roster knows it.
+        /// By which the supervisor knows it.
         number: u64,
         /// What came of it.
         result: Result<(), StreamFailure>,
@@ -170,9 +170,9 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let system = |what| move |source| DaemonError::System { what, source };
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
-    let mut roster = Roster::new(Arc::clone(&directory), backends, sender);
+    let mut supervisor = Supervisor::new(Arc::clone(&directory), backends, sender);
     // Before the first client can ask for them.
-    let listed: Vec<_> = config.streams.iter().map(|stream| roster.list(stream)).collect();
+    let listed: Vec<_> = config.streams.iter().map(|stream| supervisor.list(stream)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
     let server = serve(config, socket, Arc::clone(&directory))?;
     let (orders, ordered) = unbounded();
@@ -182,14 +182,14 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
 
     for (stream, port) in config.streams.iter().zip(listed) {
-        roster.start(stream.clone(), port);
+        supervisor.start(stream.clone(), port);
     }
     let (daemon, service) = (config.daemon.clone(), Service::new(required(config)));
-    let mut life = Life { roster, daemon, reread, service, outcome: Ok(()) };
+    let mut life = Life { supervisor, daemon, reread, service, outcome: Ok(()) };
     life.run(&events, &ordered, &directory);
-    let Life { roster, mut service, outcome, .. } = life;
+    let Life { supervisor, mut service, outcome, .. } = life;
     service.stopping();
-    roster.stop();
+    supervisor.stop();
     drop(admin);
     server.stop();
     tracing::info!("stopped");
@@ -213,7 +213,7 @@ fn required(config: &Config) -> Vec<String> {
 
 /// The daemon while it runs.
 struct Life<'a> {
-    roster: Roster,
+    supervisor: Supervisor,
     /// What concerns it as a whole, as it was at its start.
     daemon: DaemonConfig,
     reread: &'a Reread<'a>,
@@ -236,7 +236,7 @@ impl Life<'_> {
                         let is_missed = self.service.waits_for(&name, directory);
                         let is_meant = self.note_end(name, number, result);
                         // Not where an operator removed the last one: another may be added.
-                        let is_last = self.roster.running() == 0 && events.is_empty();
+                        let is_last = self.supervisor.running() == 0 && events.is_empty();
                         if is_meant && (is_missed || is_last) {
                             return;
                         }
@@ -260,12 +260,12 @@ impl Life<'_> {
 
     /// Notes that a stream is over. Says whether it was one that is still meant.
     fn note_end(&mut self, name: String, number: u64, result: Result<(), StreamFailure>) -> bool {
-        if !self.roster.note_end(&name, number) {
+        if !self.supervisor.note_end(&name, number) {
             return false;
         }
         if let Err(source) = result {
-            if 0 < self.roster.running() {
-                roster::log_failure(&name, &source);
+            if 0 < self.supervisor.running() {
+                supervisor::log_failure(&name, &source);
             }
             if self.outcome.is_ok() {
                 self.outcome = Err(DaemonError::Stream { stream: name, source });

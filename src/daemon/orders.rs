@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::Life;
-use super::roster::Difference;
+use super::supervisor::Difference;
 use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use foveate_control::AdminRequest;
@@ -43,11 +43,11 @@ impl Life<'_> {
     fn follow_configuration(&mut self) -> Result<Difference, Refusal> {
         let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
         mask_secrets(&config);
-        self.check(config.streams.iter().filter(|stream| !self.roster.runs(stream)))?;
+        self.check(config.streams.iter().filter(|stream| !self.supervisor.runs(stream)))?;
         if config.daemon != self.daemon {
             tracing::warn!("what [daemon] says now takes effect at the next start");
         }
-        let difference = self.roster.follow(config.streams);
+        let difference = self.supervisor.follow(config.streams);
         let Difference { added, removed, changed, adjusted, kept } = &difference;
         tracing::info!(
             ?added,
@@ -69,7 +69,7 @@ impl Life<'_> {
         streams.into_iter().try_for_each(|stream| {
             let name = &stream.name;
             let refused = |error| refusal(&format!("stream {name}: {}", chain(&error)));
-            self.roster.check_backend(stream).map_err(refused)
+            self.supervisor.check_backend(stream).map_err(refused)
         })
     }
 
@@ -86,13 +86,13 @@ impl Life<'_> {
             ));
         }
         mask_secrets(&config);
-        if self.roster.has(&stream.name) {
+        if self.supervisor.has(&stream.name) {
             let error = format!("there is a stream {} already: remove it first", stream.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
         }
         self.check([stream])?;
         tracing::info!(stream = stream.name, "an operator adds a stream");
-        self.roster.add(stream.clone());
+        self.supervisor.add(stream.clone());
         Ok(json!({ "stream": stream.name }))
     }
 
@@ -107,24 +107,24 @@ impl Life<'_> {
             return Err(refusal("no key is given: say which, such as `max_fps=10`"));
         }
         let config =
-            self.roster.view(view)?.with(keys, directory).map_err(|error| match error {
+            self.supervisor.view(view)?.with(keys, directory).map_err(|error| match error {
                 // Which line of the table it was made from means nothing to whoever sent one key.
                 ConfigError::Refused { key, message, .. } if key.is_empty() => refusal(&message),
                 ConfigError::Refused { key, message, .. } => refusal(&format!("{key}: {message}")),
                 error => refusal(&chain(&error)),
             })?;
         tracing::info!(%view, ?keys, "an operator sets a view");
-        self.roster.set_view(view, config)?;
+        self.supervisor.set_view(view, config)?;
         Ok(json!({ "view": view }))
     }
 
     fn remove_stream(&mut self, name: &str) -> Result<Value, Refusal> {
-        if !self.roster.has(name) {
+        if !self.supervisor.has(name) {
             let error = format!("there is no stream {name:?}: see `foveate ls`");
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         }
         tracing::info!(stream = name, "an operator removes a stream");
-        self.roster.remove(name);
+        self.supervisor.remove(name);
         Ok(json!({ "stream": name }))
     }
 }

@@ -9,7 +9,7 @@ pub use self::builder::{NewView, Replacement, RingBuilder};
 pub use self::publisher::REPLACED;
 use self::publisher::{Publisher, Seat};
 use self::recovery::Recovery;
-use crate::channel::ViewLink;
+use crate::channel::ViewChannel;
 use foveate_config::{ChangeConfig, PublishChoice, ViewConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
@@ -157,7 +157,7 @@ impl Stream {
         name: &str,
         chosen: StreamBackend,
         change: ChangeConfig,
-        views: impl IntoIterator<Item = (ServedView, ViewLink)>,
+        views: impl IntoIterator<Item = (ServedView, ViewChannel)>,
         counters: Arc<StreamCounters>,
     ) -> Self {
         let waiting = views.into_iter().map(|(view, link)| {

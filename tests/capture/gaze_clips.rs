@@ -17,7 +17,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::channel::{Bell, ClientLink, view_link};
+use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_engine::ViewSpec;
 use foveate_ring::{Reader, TokenFrameBuf};
@@ -230,7 +230,7 @@ fn interval(index: usize) -> f64 {
 struct Run {
     stream: Stream,
     /// One for each view.
-    clients: Vec<ClientLink>,
+    clients: Vec<ClientChannel>,
     /// By how much the first frame comes earlier than it does in the clip, so that decisions fall on other frames.
     phase_ns: u64,
     view_count: usize,
@@ -245,7 +245,7 @@ impl Run {
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let view_count = policies.len();
         let bell = Arc::new(Bell::new().unwrap());
-        let links = (0..view_count).map(|_| view_link(&bell, false));
+        let links = (0..view_count).map(|_| view_channel(&bell, false));
         let (links, clients): (Vec<_>, Vec<_>) = links.unzip();
         let views = policies.into_iter().map(view).zip(links);
         let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());

@@ -15,7 +15,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
-use foveate_daemon::channel::{Outlook, ViewLink};
+use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::{TokenFrameBuf, Writer};
@@ -367,7 +367,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 struct Scene {
     stage: Stage,
     port: StreamPort,
-    link: ViewLink,
+    link: ViewChannel,
     shown: (u64, TokenPlan),
     _writer: Writer,
 }
@@ -424,7 +424,7 @@ impl Scene {
             self.shown = (frame_seq, plan);
         }
         let (plan_since, plan) = &self.shown;
-        self.link.show(&Outlook {
+        self.link.show(&ViewUpdate {
             frame_seq,
             shape: PyramidShape::new(EXTENT),
             gaze,

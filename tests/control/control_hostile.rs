@@ -15,7 +15,9 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_daemon::channel::{Bell, Outlook, SUBSCRIBERS_PENDING_MAX, ViewLink, view_link};
+use foveate_daemon::channel::{
+    Bell, SUBSCRIBERS_PENDING_MAX, ViewChannel, ViewUpdate, view_channel,
+};
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::Waker;
@@ -49,7 +51,7 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
 #[test]
 fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
     let bell = Arc::new(Bell::new().unwrap());
-    let (mut link, client) = view_link(&bell, false);
+    let (mut link, client) = view_channel(&bell, false);
     let frames = || client.take_gazes().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
     client.set_recorded(true);
     show(&mut link, EXTENT, 1, 1.0);
@@ -341,10 +343,10 @@ fn views(stage: &Stage) -> Vec<String> {
 }
 
 /// The frame loop of the view looks at (`x`, 1) of a picture of `extent` from frame `frame_seq` on.
-fn show(link: &mut ViewLink, extent: Extent, frame_seq: u64, x: f64) {
+fn show(link: &mut ViewChannel, extent: Extent, frame_seq: u64, x: f64) {
     let fixation =
         Fixation { id: frame_seq, x, y: 1.0, since_frame: frame_seq, reason: FixationReason::Look };
-    link.show(&Outlook {
+    link.show(&ViewUpdate {
         frame_seq,
         shape: PyramidShape::new(extent),
         gaze: &Gaze { fixation, relevance: None },

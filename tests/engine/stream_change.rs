@@ -11,7 +11,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::channel::ViewLink;
+use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_engine::ViewSpec;
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
@@ -86,7 +86,7 @@ fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
         },
     };
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-    let views = [(plan, ViewLink::to_nobody())];
+    let views = [(plan, ViewChannel::to_nobody())];
     let mut stream = Stream::new("camera", backend, change, views, Arc::default());
     let mut reader = None;
     let mut frame_seq = 0;

@@ -7,7 +7,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
-use foveate_daemon::channel::{Bell, view_link};
+use foveate_daemon::channel::{Bell, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream};
 
 use crate::naive::{OwnedFrame, transforms};
@@ -19,7 +19,7 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
     for choice in [GazeChoice::default(), GazeChoice::Feedback, GazeChoice::Saliency] {
         let gaze = GazeConfig { choice, ..GazeConfig::default() };
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
-        let (link, client) = view_link(&Arc::new(Bell::new().unwrap()), true);
+        let (link, client) = view_channel(&Arc::new(Bell::new().unwrap()), true);
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let views = [(plan, link)];
         let mut stream =

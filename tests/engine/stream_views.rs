@@ -16,7 +16,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::channel::{Bell, ClientLink, view_link};
+use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
 use foveate_daemon::stream::{
     Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
@@ -230,7 +230,7 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     let (x, y) = (found.head.fixation.x, found.head.fixation.y);
     let policy = Policy::Fixed { x: x / f64::from(width), y: y / f64::from(height) };
     let plan = ServedView { spec: ViewSpec { policy, ..plan.spec.clone() }, ..plan };
-    let views = [(plan, view_link(&Arc::new(Bell::new().unwrap()), false).0)];
+    let views = [(plan, view_channel(&Arc::new(Bell::new().unwrap()), false).0)];
     let mut stream = Stream::new("fresh", on_cpu(), ChangeConfig::default(), views, Arc::default());
     stream.step(&frame.view(), &stamp(1)).unwrap();
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
@@ -247,7 +247,7 @@ fn places(frame: &TokenFrameBuf) -> Vec<[u32; 3]> {
 struct Shown {
     stream: Stream,
     counters: Arc<StreamCounters>,
-    clients: Vec<ClientLink>,
+    clients: Vec<ClientChannel>,
     /// In the order of the stream's views.
     names: Vec<String>,
     plans: Vec<ServedView>,
@@ -265,7 +265,7 @@ impl Shown {
                 ServedView { pace: paces[index], ..plan(name, layouts[index], 60) }
             })
             .collect();
-        let (links, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| view_link(&bell, false)).unzip();
+        let (links, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| view_channel(&bell, false)).unzip();
         let counters = Arc::<StreamCounters>::default();
         let views = plans.clone().into_iter().zip(links);
         let change = ChangeConfig::default();

@@ -14,7 +14,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::channel::{Bell, ClientLink, ViewLink, view_link};
+use foveate_daemon::channel::{Bell, ClientChannel, ViewChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamBackend, ViewPace};
 use foveate_engine::ViewSpec;
 use foveate_gpu::{DeviceChoice, Gpu, GpuError, Validation, ValidationLog};
@@ -593,7 +593,7 @@ struct Played {
 /// A view, the reader of its newest segment, and who steers it.
 struct Watched {
     reader: Option<(u64, Reader)>,
-    client: ClientLink,
+    client: ClientChannel,
 }
 
 impl Played {
@@ -602,7 +602,7 @@ impl Played {
         let counters = Arc::<StreamCounters>::default();
         let (mut views, mut plans) = (Vec::new(), Vec::new());
         for number in 0..FIRST_VIEWS {
-            let (link, client) = view_link(&bell, false);
+            let (link, client) = view_channel(&bell, false);
             views.push(Watched { reader: None, client });
             plans.push((plan(number as u64), link));
         }
@@ -620,7 +620,7 @@ impl Played {
 
     /// Makes a view on the spot, and takes it in. Says whether the device let it.
     fn join(&mut self, number: u64) -> bool {
-        let (link, client): (ViewLink, _) = view_link(&self.bell, false);
+        let (link, client): (ViewChannel, _) = view_channel(&self.bell, false);
         let Ok(view) = self.stream.view_builder().build_new(plan(number), link) else {
             return false;
         };

@@ -14,7 +14,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_daemon::channel::{Bell, ClientLink, ViewLink, view_link};
+use foveate_daemon::channel::{Bell, ClientChannel, ViewChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
 use foveate_engine::ViewSpec;
 use foveate_engine::backend::choice::change_site;
@@ -182,7 +182,7 @@ struct Played {
     counters: Arc<StreamCounters>,
     readers: Vec<Reader>,
     /// Steers the first view.
-    client: ClientLink,
+    client: ClientChannel,
     newest_seq: u64,
 }
 
@@ -194,8 +194,8 @@ impl Played {
             (Layout::Uniform, (14, DType::U8, Normalisation::NONE)),
         ];
         let bell = Arc::new(Bell::new().unwrap());
-        let (link, client) = view_link(&bell, false);
-        let mut links = [Some(link), Some(ViewLink::to_nobody())];
+        let (link, client) = view_channel(&bell, false);
+        let mut links = [Some(link), Some(ViewChannel::to_nobody())];
         let plans = views.into_iter().enumerate().map(|(index, (layout, format))| {
             let (patch_side, dtype, normalisation) = format;
             let plan = ServedView {

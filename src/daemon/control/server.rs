@@ -16,7 +16,7 @@ use rustix::net::{SendFlags, SocketFlags};
 pub use self::admin::{AdminServer, Order};
 pub use self::allowance::Limits;
 use self::connection::{Awaiting, Connection, Subscription};
-use self::farewell::Farewell;
+use self::linger::LingeringClose;
 pub use self::listener::Access;
 use self::listener::Listener;
 use self::visitors::Visitors;
@@ -36,7 +36,7 @@ use foveate_stats::{Counter, Level};
 mod admin;
 mod allowance;
 mod connection;
-mod farewell;
+mod linger;
 mod listener;
 mod opening;
 mod visitors;
@@ -147,7 +147,7 @@ impl Server {
             connections: Vec::new(),
             clients_seen: 0,
             visitors: Visitors::new(),
-            farewell: Farewell::default(),
+            lingering: LingeringClose::default(),
             accept_again_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
@@ -205,7 +205,7 @@ struct Service {
     /// Connections so far.
     clients_seen: u64,
     visitors: Visitors,
-    farewell: Farewell,
+    lingering: LingeringClose,
     /// When the system had no descriptor left: the listener is not polled until then.
     accept_again_at: Option<Instant>,
     buffer: Vec<u8>,
@@ -228,7 +228,7 @@ impl Service {
         }
         self.tell_all();
         for connection in std::mem::take(&mut self.connections) {
-            self.farewell.close(connection.socket);
+            self.lingering.close(connection.socket);
         }
     }
 
@@ -607,7 +607,7 @@ impl Service {
         if let Some(awaiting) = &connection.awaiting {
             self.await_no_more(&awaiting.view);
         }
-        self.farewell.close(connection.socket);
+        self.lingering.close(connection.socket);
         if let Some(subscription) = &connection.subscription {
             subscription.view.link().forget_closed();
             subscription.view.link().counters().subscribers.leave();
@@ -635,7 +635,7 @@ impl Service {
     /// Takes connections that wait; those above the limit are told so and closed.
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if self.limits.clients <= self.farewell.pending() {
+            if self.limits.clients <= self.lingering.pending() {
                 tracing::warn!(
                     "too many connections are being closed; accepting again in a second"
                 );
@@ -671,7 +671,7 @@ impl Service {
         let refusal = self.refusal(&Refusal::new(RefusalReason::TooManyClients, error));
         // The socket is fresh, so there is room for it unless the client is gone.
         let _ = socket::send(&socket, &refusal, None, SendFlags::DONTWAIT);
-        self.farewell.close(socket);
+        self.lingering.close(socket);
     }
 
     /// Counts a refusal and puts it into a datagram.

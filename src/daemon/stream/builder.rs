@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::publisher::waker;
 use super::{ServedView, StreamError};
-use crate::channel::ViewLink;
+use crate::channel::ViewChannel;
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_engine::{View, ViewBuilder};
@@ -33,7 +33,7 @@ struct Target {
 #[derive(Debug)]
 pub struct NewView {
     pub(super) view: ServedView,
-    pub(super) link: ViewLink,
+    pub(super) link: ViewChannel,
     /// `None` where the stream had no frame yet.
     pub(super) built: Option<(View<Writer>, Waker)>,
 }
@@ -62,7 +62,7 @@ impl RingBuilder {
     /// # Errors
     ///
     /// If there is no memory for its ring, or the backend refuses it.
-    pub fn build_new(&self, view: ServedView, link: ViewLink) -> Result<NewView, StreamError> {
+    pub fn build_new(&self, view: ServedView, link: ViewChannel) -> Result<NewView, StreamError> {
         let built = match self.build(&view)? {
             None => None,
             Some(built) => {

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
-use crate::channel::{Outlook, ViewLink};
+use crate::channel::{ViewChannel, ViewUpdate};
 use foveate_core::gaze::moment::Moment;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::rate::RateLimit;
@@ -23,7 +23,7 @@ const UNREAD: &str = "nobody reads the view: it publishes when somebody does";
 pub(super) struct Seat {
     name: String,
     slot_count: usize,
-    link: ViewLink,
+    link: ViewChannel,
     pace: ViewPace,
     /// `None` where all frames are published.
     limit: Option<RateLimit>,
@@ -45,7 +45,11 @@ pub(super) struct Publisher {
 }
 
 impl Seat {
-    pub(super) fn new(view: &ServedView, link: ViewLink, counters: &Arc<StreamCounters>) -> Self {
+    pub(super) fn new(
+        view: &ServedView,
+        link: ViewChannel,
+        counters: &Arc<StreamCounters>,
+    ) -> Self {
         let (pace, counters) = (ViewPace::default(), Arc::clone(counters));
         let mut seat =
             Self { name: String::new(), slot_count: 0, link, pace, limit: None, counters };
@@ -80,7 +84,7 @@ impl Seat {
 }
 
 /// Wakes the readers of `writer`'s segment, and those who subscribe to the view.
-pub(super) fn waker(view: &str, link: &ViewLink, writer: &Writer) -> Result<Waker, StreamError> {
+pub(super) fn waker(view: &str, link: &ViewChannel, writer: &Writer) -> Result<Waker, StreamError> {
     Waker::new(writer, link.subscribers())
         .map_err(|source| StreamError::Ring { view: view.to_owned(), source })
 }
@@ -190,7 +194,7 @@ impl Sink for Publisher {
         // The first one is no saccade. Another picture may have moved it, too.
         let before = std::mem::replace(counted_fixation, fixation);
         link.counters().saccades.add(fixation.saturating_sub(before.max(1)));
-        link.show(&Outlook {
+        link.show(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
             shape: frame.shape,
             gaze: frame.gaze,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::LISTED_TEXT_BYTES_MAX;
-use crate::channel::{Bell, ClientLink, ViewLink, view_link};
+use crate::channel::{Bell, ClientChannel, ViewChannel, view_channel};
 use crate::control::steering::{Client, Steering};
 use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
@@ -29,7 +29,7 @@ pub(in crate::control) struct ViewEntry {
     owner: Option<Client>,
     segment: Mutex<Option<Segment>>,
     end_reason: Mutex<Option<String>>,
-    link: ClientLink,
+    link: ClientChannel,
     /// The server's thread takes this lock, and whoever reads the metrics; no frame loop.
     steering: Mutex<Steering>,
 }
@@ -56,7 +56,7 @@ impl ViewEntry {
     }
 
     /// The link to its frame loop.
-    pub(in crate::control) fn link(&self) -> &ClientLink {
+    pub(in crate::control) fn link(&self) -> &ClientChannel {
         &self.link
     }
 
@@ -126,7 +126,7 @@ impl ViewEntry {
 pub struct ViewPort {
     entry: Arc<ViewEntry>,
     bell: Arc<Bell>,
-    link: Option<ViewLink>,
+    link: Option<ViewChannel>,
 }
 
 impl ViewPort {
@@ -150,7 +150,7 @@ impl ViewPort {
     /// # Panics
     ///
     /// If it was taken before.
-    pub fn take_link(&mut self) -> ViewLink {
+    pub fn take_link(&mut self) -> ViewChannel {
         self.link.take().expect("a view has one frame loop")
     }
 
@@ -198,7 +198,7 @@ pub(super) fn ends(
 ) -> (Arc<ViewEntry>, ViewPort) {
     let name = ViewName::new(stream, &config.name);
     let name = name.unwrap_or_else(|error| panic!("{error}"));
-    let (link, client_link) = view_link(bell, config.gaze.choice.is_feedback());
+    let (link, client_link) = view_channel(bell, config.gaze.choice.is_feedback());
     let config = Mutex::new(Arc::new(config));
     let entry = Arc::new(ViewEntry {
         name,

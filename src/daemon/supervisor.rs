@@ -22,7 +22,7 @@ const REMOVED: &str = "the stream was removed";
 const VIEW_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The streams of the daemon, by name.
-pub(super) struct Roster {
+pub(super) struct Supervisor {
     directory: Arc<Directory>,
     backends: Arc<Backends>,
     events: Sender<Event>,
@@ -55,7 +55,7 @@ pub(super) struct Difference {
     pub(super) kept: Vec<String>,
 }
 
-impl Roster {
+impl Supervisor {
     pub(super) fn new(
         directory: Arc<Directory>,
         backends: Backends,
@@ -92,7 +92,7 @@ impl Roster {
         self.directory.add_stream(stream_spec(config))
     }
 
-    /// Starts the stream of `config`, which is [listed](Roster::list). What becomes of it comes as an event.
+    /// Starts the stream of `config`, which is [listed](Supervisor::list). What becomes of it comes as an event.
     pub(super) fn start(&mut self, config: StreamConfig, port: StreamPort) {
         self.started += 1;
         let number = self.started;

@@ -11,12 +11,12 @@ use crate::control::socket;
 
 /// Closes connections.
 #[derive(Debug, Default)]
-pub(super) struct Farewell {
+pub(super) struct LingeringClose {
     /// One reference more than there are threads.
     threads: Arc<()>,
 }
 
-impl Farewell {
+impl LingeringClose {
     /// Closes a connection for everybody who holds its socket, such that what was sent still reaches the peer. Where descriptors
     /// are left in it, a thread of its own waits for them.
     pub(super) fn close(&self, socket: OwnedFd) {
@@ -25,7 +25,7 @@ impl Farewell {
             return;
         }
         let presence = Arc::clone(&self.threads);
-        let started = thread::Builder::new().name("farewell".to_owned()).spawn(move || {
+        let started = thread::Builder::new().name("lingering-close".to_owned()).spawn(move || {
             socket::drain(&socket, true);
             drop(socket);
             drop(presence);
