@@ -240,8 +240,10 @@ fn what_was_built_for_other_frames_or_views_is_built_again() {
 fn a_device_that_fails_with_its_first_frame_is_waited_for_again() {
     with_driver(|driver| {
         for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
-            // One submission warms the passes, another fills the pyramid, the third is a frame.
-            for (submissions, fallbacks) in [(0, 1), (1, 1), (2, 2)] {
+            // A submission warms the passes of the pyramid, and one those of each view; another fills the pyramid, and the next
+            // is a frame.
+            let warm = 1 + FIRST_VIEWS as u64;
+            for (submissions, fallbacks) in [(0, 1), (1, 1), (warm, 1), (warm + 1, 2)] {
                 let mut random = Random(61);
                 let config = ChangeConfig::default();
                 let lossy = driver.stream(&Backends::of(driver), on, config);

@@ -59,8 +59,8 @@ fn a_stream_publishes_the_same_bytes_wherever_it_finds_changes() {
 
 #[test]
 fn a_stream_whose_device_is_lost_goes_on_with_the_frame_at_hand() {
-    // One submission warms the passes, two are frames.
-    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "3")], || {
+    // One submission warms the passes of the pyramid, one those of each of two views, and two are frames.
+    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "5")], || {
         with_gpu(|gpu| {
             let mut random = Random(2);
             let (format, extent) = (PixelFormat::Nv12, Extent::new(233, 141));
