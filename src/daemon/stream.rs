@@ -14,10 +14,9 @@ use foveate_config::{ChangeConfig, PublishChoice, ViewConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::clock::{Span, monotonic_ns};
-use foveate_core::frame::{FrameStamp, FrameView};
+use foveate_core::frame::{FrameStamp, FrameTime, FrameView};
 use foveate_core::gaze::controller::Policy;
 pub use foveate_core::gaze::log::GazeLogError;
-use foveate_core::gaze::moment::Moment;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
 pub use foveate_engine::StageTimes;
@@ -204,7 +203,7 @@ impl Stream {
         if is_rebuilt {
             self.rebuild(frame, stamp)?;
         }
-        let at = Moment::of(stamp);
+        let at = FrameTime::of(stamp);
         let is_wanted = self.is_wanted(at);
         // A lost GPU is left also where no view wants the frame: new views could not be built.
         if !is_wanted && !self.chosen.is_lost() {
@@ -241,7 +240,7 @@ impl Stream {
     }
 
     /// Has every view decide whether it takes the frame of `at`; says whether one does.
-    fn is_wanted(&mut self, at: Moment) -> bool {
+    fn is_wanted(&mut self, at: FrameTime) -> bool {
         let mut is_wanted = false;
         for view in &mut self.views {
             let takes = view.sink.takes(at);
@@ -420,7 +419,7 @@ impl Stream {
         check_memory(&specs.flatten().collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         for view in &mut self.views {
             let writer = self.builder.create_ring(&view.sink.seat.served(view.spec()))?;
-            engine.view_builder().rebuild(view, Moment::of(stamp))?;
+            engine.view_builder().rebuild(view, FrameTime::of(stamp))?;
             view.sink.move_to(writer);
         }
         for (view, seat) in self.waiting.drain(..) {

@@ -5,8 +5,7 @@ use std::fmt;
 use arrayvec::ArrayVec;
 use foveate_config::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
-use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
-use foveate_core::gaze::moment::Moment;
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
@@ -109,7 +108,7 @@ impl Engine {
         views: &mut [View<S>],
     ) -> Result<(), BackendError> {
         let start_ns = monotonic_ns();
-        let (at, shape) = (Moment::of(stamp), self.shape());
+        let (at, shape) = (FrameTime::of(stamp), self.shape());
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
             if !view.planes.is_resting() {

@@ -22,8 +22,7 @@ use foveate_capture::mailbox::Taken;
 use foveate_capture::{End, Source, SourceSpec};
 use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
 use foveate_core::camera::Camera;
-use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
-use foveate_core::gaze::moment::Moment;
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::token::DType;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
@@ -118,7 +117,7 @@ impl Player {
             let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());
             self.views = self.specs.iter().map(view).collect::<Result<_, _>>()?;
         } else {
-            let at = Moment::of(stamp);
+            let at = FrameTime::of(stamp);
             self.views.iter_mut().try_for_each(|view| builder.rebuild(view, at))?;
         }
         for ((extraction, spec), view) in

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
 use crate::channel::{ViewChannel, ViewUpdate};
-use foveate_core::gaze::moment::Moment;
+use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::rate::RateLimit;
 use foveate_engine::{SampledFrame, Sink, View, ViewSpec};
@@ -90,7 +90,7 @@ pub(super) fn waker(view: &str, link: &ViewChannel, writer: &Writer) -> Result<W
 }
 
 /// Takes the newest feedback of the clients of `view`. What was said of a picture of another extent means nothing in this one.
-pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: Moment) {
+pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: FrameTime) {
     if view.planes().is_resting() {
         return;
     }
@@ -132,7 +132,7 @@ impl Publisher {
     }
 
     /// Whether it publishes the frame of `at`. The first one of a segment it does.
-    pub(super) fn takes(&mut self, at: Moment) -> bool {
+    pub(super) fn takes(&mut self, at: FrameTime) -> bool {
         let is_first = self.writer.published() == 0;
         let counters = self.seat.link.counters();
         let is_read = !self.seat.pace.when_read || 0 < counters.subscribers.get();
