@@ -1,4 +1,4 @@
-//! What the appsink takes, what caps say about a frame, and which element brings other caps there.
+//! Caps: those that the appsink accepts, the frame format that they describe, and the elements that convert others.
 
 use gstreamer as gst;
 use gstreamer_video as gst_video;
@@ -9,50 +9,43 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_log::redact::redacted;
 
-/// What caps say about a frame.
+/// Frame format that caps describe.
 #[derive(Clone, Debug)]
 pub(super) struct FrameFormat {
-    /// The caps themselves, to see when they change.
+    /// To notice when they change.
     pub(super) caps: gst::Caps,
-    /// Memory layout where a buffer says nothing else.
+    /// Memory layout of a buffer without VideoMeta.
     pub(super) info: gst_video::VideoInfo,
-    /// Memory layout of the samples.
     pub(super) format: PixelFormat,
     /// Width and height in pixels.
     pub(super) extent: Extent,
-    /// How samples become RGB.
     pub(super) color: ColorTransform,
 }
 
-/// The caps that are read as they are: progressive frames, or at least frames, in system memory.
+/// Caps that need no conversion: raw frames in system memory, preferably progressive.
 pub(super) fn readable() -> gst::Caps {
     let formats = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
     let raw = || gst::Structure::builder("video/x-raw").field("format", formats());
     let progressive = raw().field("interlace-mode", "progressive").build();
-    // Caps need not say that they are progressive, so interlaced ones are sorted out when they come.
+    // Progressive caps need not say so; interlaced ones are refused when they arrive.
     [progressive, raw().build()].into_iter().collect()
 }
 
-/// What `caps` say, which [`readable`] has let in.
-///
-/// # Errors
-///
-/// If the size is not supported, or the caps contradict themselves.
+/// Parses [`readable`] caps. Fails if the size is not supported, or the caps are incomplete.
 pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
     let color = color_of(&info, format);
     if !format.is_rgb() && !names_matrix(caps) {
         let matrix = info.colorimetry().matrix();
-        tracing::info!(?matrix, "the caps name no colour matrix; GStreamer chooses by the height");
+        tracing::info!(
+            ?matrix,
+            "the caps name no colour matrix; GStreamer chose one by the frame height"
+        );
     }
     Ok(FrameFormat { caps: caps.clone(), info, format, extent, color })
 }
 
-/// Whether the lines of a frame of `caps` are of two moments.
-///
-/// # Errors
-///
-/// As [`read`].
+/// Fails as [`read`] does.
 pub(super) fn is_interlaced(caps: &gst::Caps) -> Result<bool, CaptureError> {
     checked(caps).map(|(info, ..)| info.is_interlaced())
 }
@@ -79,15 +72,15 @@ fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
     if extent.is_supported() { Ok(extent) } else { Err(CaptureError::Extent { extent }) }
 }
 
-/// Whether caps say themselves how RGB became luma and chroma.
+/// Whether the caps give the colour matrix.
 fn names_matrix(caps: &gst::Caps) -> bool {
     let text = caps.structure(0).and_then(|structure| structure.get::<&str>("colorimetry").ok());
     let named = text.and_then(|text| text.parse::<gst_video::VideoColorimetry>().ok());
     named.is_some_and(|named| named.matrix() != gst_video::VideoColorMatrix::Unknown)
 }
 
-/// The conversion that the colorimetry asks for. Where caps have none, or one that makes no sense for the format, `info`
-/// already holds GStreamer's own choice: BT.709 above 576 lines, else BT.601.
+/// Where caps have no colorimetry, or one that does not fit the format, `info` holds GStreamer's own choice: BT.709 above
+/// 576 lines, else BT.601.
 fn color_of(info: &gst_video::VideoInfo, format: PixelFormat) -> ColorTransform {
     let colorimetry = info.colorimetry();
     let full_by_default = format.is_rgb() || format == PixelFormat::Gray8;
@@ -106,28 +99,27 @@ fn color_of(info: &gst_video::VideoInfo, format: PixelFormat) -> ColorTransform 
         gst_video::VideoColorMatrix::Bt2020 => ColorMatrix::Bt2020,
         gst_video::VideoColorMatrix::Fcc => ColorMatrix::Fcc,
         gst_video::VideoColorMatrix::Smpte240m => ColorMatrix::Smpte240m,
-        // Not in caps of luma and chroma: GStreamer replaces what does not fit them.
+        // Impossible for YCbCr: GStreamer has replaced what does not fit.
         _ => ColorMatrix::Bt601,
     };
     ColorTransform::from_ycbcr(matrix, range)
 }
 
-/// An element that is inserted before the appsink.
+/// An element to insert before the appsink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adapter {
-    /// Name of its factory.
+    /// Factory name.
     pub(super) element: &'static str,
-    /// Properties to set, as text.
     pub(super) properties: &'static [(&'static str, &'static str)],
 }
 
 const CONVERT: Adapter = Adapter { element: "videoconvert", properties: &[] };
 
-/// One frame for two fields: what a camera saw at one moment is worth more than twice the rate.
+/// One frame for two fields: frames of a single point in time are worth more than twice the rate.
 const DEINTERLACE: Adapter =
     Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "auto")] };
 
-/// Elements that bring a device's frames to system memory, by caps feature, in the order in which they are tried.
+/// Elements that copy device memory to system memory, by caps feature, in the order in which they are tried.
 const DOWNLOADS: [(&str, &[&str]); 7] = [
     ("memory:GLMemory", &["gldownload"]),
     ("memory:VAMemory", &["vapostproc"]),
@@ -138,17 +130,14 @@ const DOWNLOADS: [(&str, &[&str]); 7] = [
     ("memory:VulkanImage", &["vulkandownload"]),
 ];
 
-/// The elements that bring `offered` to [`readable`] caps, in the order of the pipeline.
-///
-/// # Errors
-///
-/// If they lie in a device's memory and nothing that is installed fetches them.
+/// The elements that convert `offered` to [`readable`] caps, in pipeline order. Fails if the frames lie in device memory and no
+/// installed element copies them to system memory.
 pub(super) fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError> {
     let mut adapters = Vec::new();
     if let Some(memory) = device_memory(offered) {
         adapters.push(download(&memory)?);
     }
-    // First, because it takes every format, and interlaced frames as well.
+    // Before the deinterlacer, because it accepts every format, interlaced or not.
     if !offered.can_intersect(&readable()) {
         adapters.push(CONVERT);
     }

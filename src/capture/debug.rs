@@ -1,5 +1,4 @@
-//! What GStreamer writes where `GST_DEBUG` asks for it: through the redactor, because elements write down all that they are
-//! told, passwords included.
+//! Redacts GStreamer's debug log (`GST_DEBUG`): elements log their properties, passwords included.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,8 +8,8 @@ use parking_lot::Mutex;
 
 use foveate_log::redact::Redacting;
 
-/// Takes the place of GStreamer's own way to write its messages. Like it, writes to the file that `GST_DEBUG_FILE` names
-/// (`-` is standard output), else to standard error.
+/// Replaces GStreamer's default log function. Like that one, it writes to the file in `GST_DEBUG_FILE` (`-` is standard
+/// output), else to standard error.
 pub(super) fn redact_messages() {
     gst::log::remove_default_log_function();
     if !gst::log::is_active() {
@@ -23,7 +22,7 @@ pub(super) fn redact_messages() {
             let (level, category) = (level.name(), category.name());
             let object = object.map(ToString::to_string).unwrap_or_default();
             let text = format!("{level} {category} {file}:{line}:{function}:{object} {message}\n");
-            // Nobody is told where nobody reads.
+            // There is nowhere to report that the log cannot be written.
             let _ = target.lock().write_all(text.as_bytes());
         }
     });
@@ -35,7 +34,7 @@ fn target() -> Box<dyn Write + Send> {
         Some(path) => match File::create(path) {
             Ok(file) => Box::new(file),
             Err(error) => {
-                tracing::warn!(%error, "GST_DEBUG_FILE cannot be written; standard error is");
+                tracing::warn!(%error, "GST_DEBUG_FILE cannot be written; logging to standard error instead");
                 Box::new(io::stderr())
             }
         },

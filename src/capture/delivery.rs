@@ -1,4 +1,4 @@
-//! What happens on GStreamer's streaming thread: a number, the times, the map, and into the mailbox.
+//! Work on GStreamer's streaming thread: numbers, timestamps and maps each buffer, and posts it to the mailbox.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 use super::caps::{self, FrameFormat};
 use super::mailbox::{Posted, Producer};
 use super::pipeline::Event;
-use super::times::{CaptureTime, Moment, Told, capture_time, unix_ns_from_reference};
+use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CapturedFrame, Pace, SourceSpec};
 use foveate_core::frame::FrameStamp;
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CapturePulses;
 
-/// The producer's end of a source. It outlives the pipelines that fill it, one after the other.
+/// Producer side of a source. It outlives each of the pipelines that fill it in turn.
 pub(super) struct Delivery {
-    /// Never waited for: pipelines of one source do not overlap.
+    /// Never contended: pipelines of one source do not overlap.
     inlet: Mutex<Inlet>,
     counters: Arc<StreamCounters>,
     pulses: Arc<CapturePulses>,
@@ -29,11 +29,11 @@ pub(super) struct Delivery {
 
 struct Inlet {
     producer: Producer<CapturedFrame>,
-    /// What the newest caps say.
+    /// Of the newest caps.
     format: Option<FrameFormat>,
-    /// `None` where all frames are taken.
+    /// `None`: every frame is taken.
     limit: Option<RateLimit>,
-    /// Whether a refused buffer was logged.
+    /// Only the first buffer that cannot be read is logged.
     refusal_logged: bool,
 }
 
@@ -49,7 +49,7 @@ impl Delivery {
         Self { inlet: Mutex::new(inlet), counters, pulses, pace: spec.pace }
     }
 
-    /// Takes the next sample out of `sink`, and tells `events` of a pipeline's first one (`first`).
+    /// Pulls the next sample from `sink`; the pipeline's first frame (`first`) is reported to `events`.
     pub(super) fn deliver(
         &self,
         sink: &AppSink,
@@ -62,25 +62,25 @@ impl Delivery {
             return Ok(gst::FlowSuccess::Ok);
         };
         if std::mem::take(first) {
-            // A full channel holds an error, which outweighs a first frame.
+            // A full channel holds an error, which matters more than a first frame.
             let _ = events.try_send(Event::FirstFrame);
         }
         self.post(&mut inlet, frame)
     }
 
-    /// The next frame of `sink`; `None` for a buffer that is none, or is not wanted.
+    /// The next frame of `sink`; `None` for a buffer that is skipped or cannot be read.
     fn next_frame(
         &self,
         inlet: &mut Inlet,
         sink: &AppSink,
     ) -> Result<Option<CapturedFrame>, gst::FlowError> {
-        let arrival = Moment::now();
+        let arrival = ClockSample::now();
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
         if !inlet.wants(&sample, arrival) {
             self.counters.frames_skipped.add(1);
             return Ok(None);
         }
-        // One number after the other for all pipelines of a stream, also where one that was given up wakes up late.
+        // Consecutive across all pipelines of a stream, even if an abandoned one wakes up late.
         let frame_seq = self.counters.frames_captured.next();
         let stamp = self.stamp(sink, &sample, frame_seq, arrival);
         let frame = inlet.mapped(&sample, stamp);
@@ -111,19 +111,19 @@ impl Delivery {
         sink: &AppSink,
         sample: &gst::Sample,
         frame_seq: u64,
-        arrival: Moment,
+        arrival: ClockSample,
     ) -> FrameStamp {
         let buffer = sample.buffer();
-        let told = Told {
+        let times = PipelineTimes {
             reference_unix_ns: buffer.and_then(reference_unix_ns),
-            // A file that is read as fast as it can be taken has no time at which it "was".
+            // A file that is not read in real time has no capture time.
             running_ns: match self.pace {
                 Pace::Realtime => running_ns(sink, sample),
                 Pace::EveryFrame => None,
             },
         };
-        let CaptureTime { moment: capture, clock: capture_clock, is_clamped } =
-            capture_time(told, arrival);
+        let CaptureTime { time: capture, clock: capture_clock, is_clamped } =
+            capture_time(times, arrival);
         self.counters.stamps_clamped.add(u64::from(is_clamped));
         FrameStamp {
             frame_seq,
@@ -137,14 +137,13 @@ impl Delivery {
 }
 
 impl Inlet {
-    /// Whether the limit, if there is one, takes the sample.
-    fn wants(&mut self, sample: &gst::Sample, arrival: Moment) -> bool {
+    fn wants(&mut self, sample: &gst::Sample, arrival: ClockSample) -> bool {
         let Some(limit) = &mut self.limit else { return true };
         let pts = sample.buffer().and_then(|buffer| buffer.pts());
         limit.takes(pts.map_or(arrival.monotonic_ns, gst::ClockTime::nseconds))
     }
 
-    /// The sample's frame, or nothing where it is not readable, which is logged once.
+    /// The sample's frame, or `None` if it cannot be read, which is logged once.
     fn mapped(&mut self, sample: &gst::Sample, stamp: FrameStamp) -> Option<CapturedFrame> {
         let buffer = sample.buffer_owned()?;
         let caps = sample.caps_owned()?;
@@ -155,7 +154,11 @@ impl Inlet {
         if let Err(reason) = &frame
             && !std::mem::replace(&mut self.refusal_logged, true)
         {
-            tracing::warn!(%reason, frame_seq = stamp.frame_seq, "a buffer is no frame; it is counted as refused, as later ones will be");
+            tracing::warn!(
+                %reason,
+                frame_seq = stamp.frame_seq,
+                "a buffer cannot be read as a frame; it is counted as refused, as further ones will be"
+            );
         }
         frame.ok()
     }

@@ -1,29 +1,29 @@
-//! Why a source gives no frames, with the way out.
+//! Errors of a source, each with its remedy.
 
 use std::path::PathBuf;
 
 use foveate_core::error::exit;
 use foveate_core::geometry::extent::Extent;
 
-/// A source cannot be used. Texts of GStreamer inside are redacted.
+/// A source cannot be used. Texts from GStreamer are redacted.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CaptureError {
-    /// The shorthand is none.
+    /// The source is no known shorthand.
     #[error(
         "source {text:?} is not understood: write \"test\", \"/dev/videoN\", \"rtsp://...\" or the path of a \
          file, or put a gst-launch description into `pipeline`"
     )]
     UnknownSource {
-        /// What was written.
+        /// The source as configured.
         text: String,
     },
-    /// A file of a pipeline cannot be read.
+    /// A pipeline file cannot be read.
     #[error("pipeline file {} cannot be read: {reason}", path.display())]
     PipelineFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// A parameter is missing, unused or unusable.
@@ -31,31 +31,31 @@ pub enum CaptureError {
     Parameter {
         /// Its name.
         name: String,
-        /// What is wrong, as the rest of the sentence.
+        /// The rest of the sentence.
         problem: &'static str,
     },
     /// The description does not parse, or its elements do not link.
     #[error("the pipeline is not valid: {reason}. Try it with `gst-launch-1.0`: {pipeline}")]
     Parse {
-        /// What GStreamer said.
+        /// GStreamer's error.
         reason: String,
         /// The description.
         pipeline: String,
     },
-    /// An element does not exist on this machine.
+    /// An element is not installed.
     #[error("there is no GStreamer element {element:?}: {remedy}")]
     UnknownElement {
         /// Its name.
         element: String,
-        /// How to get it.
+        /// How to install it.
         remedy: String,
     },
-    /// Frames have nowhere to go.
+    /// The pipeline has no appsink of the expected name.
     #[error(
         "the pipeline has no `appsink name=frames` to take frames from (it ends in {found}): end it in `! appsink name=frames`"
     )]
     NoAppsink {
-        /// The sinks that there are.
+        /// The sinks that it has.
         found: String,
     },
     /// What arrives at the appsink is not raw video.
@@ -66,141 +66,141 @@ pub enum CaptureError {
         /// The caps.
         offered: String,
     },
-    /// Frames lie in memory of a device, and no element is installed that fetches them.
-    #[error("frames lie in {memory}, which the CPU cannot read: {remedy}")]
+    /// Frames are in device memory, and no installed element copies them to system memory.
+    #[error("frames are in {memory}, which the CPU cannot read: {remedy}")]
     DeviceMemory {
         /// The caps feature.
         memory: String,
         /// What to add or install.
         remedy: String,
     },
-    /// Nothing that this source gives can be brought into a format that is read.
+    /// No conversion leads to a supported format.
     #[error(
-        "the pipeline gives {offered}, which cannot be brought into a readable format: {reason}"
+        "the pipeline gives {offered}, which cannot be converted to a readable format: {reason}"
     )]
     NotNegotiated {
         /// The caps.
         offered: String,
-        /// What GStreamer said, or which element is missing.
+        /// GStreamer's error, or the missing element.
         reason: String,
     },
-    /// A camera cannot be made to wait.
+    /// A live source cannot wait for its consumer.
     #[error("pace \"every-frame\" needs a file, but this source is live: use pace \"realtime\"")]
     EveryFrameLive,
 
-    /// The file of the source is not there.
+    /// The source's file does not exist.
     #[error("{what:?} does not exist: check the path")]
     Missing {
         /// The path or address.
         what: String,
     },
-    /// The camera is not there.
+    /// The camera does not exist.
     #[error("there is no camera {device:?}: plug it in, or choose one from `ls /dev/video*`")]
     NoCamera {
         /// The device file.
         device: String,
     },
-    /// Somebody else uses the camera.
+    /// Another program uses the camera.
     #[error("{device:?} is busy: another program uses it (`fuser -v {device}` names it)")]
     Busy {
         /// The device file.
         device: String,
     },
-    /// This user may not read it.
+    /// This user may not read the file or device.
     #[error("no permission to read {what:?}: {remedy}")]
     Permission {
         /// The path.
         what: String,
-        /// What to do.
+        /// How to get it.
         remedy: &'static str,
     },
-    /// The server wants other credentials.
+    /// The server refused the credentials.
     #[error("the server refused the credentials: {reason}")]
     Unauthorised {
-        /// What GStreamer said.
+        /// GStreamer's error.
         reason: String,
     },
-    /// The other end does not answer.
+    /// The source does not answer.
     #[error(
         "the source cannot be opened: {reason}. Check the address, the network and that the device is on"
     )]
     Unreachable {
-        /// What GStreamer said.
+        /// GStreamer's error.
         reason: String,
     },
-    /// No plugin decodes it.
+    /// No installed plugin decodes the source.
     #[error("no plugin for {what}: install the Debian package {package}")]
     MissingDecoder {
-        /// What cannot be decoded.
+        /// The media that cannot be decoded.
         what: String,
-        /// Where to get it.
+        /// Debian package of a decoder.
         package: &'static str,
     },
-    /// The bytes are not what they should be.
-    #[error("the file or stream is damaged, or no video: {reason}")]
+    /// The file or stream is damaged.
+    #[error("the file or stream is damaged, or not a video: {reason}")]
     Corrupt {
-        /// What GStreamer said.
+        /// GStreamer's error.
         reason: String,
     },
-    /// It ended before its first frame.
+    /// The source ended before its first frame.
     #[error("the source ended without a single video frame")]
     NoFrames,
-    /// Nothing came in time.
+    /// No frame arrived within the caps timeout.
     #[error("no frame within {seconds} s ({seen}): check the source, or raise `caps_timeout_ms`")]
     CapsTimeout {
-        /// How long it was waited for.
+        /// The timeout.
         seconds: u64,
-        /// How far it came.
+        /// Caps that the pipeline offered until then.
         seen: String,
     },
-    /// Frames of a size that is not supported.
+    /// The frame size is not supported.
     #[error(
-        "frames of {extent} pixels: both sides must lie in 1..={}; scale them with `videoscale`",
+        "frames of {extent} pixels: both sides must be between 1 and {}; scale them with `videoscale`",
         Extent::MAX_SIDE
     )]
     Extent {
-        /// The size.
+        /// Of the frames.
         extent: Extent,
     },
-    /// Frames became interlaced while the source ran.
-    #[error("frames became interlaced in mid-stream; the source must be opened again")]
+    /// Frames became interlaced while the source was running.
+    #[error("frames became interlaced in mid-stream; the source must be reopened")]
     BecameInterlaced,
-    /// A camera stopped.
+    /// A live source ended.
     #[error("the live source ended: the camera or its server is gone")]
     LiveEnded,
-    /// Frames came and stay away, or the pipeline hangs while it opens.
+    /// Frames stopped arriving, or the pipeline hangs while it opens.
     #[error(
-        "no frame for {seconds} s: the source is silent or its decoder hangs (a slower one needs another `restart_timeout_ms`)"
+        "no frame for {seconds} s: the source is silent or its decoder hangs (raise `restart_timeout_ms` for a slower one)"
     )]
     Silent {
-        /// How long it was waited for.
+        /// Time without a frame.
         seconds: u64,
     },
-    /// Pipelines that were given up hang, and no further one is risked.
+    /// Too many abandoned pipelines hang to start another one.
     #[error(
-        "{count} pipelines of this stream do not stop, so no other is begun: a driver hangs; plug the camera in anew, or \
-         restart the daemon"
+        "{count} pipelines of this stream do not stop, so no new one is started: a driver hangs; unplug and replug the \
+         camera, or restart the daemon"
     )]
     NotStopping {
-        /// How many.
+        /// Pipelines that hang.
         count: usize,
     },
     /// Anything else that GStreamer reports.
     #[error("{element}: {reason}")]
     Failed {
-        /// The element that reports it.
+        /// The reporting element.
         element: String,
-        /// What it says.
+        /// GStreamer's error.
         reason: String,
     },
-    /// The source was dropped while it opened.
+    /// The source was dropped while it was opening.
     #[error("the source was closed")]
     Closed,
 }
 
 impl CaptureError {
-    /// The exit code of a program that ends because of it: 78 where only another configuration helps, 69 where
-    /// the source may come back by itself.
+    /// Exit code of a program that fails with it: 78 if only a new configuration helps, 69 if the source may come back by
+    /// itself.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::UnknownSource { .. }

@@ -1,8 +1,7 @@
-//! From what the user wrote to one gst-launch description.
+//! Expands a configured source to a gst-launch description.
 //!
-//! A shorthand is a shipped file of `pipelines/` with its parameters filled in, so both say the same. A value
-//! is written with a backslash before everything that could have a meaning, so it stays one value: a path
-//! cannot bring in an element.
+//! A shorthand stands for a shipped file of `pipelines/` with its parameters filled in. Special characters of a value are
+//! escaped, so that it stays a single value: a path cannot inject an element.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -24,12 +23,12 @@ pub const SHIPPED: [(&str, &str); 5] = [
     ("file", include_str!("../../pipelines/file.gst")),
 ];
 
-/// A description that is ready to be parsed.
+/// A description ready for the parser.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Expansion {
-    /// For GStreamer.
+    /// As GStreamer parses it.
     pub text: String,
-    /// The same for people: without credentials.
+    /// Without credentials, for logs and errors.
     pub shown: String,
 }
 
@@ -39,12 +38,11 @@ impl std::fmt::Debug for Expansion {
     }
 }
 
-/// The description that `spec` stands for. Files and cameras of shorthands are looked for here, so that they are
-/// missed by name.
+/// Expands `spec`. Checks that the files and cameras of shorthands exist, so that errors name them.
 ///
 /// # Errors
 ///
-/// If the source or its file is not there or not readable, or if parameters and text do not fit.
+/// If the source or its file does not exist or is not readable, or the parameters do not match the description.
 pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     let (template, own) = match &spec.source {
         SourceChoice::Shorthand(text) => shorthand(text)?,
@@ -56,18 +54,18 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     if let Some((name, value)) = own
         && values.insert(name.to_owned(), value).is_some()
     {
-        return Err(parameter(name, "is what `source` already says: remove it"));
+        return Err(parameter(name, "is already given by `source`: remove it"));
     }
     let built_in = ("latency_ms", spec.latency_ms.to_string());
     let text = substituted(&template, &values, &built_in)?;
-    // GStreamer's own messages name the parts of what it was given.
+    // GStreamer's own messages quote parts of the description.
     register_credentials_in(&text);
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
     Ok(Expansion { text, shown })
 }
 
-/// A shorthand's description, and the one parameter that it fills in itself.
+/// Description of a shorthand, and the parameter that it fills in.
 type Shorthand = (String, Option<(&'static str, String)>);
 
 fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
@@ -95,7 +93,7 @@ fn shipped(name: &str) -> String {
     found.expect("a shipped pipeline").1.to_owned()
 }
 
-/// The absolute path of a file that can be read.
+/// The absolute path of a readable file.
 fn checked_file(path: &Path) -> Result<String, CaptureError> {
     let what = path.display().to_string();
     let denied = "let this user read it, with `chmod` or by its group";
@@ -139,14 +137,14 @@ fn read_pipeline(path: &Path) -> Result<String, CaptureError> {
     })
 }
 
-/// gst-launch knows no comments, so they go here.
+/// gst-launch has no comments.
 fn without_comments(text: &str) -> String {
     let lines =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// `template` with each `${name}` and `${name:-default}` replaced. Defaults belong to the text and stand as they are.
+/// `template` with each `${name}` and `${name:-default}` replaced. Defaults are not escaped.
 fn substituted(
     template: &str,
     values: &BTreeMap<String, String>,
@@ -176,23 +174,23 @@ fn substituted(
     }
     out.push_str(rest);
     match unused.first() {
-        Some(name) => Err(parameter(name, "does not occur in the pipeline: check its spelling")),
+        Some(name) => Err(parameter(name, "is not used by the pipeline: check its spelling")),
         None => Ok(out),
     }
 }
 
-/// `value` as one word of a description.
+/// `value` escaped as one word of a description.
 fn one_value(name: &str, value: &str) -> Result<String, CaptureError> {
     if value.is_empty() {
         return Err(parameter(name, "is empty"));
     }
-    // A backslash does not keep a line break from ending a word.
+    // A line break ends a word even after a backslash.
     if value.chars().any(char::is_control) {
-        return Err(parameter(name, "holds a control character"));
+        return Err(parameter(name, "contains a control character"));
     }
-    // GStreamer's lexer prefers the longest word, in which the last backslash escapes the blank after it.
+    // In GStreamer's lexer the last backslash would escape the space after the word.
     if value.ends_with('\\') {
-        return Err(parameter(name, "ends in a backslash"));
+        return Err(parameter(name, "ends with a backslash"));
     }
     Ok(backslashed(value))
 }

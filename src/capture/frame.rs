@@ -1,4 +1,4 @@
-//! One frame, mapped, on its way to the frame loop.
+//! A mapped frame.
 
 use gstreamer as gst;
 use gstreamer_video as gst_video;
@@ -8,7 +8,7 @@ use foveate_core::color::ColorTransform;
 use foveate_core::frame::{FrameError, FrameStamp, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 
-/// A frame of the source, mapped for reading. It keeps a buffer of the source until it is dropped.
+/// A frame mapped for reading. It holds a buffer of the source's pool until it is dropped.
 #[derive(Debug)]
 pub struct CapturedFrame {
     memory: gst::MappedBuffer<gst::buffer::Readable>,
@@ -26,25 +26,21 @@ struct PlaneLayout {
     stride: usize,
 }
 
-/// Why a buffer is no frame.
+/// Why a buffer cannot be read as a frame.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RefusedBuffer {
-    /// The CPU cannot read it.
     #[error("it cannot be mapped for reading")]
     NotMapped,
-    /// Its rows run upwards, or its layout is none.
+    /// Rows from bottom to top are not supported.
     #[error("its layout has a stride of {stride} bytes")]
-    Stride {
-        /// Bytes from one row to the next.
-        stride: i32,
-    },
-    /// It is shorter than its caps say.
+    Stride { stride: i32 },
     #[error(transparent)]
     Frame(#[from] FrameError),
 }
 
 impl CapturedFrame {
-    /// Maps `buffer`, or a copy where others may write to it, laid out as its own VideoMeta says, or else as the caps do.
+    /// Maps `buffer`, or a copy of it if others may write to its memory. Its VideoMeta, if any, takes precedence over the layout
+    /// of the caps.
     pub(super) fn map(
         buffer: gst::Buffer,
         format: &FrameFormat,
@@ -71,7 +67,7 @@ impl CapturedFrame {
     ///
     /// # Errors
     ///
-    /// None for a frame that came out of a source: it was looked at before it was handed over.
+    /// None for a frame from a source, which has checked it.
     pub fn view(&self) -> Result<FrameView<'_>, FrameError> {
         let bytes = self.memory.as_slice();
         let plane = |layout: PlaneLayout| Plane {
@@ -82,16 +78,16 @@ impl CapturedFrame {
         FrameView::new(self.format, self.extent, self.color, &planes[..self.format.plane_count()])
     }
 
-    /// Which frame it is and when it was taken.
+    /// Number and capture time.
     pub fn stamp(&self) -> FrameStamp {
         self.stamp
     }
 }
 
-/// Whether others may write to this memory while a buffer keeps it. Pools and drivers do not; but `shmsrc` finds its frames
-/// in memory of another process, which it marks as not to be written, and whoever has a descriptor may map what it stands for.
+/// Whether others may write to this memory while a buffer holds it. Pools and drivers do not; but `shmsrc` wraps memory of
+/// another process, marked read-only, and memory behind a file descriptor may be mapped by any process that has it.
 fn is_shared(memory: &gst::MemoryRef) -> bool {
-    // A part of a memory is never to be written.
+    // Every sub-memory is marked read-only.
     let whole = memory.parent().unwrap_or(memory);
     whole.flags().contains(gst::MemoryFlags::READONLY)
         || ["fd", "dmabuf", "shm"].into_iter().any(|kind| memory.is_type(kind))

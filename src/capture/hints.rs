@@ -1,5 +1,4 @@
-//! What of GStreamer is installed, and which Debian package brings what is missing. Ubuntu's packages have the same
-//! names.
+//! Installed GStreamer elements, and the Debian packages of missing ones. Ubuntu's packages have the same names.
 
 use std::sync::Once;
 
@@ -7,67 +6,78 @@ use gstreamer as gst;
 
 use super::CaptureError;
 
-/// Elements and beginnings of their names, each with its package; the first that fits counts.
-const PACKAGES: [(&str, &str); 50] = [
-    ("avdec_", "gstreamer1.0-libav"),
-    ("avenc_", "gstreamer1.0-libav"),
-    ("avdemux_", "gstreamer1.0-libav"),
-    ("avmux_", "gstreamer1.0-libav"),
-    ("rtspsrc", "gstreamer1.0-plugins-good"),
-    ("rtp", "gstreamer1.0-plugins-good"),
-    ("udpsrc", "gstreamer1.0-plugins-good"),
-    ("v4l2", "gstreamer1.0-plugins-good"),
-    ("souphttpsrc", "gstreamer1.0-plugins-good"),
-    ("jpegdec", "gstreamer1.0-plugins-good"),
-    ("jpegenc", "gstreamer1.0-plugins-good"),
-    ("pngdec", "gstreamer1.0-plugins-good"),
-    ("qtdemux", "gstreamer1.0-plugins-good"),
-    ("avidemux", "gstreamer1.0-plugins-good"),
-    ("avimux", "gstreamer1.0-plugins-good"),
-    ("matroska", "gstreamer1.0-plugins-good"),
-    ("deinterlace", "gstreamer1.0-plugins-good"),
-    ("interlace", "gstreamer1.0-plugins-bad"),
-    ("videocrop", "gstreamer1.0-plugins-good"),
-    ("videoflip", "gstreamer1.0-plugins-good"),
-    ("vp8", "gstreamer1.0-plugins-good"),
-    ("vp9", "gstreamer1.0-plugins-good"),
-    ("multifilesrc", "gstreamer1.0-plugins-good"),
-    ("videotestsrc", "gstreamer1.0-plugins-base"),
-    ("videoconvert", "gstreamer1.0-plugins-base"),
-    ("videoscale", "gstreamer1.0-plugins-base"),
-    ("videorate", "gstreamer1.0-plugins-base"),
-    ("decodebin", "gstreamer1.0-plugins-base"),
-    ("uridecodebin", "gstreamer1.0-plugins-base"),
-    ("parsebin", "gstreamer1.0-plugins-base"),
-    ("app", "gstreamer1.0-plugins-base"),
-    ("gldownload", "gstreamer1.0-gl"),
-    ("gl", "gstreamer1.0-gl"),
-    ("h264parse", "gstreamer1.0-plugins-bad"),
-    ("h265parse", "gstreamer1.0-plugins-bad"),
-    ("av1", "gstreamer1.0-plugins-bad"),
-    ("mpegvideoparse", "gstreamer1.0-plugins-bad"),
-    ("tsdemux", "gstreamer1.0-plugins-bad"),
-    ("srt", "gstreamer1.0-plugins-bad"),
-    ("rist", "gstreamer1.0-plugins-bad"),
-    ("webrtc", "gstreamer1.0-plugins-bad"),
-    ("openh264", "gstreamer1.0-plugins-bad"),
-    ("va", "gstreamer1.0-plugins-bad"),
-    ("nv", "gstreamer1.0-plugins-bad, and NVIDIA's driver"),
-    ("cuda", "gstreamer1.0-plugins-bad, and NVIDIA's driver"),
-    ("x264enc", "gstreamer1.0-plugins-ugly"),
-    ("x265enc", "gstreamer1.0-plugins-bad"),
-    ("mpeg2dec", "gstreamer1.0-plugins-ugly"),
-    ("libcamerasrc", "gstreamer1.0-libcamera"),
-    ("pipewiresrc", "gstreamer1.0-pipewire"),
+/// Debian packages, each with its elements or their prefixes. No prefix of one package begins one of another.
+const PACKAGES: [(&str, &[&str]); 9] = [
+    ("gstreamer1.0-libav", &["avdec_", "avenc_", "avdemux_", "avmux_"]),
+    (
+        "gstreamer1.0-plugins-good",
+        &[
+            "rtspsrc",
+            "rtp",
+            "udpsrc",
+            "v4l2",
+            "souphttpsrc",
+            "jpegdec",
+            "jpegenc",
+            "pngdec",
+            "qtdemux",
+            "avidemux",
+            "avimux",
+            "matroska",
+            "deinterlace",
+            "videocrop",
+            "videoflip",
+            "vp8",
+            "vp9",
+            "multifilesrc",
+        ],
+    ),
+    (
+        "gstreamer1.0-plugins-base",
+        &[
+            "videotestsrc",
+            "videoconvert",
+            "videoscale",
+            "videorate",
+            "decodebin",
+            "uridecodebin",
+            "parsebin",
+            "app",
+        ],
+    ),
+    ("gstreamer1.0-gl", &["gl"]),
+    (
+        "gstreamer1.0-plugins-bad",
+        &[
+            "interlace",
+            "h264parse",
+            "h265parse",
+            "av1",
+            "mpegvideoparse",
+            "tsdemux",
+            "srt",
+            "rist",
+            "webrtc",
+            "openh264",
+            "va",
+            "x265enc",
+        ],
+    ),
+    ("gstreamer1.0-plugins-bad, and NVIDIA's driver", &["nv", "cuda"]),
+    ("gstreamer1.0-plugins-ugly", &["x264enc", "mpeg2dec"]),
+    ("gstreamer1.0-libcamera", &["libcamerasrc"]),
+    ("gstreamer1.0-pipewire", &["pipewiresrc"]),
 ];
 
-/// The Debian package that brings `element`, where it is known. Elements of the core always are there.
+/// The Debian package of `element`, if known. Core elements are always installed.
 pub fn package_of_element(element: &str) -> Option<&'static str> {
-    PACKAGES.iter().find(|(name, _)| element.starts_with(name)).map(|(_, package)| *package)
+    let has_element =
+        |(_, names): &&(&str, &[&str])| names.iter().any(|name| element.starts_with(name));
+    PACKAGES.iter().find(has_element).map(|(package, _)| *package)
 }
 
-/// The Debian package that brings a decoder of `media`, such as `video/x-h264`.
-pub fn package_of_decoder(media: &str) -> &'static str {
+/// The Debian package of a decoder for `media`, such as `video/x-h264`.
+pub(super) fn package_of_decoder(media: &str) -> &'static str {
     match media {
         "image/jpeg" | "image/png" | "video/x-vp8" | "video/x-vp9" => "gstreamer1.0-plugins-good",
         "video/x-av1" => "gstreamer1.0-plugins-bad",
@@ -76,16 +86,15 @@ pub fn package_of_decoder(media: &str) -> &'static str {
     }
 }
 
-/// The sentence that tells how to get `element`.
-pub fn remedy_of_element(element: &str) -> String {
+/// How to install `element`, as a clause.
+pub(super) fn remedy_of_element(element: &str) -> String {
     match package_of_element(element) {
         Some(package) => format!("it is in the Debian package {package}"),
-        None => "check its spelling with `gst-inspect-1.0`, or install the plugin that has it"
-            .to_owned(),
+        None => "check its spelling with `gst-inspect-1.0`, or install its plugin".to_owned(),
     }
 }
 
-/// The version of GStreamer that runs here: major, minor, micro.
+/// Major, minor and micro version of the installed GStreamer.
 ///
 /// # Errors
 ///
@@ -96,12 +105,12 @@ pub fn gstreamer_version() -> Result<(u32, u32, u32), CaptureError> {
     Ok((major, minor, micro))
 }
 
-/// Whether this machine has `element`. Only after [`gstreamer_version`], or another use of GStreamer, said yes.
+/// Whether `element` is installed. GStreamer must be initialised, as [`gstreamer_version`] does.
 pub fn is_installed(element: &str) -> bool {
     gst::ElementFactory::find(element).is_some()
 }
 
-/// Initialises GStreamer where that was not done.
+/// Initialises GStreamer once, with its debug log redacted.
 pub(super) fn initialised() -> Result<(), CaptureError> {
     static REDACTED: Once = Once::new();
     gst::init().map_err(|error| CaptureError::Failed {

@@ -1,12 +1,12 @@
-//! The GStreamer boundary: from a source's text to a mailbox of mapped frames with times.
+//! The GStreamer boundary: from a configured source to a mailbox of mapped, timestamped frames.
 //!
-//! [`expansion`] turns what the user wrote into one pipeline description; `pipeline` builds it and inserts an
-//! element before the appsink only where the caps need one; [`source`] watches it, plays files again,
-//! and ends in a typed reason; `delivery` runs on GStreamer's streaming thread and fills the [`mailbox`]. A stream takes
-//! its frames from a [`supply`], which begins a new pipeline where one was lost, if [`passing`] says that it may help.
+//! [`expansion`] makes a pipeline description of the configured source; `pipeline` builds it and inserts elements before the
+//! appsink only if the caps need them; [`source`] watches it, loops files, and ends with a typed reason; `delivery` runs on
+//! GStreamer's streaming thread and fills the [`mailbox`]. A stream takes its frames from a [`reconnecting`] source, which
+//! starts a new pipeline after [`transient`] errors.
 //!
-//! Nothing is lost uncounted: every buffer that reaches the appsink gets the next `frame_seq`, whatever becomes of it. Only those
-//! that a [rate limit](foveate_core::rate) skips, because fewer were asked for, get none, and are counted apart.
+//! No loss goes uncounted: every buffer that reaches the appsink gets the next `frame_seq`, even if it is dropped later. Those
+//! that a [rate limit](foveate_core::rate) skips get none, and have a counter of their own.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,17 +22,17 @@ pub mod expansion;
 mod frame;
 pub mod hints;
 pub mod mailbox;
-pub mod passing;
 mod pipeline;
+pub mod reconnecting;
 pub mod source;
-pub mod supply;
 pub mod times;
+pub mod transient;
 
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use source::Source;
 
-/// What the mailbox of a source gives.
+/// Result of taking a frame from a source.
 pub type Taken = mailbox::Taken<CapturedFrame>;
 
 /// What to capture.
@@ -40,23 +40,23 @@ pub type Taken = mailbox::Taken<CapturedFrame>;
 pub struct SourceSpec {
     /// Name of the stream, for logs and threads.
     pub stream: String,
-    /// Where the pipeline comes from.
+    /// Shorthand, description or file of the pipeline.
     pub source: SourceChoice,
-    /// Values for `${name}` and `${name:-default}` in its text.
+    /// Values for `${name}` and `${name:-default}` in the description.
     pub parameters: BTreeMap<String, String>,
-    /// Who waits for whom.
+    /// Whether the source waits for its consumer.
     pub pace: Pace,
-    /// Whether a file begins anew when it ends.
+    /// Whether a file starts over at its end.
     pub looped: bool,
-    /// How long network sources hold packets back for late ones: `${latency_ms}` in the text.
+    /// Jitter buffer of network sources: `${latency_ms}` in the description.
     pub latency_ms: u32,
-    /// How long the first frame may take.
+    /// Limit for the first frame.
     pub caps_timeout: Duration,
-    /// Frames are taken no closer than this on average; `None` where all are.
+    /// Mean interval of the frames that are taken; `None` takes all.
     pub frame_interval: Option<Duration>,
-    /// Whether another pipeline may follow one that was lost.
+    /// Whether a lost pipeline is replaced.
     pub restart: bool,
-    /// After how long without a frame a pipeline is given up as lost; `None` for never.
+    /// A pipeline without a frame for this long is lost; `None` for never.
     pub restart_timeout: Option<Duration>,
 }
 
@@ -88,8 +88,8 @@ impl From<&StreamConfig> for SourceSpec {
 /// Why no more frames come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The file is over.
+    /// End of file.
     Eos,
-    /// The source failed. [`CaptureError::is_passing`] says whether another try may help.
+    /// The source failed. [`CaptureError::is_transient`] tells whether a retry may help.
     Failed(CaptureError),
 }

@@ -1,12 +1,12 @@
-//! From the streaming thread to the frame loop: one slot in which the newest frame wins.
+//! Mailbox between the streaming thread and the frame loop: one slot, newest frame wins.
 //!
-//! Three places hold at most one value each: one belongs to the producer, one to the consumer, and the one in the middle
-//! changes hands by an atomic swap. So the producer waits for nobody, and learns at once that it replaced a
-//! value that nobody took. With [`Pace::EveryFrame`] it waits instead until the value in the middle was taken, the
-//! stream ended or the consumer is gone; then nothing is ever replaced.
+//! A triple buffer: each of three places holds at most one value; one belongs to the producer, one to the consumer, and
+//! the middle one changes hands by an atomic swap. The producer never waits, and learns at once whether it replaced a value that
+//! was not taken. With [`Pace::EveryFrame`] it waits until the value in the middle has been taken, the stream has ended or
+//! the consumer is gone, and never replaces one.
 //!
-//! The places are mutexes only because that needs no `unsafe`: the swap gives each side its own, so no lock
-//! ever waits.
+//! The places are mutexes only to do without `unsafe`: the swap gives each side a place of its own, so no lock is ever
+//! contended.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -18,34 +18,34 @@ use rustix::thread::futex;
 
 use super::{End, Pace};
 
-/// Set in [`Shared::middle`] while the place in the middle holds a value that nobody took.
+/// Set in [`Shared::middle`] while the middle place holds a value that has not been taken.
 const FRESH: u8 = 0b100;
 
-/// The bits of [`Shared::middle`] that say which place is in the middle.
+/// The bits of [`Shared::middle`] that hold the index of the middle place.
 const PLACE: u8 = 0b011;
 
-/// The longest single wait; a wait that was not woken looks again.
+/// Longest single futex wait.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
-/// What became of a posted value.
+/// Result of a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It lies in the mailbox; the one before it was taken.
+    /// Posted; the previous value had been taken.
     Delivered,
-    /// It lies in the mailbox; the one before it was replaced and is gone.
+    /// Posted; the previous value was dropped.
     Replaced,
-    /// It is gone, because the consumer is, or because the stream ended.
+    /// Dropped: the consumer is gone or the stream has ended.
     Closed,
 }
 
-/// What the consumer gets.
+/// Result of a take.
 #[derive(Debug)]
 pub enum Taken<T> {
     /// The newest value.
     Frame(T),
-    /// The last value was taken before, and no other will come. Every later call says so again.
+    /// All values have been taken, and no more will come; later calls return the same.
     Ended(End),
-    /// Nothing came in time.
+    /// No value in time.
     TimedOut,
 }
 
@@ -53,38 +53,38 @@ pub enum Taken<T> {
 struct Shared<T> {
     places: [Mutex<Option<T>>; 3],
     middle: AtomicU8,
-    /// Counts values and the end; the consumer sleeps on it.
+    /// Notified of values and the end; the consumer sleeps on it.
     posted: Signal,
-    /// Counts takings; the producer sleeps on it.
+    /// Notified when a value is taken; the producer sleeps on it.
     taken: Signal,
     end: OnceLock<End>,
     consumer_gone: AtomicBool,
 }
 
-/// The producer's side; there is one.
+/// The only producer.
 #[derive(Debug)]
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     pace: Pace,
-    /// Which place is the producer's; always empty between calls.
+    /// Index of the producer's place, which is empty between calls.
     place: u8,
 }
 
-/// The consumer's side; there is one. Dropping it releases a producer that waits.
+/// The only consumer. Dropping it releases a waiting producer.
 #[derive(Debug)]
 pub struct Consumer<T> {
     shared: Arc<Shared<T>>,
-    /// Which place is the consumer's; always empty between calls.
+    /// Index of the consumer's place, which is empty between calls.
     place: u8,
 }
 
-/// Ends the stream from beside the producer, which may be waiting.
+/// Ends the stream from another thread than the producer's, which may be waiting.
 #[derive(Debug)]
 pub struct Ender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// An empty mailbox.
+/// Creates an empty mailbox.
 pub fn mailbox<T>(pace: Pace) -> (Producer<T>, Consumer<T>) {
     let shared = Arc::new(Shared {
         places: [const { Mutex::new(None) }; 3],
@@ -108,7 +108,7 @@ impl<T> Shared<T> {
 }
 
 impl<T> Producer<T> {
-    /// Puts `value` into the mailbox. With [`Pace::EveryFrame`] it first waits until the value before was taken.
+    /// Posts `value`. With [`Pace::EveryFrame`] it first waits until the previous value has been taken.
     pub fn post(&mut self, value: T) -> Posted {
         if self.pace == Pace::EveryFrame {
             self.wait_until_taken();
@@ -118,8 +118,8 @@ impl<T> Producer<T> {
             return Posted::Closed;
         }
         *shared.places[usize::from(self.place)].lock() = Some(value);
-        // SYNC(handed): pairs with the swap in `try_take`. Each side's writes to the place that it gives away
-        // happen before the other side's use of it.
+        // SYNC(handed): pairs with the swap in `try_take`. Each side's writes to the place that it hands over happen before
+        // the other side uses it.
         let before = shared.middle.swap(self.place | FRESH, Ordering::AcqRel);
         self.place = before & PLACE;
         let replaced = shared.places[usize::from(self.place)].lock().take().is_some();
@@ -127,7 +127,7 @@ impl<T> Producer<T> {
         if replaced { Posted::Replaced } else { Posted::Delivered }
     }
 
-    /// A handle that ends the stream.
+    /// Creates a handle that ends the stream.
     pub fn ender(&self) -> Ender<T> {
         Ender { shared: Arc::clone(&self.shared) }
     }
@@ -145,9 +145,9 @@ impl<T> Producer<T> {
 }
 
 impl<T> Ender<T> {
-    /// Says that no value will follow, and why, and releases a producer that waits. The first reason counts.
+    /// Ends the stream with a reason, and releases a waiting producer. Only the first reason counts.
     pub fn end(&self, end: End) {
-        // A later reason is a consequence of the first.
+        // Later reasons are consequences of the first.
         let _ = self.shared.end.set(end);
         self.shared.posted.notify();
         self.shared.taken.notify();
@@ -155,12 +155,12 @@ impl<T> Ender<T> {
 }
 
 impl<T> Consumer<T> {
-    /// The newest value, waiting up to `timeout` for one.
+    /// Takes the newest value, waiting up to `timeout` for one.
     pub fn take(&mut self, timeout: Duration) -> Taken<T> {
         let start = Instant::now();
         loop {
             let seen = self.shared.posted.count();
-            // Before the value, because the end is set after the last one.
+            // Read before the value, because the end is set after the last one.
             let end = self.shared.end.get().cloned();
             if let Some(value) = self.try_take() {
                 return Taken::Frame(value);
@@ -193,36 +193,36 @@ impl<T> Consumer<T> {
 impl<T> Drop for Consumer<T> {
     fn drop(&mut self) {
         self.shared.consumer_gone.store(true, Ordering::Release);
-        // A value that nobody will take must not keep a buffer of the camera's pool.
+        // A value left behind must not hold a buffer of the camera's pool.
         drop(self.try_take());
         self.shared.taken.notify();
     }
 }
 
-/// A count to sleep on. A change between looking and sleeping is never missed, as the kernel compares the count.
+/// A counting futex. A change between reading and sleeping is never missed: the kernel compares the count.
 #[derive(Debug, Default)]
 struct Signal(AtomicU32);
 
 impl Signal {
     fn count(&self) -> u32 {
-        // SYNC(signalled): pairs with `notify`; who sees the count sees what was done before it.
+        // SYNC(signalled): pairs with `notify`; what was written before it is visible with its count.
         self.0.load(Ordering::Acquire)
     }
 
     fn notify(&self) {
         // SYNC(signalled): pairs with `count`.
         self.0.fetch_add(1, Ordering::Release);
-        // Waking fails only for addresses that are none.
+        // Fails only for invalid addresses.
         let _ = futex::wake(&self.0, futex::Flags::PRIVATE, 1);
     }
 
-    /// Sleeps until the count is no longer `seen`, or `timeout` is over, or for no reason.
+    /// Sleeps until the count differs from `seen` or `timeout` has passed; may wake spuriously.
     fn wait(&self, seen: u32, timeout: Duration) {
         let timeout = futex::Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        // Every outcome means the same to the caller: look again.
+        // Whatever the outcome, the caller checks again.
         let _ = futex::wait(&self.0, futex::Flags::PRIVATE, seen, Some(&timeout));
     }
 }

@@ -1,4 +1,4 @@
-//! One GStreamer pipeline, from its text to its end.
+//! One GStreamer pipeline, from parsing to teardown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,36 +16,34 @@ use super::expansion::Expansion;
 use super::{CaptureError, Pace, hints};
 use foveate_log::redact::redacted;
 
-/// Messages that may wait for the watching thread. More come only in a flood, whose first ones tell all.
+/// Capacity of the channel to the watching thread. Only floods exceed it, and their first messages suffice.
 const MAX_WAITING_EVENTS: usize = 64;
 
-/// What a pipeline tells the thread that watches it.
+/// An event for the watching thread.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The first frame is on its way to the mailbox.
     FirstFrame,
-    /// Caps came that cannot be read as they are.
+    /// Interlaced caps, which need a conversion.
     Interlaced(gst::Caps),
-    /// Caps came that cannot be read at all.
+    /// Caps that no conversion can help.
     Refused(CaptureError),
-    /// An error, an end, or a missing plugin.
+    /// An error, the end of the stream, or a missing plugin.
     Message(gst::Message),
 }
 
-/// A pipeline that plays. Dropping it stops it, which may take a tenth of a second.
+/// A playing pipeline. Dropping it stops it, which may take a tenth of a second.
 pub(super) struct Pipeline {
     pipeline: gst::Pipeline,
     sink: gst::Pad,
-    /// The last caps that were offered to the appsink, readable or not.
+    /// The last caps offered to the appsink, readable or not.
     offered: Arc<Mutex<Option<gst::Caps>>>,
-    /// What arrives from its threads.
     pub(super) events: Receiver<Event>,
-    /// Whether its source makes frames when it pleases.
+    /// Whether its source is live.
     pub(super) live: bool,
 }
 
 impl Pipeline {
-    /// Builds `expansion` with `adapters` before the appsink, and plays it into `delivery`.
+    /// Builds `expansion` with `adapters` before the appsink, and plays it; frames go to `delivery`.
     pub(super) fn play(
         expansion: &Expansion,
         adapters: &[Adapter],
@@ -64,7 +62,7 @@ impl Pipeline {
         pipeline.use_clock(Some(&monotonic_clock()));
 
         let mut playing = Self { pipeline, sink: pad, offered, events, live: false };
-        // A failure is told in a message as well, which says more.
+        // A failure also posts a message, which says more.
         playing.live = match playing.pipeline.set_state(gst::State::Paused) {
             Ok(success) => success == gst::StateChangeSuccess::NoPreroll,
             Err(_) => return Err(playing.failed_to_start()),
@@ -79,7 +77,7 @@ impl Pipeline {
         }
     }
 
-    /// How long it plays, where its container tells.
+    /// Duration of a file, if its container gives it.
     pub(super) fn duration(&self) -> Option<Duration> {
         self.pipeline.query_duration::<gst::ClockTime>().map(Into::into)
     }
@@ -89,7 +87,7 @@ impl Pipeline {
         self.sink.current_caps()
     }
 
-    /// What upstream gives: what it offered last, or what it could give.
+    /// Caps from upstream: those offered last, then those that are possible.
     pub(super) fn offers(&self) -> Vec<gst::Caps> {
         let offered = self.offered.lock().clone();
         let possible = self.sink.peer().map(|peer| peer.query_caps(None));
@@ -98,15 +96,15 @@ impl Pipeline {
         offers.filter(|caps| !caps.is_any() && !caps.is_empty()).collect()
     }
 
-    /// How far it has come, for an error.
+    /// Describes the offered caps for an error.
     pub(super) fn progress(&self) -> String {
         match self.offers().first() {
             Some(caps) => format!("it gives {}", redacted(&caps.to_string())),
-            None => "it has not said what it gives".to_owned(),
+            None => "it has not offered any caps".to_owned(),
         }
     }
 
-    /// Pads that appeared and that nothing took.
+    /// Source pads without a peer.
     fn loose_pads(&self) -> Vec<gst::Pad> {
         let pads = self.pipeline.iterate_elements().into_iter().flatten();
         let pads = pads.flat_map(|element| element.src_pads());
@@ -114,14 +112,14 @@ impl Pipeline {
     }
 
     fn failed_to_start(&self) -> CaptureError {
-        let told = self.events.try_iter().find_map(|event| match event {
+        let reported = self.events.try_iter().find_map(|event| match event {
             Event::Message(message) => error_of(&message),
             Event::Refused(error) => Some(error),
             Event::FirstFrame | Event::Interlaced(_) => None,
         });
-        told.unwrap_or_else(|| CaptureError::Failed {
+        reported.unwrap_or_else(|| CaptureError::Failed {
             element: "pipeline".to_owned(),
-            reason: "it does not start, and says no reason".to_owned(),
+            reason: "it does not start, and reports no reason".to_owned(),
         })
     }
 }
@@ -129,7 +127,7 @@ impl Pipeline {
 impl Drop for Pipeline {
     fn drop(&mut self) {
         if self.pipeline.set_state(gst::State::Null).is_err() {
-            tracing::warn!("a pipeline did not stop properly");
+            tracing::warn!("a pipeline did not reach the state NULL");
         }
         if let Some(bus) = self.pipeline.bus() {
             bus.unset_sync_handler();
@@ -137,7 +135,7 @@ impl Drop for Pipeline {
     }
 }
 
-/// Makes sure that `expansion` is a pipeline with the appsink that frames are taken from.
+/// Checks that `expansion` parses and has the appsink.
 pub(super) fn check(expansion: &Expansion) -> Result<(), CaptureError> {
     frames_sink(&parsed(expansion)?).map(drop)
 }
@@ -167,7 +165,7 @@ fn parsed(expansion: &Expansion) -> Result<gst::Pipeline, CaptureError> {
     Ok(pipeline)
 }
 
-/// The element that does not exist, where that is the error. The context alone also names elements that exist.
+/// The name of an element that does not exist, if that is the error. The context alone also names elements that exist.
 fn missing_element(error: &gst::glib::Error, context: &gst::ParseContext) -> Option<String> {
     if !error.matches(gst::ParseError::NoSuchElement) {
         return None;
@@ -185,25 +183,25 @@ fn frames_sink(pipeline: &gst::Pipeline) -> Result<AppSink, CaptureError> {
     })
 }
 
-/// `factory name=name`.
+/// As in a gst-launch description.
 fn described(element: &gst::Element) -> String {
     let factory = element.factory().map_or_else(|| "bin".to_owned(), |f| f.name().to_string());
     format!("`{factory} name={}`", element.name())
 }
 
 fn sink_pad(element: &gst::Element) -> gst::Pad {
-    element.static_pad("sink").expect("it always has a sink pad")
+    element.static_pad("sink").expect("appsinks and adapters have a static sink pad")
 }
 
-/// Sets what the text must not decide: formats, bounds, and who takes the frames.
+/// Overrides appsink properties that the description must not set.
 fn configure(sink: &AppSink, delivery: &Arc<Delivery>, events: &Sender<Event>) {
     sink.set_caps(Some(&caps::readable()));
     sink.set_max_buffers(1);
-    // Samples are taken in the very call that brings them, so nothing is dropped where it would not be counted.
+    // The callback pulls every sample at once, so none is dropped uncounted.
     sink.set_drop(false);
     sink.set_qos(false);
     sink.set_max_lateness(-1);
-    // The last sample would keep a buffer of the camera's pool.
+    // The last sample would hold a buffer of the camera's pool.
     sink.set_enable_last_sample(false);
     let (delivery, events) = (Arc::clone(delivery), events.clone());
     let mut first = true;
@@ -211,8 +209,8 @@ fn configure(sink: &AppSink, delivery: &Arc<Delivery>, events: &Sender<Event>) {
     sink.set_callbacks(AppSinkCallbacks::builder().new_sample(new_sample).build());
 }
 
-/// Looks at what passes the appsink's pad before the appsink does: remembers offers, refuses caps that must not
-/// reach it, and promises upstream that strides are respected, which saves decoders a copy.
+/// Probes the appsink's pad: records offered caps, keeps unusable caps from the appsink, and announces support for VideoMeta
+/// strides upstream, which saves decoders a copy.
 fn probe(pad: &gst::Pad, offered: &Arc<Mutex<Option<gst::Caps>>>, events: &Sender<Event>) {
     let (offered, events) = (Arc::clone(offered), events.clone());
     let mask = gst::PadProbeType::EVENT_DOWNSTREAM | gst::PadProbeType::QUERY_DOWNSTREAM;
@@ -239,7 +237,7 @@ fn probe(pad: &gst::Pad, offered: &Arc<Mutex<Option<gst::Caps>>>, events: &Sende
     });
 }
 
-/// Whether the appsink may see `caps`. Caps in other formats may: it refuses them itself.
+/// Drops interlaced and unsupported caps with an event; other formats pass, because the appsink refuses them itself.
 fn passed(caps: &gst::Caps, events: &Sender<Event>) -> gst::PadProbeReturn {
     if !caps.can_intersect(&caps::readable()) {
         return gst::PadProbeReturn::Ok;
@@ -249,12 +247,12 @@ fn passed(caps: &gst::Caps, events: &Sender<Event>) -> gst::PadProbeReturn {
         Ok(false) => return gst::PadProbeReturn::Ok,
         Err(error) => Event::Refused(error),
     };
-    // A full channel holds an error already.
+    // A full channel already holds an error.
     let _ = events.try_send(event);
     gst::PadProbeReturn::Handled
 }
 
-/// Puts `adapters` between the appsink and what is before it, or what will be.
+/// Inserts `adapters` between the appsink and its present or future peer.
 fn insert(
     pipeline: &gst::Pipeline,
     sink: &gst::Element,
@@ -278,7 +276,7 @@ fn insert(
     gst::Element::link_many(elements.iter().chain([sink])).map_err(failed)?;
     match peer {
         Some(peer) => {
-            // Caps that do not fit are found out when they flow.
+            // Incompatible caps fail later, when they flow.
             let _ = peer.link(&sink_pad(first));
         }
         None => link_when_added(pipeline, first),
@@ -297,7 +295,7 @@ fn made(adapter: &Adapter) -> Result<gst::Element, CaptureError> {
     })
 }
 
-/// Links the first raw video that a decoder brings to `target`; the parser's own link was for the appsink.
+/// Links the first raw video pad of a decoder to `target`, because the parser's delayed link is to the appsink.
 fn link_when_added(pipeline: &gst::Pipeline, target: &gst::Element) {
     for element in pipeline.iterate_elements().into_iter().flatten() {
         let target = target.downgrade();
@@ -308,7 +306,7 @@ fn link_when_added(pipeline: &gst::Pipeline, target: &gst::Element) {
                 && pad.direction() == gst::PadDirection::Src
                 && is_video
             {
-                // A second video branch finds the pad taken, and stays loose.
+                // Fails for a second video branch, which stays unlinked.
                 let _ = pad.link(&sink_pad(&target));
             }
         });
@@ -319,14 +317,14 @@ fn possible_caps(pad: &gst::Pad) -> gst::Caps {
     pad.current_caps().unwrap_or_else(|| pad.query_caps(None))
 }
 
-/// CLOCK_MONOTONIC, so that base time plus running time is a time of the system.
+/// CLOCK_MONOTONIC, so that base time plus running time is system time.
 fn monotonic_clock() -> gst::Clock {
     let clock: gst::SystemClock =
         gst::glib::Object::builder().property("clock-type", gst::ClockType::Monotonic).build();
     clock.upcast()
 }
 
-/// Hands what matters to the watching thread, and logs the warnings.
+/// Forwards errors, ends and missing plugins to the watching thread, and logs warnings.
 fn forward_messages(pipeline: &gst::Pipeline, events: Sender<Event>) -> Result<(), CaptureError> {
     let bus = pipeline.bus().ok_or_else(|| CaptureError::Failed {
         element: "pipeline".to_owned(),
@@ -349,19 +347,19 @@ fn forward_messages(pipeline: &gst::Pipeline, events: Sender<Event>) -> Result<(
 }
 
 fn log_warning(warning: &gst::message::Warning) {
-    // Adapters take the place of the parser's own link.
+    // Expected where adapters replace the parser's own link.
     if warning.error().matches(gst::ParseError::DelayedLink) {
         return;
     }
     let element = warning.src().map(|src| src.name().to_string()).unwrap_or_default();
-    tracing::warn!(element, reason = redacted(warning.error().message()), "GStreamer warns");
+    tracing::warn!(element, reason = redacted(warning.error().message()), "GStreamer warning");
 }
 
 fn is_missing_plugin(element: &gst::message::Element) -> bool {
     element.structure().is_some_and(|structure| structure.name() == "missing-plugin")
 }
 
-/// What a message of a missing plugin says is missing.
+/// The error of a missing-plugin message; `None` for other messages.
 pub(super) fn missing_plugin_of(message: &gst::Message) -> Option<CaptureError> {
     let gst::MessageView::Element(element) = message.view() else {
         return None;
@@ -373,19 +371,19 @@ pub(super) fn missing_plugin_of(message: &gst::Message) -> Option<CaptureError> 
     Some(CaptureError::MissingDecoder { what, package: hints::package_of_decoder(media) })
 }
 
-/// The typed form of an error message; `None` for other messages.
+/// The error of an error message; `None` for other messages.
 pub(super) fn error_of(message: &gst::Message) -> Option<CaptureError> {
-    let gst::MessageView::Error(told) = message.view() else {
+    let gst::MessageView::Error(message) = message.view() else {
         return None;
     };
-    let error = told.error();
-    let element = told.src().map(|src| src.name().to_string()).unwrap_or_default();
-    let debug = told.debug().map(|debug| debug.to_string()).unwrap_or_default();
-    // The first line of the debug text is a place in GStreamer's source.
+    let error = message.error();
+    let element = message.src().map(|src| src.name().to_string()).unwrap_or_default();
+    let debug = message.debug().map(|debug| debug.to_string()).unwrap_or_default();
+    // The first line of the debug text is a location in GStreamer's source.
     let detail = debug.lines().skip(1).collect::<Vec<_>>().join(" ");
     let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
     let reason = redacted(&format!("{}{detail}", error.message()));
-    Some(classified(&error, told.src(), element, reason))
+    Some(classified(&error, message.src(), element, reason))
 }
 
 fn classified(
@@ -417,7 +415,7 @@ fn classified(
         };
     }
     match error.kind::<gst::StreamError>() {
-        // So says decodebin where it notices before the file's end does.
+        // Reported by decodebin for a file without frames, if it notices before the end of the stream.
         Some(gst::StreamError::Failed) if reason.contains("streams without buffers") => {
             CaptureError::NoFrames
         }
@@ -431,7 +429,7 @@ fn classified(
     }
 }
 
-/// What an element reads from, without credentials.
+/// The device, file or address that an element reads, redacted.
 fn property_of_source(src: &gst::Object) -> Option<String> {
     let name = ["device", "location", "uri"].into_iter().find(|name| src.has_property(name))?;
     src.property_value(name).get::<Option<String>>().ok()?.map(|value| redacted(&value))

@@ -1,4 +1,4 @@
-//! A source: a thread that plays a pipeline, and again where it should, until it ends or is dropped.
+//! A source: a thread that plays a pipeline, in a loop if configured, until it ends or is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,55 +12,52 @@ use super::caps::{self, Adapter};
 use super::delivery::Delivery;
 use super::expansion::{self, Expansion};
 use super::mailbox::{Consumer, Ender, mailbox};
-use super::passing::Shown;
 use super::pipeline::{self, Event, Pipeline, error_of, missing_plugin_of};
+use super::transient::Evidence;
 use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
 use foveate_log::redact::redacted;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CapturePulses;
 
-/// How long dropping a source waits for its pipeline to stop. After that the pipeline stops on its own; a daemon that was
-/// asked to end does so within a second.
+/// How long dropping a source waits for its pipeline to stop, which then goes on in the background: the daemon must exit within
+/// a second.
 const STOP_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Frames of one camera or file.
 ///
-/// Dropping it stops the pipeline, also one that waits for a frame to be taken.
+/// Dropping it stops the pipeline, even one that waits for a frame to be taken.
 #[derive(Debug)]
 pub struct Source {
     stream: String,
     description: String,
-    /// `None` only while dropping.
+    /// `None` only during drop.
     frames: Option<Consumer<CapturedFrame>>,
     opened: Receiver<Result<Option<Duration>, CaptureError>>,
-    /// How long the file plays; `None` before [`Source::open`] and where nothing tells.
     duration: Option<Duration>,
-    /// Whether the pipeline has said that it is live.
     is_live: Arc<AtomicBool>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
-    /// Disconnected when the thread is through; `None` where nobody waits for that.
+    /// Disconnected when the thread has finished; `None` once [detached](Source::detach).
     stopped: Option<Receiver<()>>,
 }
 
-/// A source that was let go and whose pipeline stops, sooner or later.
+/// A detached source whose pipeline is stopping.
 #[derive(Debug)]
-pub struct Departing(Receiver<()>);
+pub struct StoppingSource(Receiver<()>);
 
-impl Departing {
-    /// Whether it has stopped, and nothing of it is left.
+impl StoppingSource {
+    /// Whether it has stopped and released its resources.
     pub fn has_stopped(&self) -> bool {
         self.0.try_recv() == Err(TryRecvError::Disconnected)
     }
 }
 
 impl Source {
-    /// Starts a source and does not wait for its first frame. Whatever fails after the text was looked
-    /// at ends the stream, so [`Source::take`] says it.
+    /// Starts a source without waiting for its first frame. Later failures are reported by [`Source::take`].
     ///
     /// # Errors
     ///
-    /// If the text of the source cannot be expanded, or the system gives no thread.
+    /// If the source cannot be expanded, or the thread not started.
     pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
         hints::initialised()?;
         let expansion = expansion::expand(spec)?;
@@ -101,38 +98,38 @@ impl Source {
         })
     }
 
-    /// Makes sure that the text of a source can work: that its elements and files are there. Nothing is started, so a camera or
-    /// server may be away.
+    /// Checks that a source is valid and its elements and files exist. Nothing is started, so its camera or server need not be
+    /// reachable.
     ///
     /// # Errors
     ///
-    /// If it cannot, and will not by itself.
+    /// On errors that are not transient.
     pub fn check(spec: &SourceSpec) -> Result<(), CaptureError> {
         let expansion = hints::initialised().and_then(|()| expansion::expand(spec));
         match expansion.and_then(|expansion| pipeline::check(&expansion)) {
-            Err(error) if error.is_passing(spec, Shown::default()) => Ok(()),
+            Err(error) if error.is_transient(spec, Evidence::default()) => Ok(()),
             checked => checked,
         }
     }
 
-    /// Starts a source and waits for its first frame, at most [`SourceSpec::caps_timeout`] and once more where an
-    /// element must be inserted.
+    /// Starts a source and waits for its first frame, for at most [`SourceSpec::caps_timeout`], twice if an element must be
+    /// inserted.
     ///
     /// # Errors
     ///
-    /// If the source gives no frames that can be read.
+    /// If no readable frame arrives.
     pub fn open(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
         let mut source = Self::start(spec, counters)?;
         source.duration = source.opened.recv().unwrap_or(Err(CaptureError::Closed))?;
         Ok(source)
     }
 
-    /// How long the file plays, for a source that was [opened](Source::open) and whose container tells.
+    /// Duration of a file that was [opened](Source::open), if its container gives it.
     pub fn duration(&self) -> Option<Duration> {
         self.duration
     }
 
-    /// The newest frame, waiting up to `timeout` for one.
+    /// Takes the newest frame, waiting up to `timeout` for one.
     pub fn take(&mut self, timeout: Duration) -> Taken {
         match &mut self.frames {
             Some(frames) => frames.take(timeout),
@@ -140,19 +137,18 @@ impl Source {
         }
     }
 
-    /// Whether its pipeline has said that it is live: it makes frames when it pleases.
+    /// Whether its pipeline has reported that it is live.
     pub fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Relaxed)
     }
 
-    /// Stops it, and does not wait until it has.
-    pub fn let_go(mut self) -> Departing {
+    /// Stops it without waiting.
+    pub fn detach(mut self) -> StoppingSource {
         let stopped = self.stopped.take();
-        // Nothing waits for what was disconnected from the beginning.
-        Departing(stopped.unwrap_or_else(|| bounded(0).1))
+        StoppingSource(stopped.expect("only detaching takes it"))
     }
 
-    /// The pipeline that it expanded to, without credentials.
+    /// The expanded pipeline, without credentials.
     pub fn description(&self) -> &str {
         &self.description
     }
@@ -160,14 +156,14 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // First, because the streaming thread may be waiting for a frame to be taken.
+        // First, because the streaming thread may be waiting for the consumer.
         self.frames = None;
         self.stop = None;
         let Some(stopped) = &self.stopped else { return };
         if stopped.recv_timeout(STOP_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             tracing::warn!(
                 stream = self.stream,
-                "the pipeline takes long to stop; going on without it"
+                "the pipeline is slow to stop; it goes on in the background"
             );
         }
     }
@@ -185,14 +181,12 @@ fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Captur
 
 /// Why a pipeline gave no first frame.
 enum Failure {
-    /// Its caps need elements before the appsink.
+    /// Its caps need a conversion.
     Adapt {
-        /// What it gives.
         offered: gst::Caps,
-        /// What it said, if anything.
+        /// GStreamer's error, if any.
         reason: Option<String>,
     },
-    /// Nothing helps.
     Error(CaptureError),
 }
 
@@ -206,7 +200,7 @@ impl From<CaptureError> for Failure {
 struct Session {
     spec: SourceSpec,
     expansion: Expansion,
-    /// What the caps turned out to need.
+    /// Elements that the caps need before the appsink.
     adapters: Vec<Adapter>,
     delivery: Arc<Delivery>,
     pulses: Arc<CapturePulses>,
@@ -216,7 +210,7 @@ struct Session {
 }
 
 impl Session {
-    /// Plays until the end, and says it.
+    /// Plays until the end, and reports it to `ender`.
     fn run(
         mut self,
         opened: &Sender<Result<Option<Duration>, CaptureError>>,
@@ -226,7 +220,7 @@ impl Session {
             Ok(pipeline) => pipeline,
             Err(error) => {
                 ender.end(End::Failed(error.clone()));
-                // Nobody listens after `start`.
+                // The receiver is gone if the source was dropped.
                 let _ = opened.send(Err(error));
                 return;
             }
@@ -236,11 +230,11 @@ impl Session {
         loop {
             let end = self.watch(&pipeline);
             if end != End::Eos || !self.spec.looped {
-                // Before the pipeline stops, because its thread may be waiting for the consumer.
+                // Before the pipeline is stopped, because its streaming thread may be waiting for the consumer.
                 ender.end(end);
                 return;
             }
-            // A pipeline cannot be trusted after its end.
+            // Pipelines are not reliable after their end.
             self.pulses.opening.during(|| drop(pipeline));
             pipeline = match self.open() {
                 Ok(pipeline) => pipeline,
@@ -249,7 +243,7 @@ impl Session {
         }
     }
 
-    /// A pipeline that has given its first frame, with adapters if its caps need them.
+    /// A pipeline that has delivered its first frame, with adapters if its caps need them.
     fn open(&mut self) -> Result<Pipeline, CaptureError> {
         let (offered, reason) = match self.attempt() {
             Ok(pipeline) => return Ok(pipeline),
@@ -280,7 +274,7 @@ impl Session {
         let inserted: Vec<_> = self.adapters.iter().map(|adapter| adapter.element).collect();
         let (from, to) = (offered.to_string(), pipeline.caps().map(|caps| caps.to_string()));
         let (stream, inserted) = (&self.spec.stream, inserted.join(" ! "));
-        tracing::info!(stream, inserted, from, to, "the pipeline gives what is not read as it is");
+        tracing::info!(stream, inserted, from, to, "inserted elements to convert the caps");
     }
 
     fn attempt(&self) -> Result<Pipeline, Failure> {
@@ -299,7 +293,7 @@ impl Session {
             let event = match self.next_event(pipeline, Some(deadline)) {
                 Wait::Event(event) => event,
                 Wait::Stop => return Err(CaptureError::Closed.into()),
-                Wait::Deadline => return Err(self.why_nothing_came(pipeline, missing)),
+                Wait::Deadline => return Err(self.timeout_failure(pipeline, missing)),
             };
             let message = match event {
                 Event::FirstFrame => return Ok(()),
@@ -308,19 +302,19 @@ impl Session {
                 Event::Message(message) => message,
             };
             match missing_plugin_of(&message) {
-                // An error follows, unless something else in the file can be shown.
+                // An error follows, unless another stream of the file can be played.
                 Some(error) => missing = missing.or(Some(error)),
-                None => return Err(why_not(pipeline, missing, error_of(&message))),
+                None => return Err(end_failure(pipeline, missing, error_of(&message))),
             }
         }
     }
 
-    fn why_nothing_came(&self, pipeline: &Pipeline, missing: Option<CaptureError>) -> Failure {
+    fn timeout_failure(&self, pipeline: &Pipeline, missing: Option<CaptureError>) -> Failure {
         if let Some(error) = missing {
             return error.into();
         }
-        // A short file without pictures may be over before its sound is found to have nowhere to go, and then
-        // nothing fails. Pictures of a live source may come late.
+        // A short file without video may end before its audio fails to link, and then no error is reported. The video of a
+        // live source may still appear.
         if let Some(other) = not_raw(&pipeline.offers()).filter(|_| !pipeline.live) {
             return other.into();
         }
@@ -330,7 +324,7 @@ impl Session {
         })
     }
 
-    /// How a pipeline that plays ends.
+    /// Waits for the end of a playing pipeline.
     fn watch(&self, pipeline: &Pipeline) -> End {
         loop {
             let event = match self.next_event(pipeline, None) {
@@ -361,38 +355,37 @@ impl Session {
     }
 }
 
-/// What ended a wait.
 enum Wait {
     Event(Event),
     Stop,
     Deadline,
 }
 
-/// Why a pipeline failed (`told`) or ended before its first frame.
-fn why_not(
+/// Why a pipeline ended before its first frame: with the error `reported`, or without.
+fn end_failure(
     pipeline: &Pipeline,
     missing: Option<CaptureError>,
-    told: Option<CaptureError>,
+    reported: Option<CaptureError>,
 ) -> Failure {
     if let Some(error) = missing {
         return error.into();
     }
-    let told_nothing = matches!(told, None | Some(CaptureError::Failed { .. }));
+    let is_unspecific = matches!(reported, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
         if !raw.can_intersect(&caps::readable()) {
             return Failure::Adapt {
                 offered: raw.clone(),
-                reason: told.map(|error| error.to_string()),
+                reason: reported.map(|error| error.to_string()),
             };
         }
-    } else if let Some(other) = not_raw(&offers).filter(|_| told_nothing) {
+    } else if let Some(other) = not_raw(&offers).filter(|_| is_unspecific) {
         return other.into();
     }
-    told.unwrap_or(CaptureError::NoFrames).into()
+    reported.unwrap_or(CaptureError::NoFrames).into()
 }
 
-/// The refusal of what is offered, if something is and nothing of it is raw video.
+/// The error if caps are offered and none of them is raw video.
 fn not_raw(offers: &[gst::Caps]) -> Option<CaptureError> {
     let first = offers.first().filter(|_| !offers.iter().any(is_raw))?;
     Some(CaptureError::NotRawVideo { offered: redacted(&first.to_string()) })

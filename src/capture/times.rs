@@ -1,105 +1,85 @@
-//! When a frame was taken, from what the pipeline tells about it.
+//! Capture time of a frame, from the timestamps that the pipeline gives it.
 
 use foveate_core::clock;
 use foveate_core::frame::CaptureClock;
 
-/// A reference time that lies further back than this comes from a clock that is not set.
+/// A reference time older than this comes from a clock that is not set.
 pub const REFERENCE_MAX_AGE_NS: u64 = 60_000_000_000;
 
-/// A reference time may lie this far ahead: two clocks kept by NTP do not agree better.
+/// A reference time may lie this far in the future: two clocks kept by NTP do not agree better.
 pub const REFERENCE_MAX_LEAD_NS: u64 = 1_000_000_000;
 
-/// From the epoch of NTP, 1900, to that of Unix, 1970, in seconds (RFC 868).
+/// From the NTP epoch, 1900, to the Unix epoch, 1970, in seconds (RFC 868).
 const UNIX_FROM_NTP_S: u64 = 2_208_988_800;
 
-/// One moment on both clocks, read together.
+/// Both clocks, read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// On CLOCK_MONOTONIC, in nanoseconds.
+pub struct ClockSample {
+    /// CLOCK_MONOTONIC, in nanoseconds.
     pub monotonic_ns: u64,
-    /// On CLOCK_REALTIME, in nanoseconds since 1970.
+    /// CLOCK_REALTIME, in nanoseconds since 1970.
     pub unix_ns: u64,
 }
 
-impl Moment {
-    /// Now.
-    pub fn now() -> Self {
+impl ClockSample {
+    pub(super) fn now() -> Self {
         Self { monotonic_ns: clock::monotonic_ns(), unix_ns: clock::unix_ns() }
     }
 
-    /// The moment `ns` earlier; `None` before either clock began.
-    fn earlier(self, ns: u64) -> Option<Self> {
-        let monotonic_ns = self.monotonic_ns.checked_sub(ns)?;
-        Some(Self { monotonic_ns, unix_ns: self.unix_ns.checked_sub(ns)? })
-    }
-
-    /// The moment `ns` later.
-    fn later(self, ns: u64) -> Option<Self> {
-        let monotonic_ns = self.monotonic_ns.checked_add(ns)?;
-        Some(Self { monotonic_ns, unix_ns: self.unix_ns.checked_add(ns)? })
-    }
-
-    fn at_monotonic(self, ns: u64) -> Option<Self> {
-        match self.monotonic_ns.checked_sub(ns) {
-            Some(age) => self.earlier(age),
-            None => self.later(ns - self.monotonic_ns),
-        }
-    }
-
-    fn at_unix(self, ns: u64) -> Option<Self> {
-        match self.unix_ns.checked_sub(ns) {
-            Some(age) => self.earlier(age),
-            None => self.later(ns - self.unix_ns),
-        }
+    /// This sample moved by `to_ns` - `from_ns`; `None` outside the range of either clock.
+    fn shifted(self, from_ns: u64, to_ns: u64) -> Option<Self> {
+        let shift = |ns: u64| match to_ns.checked_sub(from_ns) {
+            Some(later) => ns.checked_add(later),
+            None => ns.checked_sub(from_ns - to_ns),
+        };
+        Some(Self { monotonic_ns: shift(self.monotonic_ns)?, unix_ns: shift(self.unix_ns)? })
     }
 }
 
-/// What a pipeline tells about the time of a frame.
+/// Timestamps that a pipeline gives a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct PipelineTimes {
     /// The reference timestamp, in nanoseconds since 1970.
     pub reference_unix_ns: Option<u64>,
     /// Base time plus running time, on CLOCK_MONOTONIC, in nanoseconds.
     pub running_ns: Option<u64>,
 }
 
-/// When a frame was taken.
+/// When a frame was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureTime {
-    /// Never after it arrived.
-    pub moment: Moment,
-    /// How that is known.
+    /// Never after the arrival.
+    pub time: ClockSample,
+    /// Where it comes from.
     pub clock: CaptureClock,
-    /// Whether the pipeline said that it was taken after it arrived, which cannot be.
+    /// The pipeline gave a time after the arrival, and the arrival replaces it.
     pub is_clamped: bool,
 }
 
-/// When a frame that arrived at `arrival` was taken, and how that is known: by its reference time if that is
-/// believable, else by its running time, else it is not known and the arrival stands in. A time in the future becomes that
-/// of the arrival.
-pub fn capture_time(told: Told, arrival: Moment) -> CaptureTime {
-    let (moment, clock) = told_time(told, arrival);
-    let is_clamped = arrival.monotonic_ns < moment.monotonic_ns;
-    CaptureTime { moment: if is_clamped { arrival } else { moment }, clock, is_clamped }
+/// The capture time of a frame that arrived at `arrival`: its reference time if plausible, else its running time, else the
+/// arrival.
+pub fn capture_time(times: PipelineTimes, arrival: ClockSample) -> CaptureTime {
+    let (time, clock) = pipeline_time(times, arrival);
+    let is_clamped = arrival.monotonic_ns < time.monotonic_ns;
+    CaptureTime { time: if is_clamped { arrival } else { time }, clock, is_clamped }
 }
 
-fn told_time(told: Told, arrival: Moment) -> (Moment, CaptureClock) {
+fn pipeline_time(times: PipelineTimes, arrival: ClockSample) -> (ClockSample, CaptureClock) {
     let oldest = arrival.unix_ns.saturating_sub(REFERENCE_MAX_AGE_NS);
     let newest = arrival.unix_ns.saturating_add(REFERENCE_MAX_LEAD_NS);
-    let reference = told.reference_unix_ns.filter(|ns| (oldest..=newest).contains(ns));
-    if let Some(moment) = reference.and_then(|ns| arrival.at_unix(ns)) {
-        return (moment, CaptureClock::Reference);
+    let reference = times.reference_unix_ns.filter(|ns| (oldest..=newest).contains(ns));
+    if let Some(time) = reference.and_then(|ns| arrival.shifted(arrival.unix_ns, ns)) {
+        return (time, CaptureClock::Reference);
     }
-    if let Some(moment) = told.running_ns.and_then(|ns| arrival.at_monotonic(ns)) {
-        return (moment, CaptureClock::RunningTime);
+    if let Some(time) = times.running_ns.and_then(|ns| arrival.shifted(arrival.monotonic_ns, ns)) {
+        return (time, CaptureClock::RunningTime);
     }
     (arrival, CaptureClock::Unknown)
 }
 
-/// Nanoseconds since 1970 of a reference timestamp, whose caps are called `clock`; `None` for clocks that are tied
-/// to nothing that we know.
-pub fn unix_ns_from_reference(clock: &str, ns: u64) -> Option<u64> {
-    match clock {
+/// A reference timestamp in nanoseconds since 1970, by the name of its caps; `None` for clocks without a known epoch.
+pub fn unix_ns_from_reference(caps_name: &str, ns: u64) -> Option<u64> {
+    match caps_name {
         "timestamp/x-unix" => Some(ns),
         "timestamp/x-ntp" => ns.checked_sub(UNIX_FROM_NTP_S * 1_000_000_000),
         _ => None,

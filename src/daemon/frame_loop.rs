@@ -13,7 +13,7 @@ use crate::stream::{
     NewView, Refusal, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
 use foveate::messages::ViewName;
-use foveate_capture::supply::{Loss, Supplied, Supply};
+use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
 use foveate_capture::{CapturedFrame, End, SourceSpec};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
@@ -30,7 +30,7 @@ const REASON_BYTES: usize = 127;
 /// One stream and what it needs to run.
 pub(super) struct FrameLoop {
     name: String,
-    supply: Supply,
+    source: ReconnectingSource,
     stream: Stream,
     port: StreamPort,
     view_thread: ViewThread,
@@ -65,12 +65,12 @@ impl FrameLoop {
         let views = views.into_iter().zip(links);
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
         let stream = stream.with_camera(camera);
-        let supply = Supply::new(&SourceSpec::from(config), port.counters());
+        let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
         let builder = stream.view_builder().clone();
         let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {
             name: config.name.clone(),
-            supply,
+            source,
             stream,
             port,
             view_thread,
@@ -107,22 +107,22 @@ impl FrameLoop {
             if let Some(reason) = self.stop.reason() {
                 return Ok(reason);
             }
-            let supplied = match self.supply.take(TURN) {
-                Supplied::Ended(End::Eos) => return Ok("end of file"),
-                Supplied::Ended(End::Failed(error)) => return Err(error.into()),
-                supplied => supplied,
+            let event = match self.source.take(TURN) {
+                SourceEvent::Ended(End::Eos) => return Ok("end of file"),
+                SourceEvent::Ended(End::Failed(error)) => return Err(error.into()),
+                event => event,
             };
-            counters.stages.frame_loop.during(|| self.turn(supplied))?;
+            counters.stages.frame_loop.during(|| self.turn(event))?;
         }
     }
 
     /// Does what there is to do, with a frame or without.
-    fn turn(&mut self, supplied: Supplied) -> Result<(), StreamFailure> {
+    fn turn(&mut self, event: SourceEvent) -> Result<(), StreamFailure> {
         self.change_views();
-        match supplied {
-            Supplied::Frame(frame) => self.step(&frame)?,
-            Supplied::Lost(loss) => self.lose(&loss),
-            Supplied::Nothing | Supplied::Ended(_) => self.watch_for_stall(),
+        match event {
+            SourceEvent::Frame(frame) => self.step(&frame)?,
+            SourceEvent::Lost(loss) => self.lose(&loss),
+            SourceEvent::Nothing | SourceEvent::Ended(_) => self.watch_for_stall(),
         }
         Ok(())
     }

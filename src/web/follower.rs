@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::messages::SceneState;
+use super::decoder::{DecodedFrame, Decoder};
+use super::messages::FeedState;
 use super::server::PAGES_MAX;
-use super::sight::{Decoder, Sight};
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{DAEMON_STOPS, RefusalReason, STREAM_RESTARTS, ViewName};
@@ -51,18 +51,18 @@ pub(super) enum Subject {
 
 /// What is to be seen of a subject now.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scene {
-    pub(super) state: SceneState,
+pub(super) struct Feed {
+    pub(super) state: FeedState,
     /// Why, in words.
     pub(super) reason: String,
     /// The newest frame; also when no others come.
-    pub(super) sight: Option<Arc<Sight>>,
+    pub(super) frame: Option<Arc<DecodedFrame>>,
 }
 
-impl Scene {
+impl Feed {
     /// How long ago its frame was captured.
     pub(super) fn age(&self) -> Option<Duration> {
-        let captured_ns = self.sight.as_ref()?.head.stamp.capture_ns;
+        let captured_ns = self.frame.as_ref()?.head.stamp.capture_ns;
         Some(Duration::from_nanos(monotonic_ns().saturating_sub(captured_ns)))
     }
 }
@@ -72,7 +72,7 @@ impl Scene {
 pub(super) struct Followers {
     socket: PathBuf,
     /// A follower ends, and leaves, under this lock: nobody joins one that is about to.
-    at_work: Mutex<HashMap<Subject, Arc<watch::Sender<Scene>>>>,
+    at_work: Mutex<HashMap<Subject, Arc<watch::Sender<Feed>>>>,
     /// Views that were opened for pages.
     opened: Mutex<VecDeque<ViewName>>,
     /// How many that were so far.
@@ -91,31 +91,31 @@ impl Followers {
     }
 
     /// What is to be seen of `subject`, from now on until all that this returned for it are dropped.
-    pub(super) fn watch(self: &Arc<Self>, subject: &Subject) -> watch::Receiver<Scene> {
+    pub(super) fn watch(self: &Arc<Self>, subject: &Subject) -> watch::Receiver<Feed> {
         let mut at_work = self.at_work.lock();
         if let Some(sender) = at_work.get(subject) {
             return sender.subscribe();
         }
-        let (sender, receiver) = watch::channel(Scene::default());
+        let (sender, receiver) = watch::channel(Feed::default());
         let sender = Arc::new(sender);
         if FOLLOWERS_MAX <= at_work.len() {
-            sender.send_modify(|scene| {
-                scene.state = SceneState::Lost;
-                scene.reason = format!("{FOLLOWERS_MAX} views are shown already");
+            sender.send_modify(|feed| {
+                feed.state = FeedState::Lost;
+                feed.reason = format!("{FOLLOWERS_MAX} views are shown already");
             });
             return receiver;
         }
         let follower = Follower {
             followers: Arc::clone(self),
             subject: subject.clone(),
-            scene: Arc::clone(&sender),
+            feed: Arc::clone(&sender),
             frame: TokenFrameBuf::default(),
         };
         match thread::Builder::new().name("follower".to_owned()).spawn(|| follower.run()) {
             Ok(_) => drop(at_work.insert(subject.clone(), sender)),
-            Err(error) => sender.send_modify(|scene| {
-                scene.state = SceneState::Lost;
-                scene.reason = format!("no thread can be started to read it: {error}");
+            Err(error) => sender.send_modify(|feed| {
+                feed.state = FeedState::Lost;
+                feed.reason = format!("no thread can be started to read it: {error}");
             }),
         }
         receiver
@@ -146,7 +146,7 @@ impl Followers {
 struct Follower {
     followers: Arc<Followers>,
     subject: Subject,
-    scene: Arc<watch::Sender<Scene>>,
+    feed: Arc<watch::Sender<Feed>>,
     frame: TokenFrameBuf,
 }
 
@@ -155,12 +155,12 @@ impl Follower {
         while !self.leave() {
             let (state, reason) = match self.follow() {
                 Ok(reason) if [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason.as_str()) => {
-                    (SceneState::Lost, reason)
+                    (FeedState::Lost, reason)
                 }
                 // It did not end: nobody watches.
                 Ok(_) if !self.is_watched() => continue,
-                Ok(reason) => (SceneState::Ended, reason),
-                Err(error) => scene_of(&error),
+                Ok(reason) => (FeedState::Ended, reason),
+                Err(error) => feed_of(&error),
             };
             self.tell(state, &reason);
             let started = Instant::now();
@@ -181,7 +181,7 @@ impl Follower {
     }
 
     fn is_watched(&self) -> bool {
-        0 < self.scene.receiver_count()
+        0 < self.feed.receiver_count()
     }
 
     /// Reads until the view ends, and returns why, or until nobody watches.
@@ -217,45 +217,45 @@ impl Follower {
     /// Shows the frame that was read.
     fn show(&self, decoder: Option<&Decoder>) {
         let Some(decoder) = decoder else { return };
-        let sight = Some(Arc::new(decoder.decode(&self.frame)));
-        self.scene.send_modify(|scene| {
-            *scene = Scene { state: SceneState::Live, reason: String::new(), sight };
+        let frame = Some(Arc::new(decoder.decode(&self.frame)));
+        self.feed.send_modify(|feed| {
+            *feed = Feed { state: FeedState::Live, reason: String::new(), frame };
         });
     }
 
     /// Says why no frame comes, where the ring knows.
     fn tell_state(&self, subscription: &Subscription) {
         match subscription.reader().map(|reader| reader.state()) {
-            Some((State::Stalled, reason)) => self.tell(SceneState::Stalled, &reason),
-            Some((State::Ended, reason)) => self.tell(SceneState::Ended, &reason),
+            Some((State::Stalled, reason)) => self.tell(FeedState::Stalled, &reason),
+            Some((State::Ended, reason)) => self.tell(FeedState::Ended, &reason),
             Some((State::Live, _)) => {}
-            None => self.tell(SceneState::Starting, "no frame has come yet"),
+            None => self.tell(FeedState::Starting, "no frame has come yet"),
         }
     }
 
     /// Says what is the case. That there is no daemon any more is no news of a view that had ended.
-    fn tell(&self, state: SceneState, reason: &str) {
-        self.scene.send_if_modified(|scene| {
-            let is_known = scene.state == state && scene.reason == reason;
-            if is_known || (scene.state == SceneState::Ended && state == SceneState::Lost) {
+    fn tell(&self, state: FeedState, reason: &str) {
+        self.feed.send_if_modified(|feed| {
+            let is_known = feed.state == state && feed.reason == reason;
+            if is_known || (feed.state == FeedState::Ended && state == FeedState::Lost) {
                 return false;
             }
-            scene.state = state;
-            reason.clone_into(&mut scene.reason);
+            feed.state = state;
+            reason.clone_into(&mut feed.reason);
             true
         });
     }
 }
 
 /// What a page is told of a view that cannot be read.
-fn scene_of(error: &SubscriptionError) -> (SceneState, String) {
+fn feed_of(error: &SubscriptionError) -> (FeedState, String) {
     let state = match error {
         SubscriptionError::Control(ControlError::Refused(refusal)) => match refusal.reason {
-            RefusalReason::Ended => SceneState::Ended,
-            RefusalReason::NotStarted => SceneState::Starting,
-            _ => SceneState::Lost,
+            RefusalReason::Ended => FeedState::Ended,
+            RefusalReason::NotStarted => FeedState::Starting,
+            _ => FeedState::Lost,
         },
-        _ => SceneState::Lost,
+        _ => FeedState::Lost,
     };
     (state, chain(error))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  daemon --rings--> follower (a thread for each view that some page shows)  --watch--+
-//!         --stats--> pulse (asked twice a second while there is a page)      --watch--+-> page (a task) <-> browser
+//!         --stats--> reports (asked twice a second while there is a page)      --watch--+-> page (a task) <-> browser
 //!         <--look--- steering (a connection for each page that steers)       <--------+
 //! ```
 //!
@@ -22,14 +22,14 @@ use self::server::Site;
 use foveate::messages::ViewName;
 use foveate_core::error::exit;
 
+mod decoder;
 mod follower;
 mod guard;
 mod messages;
 mod packet;
 mod page;
-mod pulse;
+mod reports;
 mod server;
-mod sight;
 mod steering;
 
 /// How long a signal may go unnoticed.

@@ -52,7 +52,7 @@ pub(super) enum ToPage {
         /// Which of the two pictures.
         pane: u8,
         /// What it shows.
-        state: SceneState,
+        state: FeedState,
         /// Why, in words; empty where there is nothing to say.
         reason: String,
         /// How long ago the newest frame was captured, in milliseconds; absent before the first.
@@ -86,7 +86,7 @@ impl ToPage {
 /// What is to be seen of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SceneState {
+pub(super) enum FeedState {
     /// Nothing yet.
     #[default]
     Starting,

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::sight::Sight;
+use super::decoder::DecodedFrame;
 use foveate_core::clock::monotonic_ns;
 use foveate_ring::TokenRecord;
 
@@ -20,30 +20,35 @@ const RECORD_BYTES: usize = 24;
 /// Stands in a record for texels that the page holds.
 const HELD: u32 = u32::MAX;
 
-/// The bytes that make a page that shows `held` show `sight`. The page acknowledges `serial`.
+/// The bytes that make a page that shows `held` show `frame`. The page acknowledges `serial`.
 ///
 /// Tokens of the same place, segment and last change have the same texels, so those are left out.
-pub(super) fn packet(pane: u8, serial: u32, sight: &Sight, held: Option<&Sight>) -> Vec<u8> {
-    let held = held.filter(|held| held.epoch == sight.epoch);
+pub(super) fn packet(
+    pane: u8,
+    serial: u32,
+    frame: &DecodedFrame,
+    held: Option<&DecodedFrame>,
+) -> Vec<u8> {
+    let held = held.filter(|held| held.epoch == frame.epoch);
     let places: HashMap<_, _> = held
         .map(|held| held.records.iter().map(|record| (place(record), record.changed_frame)))
         .into_iter()
         .flatten()
         .collect();
     let is_held = |record: &TokenRecord| places.get(&place(record)) == Some(&record.changed_frame);
-    let sent: Vec<bool> = sight.records.iter().map(|record| !is_held(record)).collect();
+    let sent: Vec<bool> = frame.records.iter().map(|record| !is_held(record)).collect();
     let sent_count = sent.iter().filter(|sent| **sent).count();
 
-    let token_bytes = sight.token_bytes();
-    let records_bytes = sight.records.len() * RECORD_BYTES;
+    let token_bytes = frame.token_bytes();
+    let records_bytes = frame.records.len() * RECORD_BYTES;
     let mut bytes = Vec::with_capacity(HEADER_BYTES + records_bytes + sent_count * token_bytes);
-    put_header(&mut bytes, pane, serial, sight, sent_count, held.is_none());
+    put_header(&mut bytes, pane, serial, frame, sent_count, held.is_none());
     let mut next = 0;
-    for (record, sent) in sight.records.iter().zip(&sent) {
-        put_record(&mut bytes, record, sight, if *sent { next } else { HELD });
+    for (record, sent) in frame.records.iter().zip(&sent) {
+        put_record(&mut bytes, record, frame, if *sent { next } else { HELD });
         next += u32::from(*sent);
     }
-    let tokens = sight.pixels.chunks_exact(token_bytes).zip(&sent);
+    let tokens = frame.pixels.chunks_exact(token_bytes).zip(&sent);
     for (token, _) in tokens.filter(|(_, sent)| **sent) {
         bytes.extend_from_slice(token);
     }
@@ -59,21 +64,21 @@ fn put_header(
     bytes: &mut Vec<u8>,
     pane: u8,
     serial: u32,
-    sight: &Sight,
+    frame: &DecodedFrame,
     sent_count: usize,
     is_whole: bool,
 ) {
-    let head = &sight.head;
+    let head = &frame.head;
     let age_ns = monotonic_ns().saturating_sub(head.stamp.capture_ns);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&[pane, u8::from(is_whole)]);
-    bytes.extend_from_slice(&sight.records.first().map_or(0, |record| record.size).to_le_bytes());
+    bytes.extend_from_slice(&frame.records.first().map_or(0, |record| record.size).to_le_bytes());
     for number in [
         serial,
-        narrowed(sight.records.len()),
+        narrowed(frame.records.len()),
         narrowed(sent_count),
-        sight.extent.width,
-        sight.extent.height,
+        frame.extent.width,
+        frame.extent.height,
         head.dirty_tiles,
         head.tile_count,
         narrowed(head.fixation.id),
@@ -83,13 +88,13 @@ fn put_header(
     for number in [head.fixation.x, head.fixation.y] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    for number in [head.stamp.frame_seq, head.ring_sequence, age_ns, sight.epoch] {
+    for number in [head.stamp.frame_seq, head.ring_sequence, age_ns, frame.epoch] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
 }
 
-fn put_record(bytes: &mut Vec<u8>, record: &TokenRecord, sight: &Sight, texels: u32) {
-    let unchanged = sight.head.stamp.frame_seq.saturating_sub(record.changed_frame);
+fn put_record(bytes: &mut Vec<u8>, record: &TokenRecord, frame: &DecodedFrame, texels: u32) {
+    let unchanged = frame.head.stamp.frame_seq.saturating_sub(record.changed_frame);
     bytes.extend_from_slice(&record.x.to_le_bytes());
     bytes.extend_from_slice(&record.y.to_le_bytes());
     bytes.extend_from_slice(&record.level.to_le_bytes());

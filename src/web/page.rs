@@ -11,11 +11,11 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
-use super::follower::{Scene, Subject};
-use super::messages::{FromPage, SceneState, ToPage};
+use super::decoder::DecodedFrame;
+use super::follower::{Feed, Subject};
+use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
 use super::server::Shared;
-use super::sight::Sight;
 use super::steering::Steering;
 use foveate::messages::{ViewName, clipped};
 
@@ -106,7 +106,7 @@ struct Page {
 enum News {
     Heard(Option<Result<Message, Error>>),
     Report,
-    Scene(usize),
+    Feed(usize),
     Answer(Option<ToPage>),
     Ping,
 }
@@ -117,15 +117,15 @@ impl Page {
         let (view, read_only) = (site.view.clone(), site.read_only);
         let version = env!("CARGO_PKG_VERSION");
         wire.say(&ToPage::Hello { version, view, read_only }).await?;
-        let mut report = self.shared.pulse.join();
+        let mut report = self.shared.reports.join();
         let mut pings = interval(PING_INTERVAL);
         loop {
             let [main, uniform] = &mut self.panes;
             let news = tokio::select! {
                 heard = wire.0.recv() => News::Heard(heard),
                 Ok(()) = report.changed() => News::Report,
-                () = changed(main) => News::Scene(0),
-                () = changed(uniform) => News::Scene(1),
+                () = changed(main) => News::Feed(0),
+                () = changed(uniform) => News::Feed(1),
                 answer = self.steering.answer() => News::Answer(answer),
                 _ = pings.tick() => News::Ping,
             };
@@ -143,7 +143,7 @@ impl Page {
                     let text = report.borrow_and_update().to_string();
                     wire.send(Message::text(text)).await?;
                 }
-                News::Scene(index) => self.show(index, wire).await?,
+                News::Feed(index) => self.show(index, wire).await?,
                 News::Answer(Some(answer)) => wire.say(&answer).await?,
                 News::Answer(None) => {}
                 News::Ping => self.ask_whether_there(wire).await?,
@@ -215,21 +215,21 @@ impl Page {
     /// The picture that stands beside that of the view, once it is known what the view spends.
     fn uniform_subject(&self) -> Option<Subject> {
         let view = self.view.as_ref()?;
-        let sight = self.panes[0].as_ref()?.scene.borrow().sight.clone()?;
+        let frame = self.panes[0].as_ref()?.feed.borrow().frame.clone()?;
         Some(Subject::Uniform {
             stream: view.stream().to_owned(),
-            budget: sight.capacity,
-            patch_side: sight.patch_side,
+            budget: frame.capacity,
+            patch_side: frame.patch_side,
         })
     }
 
     fn pane(&self, index: u8, subject: Subject) -> Pane {
-        let mut scene = self.shared.followers.watch(&subject);
-        scene.mark_changed();
+        let mut feed = self.shared.followers.watch(&subject);
+        feed.mark_changed();
         Pane {
             index,
             subject,
-            scene,
+            feed,
             told: None,
             held: None,
             serial: 0,
@@ -259,11 +259,11 @@ impl Page {
 struct Pane {
     index: u8,
     subject: Subject,
-    scene: watch::Receiver<Scene>,
+    feed: watch::Receiver<Feed>,
     /// The state that the page knows.
-    told: Option<(SceneState, String)>,
+    told: Option<(FeedState, String)>,
     /// The frame that was sent last, and that the page shows once it has acknowledged it.
-    held: Option<Arc<Sight>>,
+    held: Option<Arc<DecodedFrame>>,
     /// Number of the packet that it was; no other packet of the page has it.
     serial: u32,
     /// It has not been acknowledged.
@@ -281,22 +281,22 @@ impl Pane {
     }
 
     async fn show(&mut self, wire: &mut Wire, serial: &mut u32) -> Result<(), Closing> {
-        let scene = self.scene.borrow_and_update().clone();
-        let state = (scene.state, scene.reason.clone());
+        let feed = self.feed.borrow_and_update().clone();
+        let state = (feed.state, feed.reason.clone());
         if self.told.as_ref() != Some(&state) {
-            let age_ms = scene.age().map(|age| age.as_secs_f64() * 1e3);
+            let age_ms = feed.age().map(|age| age.as_secs_f64() * 1e3);
             self.told = Some(state.clone());
             let (state, reason) = state;
             wire.say(&ToPage::State { pane: self.index, state, reason, age_ms }).await?;
         }
-        let Some(sight) = scene.sight.filter(|_| !self.awaits) else { return Ok(()) };
-        if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &sight)) {
+        let Some(frame) = feed.frame.filter(|_| !self.awaits) else { return Ok(()) };
+        if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &frame)) {
             return Ok(());
         }
         *serial = serial.wrapping_add(1);
         self.serial = *serial;
-        let bytes = packet(self.index, self.serial, &sight, self.held.as_deref());
-        self.held = Some(sight);
+        let bytes = packet(self.index, self.serial, &frame, self.held.as_deref());
+        self.held = Some(frame);
         self.awaits = true;
         wire.send(Message::Binary(bytes.into())).await
     }
@@ -305,7 +305,7 @@ impl Pane {
 /// Waits until there is something new to be seen; for ever where nothing is shown.
 async fn changed(pane: &mut Option<Pane>) {
     let changed = match pane {
-        Some(pane) => pane.scene.changed().await,
+        Some(pane) => pane.feed.changed().await,
         None => std::future::pending().await,
     };
     // The follower is gone, which it never is before its pages, unless it could not be started.

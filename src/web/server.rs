@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::follower::Followers;
 use super::guard::{self, Hosts};
 use super::page;
-use super::pulse::Pulse;
+use super::reports::Reports;
 use foveate::messages::ViewName;
 
 /// Pages at a time. Each costs a copy of the newest frame, and a lease where it steers.
@@ -62,7 +62,7 @@ pub(super) struct Common {
     pub(super) site: Site,
     pub(super) hosts: Hosts,
     pub(super) followers: Arc<Followers>,
-    pub(super) pulse: Pulse,
+    pub(super) reports: Reports,
     /// Room for pages.
     seats: Arc<Semaphore>,
 }
@@ -72,9 +72,9 @@ pub(super) type Shared = Arc<Common>;
 /// Serves `listener` for ever.
 pub(super) async fn run(listener: TcpListener, site: Site, hosts: Hosts) -> io::Result<()> {
     let followers = Arc::new(Followers::new(site.socket.clone()));
-    let pulse = Pulse::begin(site.socket.clone(), Arc::clone(&followers));
+    let reports = Reports::begin(site.socket.clone(), Arc::clone(&followers));
     let seats = Arc::new(Semaphore::new(PAGES_MAX));
-    let shared = Arc::new(Common { site, hosts, followers, pulse, seats });
+    let shared = Arc::new(Common { site, hosts, followers, reports, seats });
     axum::serve(listener, router(shared)).await
 }
 

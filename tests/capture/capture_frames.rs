@@ -325,8 +325,8 @@ fn dropping_a_source_whose_decoder_waits_for_its_consumer_does_not_hang() {
 fn a_source_that_is_let_go_while_it_opens_stops() {
     let text = "appsrc ! video/x-raw,width=32,height=32 ! appsink name=frames";
     let patient = SourceSpec { caps_timeout: 30 * HANG, ..spec(text, Pace::Realtime) };
-    let departing = Source::start(&patient, &Arc::default()).unwrap().let_go();
-    until("its pipeline has stopped", || departing.has_stopped());
+    let stopping = Source::start(&patient, &Arc::default()).unwrap().detach();
+    until("its pipeline has stopped", || stopping.has_stopped());
 }
 
 /// A raw clip whose bytes are known, in a file.

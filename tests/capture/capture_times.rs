@@ -1,15 +1,15 @@
 //! The capture time is the best that the pipeline tells, and both clocks mean the same moment.
 
 use foveate_capture::times::{
-    CaptureTime, Moment, REFERENCE_MAX_AGE_NS, REFERENCE_MAX_LEAD_NS, Told, capture_time,
-    unix_ns_from_reference,
+    CaptureTime, ClockSample, PipelineTimes, REFERENCE_MAX_AGE_NS, REFERENCE_MAX_LEAD_NS,
+    capture_time, unix_ns_from_reference,
 };
 use foveate_core::frame::CaptureClock;
 use proptest::prelude::*;
 
 /// A day after boot, in 2026.
-const ARRIVAL: Moment =
-    Moment { monotonic_ns: 86_400_000_000_000, unix_ns: 1_795_000_000_000_000_000 };
+const ARRIVAL: ClockSample =
+    ClockSample { monotonic_ns: 86_400_000_000_000, unix_ns: 1_795_000_000_000_000_000 };
 
 proptest! {
     #[test]
@@ -17,8 +17,8 @@ proptest! {
         reference in prop::option::of(0..2_000_000_000_000_000_000_u64),
         running in prop::option::of(0..100_000_000_000_000_u64),
     ) {
-        let told = Told { reference_unix_ns: reference, running_ns: running };
-        let capture = capture_time(told, ARRIVAL).moment;
+        let times = PipelineTimes { reference_unix_ns: reference, running_ns: running };
+        let capture = capture_time(times, ARRIVAL).time;
         let offset = ARRIVAL.unix_ns - ARRIVAL.monotonic_ns;
         prop_assert_eq!(capture.unix_ns - capture.monotonic_ns, offset);
         prop_assert!(capture.monotonic_ns <= ARRIVAL.monotonic_ns, "nothing is taken after it arrived");
@@ -26,10 +26,10 @@ proptest! {
 
     #[test]
     fn a_believable_reference_is_taken(age in 0..=REFERENCE_MAX_AGE_NS, running in any::<Option<u64>>()) {
-        let told = Told { reference_unix_ns: Some(ARRIVAL.unix_ns - age), running_ns: running };
-        let CaptureTime { moment, clock, is_clamped } = capture_time(told, ARRIVAL);
+        let times = PipelineTimes { reference_unix_ns: Some(ARRIVAL.unix_ns - age), running_ns: running };
+        let CaptureTime { time, clock, is_clamped } = capture_time(times, ARRIVAL);
         prop_assert_eq!((clock, is_clamped), (CaptureClock::Reference, false));
-        prop_assert_eq!(moment.monotonic_ns, ARRIVAL.monotonic_ns - age);
+        prop_assert_eq!(time.monotonic_ns, ARRIVAL.monotonic_ns - age);
     }
 }
 
@@ -42,10 +42,10 @@ fn a_reference_of_a_clock_that_is_not_set_gives_way_to_the_running_time() {
         ARRIVAL.unix_ns + REFERENCE_MAX_LEAD_NS + 1,
         u64::MAX,
     ] {
-        let told = Told { reference_unix_ns: Some(reference), running_ns };
-        let CaptureTime { moment, clock, .. } = capture_time(told, ARRIVAL);
+        let times = PipelineTimes { reference_unix_ns: Some(reference), running_ns };
+        let CaptureTime { time, clock, .. } = capture_time(times, ARRIVAL);
         assert_eq!(clock, CaptureClock::RunningTime, "{reference}");
-        assert_eq!(moment.monotonic_ns, ARRIVAL.monotonic_ns - 5);
+        assert_eq!(time.monotonic_ns, ARRIVAL.monotonic_ns - 5);
     }
 }
 
@@ -58,16 +58,16 @@ fn a_time_in_the_future_becomes_that_of_the_arrival_and_is_told() {
         (None, Some(monotonic_ns + 1), CaptureClock::RunningTime),
         (None, Some(monotonic_ns + 3_600_000_000_000), CaptureClock::RunningTime),
     ] {
-        let told = Told { reference_unix_ns, running_ns };
-        let expected = CaptureTime { moment: ARRIVAL, clock, is_clamped: true };
-        assert_eq!(capture_time(told, ARRIVAL), expected, "{told:?}");
+        let times = PipelineTimes { reference_unix_ns, running_ns };
+        let expected = CaptureTime { time: ARRIVAL, clock, is_clamped: true };
+        assert_eq!(capture_time(times, ARRIVAL), expected, "{times:?}");
     }
 }
 
 #[test]
 fn where_nothing_is_told_the_arrival_stands_in() {
-    let expected = CaptureTime { moment: ARRIVAL, clock: CaptureClock::Unknown, is_clamped: false };
-    assert_eq!(capture_time(Told::default(), ARRIVAL), expected);
+    let expected = CaptureTime { time: ARRIVAL, clock: CaptureClock::Unknown, is_clamped: false };
+    assert_eq!(capture_time(PipelineTimes::default(), ARRIVAL), expected);
 }
 
 #[test]

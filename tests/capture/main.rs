@@ -23,10 +23,10 @@ mod walkers;
 
 mod capture_expansion;
 mod capture_frames;
-mod capture_passing;
+mod capture_reconnecting;
 mod capture_refusals;
-mod capture_supply;
 mod capture_times;
+mod capture_transient;
 mod clips;
 mod gaze_clips;
 mod mailbox;

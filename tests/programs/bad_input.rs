@@ -104,7 +104,7 @@ fn a_file_that_is_no_video_is_refused() {
     ));
     fs::create_dir(place.path("folder.mp4")).unwrap();
     for (name, code, part) in [
-        ("noise.mp4", 69, "is damaged, or no video"),
+        ("noise.mp4", 69, "is damaged, or not a video"),
         ("text.mp4", 69, "text file"),
         ("empty.mp4", 69, "no data"),
         ("sound.wav", 78, "audio/x-raw"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foveate_capture::supply::{Loss, STOPPING_MAX, Supplied, Supply};
+use foveate_capture::reconnecting::{Loss, ReconnectingSource, STOPPING_MAX, SourceEvent};
 use foveate_capture::{CaptureError, CapturedFrame, End, SourceChoice, SourceSpec};
 use foveate_core::backoff::Backoff;
 use foveate_stats::stages::Stage;
@@ -43,7 +43,7 @@ fn a_live_source_that_ends_begins_again_and_goes_on_counting() {
 }
 
 #[test]
-fn an_error_in_mid_stream_is_passing_for_a_pipeline_that_has_delivered() {
+fn an_error_in_mid_stream_is_transient_for_a_pipeline_that_has_delivered() {
     let text = format!("videotestsrc ! {CAPS} ! identity error-after=3 ! appsink name=frames");
     let mut scene = Scene::new(&text);
     for _ in 0..2 {
@@ -103,7 +103,7 @@ fn without_a_limit_silence_is_waited_out() {
     let mut scene = Scene::fed(&reader, None);
     scene.fed_frame(&mut writer);
     for _ in 0..20 {
-        assert!(matches!(scene.supply.take(TURN), Supplied::Nothing));
+        assert!(matches!(scene.source.take(TURN), SourceEvent::Nothing));
     }
     assert_eq!(scene.fed_frame(&mut writer).stamp().frame_seq, 2);
 }
@@ -133,10 +133,10 @@ fn pipelines_that_do_not_stop_are_left_alone_until_they_are_too_many() {
     let started = Instant::now();
     loop {
         camera.write_all(&[7; FRAME_BYTES]).unwrap();
-        match scene.supply.take(TURN) {
-            Supplied::Frame(_) => break,
-            Supplied::Ended(end) => panic!("{end:?}"),
-            Supplied::Nothing | Supplied::Lost(_) => {}
+        match scene.source.take(TURN) {
+            SourceEvent::Frame(_) => break,
+            SourceEvent::Ended(end) => panic!("{end:?}"),
+            SourceEvent::Nothing | SourceEvent::Lost(_) => {}
         }
         assert!(started.elapsed() < HANG, "no pipeline goes on");
     }
@@ -189,9 +189,9 @@ fn a_loss_is_told_in_a_sentence_that_fits_its_place() {
     }
 }
 
-/// A supply whose pauses are short.
+/// A reconnecting source with short pauses.
 struct Scene {
-    supply: Supply,
+    source: ReconnectingSource,
     counters: Arc<StreamCounters>,
 }
 
@@ -203,7 +203,7 @@ impl Scene {
     fn of(spec: SourceSpec) -> Self {
         let counters = Arc::<StreamCounters>::default();
         let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(20), 1);
-        Self { supply: Supply::with_pauses(&spec, &counters, pauses), counters }
+        Self { source: ReconnectingSource::with_pauses(&spec, &counters, pauses), counters }
     }
 
     /// Reads raw frames from a pipe.
@@ -216,7 +216,7 @@ impl Scene {
     /// The next frame. Nothing else may come before it.
     fn frame(&mut self) -> CapturedFrame {
         match self.next() {
-            Supplied::Frame(frame) => frame,
+            SourceEvent::Frame(frame) => frame,
             other => panic!("{other:?} instead of a frame"),
         }
     }
@@ -227,12 +227,12 @@ impl Scene {
         loop {
             assert!(started.elapsed() < HANG, "only frames come");
             match self.next() {
-                Supplied::Frame(frame) => {
+                SourceEvent::Frame(frame) => {
                     let seq = frame.stamp().frame_seq;
                     assert!(newest < Some(seq), "frame {seq} after frame {newest:?}");
                     newest = Some(seq);
                 }
-                Supplied::Lost(loss) => return (loss, newest),
+                SourceEvent::Lost(loss) => return (loss, newest),
                 other => panic!("{other:?} instead of a loss"),
             }
         }
@@ -243,18 +243,18 @@ impl Scene {
         loop {
             assert!(started.elapsed() < HANG, "only frames come");
             match self.next() {
-                Supplied::Frame(_) => {}
-                Supplied::Ended(end) => return end,
+                SourceEvent::Frame(_) => {}
+                SourceEvent::Ended(end) => return end,
                 other => panic!("{other:?} instead of an end"),
             }
         }
     }
 
-    fn next(&mut self) -> Supplied {
+    fn next(&mut self) -> SourceEvent {
         let started = Instant::now();
         loop {
-            match self.supply.take(TURN) {
-                Supplied::Nothing => assert!(started.elapsed() < HANG, "nothing happens"),
+            match self.source.take(TURN) {
+                SourceEvent::Nothing => assert!(started.elapsed() < HANG, "nothing happens"),
                 news => return news,
             }
         }
@@ -269,7 +269,7 @@ impl Scene {
     /// Waits until no earlier pipeline is left that might read what the next one is to read.
     fn wait_for_stops(&mut self) {
         until("all pipelines have stopped", || {
-            assert!(matches!(self.supply.take(TURN), Supplied::Nothing));
+            assert!(matches!(self.source.take(TURN), SourceEvent::Nothing));
             self.counters.pipelines_stopping.get() == Some(0)
         });
     }

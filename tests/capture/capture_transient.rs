@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use foveate_capture::passing::Shown;
+use foveate_capture::transient::Evidence;
 use foveate_capture::{CaptureError, Pace, SourceChoice, SourceSpec};
 use foveate_core::geometry::extent::Extent;
 use foveate_stats::LossReason;
 
-const NOTHING: Shown = Shown { is_live: false, has_delivered: false };
-const LIVE: Shown = Shown { is_live: true, has_delivered: false };
-const DELIVERED: Shown = Shown { is_live: false, has_delivered: true };
-const ALL: [Shown; 3] = [NOTHING, LIVE, DELIVERED];
+const NOTHING: Evidence = Evidence { is_live: false, has_delivered: false };
+const LIVE: Evidence = Evidence { is_live: true, has_delivered: false };
+const DELIVERED: Evidence = Evidence { is_live: false, has_delivered: true };
+const ALL: [Evidence; 3] = [NOTHING, LIVE, DELIVERED];
 
 #[test]
 fn a_text_that_cannot_work_never_passes() {
@@ -72,7 +72,7 @@ fn frames_that_do_not_come_pass_where_the_source_is_live() {
     for error in &errors {
         assert_passes(error, [false, true, true]);
         for live in ["/dev/video0", "rtsp://192.0.2.7/main", "test"] {
-            assert!(error.is_passing(&shorthand(live), NOTHING), "{live}: {error}");
+            assert!(error.is_transient(&shorthand(live), NOTHING), "{live}: {error}");
         }
     }
 }
@@ -80,12 +80,16 @@ fn frames_that_do_not_come_pass_where_the_source_is_live() {
 #[test]
 fn files_and_sources_of_which_every_frame_counts_never_begin_again() {
     let error = CaptureError::Silent { seconds: 10 };
-    for shown in ALL {
-        assert!(!error.is_passing(&shorthand("clip.mp4"), shown));
-        assert!(!error.is_passing(&shorthand("file:///clip.mp4"), shown));
-        assert!(!error.is_passing(&SourceSpec { looped: true, ..shorthand("clip.mp4") }, shown));
-        assert!(!error.is_passing(&SourceSpec { pace: Pace::EveryFrame, ..pipeline() }, shown));
-        assert!(!error.is_passing(&SourceSpec { restart: false, ..pipeline() }, shown));
+    for evidence in ALL {
+        assert!(!error.is_transient(&shorthand("clip.mp4"), evidence));
+        assert!(!error.is_transient(&shorthand("file:///clip.mp4"), evidence));
+        assert!(
+            !error.is_transient(&SourceSpec { looped: true, ..shorthand("clip.mp4") }, evidence)
+        );
+        assert!(
+            !error.is_transient(&SourceSpec { pace: Pace::EveryFrame, ..pipeline() }, evidence)
+        );
+        assert!(!error.is_transient(&SourceSpec { restart: false, ..pipeline() }, evidence));
     }
 }
 
@@ -105,9 +109,9 @@ fn losses_are_counted_by_what_an_operator_would_look_for() {
     }
 }
 
-/// Whether it passes for a pipeline that has shown nothing, that is live, and that has delivered frames.
+/// Whether it passes for a pipeline that has evidence nothing, that is live, and that has delivered frames.
 fn assert_passes(error: &CaptureError, expected: [bool; 3]) {
-    let passes = ALL.map(|shown| error.is_passing(&pipeline(), shown));
+    let passes = ALL.map(|evidence| error.is_transient(&pipeline(), evidence));
     assert_eq!(passes, expected, "{error}");
 }
 

@@ -6,7 +6,7 @@ use foveate_ring::{FrameHead, SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// One token frame.
 #[derive(Debug)]
-pub(super) struct Sight {
+pub(super) struct DecodedFrame {
     /// Identity of the segment that it was read from.
     pub(super) epoch: u64,
     /// Width and height of the source in pixels.
@@ -23,14 +23,14 @@ pub(super) struct Sight {
     pub(super) pixels: Vec<u8>,
 }
 
-impl Sight {
-    /// Bytes of one token of [`Sight::pixels`].
+impl DecodedFrame {
+    /// Bytes of one token of [`DecodedFrame::pixels`].
     pub(super) fn token_bytes(&self) -> usize {
         3 * (self.patch_side * self.patch_side) as usize
     }
 }
 
-/// Makes [`Sight`]s from the frames of one segment.
+/// Makes [`DecodedFrame`]s from the frames of one segment.
 #[derive(Debug)]
 pub(super) struct Decoder {
     epoch: u64,
@@ -69,8 +69,8 @@ impl Decoder {
     }
 
     /// The frame with 8-bit texels.
-    pub(super) fn decode(&self, frame: &TokenFrameBuf) -> Sight {
-        Sight {
+    pub(super) fn decode(&self, frame: &TokenFrameBuf) -> DecodedFrame {
+        DecodedFrame {
             epoch: self.epoch,
             extent: self.extent,
             patch_side: self.format.patch_side,

@@ -1,27 +1,27 @@
-//! Which failures pass by themselves, so that another pipeline is worth a try, and which end the stream.
+//! Transient errors, after which another pipeline is worth a try; all others end the stream.
 //!
-//! A file, and a source of which every frame counts, is never begun again. Of the others, a text that cannot work ends the
-//! stream; what hangs on the world outside passes; and what may be either passes where it is known that this configuration can
-//! work: because frames have come with it, or, where only the picture is missing, because the source is live.
+//! Files and sources with pace `every-frame` are never restarted. For the others, errors of the configuration are permanent, and
+//! errors of the environment transient. The rest is transient if there is evidence that the configuration works: it has delivered
+//! frames, or, for errors about missing or damaged pictures, the source is live.
 
 use super::{CaptureError, SourceSpec};
 use foveate_config::{Pace, ShorthandKind, SourceChoice};
 use foveate_stats::LossReason;
 
-/// What a stream has shown of itself.
+/// Evidence that a configuration works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
-    /// Its pipeline said that it is live: it makes frames when it pleases.
+pub struct Evidence {
+    /// The pipeline reported that it is live.
     pub is_live: bool,
-    /// Frames have come, from this pipeline or from one before.
+    /// The stream has delivered frames, from this pipeline or an earlier one.
     pub has_delivered: bool,
 }
 
 impl CaptureError {
-    /// Whether another pipeline for `spec` may succeed where this error ended one.
-    pub fn is_passing(&self, spec: &SourceSpec, shown: Shown) -> bool {
-        let Shown { is_live, has_delivered } = shown;
-        if !spec.begins_again() {
+    /// Whether another pipeline for `spec` may succeed after this error.
+    pub fn is_transient(&self, spec: &SourceSpec, evidence: Evidence) -> bool {
+        let Evidence { is_live, has_delivered } = evidence;
+        if !spec.may_reconnect() {
             return false;
         }
         match self {
@@ -41,11 +41,11 @@ impl CaptureError {
             | Self::BecameInterlaced
             | Self::Silent { .. }
             | Self::NotStopping { .. } => true,
-            // A server may not serve it yet; a file that was never there is a wrong path.
+            // A server may not serve it yet; a file that never existed is a wrong path.
             Self::Missing { what } => has_delivered || what.contains("://"),
-            // The system may give a camera that was plugged in to its group a moment later.
+            // udev sets the group of a camera shortly after it is plugged in.
             Self::Permission { what, .. } => has_delivered || what.starts_with("/dev/"),
-            // A camera that was set to something else can be set back.
+            // Another program may have changed the camera's format, and may change it back.
             Self::NotRawVideo { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
@@ -58,7 +58,7 @@ impl CaptureError {
         }
     }
 
-    /// What is counted where it ended a pipeline.
+    /// The restart counter for a pipeline that this error ended.
     pub fn loss_reason(&self) -> LossReason {
         match self {
             Self::NoCamera { .. }
@@ -83,8 +83,8 @@ impl CaptureError {
 }
 
 impl SourceSpec {
-    /// Whether another pipeline may go on where one ended.
-    pub fn begins_again(&self) -> bool {
+    /// Whether a lost pipeline may be replaced.
+    pub fn may_reconnect(&self) -> bool {
         let is_file = self.kind() == Some(ShorthandKind::File);
         self.restart && self.pace != Pace::EveryFrame && !is_file
     }

@@ -20,13 +20,13 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The newest report, as JSON.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct Reports {
     newest: watch::Sender<Arc<str>>,
     /// A page has come.
     joined: Arc<Notify>,
 }
 
-impl Pulse {
+impl Reports {
     /// Asks the daemon at `socket` as long as somebody wants to know.
     pub(super) fn begin(socket: PathBuf, followers: Arc<Followers>) -> Self {
         let (newest, joined) = (watch::Sender::new(Arc::from("")), Arc::<Notify>::default());

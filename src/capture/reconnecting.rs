@@ -1,60 +1,56 @@
-//! The frames of one stream for as long as it lives: from one pipeline after the other, with a pause before each new one.
+//! A source that reconnects: after transient errors, a new pipeline follows with a growing pause before each.
 //!
-//! A pipeline that ended, failed, or fell silent is given up and never used again. Stopping it may take a while, or for ever
-//! where a driver hangs, and nobody waits for that: it is left to its own thread, and only a few may be left so.
+//! A pipeline that ended, failed or fell silent is abandoned and never used again. Stopping it may take long, or forever if a
+//! driver hangs; that is left to its own thread without waiting, for a limited number of pipelines.
 
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::passing::Shown;
-use super::source::Departing;
+use super::source::StoppingSource;
+use super::transient::Evidence;
 use super::{CaptureError, CapturedFrame, End, Source, SourceSpec, Taken};
 use foveate_core::backoff::{Backoff, NextTry};
 use foveate_core::clock::monotonic_ns;
 use foveate_log::redact::redacted;
 use foveate_stats::{LossReason, StreamCounters};
 
-/// The pause before the first try.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-
-/// What pauses grow to.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Pipelines of one stream that may be stopping. Each that hangs keeps a thread, and its camera.
+/// Most pipelines of one stream that may be stopping. Each that hangs holds a thread and its camera.
 pub const STOPPING_MAX: usize = 4;
 
-/// A pipeline has succeeded when it has brought frames for so long, and for as long as the pause before it.
+/// A pipeline succeeds once it has delivered frames for this long, and for as long as the pause before it.
 const SUCCESS_MIN: Duration = Duration::from_secs(1);
 
-/// What a stream gets.
+/// Result of taking from a reconnecting source.
 #[derive(Debug)]
-pub enum Supplied {
+pub enum SourceEvent {
     /// The newest frame.
     Frame(CapturedFrame),
-    /// Nothing new in the time given.
+    /// Nothing new in time.
     Nothing,
     /// The pipeline was lost; another one follows after a pause.
     Lost(Loss),
-    /// No frame will come again. Every later call says so again.
+    /// The source has ended for good; later calls return the same.
     Ended(End),
 }
 
-/// A pipeline that was lost.
+/// Loss of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Why.
+    /// The error that ended it.
     pub cause: CaptureError,
-    /// How long until the next try.
+    /// Time until the next attempt.
     pub pause: Duration,
-    /// Which try that is since a pipeline last succeeded, from 1.
+    /// Number of that attempt since the last success, from 1.
     pub attempt: u32,
 }
 
 impl Loss {
-    /// The sentence for places that hold `bytes_max` bytes: where it is too long, the cause is cut. It shows no secret, nor part of
-    /// one.
+    /// The message within `bytes_max` bytes, with the cause cut where it is too long. It is redacted before it is cut.
     pub fn to_text(&self, bytes_max: usize) -> String {
         let cause = redacted(&self.cause.to_string());
         let rest = self.next_try();
@@ -78,23 +74,23 @@ impl fmt::Display for Loss {
     }
 }
 
-/// The frames of one stream.
+/// The frames of one stream, from any number of pipelines.
 #[derive(Debug)]
-pub struct Supply {
+pub struct ReconnectingSource {
     spec: SourceSpec,
     counters: Arc<StreamCounters>,
     backoff: Backoff,
-    /// The pause before the present pipeline.
+    /// The pause before the current pipeline.
     pause: Duration,
     has_delivered: bool,
     phase: Phase,
-    stopping: Vec<Departing>,
+    stopping: Vec<StoppingSource>,
 }
 
 #[derive(Debug)]
 enum Phase {
     Playing(Playing),
-    /// Until then no pipeline is begun. The reason is that of the loss before, if there was one.
+    /// When to start the next pipeline, and why the previous one was lost, if there was one.
     Pausing(Instant, Option<LossReason>),
     Ended(End),
 }
@@ -107,14 +103,14 @@ struct Playing {
     last_frame: Option<Instant>,
 }
 
-impl Supply {
-    /// The frames of `spec`. The first pipeline begins when the first frame is waited for.
+impl ReconnectingSource {
+    /// Creates a source whose first pipeline starts with the first call of [`take`](Self::take).
     pub fn new(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Self {
         let pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE, monotonic_ns());
         Self::with_pauses(spec, counters, pauses)
     }
 
-    /// The same with other pauses.
+    /// As [`new`](Self::new), with other pauses.
     pub fn with_pauses(
         spec: &SourceSpec,
         counters: &Arc<StreamCounters>,
@@ -131,13 +127,13 @@ impl Supply {
         }
     }
 
-    /// The newest frame, or what else there is to know, waiting up to `timeout` for it.
-    pub fn take(&mut self, timeout: Duration) -> Supplied {
+    /// Takes the newest frame or another event, waiting up to `timeout`.
+    pub fn take(&mut self, timeout: Duration) -> SourceEvent {
         self.forget_stopped();
         match &mut self.phase {
             Phase::Playing(playing) => match playing.source.take(timeout) {
-                Taken::Frame(frame) => self.came(frame),
-                Taken::TimedOut => self.look_for_silence(),
+                Taken::Frame(frame) => self.deliver(frame),
+                Taken::TimedOut => self.check_for_silence(),
                 Taken::Ended(End::Failed(error)) => self.lose(error),
                 Taken::Ended(End::Eos) => self.end(End::Eos),
             },
@@ -147,13 +143,13 @@ impl Supply {
                     return self.begin(reason);
                 }
                 thread::sleep(left.min(timeout));
-                Supplied::Nothing
+                SourceEvent::Nothing
             }
-            Phase::Ended(end) => Supplied::Ended(end.clone()),
+            Phase::Ended(end) => SourceEvent::Ended(end.clone()),
         }
     }
 
-    fn came(&mut self, frame: CapturedFrame) -> Supplied {
+    fn deliver(&mut self, frame: CapturedFrame) -> SourceEvent {
         self.has_delivered = true;
         if let Phase::Playing(playing) = &mut self.phase {
             let now = Instant::now();
@@ -163,10 +159,10 @@ impl Supply {
                 self.backoff.succeeded();
             }
         }
-        Supplied::Frame(frame)
+        SourceEvent::Frame(frame)
     }
 
-    fn begin(&mut self, reason: Option<LossReason>) -> Supplied {
+    fn begin(&mut self, reason: Option<LossReason>) -> SourceEvent {
         if STOPPING_MAX <= self.stopping.len() {
             return self.lose(CaptureError::NotStopping { count: self.stopping.len() });
         }
@@ -182,50 +178,49 @@ impl Supply {
                 let begun = Instant::now();
                 let playing = Playing { source, begun, first_frame: None, last_frame: None };
                 self.phase = Phase::Playing(playing);
-                Supplied::Nothing
+                SourceEvent::Nothing
             }
             Err(error) => self.lose(error),
         }
     }
 
-    /// Gives the pipeline up if no frame has come for too long. Before the first one the source itself watches the time, unless
-    /// it hangs.
-    fn look_for_silence(&mut self) -> Supplied {
+    /// Abandons a pipeline without frames for too long. Until its first frame, the source itself has a timeout; this one is for
+    /// sources that hang.
+    fn check_for_silence(&mut self) -> SourceEvent {
         let (Phase::Playing(playing), Some(limit)) = (&self.phase, self.spec.restart_timeout)
         else {
-            return Supplied::Nothing;
+            return SourceEvent::Nothing;
         };
         let (since, limit) = match playing.last_frame {
             Some(last) => (last, limit),
-            // An element may have to be inserted, and then caps are waited for twice.
+            // Inserting an element may restart the caps timeout once.
             None => (playing.begun, limit + 2 * self.spec.caps_timeout),
         };
         let silent = since.elapsed();
-        if silent < limit || !self.spec.begins_again() {
-            return Supplied::Nothing;
+        if silent < limit || !self.spec.may_reconnect() {
+            return SourceEvent::Nothing;
         }
         self.lose(CaptureError::Silent { seconds: silent.as_secs() })
     }
 
-    fn lose(&mut self, cause: CaptureError) -> Supplied {
+    fn lose(&mut self, cause: CaptureError) -> SourceEvent {
         let is_live = matches!(&self.phase, Phase::Playing(playing) if playing.source.is_live());
-        let shown = Shown { is_live, has_delivered: self.has_delivered };
-        if !cause.is_passing(&self.spec, shown) {
+        let evidence = Evidence { is_live, has_delivered: self.has_delivered };
+        if !cause.is_transient(&self.spec, evidence) {
             return self.end(End::Failed(cause));
         }
         let pause = self.backoff.after_failure();
         self.pause = pause;
         let next = Phase::Pausing(Instant::now() + pause, Some(cause.loss_reason()));
         if let Phase::Playing(playing) = std::mem::replace(&mut self.phase, next) {
-            self.stopping.push(playing.source.let_go());
+            self.stopping.push(playing.source.detach());
         }
-        Supplied::Lost(Loss { cause, pause, attempt: self.backoff.failures() })
+        SourceEvent::Lost(Loss { cause, pause, attempt: self.backoff.failures() })
     }
 
-    /// The pipeline stops when this is dropped.
-    fn end(&mut self, end: End) -> Supplied {
+    fn end(&mut self, end: End) -> SourceEvent {
         self.phase = Phase::Ended(end.clone());
-        Supplied::Ended(end)
+        SourceEvent::Ended(end)
     }
 
     fn forget_stopped(&mut self) {
