@@ -33,7 +33,7 @@ macro_rules! laws {
         mod vulkan {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::told_on(gpu, kind)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::host_diff_on(gpu, kind)));
             })*
         }
 
@@ -41,7 +41,7 @@ macro_rules! laws {
         mod comparing {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::comparing_on(gpu, kind)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::device_diff_on(gpu, kind)));
             })*
         }
     };

@@ -506,7 +506,7 @@ impl Pair {
         let (x, y) = (random.below(width).into(), random.below(height).into());
         for played in [&mut self.lossy, &mut self.whole] {
             let look = Feedback::Look { x, y, hold_ns: None };
-            played.views[view].client.post(look, self.frame.extent, 1).unwrap();
+            played.views[view].client.send_feedback(look, self.frame.extent, 1).unwrap();
         }
     }
 
@@ -604,9 +604,9 @@ impl Played {
         let counters = Arc::<StreamCounters>::default();
         let (mut views, mut plans) = (Vec::new(), Vec::new());
         for number in 0..FIRST_VIEWS {
-            let (link, client) = view_channel(&bell, false);
+            let (channel, client) = view_channel(&bell, false);
             views.push(Watched { reader: None, client });
-            plans.push((plan(number as u64), link));
+            plans.push((plan(number as u64), channel));
         }
         let stream = Stream::new("camera", backend, config, plans, Arc::clone(&counters));
         Self { stream, counters, views, bell, kind: None }
@@ -622,8 +622,8 @@ impl Played {
 
     /// Makes a view on the spot, and takes it in. Says whether the device let it.
     fn join(&mut self, number: u64) -> bool {
-        let (link, client): (ViewChannel, _) = view_channel(&self.bell, false);
-        let Ok(view) = self.stream.view_builder().build_new(plan(number), link) else {
+        let (channel, client): (ViewChannel, _) = view_channel(&self.bell, false);
+        let Ok(view) = self.stream.view_builder().build_new(plan(number), channel) else {
             return false;
         };
         self.stream.add_view(view).unwrap();
