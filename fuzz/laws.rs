@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use foveate::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Listing, Looking, Refusal,
-    RefusalReason, Request, refused,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Looking, Refusal, RefusalReason,
 };
+use foveate_control::{Listing, Request, numbers, refused};
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::gaze::moment::Moment;
@@ -18,7 +18,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::weights::Peak;
 use foveate_core::layout::Layout;
 use foveate_daemon::control::described::view_from_table;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -48,11 +48,12 @@ fn hold_for_request(datagram: &[u8]) {
         Request::AttendTokens(attend) => hold_for_scores(&attend, payload),
         Request::OpenView { view, .. } => match view_from_table(&view) {
             Ok(config) => {
-                let plan = ViewPlan::try_from(&config).expect("it names no file");
+                let plan = ServedView::try_from(&config).expect("it names no file");
                 let shape = PyramidShape::new(IMAGE);
-                let side = plan.format.patch_side;
-                let tokens = plan.layout.plan(shape, side, plan.budget, (8.0, 64.9), None).tokens;
-                assert!((1..=plan.budget).contains(&tokens.len()));
+                let side = plan.spec.format.patch_side;
+                let tokens =
+                    plan.spec.layout.plan(shape, side, plan.spec.budget, (8.0, 64.9), None).tokens;
+                assert!((1..=plan.spec.budget).contains(&tokens.len()));
             }
             Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::BadRequest]),
         },
@@ -72,7 +73,7 @@ fn hold_for_refusal(refusal: &Refusal, expected: &[RefusalReason]) {
 fn hold_for_map(attend: &Attend, payload: &[u8]) {
     let region = attend.region.unwrap_or(Region::of(IMAGE));
     let [rows, columns] = attend.shape;
-    match attend.dtype.numbers(payload) {
+    match numbers(attend.dtype, payload) {
         Ok(weights) => {
             if let Ok(map) = AttentionMap::new(Extent::new(columns, rows), region, IMAGE, weights) {
                 hold_for_peak(&map);
@@ -85,7 +86,7 @@ fn hold_for_map(attend: &Attend, payload: &[u8]) {
 fn hold_for_scores(attend: &AttendTokens, payload: &[u8]) {
     let shape = PyramidShape::new(IMAGE);
     let plan = Layout::Foveal { e0_px: None }.plan(shape, 14, 9, (50.0, 20.0), None);
-    match attend.dtype.numbers(payload) {
+    match numbers(attend.dtype, payload) {
         Ok(scores) => {
             if let Ok(map) = AttentionMap::painted(&plan, shape, &scores) {
                 hold_for_peak(&map);

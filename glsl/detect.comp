@@ -9,9 +9,11 @@
 // One workgroup per tile of the grid: it compares the samples a word at a time, says by how much they differ at most, and
 // where that is beyond the threshold, or where it is the tile's turn, copies them and lists the tile. Bytes that are no
 // samples do not count: what hangs over the frame's edge, the fourth byte of RGB, the last luma of an odd row of YUY2.
+// The frame may lie in another memory, across a bus: each of its samples is read once, and what is taken over is what was
+// compared.
 // The resident copy has a record for each tile of the grid, as the ingest pass reads them. Tiles are listed in any order.
 //
-// Host side: src/engine/retina/vulkan/detect.rs    Twin: src/engine/change/detect.rs
+// Host side: src/engine/backend/vulkan/detect.rs    Twin: src/engine/change/detect.rs
 
 layout(local_size_x = 64) in;
 
@@ -69,10 +71,12 @@ layout(push_constant) uniform DetectPush {
 } push;
 
 shared uint largest_of_tile;
+// The tile in the frame. An invocation writes and reads only the words of its own columns.
+shared uint tile_words[RECORD_WORDS];
 
 // What one invocation looks at of one plane of a tile: a column of words, in every few rows.
 struct Column {
-    uint word; // Of the first row, in the resident copy; for each next one a workgroup further.
+    uint word; // Of the first row, in the record of the tile; for each next one a workgroup further.
     uint byte; // Of the first row, in the frame.
     uint byte_step; // To the next row.
     uint row_count;
@@ -80,7 +84,7 @@ struct Column {
     uint mask; // The bytes of a word that are samples.
 };
 
-Column column_of(uint plane, uint index, uvec2 tile) {
+Column column_of(uint plane, uvec2 tile) {
     uint first_word = plane == 0u ? 0u : plane == 1u ? PLANE_1_WORD : PLANE_2_WORD;
     uint row_words = plane == 0u ? ROW_WORDS_0 : plane == 1u ? ROW_WORDS_1 : ROW_WORDS_2;
     uint rows = plane == 0u ? ROWS_0 : plane == 1u ? ROWS_1 : ROWS_2;
@@ -96,7 +100,7 @@ Column column_of(uint plane, uint index, uvec2 tile) {
     }
     uint byte_count = min(place.row_bytes - x, 4u);
     uint mask = SAMPLE_MASK & (0xFFFFFFFFu >> (32u - byte_count * 8u));
-    return Column(index * RECORD_WORDS + first_word + gl_LocalInvocationIndex,
+    return Column(first_word + gl_LocalInvocationIndex,
                   place.first_byte + y * place.stride + x,
                   row_step * place.stride,
                   (end_y - y + row_step - 1u) / row_step,
@@ -116,25 +120,28 @@ uint load(Column column, uint row) {
     return word;
 }
 
-// By how much the samples of this invocation's words of the tile differ at most.
-uint compare(uint index, uvec2 tile) {
+// By how much the samples of this invocation's words of the tile differ at most. Keeps the words.
+uint compare(uint record, uvec2 tile) {
     uvec4 largest = uvec4(0);
     for (uint plane = 0u; plane < PLANE_COUNT; plane++) {
-        Column column = column_of(plane, index, tile);
+        Column column = column_of(plane, tile);
         for (uint row = 0u; row < column.row_count; row++) {
-            uint new = load(column, row) & column.mask;
-            uint old = resident.words[column.word + row * gl_WorkGroupSize.x] & column.mask;
+            uint word = column.word + row * gl_WorkGroupSize.x;
+            tile_words[word] = load(column, row);
+            uint new = tile_words[word] & column.mask;
+            uint old = resident.words[record + word] & column.mask;
             largest = max(largest, uvec4(abs(ivec4(bytes_of(new)) - ivec4(bytes_of(old)))));
         }
     }
     return max(max(largest.x, largest.y), max(largest.z, largest.w));
 }
 
-void take_over(uint index, uvec2 tile) {
+void take_over(uint record, uvec2 tile) {
     for (uint plane = 0u; plane < PLANE_COUNT; plane++) {
-        Column column = column_of(plane, index, tile);
+        Column column = column_of(plane, tile);
         for (uint row = 0u; row < column.row_count; row++) {
-            resident.words[column.word + row * gl_WorkGroupSize.x] = load(column, row);
+            uint word = column.word + row * gl_WorkGroupSize.x;
+            resident.words[record + word] = tile_words[word];
         }
     }
 }
@@ -159,13 +166,13 @@ void main() {
         largest_of_tile = 0u;
     }
     barrier();
-    atomicMax(largest_of_tile, compare(index, tile));
+    atomicMax(largest_of_tile, compare(index * RECORD_WORDS, tile));
     barrier();
 
     bool is_due = push.refreshed.x <= index && index < push.refreshed.y;
     bool is_ingested = push.threshold < largest_of_tile || is_due;
     if (is_ingested) {
-        take_over(index, tile);
+        take_over(index * RECORD_WORDS, tile);
     }
     if (gl_LocalInvocationIndex == 0u) {
         differences.largest[index] = largest_of_tile;

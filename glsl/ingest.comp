@@ -12,7 +12,7 @@
 // sample is read once, and levels 0 to 2 come out of registers. The upper three climb through shared memory. Sums
 // stay exact until each texel is rounded, once. Texels that hang over the source are written to the image's padding.
 //
-// Host side: src/engine/retina/vulkan/ingest.rs    Twin: src/engine/retina/cpu/ingest.rs
+// Host side: src/engine/backend/vulkan/ingest.rs    Twin: src/engine/backend/cpu/ingest.rs
 
 layout(local_size_x = 64) in; // (TILE_SIDE / 4)^2
 

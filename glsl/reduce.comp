@@ -9,7 +9,7 @@
 // memory for each of them says whether a dirty tile lies below, so that nothing else is read or written. Every texel is
 // rounded once, from the exact sums and counts of the level below, never from rounded texels.
 //
-// Host side: src/engine/retina/vulkan/reduce.rs    Twin: src/engine/retina/cpu/reduce.rs
+// Host side: src/engine/backend/vulkan/reduce.rs    Twin: src/engine/backend/cpu/reduce.rs
 
 layout(local_size_x = 256) in;
 

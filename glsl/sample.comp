@@ -9,7 +9,7 @@
 // One invocation per word of a token's channel: it fetches the one, two or four texels whose numbers share that word and
 // writes R, G and B, so that each texel is fetched once. A texel outside its level repeats the nearest one inside.
 //
-// Host side: src/engine/retina/vulkan/sample.rs    Twin: src/engine/retina/cpu/sample.rs
+// Host side: src/engine/backend/vulkan/sample.rs    Twin: src/engine/backend/cpu/sample.rs
 
 layout(local_size_x = 64) in;
 

@@ -5,10 +5,10 @@
 
 // Lists the tokens of one view that the next pass samples: those over a tile that was ingested, and all of a new plan.
 //
-// One workgroup, 256 tokens at a time. They are listed in the order of the plan, so that the CPU, which finds the same
-// ones, knows whose pixels come out where.
+// One workgroup, 256 tokens at a time. They are listed in the order of the plan, with their places in it for the CPU, which
+// takes the pixels from there.
 //
-// Host side: src/engine/retina/vulkan/stale.rs    Twin: ViewSample::find_stale in src/engine/retina.rs
+// Host side: src/engine/backend/vulkan/stale.rs    Twin: Planes::find_stale in src/engine/planes.rs
 
 layout(local_size_x = 256) in;
 
@@ -35,6 +35,12 @@ layout(set = 0, binding = 2, std430) writeonly restrict buffer TokenList {
     uint count;
     TokenRecord tokens[];
 } stale;
+
+// The places in the plan of the tokens that were found, for the CPU.
+layout(set = 0, binding = 3, std430) writeonly restrict buffer Found {
+    uint count;
+    uint indices[];
+} found_tokens;
 
 layout(push_constant) uniform StalePush {
     uint token_count;
@@ -96,7 +102,9 @@ void main() {
         }
         barrier();
         if (is_stale) {
-            stale.tokens[listed + found_before(place)] = plan.entries[token].token;
+            uint index = listed + found_before(place);
+            stale.tokens[index] = plan.entries[token].token;
+            found_tokens.indices[index] = token;
         }
         listed += found_before(gl_WorkGroupSize.x);
         barrier();
@@ -106,5 +114,6 @@ void main() {
         uint groups = (invocations + SAMPLE_INVOCATIONS - 1u) / SAMPLE_INVOCATIONS;
         stale.groups = uvec3(wrapped_groups(groups, GROUPS_PER_ROW), 1u);
         stale.count = listed;
+        found_tokens.count = listed;
     }
 }

@@ -21,7 +21,8 @@ Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 Installs what is missing, then runs every check and every test.
 
   --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, which is half a gigabyte to
-              install; the ring under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of scripts/soak.sh
+              install; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
+              scripts/soak.sh
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
   --help      this
@@ -103,10 +104,13 @@ check_reader_crates() {
     [ "$count" -le 15 ] || warn 'THE READER NEEDS MORE THAN 15 CRATES.'
 }
 
-# Every execution of small rings. The flag makes other programs of everything, so they have a folder of their own.
+# Every execution of small rings, and of a few threads of the pool. The flag makes other programs of everything, so they
+# have a folder of their own.
 check_memory_order() {
     RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
         cargo test --locked --release --package foveate-ring --test ring_loom
+    RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
+        cargo test --locked --release --package foveate-engine --test pool_loom
 }
 
 # Another model of weakly ordered memory, with random schedules.
@@ -117,6 +121,8 @@ check_miri() {
     fi
     MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
         cargo +nightly miri test --locked --package foveate-ring --test ring_order
+    MIRIFLAGS='-Zmiri-many-seeds=0..32' CARGO_TARGET_DIR=target/miri \
+        cargo +nightly miri test --locked --package foveate-engine --test pool_order
 }
 
 # Knows no fences and two mappings of one segment as two memories: it only says that all access to the ring is atomic,
@@ -131,6 +137,8 @@ check_sanitizer() {
     RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
         cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-ring \
         --test ring_order --test ring ring_
+    RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/sanitizer \
+        cargo +nightly test -Zbuild-std --target "$host" --locked --package foveate-engine --test pool_order
 }
 
 # Four streams whose readers, sources and configuration come and go, in a release build.

@@ -23,14 +23,15 @@ use std::time::Duration;
 
 use control::{EXTENT, Stage, main_view, publish, start, view_config};
 use foveate::client::Client;
-use foveate::messages::{Look, RefusalReason, ServerListing};
+use foveate::messages::{Look, RefusalReason};
 use foveate_config::{GazeChoice, GazeConfig, ViewConfig};
+use foveate_control::{ClientExt as _, ServerListing};
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::Layout;
+use foveate_daemon::channel::{Outlook, ViewLink};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
 use foveate_daemon::control::server::Limits;
-use foveate_engine::link::{Outlook, ViewLink};
 use foveate_ring::{Waker, Writer};
 use storm::Attacker;
 use wait::until;

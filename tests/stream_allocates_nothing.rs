@@ -22,8 +22,9 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::link::{Bell, view_link};
-use foveate_engine::stream::{Backends, Stream, ViewPace, ViewPlan};
+use foveate_daemon::channel::{Bell, view_link};
+use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_engine::ViewSpec;
 use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
 use stream::stamp;
@@ -127,20 +128,25 @@ fn check_coverage(ingested: &BTreeSet<usize>, change: ChangeConfig) {
 fn stream(change: ChangeConfig) -> Stream {
     let normalisation = Normalisation::CLIP;
     let format = TokenFormat { patch_side: 16, dtype: DType::F16, normalisation };
-    let foveal = ViewPlan {
+    let foveal = ServedView {
         name: "foveal".to_owned(),
-        layout: Layout::Foveal { e0_px: None },
-        budget: 273,
-        format,
-        policy: Policy::Fixed { x: 0.5, y: 0.5 },
-        parameters: GazeParameters::default(),
         slot_count: 3,
         pace: ViewPace::default(),
+        spec: ViewSpec {
+            layout: Layout::Foveal { e0_px: None },
+            budget: 273,
+            format,
+            policy: Policy::Fixed { x: 0.5, y: 0.5 },
+            parameters: GazeParameters::default(),
+        },
     };
     let format =
         TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
-    let uniform =
-        ViewPlan { name: "uniform".to_owned(), layout: Layout::Uniform, format, ..foveal.clone() };
+    let uniform = ServedView {
+        name: "uniform".to_owned(),
+        spec: ViewSpec { layout: Layout::Uniform, format, ..foveal.spec.clone() },
+        ..foveal.clone()
+    };
     let bell = Arc::new(Bell::new().unwrap());
     let views = [foveal, uniform].map(|plan| {
         let (link, client) = view_link(&bell, true);

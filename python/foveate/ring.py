@@ -94,7 +94,7 @@ class Ring:
     def state(self) -> tuple[str, str]:
         """What the view is doing, ``"live"``, ``"stalled"`` or ``"ended"``, and why."""
         sequence = self._state_sequence()
-        while True:
+        for _ in range(_TRIES_MAX):
             # SYNC(state-filled): pairs with the last store in `Live::change_state`.
             _fence()
             offset = _STATES_OFFSET + sequence % 2 * abi.STATE_BLOCK.itemsize
@@ -104,6 +104,8 @@ class Ring:
             before, sequence = sequence, self._state_sequence()
             if before == sequence:
                 break
+        else:
+            return "ended", "the state changes faster than it can be read"
         code = int(block["code"])
         if code not in abi.STATES:
             return "ended", f"the segment names a state {code} that is not known here"

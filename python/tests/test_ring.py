@@ -241,6 +241,11 @@ class RingTellsTheState(unittest.TestCase):
         self.assertEqual(state, "ended")
         self.assertIn("9", reason)
 
+    def test_a_writer_that_never_stops_keeps_no_reader(self) -> None:
+        numbers = iter(range(1000))
+        self.reader._state_sequence = lambda: next(numbers)
+        self.assertEqual(self.reader.state(), ("ended", "the state changes faster than it can be read"))
+
     def test_a_state_that_changes_during_the_copy_is_read_anew(self) -> None:
         load = self.reader._segment.load
 

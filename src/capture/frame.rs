@@ -44,7 +44,7 @@ pub(super) enum RefusedBuffer {
 }
 
 impl CapturedFrame {
-    /// Maps `buffer`, laid out as its own VideoMeta says, or else as the caps do.
+    /// Maps `buffer`, or a copy where others may write to it, laid out as its own VideoMeta says, or else as the caps do.
     pub(super) fn map(
         buffer: gst::Buffer,
         format: &FrameFormat,
@@ -54,6 +54,12 @@ impl CapturedFrame {
             Some(meta) => layout(meta.offset(), meta.stride()),
             None => layout(format.info.offset(), format.info.stride()),
         }?;
+        let is_shared = buffer.iter_memories().any(is_shared);
+        let buffer = if is_shared {
+            buffer.copy_deep().map_err(|_| RefusedBuffer::NotMapped)?
+        } else {
+            buffer
+        };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
         let FrameFormat { format, extent, color, .. } = *format;
         let frame = Self { memory, format, extent, color, planes, stamp };
@@ -80,6 +86,15 @@ impl CapturedFrame {
     pub fn stamp(&self) -> FrameStamp {
         self.stamp
     }
+}
+
+/// Whether others may write to this memory while a buffer keeps it. Pools and drivers do not; but `shmsrc` finds its frames
+/// in memory of another process, which it marks as not to be written, and whoever has a descriptor may map what it stands for.
+fn is_shared(memory: &gst::MemoryRef) -> bool {
+    // A part of a memory is never to be written.
+    let whole = memory.parent().unwrap_or(memory);
+    whole.flags().contains(gst::MemoryFlags::READONLY)
+        || ["fd", "dmabuf", "shm"].into_iter().any(|kind| memory.is_type(kind))
 }
 
 fn layout(offsets: &[usize], strides: &[i32]) -> Result<[PlaneLayout; 3], RefusedBuffer> {

@@ -1,12 +1,7 @@
 //! What a stream's retina runs on: the words for it in rings, listings and logs.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 /// Which implementation of the retina.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {
     /// Compute shaders.
     Vulkan,
@@ -14,18 +9,11 @@ pub enum BackendKind {
     Cpu,
 }
 
-impl fmt::Display for BackendKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Vulkan => "vulkan",
-            Self::Cpu => "cpu",
-        })
-    }
-}
+crate::names!(BackendKind { Vulkan = "vulkan", Cpu = "cpu" });
+crate::codes!(BackendKind { Cpu = 1, Vulkan = 2 });
 
 /// Where frames are compared with the resident copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeSite {
     /// In threads of this process.
     Cpu,
@@ -33,18 +21,11 @@ pub enum ChangeSite {
     Gpu,
 }
 
-impl fmt::Display for ChangeSite {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
-            Self::Gpu => "gpu",
-        })
-    }
-}
+crate::names!(ChangeSite { Cpu = "cpu", Gpu = "gpu" });
 
 /// The backend in use, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Backend {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendInfo {
     /// Which implementation.
     pub kind: BackendKind,
     /// Name of the device, as its driver gives it.
@@ -55,21 +36,6 @@ pub struct Backend {
     pub change_on: ChangeSite,
 }
 
-impl BackendKind {
-    /// The number that stands for it in a ring.
-    pub const fn code(self) -> u32 {
-        match self {
-            Self::Cpu => 1,
-            Self::Vulkan => 2,
-        }
-    }
-
-    /// The kind that a number in a ring stands for.
-    pub const fn from_code(code: u32) -> Option<Self> {
-        match code {
-            1 => Some(Self::Cpu),
-            2 => Some(Self::Vulkan),
-            _ => None,
-        }
-    }
-}
+crate::object!(BackendInfo {
+    "kind": kind, "device": device, "reason": reason, "change_on": change_on,
+});

@@ -12,8 +12,6 @@
 //! take the place of Y', each on its own; in full range that is the identity. Chroma is replicated: the
 //! sample of pixel (x, y) is (x / 2, y / 2) where both sides are halved, (x / 2, y) where only the width is.
 
-use bytemuck::{Pod, Zeroable};
-
 /// Fractional bits of a coefficient. 16-bit multiply-add instructions hold the largest, 2.14 * 2^13.
 pub const FRACTION_BITS: u32 = 13;
 
@@ -58,7 +56,8 @@ pub enum ColorRange {
 }
 
 /// The coefficients of the conversion, in units of 2^-13; in memory as shaders have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 #[repr(C)]
 pub struct ColorTransform {
     /// Subtracted from luma: 16 or 0.

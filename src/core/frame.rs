@@ -1,5 +1,7 @@
 //! A camera frame as the stages see it: borrowed samples in the camera's format, and when they were taken.
 
+use std::fmt;
+
 use crate::color::ColorTransform;
 use crate::geometry::extent::Extent;
 
@@ -111,16 +113,14 @@ impl<'a> Plane<'a> {
 }
 
 /// Why memory cannot be read as a frame.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// Neither side may be 0 or above [`Extent::MAX_SIDE`].
-    #[error("a frame of {extent} pixels: both sides must lie in 1..={}", Extent::MAX_SIDE)]
     Extent {
         /// What was given.
         extent: Extent,
     },
     /// A plane ends before its last sample.
-    #[error("plane {index} of a {extent} {} frame has {len} bytes at a stride of {stride}; {needed} are needed", format.name())]
     PlaneTooShort {
         /// The format.
         format: PixelFormat,
@@ -136,6 +136,24 @@ pub enum FrameError {
         needed: usize,
     },
 }
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Extent { extent } => {
+                let most = Extent::MAX_SIDE;
+                write!(f, "a frame of {extent} pixels: both sides must lie in 1..={most}")
+            }
+            Self::PlaneTooShort { format, extent, index, stride, len, needed } => write!(
+                f,
+                "plane {index} of a {extent} {} frame has {len} bytes at a stride of {stride}; {needed} are needed",
+                format.name()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
 
 /// What frames of one stream have in common until its caps change: what resident copies and pyramids are built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,8 +272,7 @@ pub fn copy_row(target: &mut [u8], source: &[u8]) {
 }
 
 /// Where a capture time comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureClock {
     /// Nothing told when the frame was taken; the arrival time stands in.
     Unknown,
@@ -265,26 +282,10 @@ pub enum CaptureClock {
     Reference,
 }
 
-impl CaptureClock {
-    /// The number that stands for it in a ring.
-    pub const fn code(self) -> u32 {
-        match self {
-            Self::Unknown => 0,
-            Self::RunningTime => 1,
-            Self::Reference => 2,
-        }
-    }
-
-    /// The clock source that a number in a ring stands for.
-    pub const fn from_code(code: u32) -> Option<Self> {
-        match code {
-            0 => Some(Self::Unknown),
-            1 => Some(Self::RunningTime),
-            2 => Some(Self::Reference),
-            _ => None,
-        }
-    }
-}
+crate::names!(CaptureClock {
+    Unknown = "unknown", RunningTime = "running-time", Reference = "reference",
+});
+crate::codes!(CaptureClock { Unknown = 0, RunningTime = 1, Reference = 2 });
 
 /// Which frame it is and when it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,10 @@
 
 pub mod described;
 pub mod directory;
+mod error;
 pub mod server;
 mod socket;
 mod steering;
 pub mod tally;
+
+pub use error::ServeError;

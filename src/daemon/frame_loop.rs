@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use super::StreamFailure;
 use super::running::StopSign;
-use super::views::{self, Joiners, ViewChange};
+use super::views::{self, ViewChange, ViewThread};
 use crate::control::directory::{StreamPort, ViewPort};
-use foveate::messages::{StreamState, ViewName};
+use crate::stream::{
+    NewView, Refusal, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+};
+use foveate::messages::ViewName;
 use foveate_capture::supply::{Loss, Supplied, Supply};
 use foveate_capture::{CapturedFrame, End, SourceSpec};
 use foveate_config::{StreamConfig, ViewConfig};
+use foveate_control::StreamState;
 use foveate_core::camera::Camera;
 use foveate_core::error::chain;
-use foveate_engine::stream::{
-    NewView, Refit, Refusal, Stepped, Stream, StreamBackend, ViewPace, ViewPlan,
-};
 use foveate_log::redact::redacted;
 
 /// How long the loop waits for a frame before it looks whether it is to stop.
@@ -32,7 +33,7 @@ pub(super) struct FrameLoop {
     supply: Supply,
     stream: Stream,
     port: StreamPort,
-    joiners: Joiners,
+    view_thread: ViewThread,
     stop: StopSign,
     /// After how long without a frame a stream that has delivered is stalled.
     stall_timeout: Duration,
@@ -45,11 +46,11 @@ impl FrameLoop {
         config: &StreamConfig,
         backend: StreamBackend,
         mut port: StreamPort,
-        plans: Vec<ViewPlan>,
+        views: Vec<ServedView>,
         camera: Option<Camera>,
         stop: StopSign,
     ) -> io::Result<Self> {
-        let chosen = backend.describe();
+        let chosen = backend.info();
         tracing::info!(
             stream = config.name,
             backend = %chosen.kind,
@@ -61,18 +62,18 @@ impl FrameLoop {
         port.update(|status| status.backend = Some(chosen.clone()));
         let counters = Arc::clone(port.counters());
         let links = port.views.iter_mut().map(ViewPort::take_link);
-        let views = plans.into_iter().zip(links);
+        let views = views.into_iter().zip(links);
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
         let stream = stream.with_camera(camera);
         let supply = Supply::new(&SourceSpec::from(config), port.counters());
-        let workshop = stream.workshop().clone();
-        let joiners = views::start(&config.name, workshop, port.commands.clone())?;
+        let builder = stream.view_builder().clone();
+        let view_thread = views::start(&config.name, builder, port.commands.clone())?;
         Ok(Self {
             name: config.name.clone(),
             supply,
             stream,
             port,
-            joiners,
+            view_thread,
             stop,
             stall_timeout: Duration::from_millis(config.stall_timeout_ms.into()),
             last_frame: None,
@@ -95,7 +96,7 @@ impl FrameLoop {
         // Before the source is dropped, because a pipeline may take its time to stop.
         self.stream.end(&reason);
         self.port.ended(&reason);
-        self.joiners.end();
+        self.view_thread.end();
         result.map(drop)
     }
 
@@ -194,11 +195,11 @@ impl FrameLoop {
 
     /// Takes in the views that were made since, and lets those go that were closed. Never waits.
     fn change_views(&mut self) {
-        while let Some(change) = self.joiners.next_change() {
+        while let Some(change) = self.view_thread.next_change() {
             match change {
                 ViewChange::Join(joining) => self.join(*joining),
                 ViewChange::Leave(name) => self.leave(&name),
-                ViewChange::Refit(refit) => self.refit(*refit),
+                ViewChange::Replace(replacement) => self.replace(*replacement),
                 ViewChange::SetPace(name, config) => self.set_pace(&name, *config),
             }
         }
@@ -207,14 +208,14 @@ impl FrameLoop {
     fn join(&mut self, (port, view): (ViewPort, NewView)) {
         // It may have been closed while it was made again.
         if port.is_over() {
-            return self.joiners.drop_unused(view);
+            return self.view_thread.drop_unused(view);
         }
         match self.stream.add_view(view).map_err(|refused| *refused) {
             Ok(()) => self.port.views.push(port),
-            Err((view, Refusal::OtherRetina)) => self.joiners.give_back(port, view),
+            Err((view, Refusal::Outdated)) => self.view_thread.give_back(port, view),
             Err((view, refusal)) => {
                 port.fail(&refusal.to_string());
-                self.joiners.drop_unused(view);
+                self.view_thread.drop_unused(view);
             }
         }
     }
@@ -224,24 +225,20 @@ impl FrameLoop {
         if let Some(index) = self.index_of(name) {
             self.port.views.remove(index);
             let old = self.stream.remove_view(index, "the client that opened the view is gone");
-            self.joiners.discard(old);
+            self.view_thread.discard(old);
         }
     }
 
     /// A view becomes another one under its name.
-    fn refit(&mut self, (name, config, refit): (ViewName, ViewConfig, Refit)) {
+    fn replace(&mut self, (name, config, replacement): (ViewName, ViewConfig, Replacement)) {
         let Some(index) = self.index_of(&name) else { return };
-        // As its stream does with what belongs to it.
-        self.port.views[index..].rotate_left(1);
-        match self.stream.refit_view(index, refit) {
+        match self.stream.replace_view(index, replacement) {
             Ok(old) => {
-                self.joiners.discard(old);
+                self.view_thread.discard(old);
                 tracing::info!(view = %name, "the view goes on as another one");
-                if let Some(port) = self.port.views.last() {
-                    port.set_config(config);
-                }
+                self.port.views[index].set_config(config);
             }
-            Err(_) => self.joiners.refit_again(name),
+            Err(_) => self.view_thread.replace_again(name),
         }
     }
 

@@ -12,22 +12,23 @@ use nix::unistd::Group;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::{Access, AdminServer, Limits, Order, Server};
-use foveate::ControlError;
-use foveate::operator::admin_path;
+use crate::stream::{BackendError, Backends, GazeLogError, StreamError};
 use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
+use foveate_control::admin_path;
 use foveate_core::error::exit;
-use foveate_engine::crew::Crew;
-use foveate_engine::stream::{GazeLogError, RetinaError, StreamError};
+use foveate_engine::pool::Pool;
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
 use self::roster::Roster;
 use self::service::{ActivationError, Service};
 
+pub mod channel;
 pub mod control;
 mod frame_loop;
 mod health;
@@ -36,6 +37,7 @@ mod orders;
 mod roster;
 mod running;
 pub mod service;
+pub mod stream;
 mod views;
 
 /// How often it is looked whether a stream is stuck.
@@ -47,7 +49,7 @@ const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 pub enum DaemonError {
     /// The socket cannot be served.
     #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(#[from] ServeError),
     /// The socket that the service manager passed cannot be used.
     #[error(transparent)]
     Activation(#[from] ActivationError),
@@ -96,7 +98,7 @@ pub enum StreamFailure {
     Capture(#[from] CaptureError),
     /// Its backend is not there.
     #[error("no backend for the stream")]
-    Backend(#[from] RetinaError),
+    Backend(#[from] BackendError),
     /// What one of its views was to look at cannot be read.
     #[error(transparent)]
     GazeLog(#[from] GazeLogError),
@@ -162,14 +164,13 @@ pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
 ///
 /// If a socket cannot be served, or a stream failed and no other is left.
 pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), DaemonError> {
-    if let Some(threads) = config.daemon.threads {
-        Crew::hire_for_process(threads as usize);
-    }
+    let threads = config.daemon.threads.map(|threads| threads as usize);
+    let backends = Backends::new(Arc::new(Pool::of_threads(threads)));
     let (sender, events) = unbounded();
     let system = |what| move |source| DaemonError::System { what, source };
     forward_signals(sender.clone()).map_err(system("cannot wait for signals"))?;
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
-    let mut roster = Roster::new(Arc::clone(&directory), sender);
+    let mut roster = Roster::new(Arc::clone(&directory), backends, sender);
     // Before the first client can ask for them.
     let listed: Vec<_> = config.streams.iter().map(|stream| roster.list(stream)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::Life;
 use super::roster::Difference;
 use foveate::messages::{Refusal, RefusalReason, ViewName};
-use foveate::operator::AdminRequest;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
+use foveate_control::AdminRequest;
 use foveate_core::error::chain;
 use foveate_log::redact::{self, redacted};
 

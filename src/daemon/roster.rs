@@ -9,10 +9,10 @@ use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use super::running::RunningStream;
 use super::{Event, StreamFailure, running, stream_spec};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
+use crate::stream::Backends;
 use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
 use foveate_config::{StreamConfig, ViewConfig};
 use foveate_core::error::chain;
-use foveate_engine::stream::Backends;
 use foveate_log::redact::redacted;
 
 /// What readers are told of a stream that goes.
@@ -56,8 +56,12 @@ pub(super) struct Difference {
 }
 
 impl Roster {
-    pub(super) fn new(directory: Arc<Directory>, events: Sender<Event>) -> Self {
-        let (backends, streams) = (Arc::new(Backends::default()), BTreeMap::new());
+    pub(super) fn new(
+        directory: Arc<Directory>,
+        backends: Backends,
+        events: Sender<Event>,
+    ) -> Self {
+        let (backends, streams) = (Arc::new(backends), BTreeMap::new());
         let opened = Arc::clone(&backends);
         directory.set_device_memory(move || opened.memory_bytes());
         Self { directory, backends, events, streams, started: 0 }

@@ -6,9 +6,9 @@ use std::thread::{self, JoinHandle};
 use super::StreamFailure;
 use super::frame_loop::FrameLoop;
 use crate::control::directory::StreamPort;
+use crate::stream::{BackendError, Backends, ServedView, StreamBackend};
 use foveate_config::StreamConfig;
 use foveate_core::camera::Camera;
-use foveate_engine::stream::{Backends, RetinaError, StreamBackend, ViewPlan};
 
 /// A stream and its thread. Dropping it leaves the stream running.
 #[derive(Debug)]
@@ -84,14 +84,14 @@ impl RunningStream {
 pub(super) fn backend(
     stream: &StreamConfig,
     backends: &Backends,
-) -> Result<StreamBackend, RetinaError> {
+) -> Result<StreamBackend, BackendError> {
     let chosen = backends.choose(stream.backend, stream.device.as_deref())?;
     chosen.finding_changes_on(stream.change_on)
 }
 
 /// The views of a stream, with the gaze logs that they replay.
-pub(super) fn plans(stream: &StreamConfig) -> Result<Vec<ViewPlan>, StreamFailure> {
-    Ok(stream.views.iter().map(ViewPlan::try_from).collect::<Result<_, _>>()?)
+pub(super) fn plans(stream: &StreamConfig) -> Result<Vec<ServedView>, StreamFailure> {
+    Ok(stream.views.iter().map(ServedView::try_from).collect::<Result<_, _>>()?)
 }
 
 /// The camera of a stream, with its calibration.

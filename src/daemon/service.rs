@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sd_notify::NotifyState;
 
 use crate::control::directory::Directory;
-use foveate::messages::StreamListing;
+use foveate_control::StreamListing;
 use foveate_log::redact::redacted;
 
 pub use self::activation::{ActivationError, passed_socket};

@@ -8,12 +8,12 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use crate::control::directory::{ViewCommand, ViewPort, ViewSetting};
+use crate::stream::{
+    GazeLogError, NewView, OldView, Replacement, RingBuilder, ServedView, StreamError,
+};
 use foveate::messages::ViewName;
 use foveate_config::ViewConfig;
 use foveate_core::error::chain;
-use foveate_engine::stream::{
-    GazeLogError, NewView, OldView, Refit, StreamError, ViewPlan, Workshop,
-};
 
 /// Views that the frame loop may leave waiting before no more are made.
 const CHANGES_PENDING_MAX: usize = 16;
@@ -25,13 +25,13 @@ pub(super) enum ViewChange {
     /// It is to leave.
     Leave(ViewName),
     /// It is to be another one.
-    Refit(Box<(ViewName, ViewConfig, Refit)>),
+    Replace(Box<(ViewName, ViewConfig, Replacement)>),
     /// It is to publish other frames.
     SetPace(ViewName, Box<ViewConfig>),
 }
 
-/// The frame loop's end of the workshop.
-pub(super) struct Joiners {
+/// The frame loop's end of the thread that builds views.
+pub(super) struct ViewThread {
     changes: Receiver<ViewChange>,
     returns: Sender<Return>,
     thread: JoinHandle<()>,
@@ -42,14 +42,14 @@ enum Return {
     /// A view that was made for what the stream was before.
     Misfit(Box<(ViewPort, NewView)>),
     /// What was made to refit a view, for what the stream was before.
-    MisfitRefit(ViewName),
+    MisfitReplacement(ViewName),
     /// A view that was closed before it joined.
     Unused(#[expect(dead_code, reason = "it comes to be dropped here")] Box<NewView>),
     /// A view that has left.
     Old(#[expect(dead_code, reason = "it comes to be dropped here")] Box<OldView>),
 }
 
-impl Joiners {
+impl ViewThread {
     /// What happened next to its views, if anything has. Never waits.
     pub(super) fn next_change(&self) -> Option<ViewChange> {
         self.changes.try_recv().ok()
@@ -71,8 +71,8 @@ impl Joiners {
     }
 
     /// Has it made again what a view is to be.
-    pub(super) fn refit_again(&self, view: ViewName) {
-        let _ = self.returns.send(Return::MisfitRefit(view));
+    pub(super) fn replace_again(&self, view: ViewName) {
+        let _ = self.returns.send(Return::MisfitReplacement(view));
     }
 
     /// Has a view dropped that never joined.
@@ -98,19 +98,19 @@ enum MakeError {
 /// Starts the thread for `stream`. It ends with the frame loop's end.
 pub(super) fn start(
     stream: &str,
-    workshop: Workshop,
+    builder: RingBuilder,
     commands: Receiver<ViewCommand>,
-) -> io::Result<Joiners> {
+) -> io::Result<ViewThread> {
     let (changed, changes) = bounded(CHANGES_PENDING_MAX);
     let (returns, returned) = unbounded();
     let thread = thread::Builder::new()
         .name(format!("views-{stream}"))
-        .spawn(move || work(&workshop, &commands, &returned, &changed))?;
-    Ok(Joiners { changes, returns, thread })
+        .spawn(move || work(&builder, &commands, &returned, &changed))?;
+    Ok(ViewThread { changes, returns, thread })
 }
 
 fn work(
-    workshop: &Workshop,
+    builder: &RingBuilder,
     commands: &Receiver<ViewCommand>,
     returned: &Receiver<Return>,
     changed: &Sender<ViewChange>,
@@ -122,11 +122,11 @@ fn work(
             recv(returned) -> back => match back {
                 Ok(Return::Misfit(misfit)) => {
                     let (port, view) = *misfit;
-                    made(port, |_| Ok(workshop.remake(view)?))
+                    made(port, |_| Ok(builder.rebuild(view)?))
                 }
-                Ok(Return::MisfitRefit(view)) => {
+                Ok(Return::MisfitReplacement(view)) => {
                     let config = settings.get(&view).cloned();
-                    config.and_then(|config| remade(workshop, view, config))
+                    config.and_then(|config| remade(builder, view, config))
                 }
                 Ok(Return::Old(_) | Return::Unused(_)) => None,
                 // The frame loop is gone.
@@ -134,11 +134,11 @@ fn work(
             },
             recv(commands) -> command => match command {
                 Ok(ViewCommand::Open(port)) => made(*port, |port| {
-                    let plan = ViewPlan::try_from(&*port.config())?;
-                    Ok(workshop.make(plan, port.take_link())?)
+                    let served = ServedView::try_from(&*port.config())?;
+                    Ok(builder.build_new(served, port.take_link())?)
                 }),
                 Ok(ViewCommand::Close(name)) => Some(ViewChange::Leave(name)),
-                Ok(ViewCommand::Set(setting)) => set(workshop, *setting, &mut settings),
+                Ok(ViewCommand::Set(setting)) => set(builder, *setting, &mut settings),
                 // The directory is gone, and with it the daemon.
                 Err(_) => return,
             },
@@ -153,7 +153,7 @@ fn work(
 
 /// What makes a view another one, if it can be made; the operator is told either way.
 fn set(
-    workshop: &Workshop,
+    builder: &RingBuilder,
     setting: ViewSetting,
     settings: &mut BTreeMap<ViewName, ViewConfig>,
 ) -> Option<ViewChange> {
@@ -162,7 +162,7 @@ fn set(
     let made = if keeps_segment {
         Ok(ViewChange::SetPace(view, Box::new(config)))
     } else {
-        refitted(workshop, view, config)
+        replacement_of(builder, view, config)
     };
     // Who has waited too long was told that it is not done, so it is not.
     let is_awaited = answer.send(made.as_ref().map(drop).map_err(|error| chain(error))).is_ok();
@@ -171,18 +171,18 @@ fn set(
     Some(change)
 }
 
-fn refitted(
-    workshop: &Workshop,
+fn replacement_of(
+    builder: &RingBuilder,
     view: ViewName,
     config: ViewConfig,
 ) -> Result<ViewChange, MakeError> {
-    let refit = workshop.refit(ViewPlan::try_from(&config)?)?;
-    Ok(ViewChange::Refit(Box::new((view, config, refit))))
+    let replacement = builder.build_replacement(ServedView::try_from(&config)?)?;
+    Ok(ViewChange::Replace(Box::new((view, config, replacement))))
 }
 
 /// What makes a view another one, again, because the stream has become another meanwhile.
-fn remade(workshop: &Workshop, view: ViewName, config: ViewConfig) -> Option<ViewChange> {
-    match refitted(workshop, view.clone(), config) {
+fn remade(builder: &RingBuilder, view: ViewName, config: ViewConfig) -> Option<ViewChange> {
+    match replacement_of(builder, view.clone(), config) {
         Ok(change) => Some(change),
         Err(error) => {
             tracing::warn!(%view, reason = chain(&error), "the view stays as it was");

@@ -29,6 +29,6 @@ pub use image::Image;
 pub use import::HostBuffer;
 pub use instance::ValidationLog;
 pub use lane::Lane;
-pub use pass::{BindingKind, ComputePass, ComputePassDesc};
+pub use pass::{BindingKind, ComputePass, ComputePassDesc, Shader};
 pub use recorder::{Binding, GROUPS_PER_ROW, Groups, Recorder};
 pub use timing::TickClock;

@@ -37,13 +37,40 @@ impl BindingKind {
     }
 }
 
+/// A compute shader in SPIR-V, with the entry point `main`.
+#[derive(Clone, Copy)]
+pub struct Shader(&'static [u8]);
+
+impl Shader {
+    /// Takes `spirv` for a shader.
+    ///
+    /// # Safety
+    ///
+    /// It must be valid SPIR-V for Vulkan 1.3, as `glslc --target-env=vulkan1.3` writes it, and whatever [`ComputePassDesc`]
+    /// names it must list its bindings, its constants and the size of its push constants as it declares them.
+    pub const unsafe fn new(spirv: &'static [u8]) -> Self {
+        Self(spirv)
+    }
+
+    /// Its SPIR-V.
+    pub const fn spirv(self) -> &'static [u8] {
+        self.0
+    }
+}
+
+impl fmt::Debug for Shader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shader").field("bytes", &self.0.len()).finish()
+    }
+}
+
 /// What a compute pass is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct ComputePassDesc<'a> {
     /// Shows up in captures and error messages.
     pub name: &'a str,
     /// The compiled shader.
-    pub spirv: &'a [u8],
+    pub shader: Shader,
     /// Bindings 0, 1, 2 ... of set 0.
     pub bindings: &'a [BindingKind],
     /// Values of the specialization constants 0, 1, 2 ...
@@ -197,10 +224,9 @@ fn make_pipeline(
     desc: &ComputePassDesc<'_>,
 ) -> Result<vk::Pipeline, GpuError> {
     let device = gpu.raw();
-    let code = ash::util::read_spv(&mut Cursor::new(desc.spirv))
-        .expect("the build script writes whole SPIR-V words");
+    let code = ash::util::read_spv(&mut Cursor::new(desc.shader.0)).expect("SPIR-V is whole words");
     let info = vk::ShaderModuleCreateInfo::default().code(&code);
-    // SAFETY: glslc compiled the code, for the version of Vulkan that devices are required to have.
+    // SAFETY: whoever made the `Shader` vouches for the code.
     let module =
         unsafe { device.create_shader_module(&info, None) }.during("vkCreateShaderModule")?;
 
@@ -222,7 +248,7 @@ fn make_pipeline(
         .name(c"main")
         .specialization_info(&constants);
     let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
-    // SAFETY: `info` is valid, and the layout has what the shader binds.
+    // SAFETY: `info` is valid, and whoever made the `Shader` vouches that the layout has what it binds.
     let result = unsafe { device.create_compute_pipelines(gpu.pipelines(), &[info], None) };
     // SAFETY: only the call above used the module.
     unsafe { device.destroy_shader_module(module, None) };

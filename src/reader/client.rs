@@ -21,6 +21,8 @@
 //! # }
 //! ```
 
+use std::error::Error;
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,12 +31,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::{Map, Value};
+use serde_core::Serialize;
+use serde_core::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value, json};
 
 use super::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Listing, Look, Looking,
-    Opened, Refusal, RefusalReason, Released, Request, Stats, StreamListing, Subscribed, ViewName,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted, Look, Looking,
+    Refusal, RefusalReason, ViewName,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -45,12 +48,14 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a subscription waits for a frame before it looks at its socket.
 const FUTEX_SLICE: Duration = Duration::from_millis(100);
 
-/// A connection to the daemon that asks and gets answers. No call takes much longer than [`ANSWER_TIMEOUT`].
+/// A connection to the daemon that asks and gets answers. No call takes much longer than [`ANSWER_TIMEOUT`], unless it was
+/// connected for another.
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
     path: PathBuf,
     buffer: Vec<u8>,
+    timeout: Duration,
 }
 
 impl Client {
@@ -60,64 +65,29 @@ impl Client {
     ///
     /// If there is no daemon, or the user may not talk to it.
     pub fn connect(path: &Path) -> Result<Self, ControlError> {
+        Self::connect_for(path, ANSWER_TIMEOUT)
+    }
+
+    /// Connects to the daemon that listens on `path`, and gives it `timeout` for each answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::connect`].
+    pub fn connect_for(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
         let address = socket::address(path)?;
-        let failed = |errno| ControlError::io("connect to", path, errno);
-        let socket = socket::unconnected(SocketFlags::empty()).map_err(failed)?;
-        for direction in [Timeout::Send, Timeout::Recv] {
-            set_socket_timeout(&socket, direction, Some(ANSWER_TIMEOUT)).map_err(failed)?;
-        }
-        retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(|errno| match errno {
+        let failed = |errno| match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED => {
                 ControlError::NoDaemon { path: path.to_owned() }
             }
-            Errno::AGAIN => timed_out(),
-            errno => failed(errno),
-        })?;
-        Ok(Self { socket, path: path.to_owned(), buffer: vec![0; DATAGRAM_BYTES_MAX] })
-    }
-
-    /// All streams and views, streams in the order of their names.
-    ///
-    /// # Errors
-    ///
-    /// If the daemon does not answer or refuses.
-    pub fn list(&mut self) -> Result<Vec<StreamListing>, ControlError> {
-        self.listing().map(|listing| listing.streams)
-    }
-
-    /// All streams and views, and what the server has done, on one page.
-    ///
-    /// # Errors
-    ///
-    /// If the daemon does not answer or refuses.
-    pub fn listing(&mut self) -> Result<Listing, ControlError> {
-        let mut listing: Listing = self.request(&Request::List { after: None }, &[])?;
-        while let Some(after) = listing.next.take() {
-            let page: Listing = self.request(&Request::List { after: Some(after) }, &[])?;
-            for stream in page.streams {
-                match listing.streams.last_mut() {
-                    Some(last) if last.name == stream.name => last.views.extend(stream.views),
-                    _ => listing.streams.push(stream),
-                }
-            }
-            listing.next = page.next;
+            Errno::AGAIN => timed_out(timeout),
+            errno => ControlError::io("connect to", path, errno),
+        };
+        let socket = socket::unconnected(SocketFlags::empty()).map_err(failed)?;
+        for direction in [Timeout::Send, Timeout::Recv] {
+            set_socket_timeout(&socket, direction, Some(timeout)).map_err(failed)?;
         }
-        Ok(listing)
-    }
-
-    /// What the daemon has counted, on one page.
-    ///
-    /// # Errors
-    ///
-    /// If the daemon does not answer or refuses.
-    pub fn stats(&mut self) -> Result<Stats, ControlError> {
-        let mut stats: Stats = self.request(&Request::Stats { after: None }, &[])?;
-        while let Some(after) = stats.next.take() {
-            let page: Stats = self.request(&Request::Stats { after: Some(after) }, &[])?;
-            stats.streams.extend(page.streams);
-            stats.next = page.next;
-        }
-        Ok(stats)
+        retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(failed)?;
+        Ok(Self { socket, path: path.to_owned(), buffer: vec![0; DATAGRAM_BYTES_MAX], timeout })
     }
 
     /// Makes a view look at a point, and returns the nearest point that it can look at: its fixation from the next frame on.
@@ -126,7 +96,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
-        self.request(&Request::Look(look), &[])
+        self.request(&operation("look", &look), &[])
     }
 
     /// Makes a view look where a map has its peak. `numbers` are the rows of the map, one after the other, as `attend` says.
@@ -135,7 +105,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn attend(&mut self, attend: Attend, numbers: &[u8]) -> Result<Looking, ControlError> {
-        self.request(&Request::Attend(attend), numbers)
+        self.request(&operation("attend", &attend), numbers)
     }
 
     /// Makes a view look where the tokens of a frame have the highest score. `scores` are one number for each token, in the
@@ -149,7 +119,7 @@ impl Client {
         attend: AttendTokens,
         scores: &[u8],
     ) -> Result<Looking, ControlError> {
-        self.request(&Request::AttendTokens(attend), scores)
+        self.request(&operation("attend_tokens", &attend), scores)
     }
 
     /// Lets a view look where its policy says, and other clients steer it.
@@ -158,8 +128,7 @@ impl Client {
     ///
     /// If the daemon does not answer or refuses.
     pub fn release(&mut self, view: &ViewName) -> Result<(), ControlError> {
-        let released = self.request(&Request::Release { view: view.clone() }, &[]);
-        released.map(|_: Released| ())
+        self.request(&json!({ "op": "release", "view": view }), &[]).map(|Granted { .. }| ())
     }
 
     /// Opens a view on a stream, which lives as long as this connection, and returns its address. `view` is what a
@@ -173,8 +142,8 @@ impl Client {
         stream: &str,
         view: Map<String, Value>,
     ) -> Result<ViewName, ControlError> {
-        let request = Request::OpenView { stream: stream.to_owned(), view };
-        self.request(&request, &[]).map(|Opened { view }| view)
+        let request = json!({ "op": "open_view", "stream": stream, "view": view });
+        self.request(&request, &[]).map(|Granted { view }| view)
     }
 
     /// Follows `view`. With `notify`, the subscription's descriptor becomes readable with every frame.
@@ -201,9 +170,9 @@ impl Client {
         notify: bool,
         gaze: bool,
     ) -> Result<Subscription, ControlError> {
-        let request = Request::Subscribe { view: view.clone(), notify, gaze };
-        let _: Subscribed = self.request(&request, &[])?;
-        let Self { socket, path, buffer } = self;
+        let request = json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze });
+        let Granted { .. } = self.request(&request, &[])?;
+        let Self { socket, path, buffer, .. } = self;
         Ok(Subscription {
             socket,
             path,
@@ -220,13 +189,25 @@ impl Client {
         })
     }
 
-    /// Sends `request` and waits for its answer.
-    fn request<T: DeserializeOwned>(
+    /// Asks anything: sends `request`, a JSON object with an `op`, and the raw bytes that belong to it, and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    ///
+    /// # Panics
+    ///
+    /// If `request` cannot be JSON.
+    pub fn request<T: DeserializeOwned>(
         &mut self,
-        request: &Request,
+        request: &impl Serialize,
         payload: &[u8],
     ) -> Result<T, ControlError> {
-        let datagram = request.to_datagram(payload);
+        let mut datagram = serde_json::to_vec(request).expect("a request is JSON");
+        if !payload.is_empty() {
+            datagram.push(b'\n');
+            datagram.extend_from_slice(payload);
+        }
         if DATAGRAM_BYTES_MAX < datagram.len() {
             let error = format!(
                 "{} bytes are more than the {DATAGRAM_BYTES_MAX} of a message",
@@ -237,7 +218,7 @@ impl Client {
         match socket::send(&self.socket, &datagram, None, SendFlags::empty()) {
             // A daemon that turns a client away says why before it hangs up.
             Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
-            Err(Errno::AGAIN) => return Err(timed_out()),
+            Err(Errno::AGAIN) => return Err(timed_out(self.timeout)),
             Err(errno) => return Err(ControlError::io("send to", &self.path, errno)),
         }
         match self.receive()? {
@@ -253,7 +234,7 @@ impl Client {
         match socket::receive(&self.socket, &mut self.buffer, RecvFlags::empty()) {
             Ok(received) if received.len == 0 => Err(ControlError::Disconnected),
             Ok(received) => understood(&self.buffer, received.len),
-            Err(Errno::AGAIN) => Err(timed_out()),
+            Err(Errno::AGAIN) => Err(timed_out(self.timeout)),
             Err(Errno::CONNRESET) => Err(ControlError::Disconnected),
             Err(errno) => Err(ControlError::io("receive from", &self.path, errno)),
         }
@@ -294,20 +275,51 @@ pub enum Next {
 }
 
 /// Why a subscription cannot go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum SubscriptionError {
     /// The connection is gone, and with it the daemon, however it died: [`Subscription::reconnect`].
-    #[error("the daemon is gone: it has stopped, or it dropped this connection")]
     Disconnected,
 
     /// The shared memory cannot be read.
-    #[error("cannot read the view's segment")]
-    Ring(#[from] RingError),
+    Ring(RingError),
 
     /// The daemon's messages cannot be read.
-    #[error(transparent)]
-    Control(#[from] ControlError),
+    Control(ControlError),
+}
+
+impl fmt::Display for SubscriptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disconnected => {
+                f.write_str("the daemon is gone: it has stopped, or it dropped this connection")
+            }
+            Self::Ring(_) => f.write_str("cannot read the view's segment"),
+            Self::Control(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error for SubscriptionError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Disconnected => None,
+            Self::Ring(error) => Some(error),
+            Self::Control(error) => error.source(),
+        }
+    }
+}
+
+impl From<RingError> for SubscriptionError {
+    fn from(error: RingError) -> Self {
+        Self::Ring(error)
+    }
+}
+
+impl From<ControlError> for SubscriptionError {
+    fn from(error: ControlError) -> Self {
+        Self::Control(error)
+    }
 }
 
 /// How far the end of a subscription has come.
@@ -584,6 +596,13 @@ impl AsFd for Subscription {
     }
 }
 
+/// The request for `name`, whose other fields are those of `fields`.
+fn operation(name: &str, fields: &impl Serialize) -> Value {
+    let mut request = json!(fields);
+    request["op"] = name.into();
+    request
+}
+
 /// Reads the datagram of `len` bytes in `buffer`.
 fn understood<T: DeserializeOwned>(
     buffer: &[u8],
@@ -596,6 +615,6 @@ fn understood<T: DeserializeOwned>(
         .map_err(|error| ControlError::NotUnderstood { detail: error.to_string() })
 }
 
-fn timed_out() -> ControlError {
-    ControlError::TimedOut { seconds: ANSWER_TIMEOUT.as_secs() }
+fn timed_out(timeout: Duration) -> ControlError {
+    ControlError::TimedOut { seconds: timeout.as_secs() }
 }

@@ -1,58 +1,23 @@
-//! What a datagram holds: one JSON object on one line, optionally a newline and raw bytes after it.
-//!
-//! ```text
-//! client                                                         daemon
-//! {"op":"list"}                                              ->
-//!                        <- {"ok":true,"streams":[...],"next":"camera/main"}   (`next` where more follow)
-//! {"op":"list","after":"camera/main"}                        ->
-//!                        <- {"ok":true,"streams":[...]}
-//! {"op":"stats"}                                             ->
-//!                        <- {"ok":true,"daemon":{...},"streams":[...],"next":"camera"}        (`next` where more follow)
-//! {"op":"look","view":"camera/main","x":320,"y":240}         ->
-//!                        <- {"ok":true,"view":"camera/main","x":320.0,"y":240.0}
-//! {"op":"attend","view":"camera/main","shape":[24,24],"dtype":"f16","frame":812}   + newline, 1152 bytes   ->
-//!                        <- {"ok":true,"view":"camera/main","x":411.5,"y":92.25}
-//! {"op":"attend_tokens","view":"camera/main","frame":812,"dtype":"f32"}            + newline, 1092 bytes   ->
-//!                        <- {"ok":false,"reason":"held","error":"...","holder":"process 4711 (python3)"}
-//! {"op":"release","view":"camera/main"}                      ->
-//!                        <- {"ok":true,"view":"camera/main"}
-//! {"op":"open_view","stream":"camera","view":{"name":"left","budget":128,"gaze":{"policy":"feedback"}}}    ->
-//!                        <- {"ok":true,"view":"camera/left"}
-//! {"op":"subscribe","view":"camera/main","notify":true,"gaze":true}                ->
-//!                        <- {"ok":true,"view":"camera/main"}
-//!                        <- {"event":"segment","view":"camera/main","epoch":"00c0ffee00c0ffee"}   + descriptor
-//!                        <- 16 bytes: ring sequence, publish time                (where `notify` was asked)
-//!                        <- {"event":"gaze","view":"camera/main","entry":{...},"lost":0}   (where `gaze` was asked)
-//!                        <- {"event":"ended","view":"camera/main","reason":"end of the file"}
-//! {"op":"jump"}                                              ->
-//!                        <- {"ok":false,"reason":"bad-request","error":"unknown variant `jump`, expected ..."}
-//! ```
-//!
-//! A subscriber gets its first `segment` event at once if the stream has started, otherwise when it does, and
-//! another one whenever the picture's size or format changed and the view moved to a new segment. Hang-up
-//! means that the daemon is gone. A notice is told from a message by its length: no message is that short.
+//! What a datagram holds: one JSON object on one line, optionally a newline and raw bytes after it. `docs/control.md` has all
+//! messages; these are those of a reader.
 
 use std::fmt;
 
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_core::de::{DeserializeOwned, Error as _};
+use serde_core::ser::SerializeMap;
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
-pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat, Released};
+pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat};
 pub use self::gaze::GazeEvent;
-pub use self::listing::{
-    ChangeListing, FixationListing, Listing, NoticeListing, ServerListing, SteeringListing,
-    StreamListing, StreamState, StuckListing, ViewListing,
-};
 pub use self::names::{ViewName, ViewNameError};
-pub use self::stats::{DaemonStats, Stats, StreamStats, ViewStats};
 pub use foveate_core::name::is_name;
+use foveate_core::{names, object};
 pub use foveate_ring::abi::NOTICE_BYTES;
 
 mod feedback;
 mod gaze;
-mod listing;
 mod names;
-mod stats;
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
@@ -66,91 +31,8 @@ pub const STREAM_RESTARTS: &str = "the stream begins anew";
 /// The longest reason in words, in bytes, of a refusal; it may quote what a client sent.
 const REFUSAL_BYTES_MAX: usize = 4096;
 
-/// What a client asks.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
-    /// Send me the view's segment, now and whenever it is replaced, and tell me when it ends. Once a connection.
-    Subscribe {
-        /// Which view.
-        view: ViewName,
-        /// Whether to send a notice of [`NOTICE_BYTES`] with every token frame, so that the socket can be polled.
-        #[serde(default)]
-        notify: bool,
-        /// Whether to send an event whenever the view looks elsewhere.
-        #[serde(default)]
-        gaze: bool,
-    },
-    /// What streams and views are there?
-    List {
-        /// Where to go on: the `next` of the page before.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        after: Option<ViewName>,
-    },
-    /// What has been counted?
-    Stats {
-        /// Where to go on: the `next` of the page before.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        after: Option<String>,
-    },
-    /// Look at a point.
-    Look(Look),
-    /// Look where a map says.
-    Attend(Attend),
-    /// Look where the scores of tokens say.
-    AttendTokens(AttendTokens),
-    /// Look where the view's policy says, and let other clients steer it.
-    Release {
-        /// Which view.
-        view: ViewName,
-    },
-    /// Make a view of my own, which lives as long as this connection.
-    OpenView {
-        /// The stream to look at.
-        stream: String,
-        /// The view, as a `[[stream.view]]` of a configuration has it; without a `name` it gets one.
-        #[serde(default)]
-        view: serde_json::Map<String, serde_json::Value>,
-    },
-}
-
-impl Request {
-    /// Reads a datagram: what is asked, and the raw bytes that come with it.
-    ///
-    /// # Errors
-    ///
-    /// A refusal that says what is wrong with it and what is allowed.
-    pub fn from_datagram(datagram: &[u8]) -> Result<(Self, &[u8]), Refusal> {
-        let (head, payload) = split(datagram);
-        let request: Self = serde_json::from_slice(head).map_err(|error| {
-            Refusal::new(RefusalReason::BadRequest, clipped(&error.to_string(), 1024))
-        })?;
-        if payload.is_empty() || request.takes_payload() {
-            Ok((request, payload))
-        } else {
-            let error = format!("{} raw bytes follow a request that takes none", payload.len());
-            Err(Refusal::new(RefusalReason::BadRequest, error))
-        }
-    }
-
-    /// The request as a datagram, with the raw bytes that come with it, if any.
-    pub fn to_datagram(&self, payload: &[u8]) -> Vec<u8> {
-        let mut datagram = to_json(self);
-        if self.takes_payload() {
-            datagram.push(b'\n');
-            datagram.extend_from_slice(payload);
-        }
-        datagram
-    }
-
-    fn takes_payload(&self) -> bool {
-        matches!(self, Self::Attend(_) | Self::AttendTokens(_))
-    }
-}
-
 /// Why a request was not granted, for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefusalReason {
     /// Not JSON, no such operation, a field that is missing, unknown or out of range.
     BadRequest,
@@ -197,29 +79,47 @@ pub enum RefusalReason {
     /// More clients than the daemon serves. The connection is closed.
     TooManyClients,
     /// A reason that this version does not know.
-    #[serde(other)]
     Other,
 }
 
-impl fmt::Display for RefusalReason {
-    /// As in JSON.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
+names!(RefusalReason {
+    BadRequest = "bad-request",
+    TooLarge = "too-large",
+    UnknownView = "unknown-view",
+    AlreadySubscribed = "already-subscribed",
+    NotStarted = "not-started",
+    Ended = "ended",
+    Busy = "busy",
+    RateLimit = "rate-limit",
+    FrameTooOld = "frame-too-old",
+    UnknownFrame = "unknown-frame",
+    WrongCount = "wrong-count",
+    NotFinite = "not-finite",
+    Negative = "negative",
+    AllZero = "all-zero",
+    MapTooLarge = "map-too-large",
+    BadBox = "bad-box",
+    Held = "held",
+    Policy = "policy",
+    UnknownStream = "unknown-stream",
+    NameTaken = "name-taken",
+    TooManyViews = "too-many-views",
+    TooManyClients = "too-many-clients",
+    Other = "other",
+} else Other);
 
 /// Why a request was not granted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{error}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// For programs.
     pub reason: RefusalReason,
     /// For people: what is wrong and what is allowed.
     pub error: String,
     /// With [`RefusalReason::Held`]: who steers the view.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }
+
+object!(Refusal { "reason": reason, "error": error; "holder": holder });
 
 impl Refusal {
     /// A refusal. A long reason is cut, so that it fits a datagram.
@@ -228,19 +128,22 @@ impl Refusal {
     }
 }
 
-/// The answer to [`Request::Subscribe`]; a `segment` event follows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Subscribed {
-    /// Which view.
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.error)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The answer to `subscribe`, `release` and `open_view`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Granted {
+    /// For which view, or the address of the one that was opened.
     pub view: ViewName,
 }
 
-/// The answer to [`Request::OpenView`]. The view's first `segment` event comes once it publishes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
-    /// Its address.
-    pub view: ViewName,
-}
+object!(Granted { "view": view });
 
 /// Identity of a segment, a random number. 16 hexadecimal digits in JSON, because many readers of JSON round
 /// numbers above 2^53.
@@ -262,13 +165,12 @@ impl Serialize for Epoch {
 impl<'de> Deserialize<'de> for Epoch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = String::deserialize(deserializer)?;
-        u64::from_str_radix(&digits, 16).map(Self).map_err(serde::de::Error::custom)
+        u64::from_str_radix(&digits, 16).map(Self).map_err(D::Error::custom)
     }
 }
 
 /// What the daemon tells a subscriber unasked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// The view publishes in this segment from now on. A read-only descriptor of it comes with the datagram.
     Segment {
@@ -291,7 +193,48 @@ pub enum Event {
 impl Event {
     /// The event as a datagram.
     pub fn to_datagram(&self) -> Vec<u8> {
-        to_json(self)
+        serde_json::to_vec(self).expect("an event has string keys and no failing parts")
+    }
+
+    fn from_json(mut event: Value) -> Result<Self, serde_json::Error> {
+        let name = String::deserialize(event["event"].take())?;
+        match name.as_str() {
+            "segment" => Ok(Self::Segment {
+                view: Deserialize::deserialize(event["view"].take())?,
+                epoch: Deserialize::deserialize(event["epoch"].take())?,
+            }),
+            "gaze" => GazeEvent::deserialize(event).map(Self::Gaze),
+            "ended" => Ok(Self::Ended {
+                view: Deserialize::deserialize(event["view"].take())?,
+                reason: Deserialize::deserialize(event["reason"].take())?,
+            }),
+            _ => Err(serde_json::Error::unknown_variant(&name, &["segment", "gaze", "ended"])),
+        }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        match self {
+            Self::Segment { view, epoch } => {
+                object.serialize_entry("event", "segment")?;
+                object.serialize_entry("view", view)?;
+                object.serialize_entry("epoch", epoch)?;
+            }
+            Self::Gaze(GazeEvent { view, entry, lost }) => {
+                object.serialize_entry("event", "gaze")?;
+                object.serialize_entry("view", view)?;
+                object.serialize_entry("entry", entry)?;
+                object.serialize_entry("lost", lost)?;
+            }
+            Self::Ended { view, reason } => {
+                object.serialize_entry("event", "ended")?;
+                object.serialize_entry("view", view)?;
+                object.serialize_entry("reason", reason)?;
+            }
+        }
+        object.end()
     }
 }
 
@@ -315,33 +258,19 @@ impl<T: DeserializeOwned> FromDaemon<T> {
     ///
     /// If it is none of these messages.
     pub fn from_datagram(datagram: &[u8]) -> Result<Self, serde_json::Error> {
-        /// The field that says which message it is.
-        #[derive(Deserialize)]
-        struct Kind {
-            ok: Option<bool>,
-            event: Option<IgnoredAny>,
-        }
-
         if datagram.len() == NOTICE_BYTES {
             return Ok(Self::Notice);
         }
-        let (head, _) = split(datagram);
-        match serde_json::from_slice(head)? {
-            Kind { event: Some(_), .. } => serde_json::from_slice(head).map(Self::Event),
-            Kind { ok: Some(true), .. } => serde_json::from_slice(head).map(Self::Accepted),
-            _ => serde_json::from_slice(head).map(Self::Refused),
+        let head = datagram.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let message: Value = serde_json::from_slice(head)?;
+        if !message["event"].is_null() {
+            Event::from_json(message).map(Self::Event)
+        } else if message["ok"] == true {
+            T::deserialize(message).map(Self::Accepted)
+        } else {
+            Refusal::deserialize(message).map(Self::Refused)
         }
     }
-}
-
-/// The datagram that grants a request; `body` must serialise to an object.
-pub fn accepted<T: Serialize>(body: &T) -> Vec<u8> {
-    to_json(&Answer { ok: true, body })
-}
-
-/// The datagram that refuses a request.
-pub fn refused(refusal: &Refusal) -> Vec<u8> {
-    to_json(&Answer { ok: false, body: refusal })
 }
 
 /// At most `bytes_max` bytes of `text`; where it is cut, at the end of a character, and marked by an ellipsis.
@@ -350,23 +279,4 @@ pub fn clipped(text: &str, bytes_max: usize) -> String {
         return text.to_owned();
     }
     format!("{}…", &text[..text.floor_char_boundary(bytes_max)])
-}
-
-#[derive(Serialize)]
-struct Answer<'a, T> {
-    ok: bool,
-    #[serde(flatten)]
-    body: &'a T,
-}
-
-fn to_json<T: Serialize>(message: &T) -> Vec<u8> {
-    serde_json::to_vec(message).expect("messages have string keys and no failing parts")
-}
-
-/// The JSON of a datagram and the raw bytes after its newline.
-fn split(datagram: &[u8]) -> (&[u8], &[u8]) {
-    match datagram.iter().position(|&byte| byte == b'\n') {
-        Some(end) => (&datagram[..end], &datagram[end + 1..]),
-        None => (datagram, &[]),
-    }
 }

@@ -1,4 +1,4 @@
-//! The memory of a segment, byte by byte: ABI 1.2. `docs/abi.md` says the same for readers in other languages.
+//! The memory of a segment, byte by byte: ABI 1.3. `docs/abi.md` says the same for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before anybody else sees the segment
@@ -12,10 +12,36 @@
 //!
 //! Everything is little-endian. Reserved bytes are 0. Texts are UTF-8, padded with at least one NUL.
 
+#![allow(unsafe_code, reason = "`unsafe impl` promises that any bytes are a value")]
+
 use bytemuck::{Pod, Zeroable};
 
 use foveate_core::geometry::plan::{PixelBox, Token};
 use foveate_core::geometry::pyramid::PyramidShape;
+
+/// A struct that any bytes are a value of, and that has no others: what `derive(Pod)` checks, without the crates that it takes.
+macro_rules! plain {
+    (
+        $(#[$attribute:meta])*
+        pub struct $Struct:ident { $($(#[$doc:meta])* pub $field:ident: $Field:ty,)+ }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug)]
+        #[repr(C)]
+        pub struct $Struct { $($(#[$doc])* pub $field: $Field,)+ }
+
+        const _: () = {
+            const fn check<T: Pod>() {}
+            $(check::<$Field>();)+
+            assert!(size_of::<$Struct>() == 0 $(+ size_of::<$Field>())+, "no byte is padding");
+        };
+
+        // SAFETY: zeros are a value of every field, since each is `Pod`.
+        unsafe impl Zeroable for $Struct {}
+        // SAFETY: it is `repr(C)`, every field is `Pod`, and no byte is padding.
+        unsafe impl Pod for $Struct {}
+    };
+}
 
 /// The first bytes of a segment.
 pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
@@ -24,7 +50,7 @@ pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 pub const ABI_MAJOR: u32 = 1;
 
 /// Grows when reserved room or a plane gets a meaning that an old reader may ignore.
-pub const ABI_MINOR: u32 = 2;
+pub const ABI_MINOR: u32 = 3;
 
 /// Where the first slot begins.
 pub const HEADER_BYTES: usize = 4096;
@@ -47,12 +73,6 @@ pub const MIN_SLOT_COUNT: u32 = 2;
 /// Far above any use; it bounds what a reader has to believe.
 pub const MAX_SLOT_COUNT: u32 = 1024;
 
-/// Name of the plane that holds the tokens' texels, always the first of the table.
-pub const PIXELS_PLANE: &str = "pixels";
-
-/// Order of that plane's axes: token, channel, row, column.
-pub const PIXELS_ORDER: &str = "NCHW";
-
 /// Bit of [`SlotHeader::flags`]: `pts_ns` means something.
 pub const FLAG_PTS: u32 = 1;
 
@@ -62,68 +82,69 @@ pub const REASON_BYTES: usize = 128;
 /// Bytes of a notice: the newest ring sequence and its publish time in nanoseconds, two u64.
 pub const NOTICE_BYTES: usize = 16;
 
-/// What does not change while a segment lives. It lies at offset 0.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-pub struct SegmentHeader {
-    /// [`MAGIC`].
-    pub magic: [u8; 8],
-    /// [`ABI_MAJOR`] of the writer.
-    pub abi_major: u32,
-    /// [`ABI_MINOR`] of the writer.
-    pub abi_minor: u32,
-    /// Size of the segment in bytes.
-    pub total_bytes: u64,
-    /// [`HEADER_BYTES`].
-    pub header_bytes: u32,
-    /// Slots of the ring, [`MIN_SLOT_COUNT`] to [`MAX_SLOT_COUNT`].
-    pub slot_count: u32,
-    /// Bytes from one slot to the next.
-    pub slot_stride: u64,
-    /// Size of [`SlotHeader`] in bytes.
-    pub slot_header_bytes: u32,
-    /// Size of [`TokenRecord`] in bytes, and the stride of the records.
-    pub record_bytes: u32,
-    /// Where the records begin, in bytes from the start of a slot.
-    pub records_offset: u32,
-    /// Most tokens of a frame.
-    pub token_capacity: u32,
-    /// P: side of a token in texels.
-    pub patch_side: u32,
-    /// Entries of `planes` that are in use.
-    pub plane_count: u32,
-    /// Random; different for every segment.
-    pub epoch: u64,
-    /// Width of the source in pixels.
-    pub source_width: u32,
-    /// Height of the source in pixels.
-    pub source_height: u32,
-    /// [`BackendKind::code`](foveate_core::backend::BackendKind::code).
-    pub backend_kind: u32,
-    /// 0.
-    pub reserved_0: u32,
-    /// Of the normalisation, for R, G and B.
-    pub mean: [f64; 3],
-    /// Of the normalisation, for R, G and B.
-    pub std: [f64; 3],
-    /// The camera's format, as GStreamer names it.
-    pub pixel_format: [u8; 16],
-    /// Name of the stream.
-    pub stream_name: [u8; 64],
-    /// Name of the view.
-    pub view_name: [u8; 64],
-    /// Name of the layout.
-    pub layout_name: [u8; 32],
-    /// Name of the device, cut where it is longer.
-    pub backend_device: [u8; 64],
-    /// 0.
-    pub reserved_1: u64,
-    /// The camera model.
-    pub camera: CameraBlock,
-    /// 0.
-    pub reserved_2: [u64; 6],
-    /// The table of planes.
-    pub planes: [PlaneEntry; MAX_PLANE_COUNT],
+plain! {
+    /// What does not change while a segment lives. It lies at offset 0.
+    #[repr(align(64))]
+    pub struct SegmentHeader {
+        /// [`MAGIC`].
+        pub magic: [u8; 8],
+        /// [`ABI_MAJOR`] of the writer.
+        pub abi_major: u32,
+        /// [`ABI_MINOR`] of the writer.
+        pub abi_minor: u32,
+        /// Size of the segment in bytes.
+        pub total_bytes: u64,
+        /// [`HEADER_BYTES`].
+        pub header_bytes: u32,
+        /// Slots of the ring, [`MIN_SLOT_COUNT`] to [`MAX_SLOT_COUNT`].
+        pub slot_count: u32,
+        /// Bytes from one slot to the next.
+        pub slot_stride: u64,
+        /// Size of [`SlotHeader`] in bytes.
+        pub slot_header_bytes: u32,
+        /// Size of [`TokenRecord`] in bytes, and the stride of the records.
+        pub record_bytes: u32,
+        /// Where the records begin, in bytes from the start of a slot.
+        pub records_offset: u32,
+        /// Most tokens of a frame.
+        pub token_capacity: u32,
+        /// P: side of a token in texels.
+        pub patch_side: u32,
+        /// Entries of `planes` that are in use.
+        pub plane_count: u32,
+        /// Random; different for every segment.
+        pub epoch: u64,
+        /// Width of the source in pixels.
+        pub source_width: u32,
+        /// Height of the source in pixels.
+        pub source_height: u32,
+        /// [`BackendKind::code`](foveate_core::backend::BackendKind::code).
+        pub backend_kind: u32,
+        /// 0.
+        pub reserved_0: u32,
+        /// Of the normalisation, for R, G and B.
+        pub mean: [f64; 3],
+        /// Of the normalisation, for R, G and B.
+        pub std: [f64; 3],
+        /// The camera's format, as GStreamer names it.
+        pub pixel_format: [u8; 16],
+        /// Name of the stream.
+        pub stream_name: [u8; 64],
+        /// Name of the view.
+        pub view_name: [u8; 64],
+        /// Name of the layout.
+        pub layout_name: [u8; 32],
+        /// Name of the device, cut where it is longer.
+        pub backend_device: [u8; 64],
+        /// 0.
+        pub reserved_1: u64,
+        /// The camera model.
+        pub camera: CameraBlock,
+        /// 0.
+        pub reserved_2: [u64; 6],
+        /// The table of planes.
+        pub planes: [PlaneEntry; MAX_PLANE_COUNT],
+    }
 }
 
 /// Where [`CameraFrameBlock`] begins: right behind [`LiveBlock`].
@@ -132,182 +153,185 @@ pub const CAMERA_FRAME_OFFSET: usize = LIVE_OFFSET + size_of::<LiveBlock>();
 /// [`CameraBlock::kind`] of a pinhole camera.
 pub const CAMERA_PINHOLE: u32 = 1;
 
-/// The camera model. All 0 where there is none.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct CameraBlock {
-    /// 0: none; [`CAMERA_PINHOLE`].
-    pub kind: u32,
-    /// Entries of `coefficients` that are in use.
-    pub coefficient_count: u32,
-    /// Name of the distortion model.
-    pub distortion_name: [u8; 16],
-    /// The camera matrix, row by row, in pixels of the calibrated picture.
-    pub k: [f64; 9],
-    /// Coefficients of the distortion, in the order of `D` of ROS's `camera_info`.
-    pub coefficients: [f64; 14],
+plain! {
+    /// The camera model. All 0 where there is none.
+    pub struct CameraBlock {
+        /// 0: none; [`CAMERA_PINHOLE`].
+        pub kind: u32,
+        /// Entries of `coefficients` that are in use.
+        pub coefficient_count: u32,
+        /// Name of the distortion model.
+        pub distortion_name: [u8; 16],
+        /// The camera matrix, row by row, in pixels of the calibrated picture.
+        pub k: [f64; 9],
+        /// Coefficients of the distortion, in the order of `D` of ROS's `camera_info`.
+        pub coefficients: [f64; 14],
+    }
 }
 
-/// Where the camera is, and what became of its pictures, at [`CAMERA_FRAME_OFFSET`]. It does not change while the segment
-/// lives. All 0 where there is no camera model.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct CameraFrameBlock {
-    /// Name of the frame of reference of the camera's rays: x right, y down, z forward.
-    pub optical_frame: [u8; 64],
-    /// Name of the frame of reference that the camera is fixed in; empty where nobody said.
-    pub parent_frame: [u8; 64],
-    /// Rows of [R | t]: from the optical frame to the parent's, in metres.
-    pub parent_from_optical: [f64; 12],
-    /// Rows of a 2 x 3 matrix: from (x, y, 1) of the calibrated picture to pixels of the source.
-    pub source_from_calibrated: [f64; 6],
-    /// Width of the calibrated picture in pixels.
-    pub calibrated_width: u32,
-    /// Height of the calibrated picture in pixels.
-    pub calibrated_height: u32,
+plain! {
+    /// Where the camera is, and what became of its pictures, at [`CAMERA_FRAME_OFFSET`]. It does not change while the segment
+    /// lives. All 0 where there is no camera model.
+    pub struct CameraFrameBlock {
+        /// Name of the frame of reference of the camera's rays: x right, y down, z forward.
+        pub optical_frame: [u8; 64],
+        /// Name of the frame of reference that the camera is fixed in; empty where nobody said.
+        pub parent_frame: [u8; 64],
+        /// Rows of [R | t]: from the optical frame to the parent's, in metres.
+        pub parent_from_optical: [f64; 12],
+        /// Rows of a 2 x 3 matrix: from (x, y, 1) of the calibrated picture to pixels of the source.
+        pub source_from_calibrated: [f64; 6],
+        /// Width of the calibrated picture in pixels.
+        pub calibrated_width: u32,
+        /// Height of the calibrated picture in pixels.
+        pub calibrated_height: u32,
+    }
 }
 
-/// One entry of the table of planes: an array with one item for each token.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct PlaneEntry {
-    /// Name of the plane.
-    pub name: [u8; 32],
-    /// One letter for each axis.
-    pub order: [u8; 8],
-    /// [`DType::code`](foveate_core::token::DType::code).
-    pub dtype: u32,
-    /// Axes, 1 to 4.
-    pub ndim: u32,
-    /// Extent of each axis; the first is the capacity. 0 from `ndim` on.
-    pub shape: [u32; 4],
-    /// Where the plane begins, in bytes from the start of a slot.
-    pub offset: u64,
-    /// Bytes from one token to the next.
-    pub token_stride: u64,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// 0.
-    pub reserved: u64,
+plain! {
+    /// One entry of the table of planes: an array with one item for each token.
+    pub struct PlaneEntry {
+        /// Name of the plane.
+        pub name: [u8; 32],
+        /// One letter for each axis.
+        pub order: [u8; 8],
+        /// [`DType::code`](foveate_core::token::DType::code).
+        pub dtype: u32,
+        /// Axes, 1 to 4.
+        pub ndim: u32,
+        /// Extent of each axis; the first is the capacity. 0 from `ndim` on.
+        pub shape: [u32; 4],
+        /// Where the plane begins, in bytes from the start of a slot.
+        pub offset: u64,
+        /// Bytes from one token to the next.
+        pub token_stride: u64,
+        /// Size in bytes.
+        pub bytes: u64,
+        /// 0.
+        pub reserved: u64,
+    }
 }
 
-/// What changes while a segment lives, at [`LIVE_OFFSET`]. Never read as plain memory: each number is one atomic,
-/// `reason` is atomic words.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-pub struct LiveBlock {
-    /// Ring sequence of the newest complete frame; 0 before the first.
-    pub newest: u64,
-    /// Grows by one after each publish and each change of the state; wraps.
-    pub futex: u32,
-    /// 0.
-    pub reserved_0: u32,
-    /// 0.
-    pub reserved_1: [u64; 6],
-    /// Counts the changes of the state; wraps.
-    pub state_sequence: u32,
-    /// 0.
-    pub reserved_2: u32,
-    /// The state is in `states[state_sequence % 2]`; the next one is written to the other.
-    pub states: [StateBlock; 2],
-    /// 0.
-    pub reserved_3: [u64; 5],
+plain! {
+    /// What changes while a segment lives, at [`LIVE_OFFSET`]. Never read as plain memory: each number is one atomic,
+    /// `reason` is atomic words.
+    #[repr(align(64))]
+    pub struct LiveBlock {
+        /// Ring sequence of the newest complete frame; 0 before the first.
+        pub newest: u64,
+        /// Grows by one after each publish and each change of the state; wraps.
+        pub futex: u32,
+        /// 0.
+        pub reserved_0: u32,
+        /// 0.
+        pub reserved_1: [u64; 6],
+        /// Counts the changes of the state; wraps.
+        pub state_sequence: u32,
+        /// 0.
+        pub reserved_2: u32,
+        /// The state is in `states[state_sequence % 2]`; the next one is written to the other.
+        pub states: [StateBlock; 2],
+        /// 0.
+        pub reserved_3: [u64; 5],
+    }
 }
 
-/// What a view is doing, and why.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub struct StateBlock {
-    /// [`State::code`].
-    pub code: u32,
-    /// 0.
-    pub reserved: u32,
-    /// Why, in words.
-    pub reason: [u8; REASON_BYTES],
+plain! {
+    /// What a view is doing, and why.
+    pub struct StateBlock {
+        /// [`State::code`].
+        pub code: u32,
+        /// 0.
+        pub reserved: u32,
+        /// Why, in words.
+        pub reason: [u8; REASON_BYTES],
+    }
 }
 
-/// The first bytes of a slot. Slot `sequence % slot_count` holds frame `sequence`.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-pub struct SlotHeader {
-    /// `2 * sequence` while the slot holds that frame, `2 * sequence - 1` while it is being written.
-    pub lock: u64,
-    /// Counts the frames of this segment, from 1.
-    pub ring_sequence: u64,
-    /// Counts the frames of the stream, from 1; a gap is a dropped frame.
-    pub frame_seq: u64,
-    /// Presentation time in nanoseconds; 0 without [`FLAG_PTS`].
-    pub pts_ns: u64,
-    /// When the frame was taken, CLOCK_MONOTONIC in nanoseconds.
-    pub capture_ns: u64,
-    /// The same moment, CLOCK_REALTIME in nanoseconds since 1970.
-    pub capture_unix_ns: u64,
-    /// When the frame reached the daemon, CLOCK_MONOTONIC in nanoseconds.
-    pub arrival_ns: u64,
-    /// When the frame was published, CLOCK_MONOTONIC in nanoseconds.
-    pub publish_ns: u64,
-    /// [`FLAG_PTS`].
-    pub flags: u32,
-    /// [`CaptureClock::code`](foveate_core::frame::CaptureClock::code).
-    pub capture_clock: u32,
-    /// Counts the fixations of the view, from 1.
-    pub fixation_id: u64,
-    /// Pixels right of the source's left edge.
-    pub fixation_x: f64,
-    /// Pixels below the source's top edge.
-    pub fixation_y: f64,
-    /// `frame_seq` of the first frame that was sampled around this fixation.
-    pub fixation_since_frame: u64,
-    /// [`FixationReason::code`](foveate_core::geometry::fixation::FixationReason::code).
-    pub fixation_reason: u32,
-    /// Most by which a camera sample may differ from the one that a token was made from.
-    pub sample_bound: u32,
-    /// The same for a channel of an RGB pixel.
-    pub rgb_bound: u32,
-    /// Tokens of this frame, at most the capacity.
-    pub token_count: u32,
-    /// Tiles that were ingested for this frame.
-    pub dirty_tiles: u32,
-    /// Tiles of the source.
-    pub tile_count: u32,
-    /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
-    pub relevance_frame: u64,
-    /// When the daemon got the message that led to this fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
-    pub asked_ns: u64,
-    /// 0.
-    pub reserved: [u64; 14],
+plain! {
+    /// The first bytes of a slot. Slot `sequence % slot_count` holds frame `sequence`.
+    #[repr(align(64))]
+    pub struct SlotHeader {
+        /// `2 * sequence` while the slot holds that frame, `2 * sequence - 1` while it is being written.
+        pub lock: u64,
+        /// Counts the frames of this segment, from 1.
+        pub ring_sequence: u64,
+        /// Counts the frames of the stream, from 1; a gap is a dropped frame.
+        pub frame_seq: u64,
+        /// Presentation time in nanoseconds; 0 without [`FLAG_PTS`].
+        pub pts_ns: u64,
+        /// When the frame was taken, CLOCK_MONOTONIC in nanoseconds.
+        pub capture_ns: u64,
+        /// The same moment, CLOCK_REALTIME in nanoseconds since 1970.
+        pub capture_unix_ns: u64,
+        /// When the frame reached the daemon, CLOCK_MONOTONIC in nanoseconds.
+        pub arrival_ns: u64,
+        /// When the frame was published, CLOCK_MONOTONIC in nanoseconds.
+        pub publish_ns: u64,
+        /// [`FLAG_PTS`].
+        pub flags: u32,
+        /// [`CaptureClock::code`](foveate_core::frame::CaptureClock::code).
+        pub capture_clock: u32,
+        /// Counts the fixations of the view, from 1.
+        pub fixation_id: u64,
+        /// Pixels right of the source's left edge.
+        pub fixation_x: f64,
+        /// Pixels below the source's top edge.
+        pub fixation_y: f64,
+        /// `frame_seq` of the first frame that was sampled around this fixation.
+        pub fixation_since_frame: u64,
+        /// [`FixationReason::code`](foveate_core::geometry::fixation::FixationReason::code).
+        pub fixation_reason: u32,
+        /// Most by which a camera sample may differ from the one that a token was made from.
+        pub sample_bound: u32,
+        /// The same for a channel of an RGB pixel.
+        pub rgb_bound: u32,
+        /// Tokens of this frame, at most the capacity.
+        pub token_count: u32,
+        /// Tiles that were ingested for this frame.
+        pub dirty_tiles: u32,
+        /// Tiles of the source.
+        pub tile_count: u32,
+        /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
+        pub relevance_frame: u64,
+        /// When the daemon got the message that led to this fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+        pub asked_ns: u64,
+        /// 0.
+        pub reserved: [u64; 14],
+    }
 }
 
-/// One token's place, and the frame in which its content last changed.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
-#[repr(C)]
-pub struct TokenRecord {
-    /// Newest `frame_seq` in which a pixel under the token changed.
-    pub changed_frame: u64,
-    /// First column of the box in source pixels. The box is half-open and cut at the source's edges.
-    pub x0: u32,
-    /// First row of the box in source pixels.
-    pub y0: u32,
-    /// One past the last column of the box in source pixels.
-    pub x1: u32,
-    /// One past the last row of the box in source pixels.
-    pub y1: u32,
-    /// Leftmost column, in texels of the level.
-    pub x: u32,
-    /// Topmost row, in texels of the level.
-    pub y: u32,
-    /// Pyramid level.
-    pub level: u16,
-    /// P: side in texels.
-    pub size: u16,
-    /// Columns that lie inside the level; the others repeat the last of them.
-    pub columns: u16,
-    /// Rows that lie inside the level; the others repeat the last of them.
-    pub rows: u16,
-    /// Relevance that the layout used.
-    pub relevance: f32,
-    /// 0.
-    pub reserved: u32,
+plain! {
+    /// One token's place, and the frame in which its content last changed.
+    #[derive(PartialEq)]
+    pub struct TokenRecord {
+        /// Newest `frame_seq` in which a pixel under the token changed.
+        pub changed_frame: u64,
+        /// First column of the box in source pixels. The box is half-open and cut at the source's edges.
+        pub x0: u32,
+        /// First row of the box in source pixels.
+        pub y0: u32,
+        /// One past the last column of the box in source pixels.
+        pub x1: u32,
+        /// One past the last row of the box in source pixels.
+        pub y1: u32,
+        /// Leftmost column, in texels of the level.
+        pub x: u32,
+        /// Topmost row, in texels of the level.
+        pub y: u32,
+        /// Pyramid level.
+        pub level: u16,
+        /// P: side in texels.
+        pub size: u16,
+        /// Columns that lie inside the level; the others repeat the last of them.
+        pub columns: u16,
+        /// Rows that lie inside the level; the others repeat the last of them.
+        pub rows: u16,
+        /// Relevance that the layout used.
+        pub relevance: f32,
+        /// 0.
+        pub reserved: u32,
+    }
 }
 
 const _: () = {
@@ -361,8 +385,7 @@ impl TokenRecord {
 }
 
 /// What a view is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Frames come.
     Live,
@@ -372,26 +395,8 @@ pub enum State {
     Ended,
 }
 
-impl State {
-    /// The number that stands for it in a ring.
-    pub const fn code(self) -> u32 {
-        match self {
-            Self::Live => 1,
-            Self::Stalled => 2,
-            Self::Ended => 3,
-        }
-    }
-
-    /// The state that a number in a ring stands for.
-    pub const fn from_code(code: u32) -> Option<Self> {
-        match code {
-            1 => Some(Self::Live),
-            2 => Some(Self::Stalled),
-            3 => Some(Self::Ended),
-            _ => None,
-        }
-    }
-}
+foveate_core::names!(State { Live = "live", Stalled = "stalled", Ended = "ended" });
+foveate_core::codes!(State { Live = 1, Stalled = 2, Ended = 3 });
 
 /// `text`, padded with at least one NUL; cut between two characters where it is longer.
 pub fn padded_text<const BYTES: usize>(text: &str) -> [u8; BYTES] {

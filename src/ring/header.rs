@@ -4,13 +4,14 @@ use bytemuck::Zeroable;
 
 use super::abi::{
     ABI_MAJOR, ABI_MINOR, CameraFrameBlock, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT,
-    MIN_SLOT_COUNT, PIXELS_ORDER, PIXELS_PLANE, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader,
-    SlotHeader, TokenRecord, padded_text, unpadded,
+    MIN_SLOT_COUNT, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader, TokenRecord,
+    padded_text, unpadded,
 };
-use super::segment::{PlaneInfo, SegmentInfo, SegmentLayout, SegmentSpec};
+use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
 use super::{RingError, camera};
 use foveate_core::backend::BackendKind;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::plane::{self, PlaneSpec};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 
 /// The header of a segment for `spec`, laid out as `layout` says.
@@ -24,7 +25,9 @@ pub(super) fn header_from_spec(
     epoch: u64,
 ) -> Result<SegmentHeader, RingError> {
     let mut planes = [PlaneEntry::zeroed(); MAX_PLANE_COUNT];
-    planes[0] = pixels_plane(spec, layout);
+    for ((entry, plane), place) in planes.iter_mut().zip(spec.all_planes()).zip(layout.planes()) {
+        *entry = plane_entry(&plane, *place, layout.capacity);
+    }
     Ok(SegmentHeader {
         magic: MAGIC,
         abi_major: ABI_MAJOR,
@@ -38,7 +41,7 @@ pub(super) fn header_from_spec(
         records_offset: layout.records_offset as u32,
         token_capacity: layout.capacity as u32,
         patch_side: spec.format.patch_side,
-        plane_count: 1,
+        plane_count: layout.plane_count as u32,
         epoch,
         source_width: spec.extent.width,
         source_height: spec.extent.height,
@@ -57,17 +60,19 @@ pub(super) fn header_from_spec(
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the layout's counts were checked")]
-fn pixels_plane(spec: &SegmentSpec, layout: &SegmentLayout) -> PlaneEntry {
-    let side = spec.format.patch_side;
+fn plane_entry(plane: &PlaneSpec, place: PlanePlace, capacity: usize) -> PlaneEntry {
+    let mut shape = [0; 4];
+    shape[0] = capacity as u32;
+    shape[1..=plane.item_shape.len()].copy_from_slice(&plane.item_shape);
     PlaneEntry {
-        name: padded_text(PIXELS_PLANE),
-        order: padded_text(PIXELS_ORDER),
-        dtype: spec.format.dtype.code(),
-        ndim: 4,
-        shape: [layout.capacity as u32, 3, side, side],
-        offset: layout.pixels_offset as u64,
-        token_stride: layout.token_bytes as u64,
-        bytes: (layout.capacity * layout.token_bytes) as u64,
+        name: padded_text(plane.name),
+        order: padded_text(plane.order),
+        dtype: plane.dtype.code(),
+        ndim: 1 + plane.item_shape.len() as u32,
+        shape,
+        offset: place.offset as u64,
+        token_stride: place.token_bytes as u64,
+        bytes: (capacity * place.token_bytes) as u64,
         reserved: 0,
     }
 }
@@ -102,13 +107,17 @@ pub(super) fn info_from_header(
     let backend = BackendKind::from_code(header.backend_kind)
         .ok_or_else(|| malformed("backend_kind", header.backend_kind))?;
 
+    let mut places = [PlanePlace::default(); MAX_PLANE_COUNT];
+    for (place, plane) in places.iter_mut().zip(&planes) {
+        *place = PlanePlace { offset: plane.offset, token_bytes: plane.token_stride };
+    }
     let layout = SegmentLayout {
         slot_count: header.slot_count as usize,
         slot_stride: native(header.slot_stride),
         records_offset: header.records_offset as usize,
-        pixels_offset: planes[0].offset,
+        planes: places,
+        plane_count: planes.len(),
         capacity: header.token_capacity as usize,
-        token_bytes: format.token_bytes(),
         total_bytes: native(header.total_bytes),
     };
     let info = SegmentInfo {
@@ -213,8 +222,8 @@ fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingEr
 /// The format of the tokens, if the first plane is what the ABI says it is: dense [capacity, 3, P, P].
 fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenFormat, RingError> {
     let side = header.patch_side;
-    ensure(pixels.name == PIXELS_PLANE, "planes[0].name", &pixels.name)?;
-    ensure(pixels.order == PIXELS_ORDER, "planes[0].order", &pixels.order)?;
+    ensure(pixels.name == plane::PIXELS, "planes[0].name", &pixels.name)?;
+    ensure(pixels.order == "NCHW", "planes[0].order", &pixels.order)?;
     let fits = pixels.shape == [header.token_capacity, 3, side, side];
     ensure(fits, "planes[0].shape", format!("{:?}", pixels.shape))?;
     let dense = u64::from(side)

@@ -10,6 +10,10 @@
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
+/// Copies of a state, that changed during each of them, after which a reader gives up: some milliseconds. One that changes as
+/// fast as it can is at rest during every few copies.
+pub(super) const MAX_STATE_TRIES: u32 = 1 << 16;
+
 /// The words that tell readers of news, one of each in a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live<'a> {
@@ -91,20 +95,18 @@ impl Live<'_> {
         last < self.newest.load(Ordering::Relaxed) || seen != self.futex.load(Ordering::Relaxed)
     }
 
-    /// The state. `load` loads the state of the number that it is given, relaxed, and again if it changed meanwhile.
-    pub(super) fn read_state<T>(self, mut load: impl FnMut(u32) -> T) -> T {
-        // Ends unless the writer changes the state twice during every copy.
-        loop {
+    /// The state; `None` if the writer never leaves it at rest. `load` loads the state of the number that it is
+    /// given, relaxed, and again if it changed meanwhile.
+    pub(super) fn read_state<T>(self, mut load: impl FnMut(u32) -> T) -> Option<T> {
+        (0..MAX_STATE_TRIES).find_map(|_| {
             let before = self.state_sequence.load(Ordering::Relaxed);
             // SYNC(state-filled): pairs with the store in `Live::change_state`.
             fence(Ordering::Acquire);
             let state = load(before);
             // SYNC(state-torn): pairs with the fence in `Live::change_state`.
             fence(Ordering::Acquire);
-            if self.state_sequence.load(Ordering::Relaxed) == before {
-                return state;
-            }
-        }
+            (self.state_sequence.load(Ordering::Relaxed) == before).then_some(state)
+        })
     }
 }
 

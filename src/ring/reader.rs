@@ -1,6 +1,7 @@
 //! A reader of a segment. It maps the segment read-only, copies frames out or borrows them in place, and finds
 //! out afterwards whether the writer replaced them meanwhile.
 
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -19,13 +20,10 @@ use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
-use super::{RingError, SystemResultExt};
+use super::{MAX_TRIES, RingError, SystemResultExt};
 use foveate_core::clock;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
-
-/// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
-const MAX_TRIES: u32 = 64;
 
 /// What a frame says of itself, beside its tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +74,8 @@ pub struct TokenFrameBuf {
     /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) for each token, in the order of the
     /// records: `[records.len(), 3, P, P]`.
     pub pixels: Vec<u8>,
+    /// The planes behind the pixels, in the order of [`SegmentInfo::planes`]: an item for each token.
+    pub planes: Vec<Vec<u8>>,
 }
 
 /// What reading led to.
@@ -92,12 +92,19 @@ pub enum ReadOutcome {
 }
 
 /// The writer replaced a frame while it was read in place: what was made from it is worthless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the writer replaced frame {ring_sequence} while it was read")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapped {
     /// The frame that is gone.
     pub ring_sequence: u64,
 }
+
+impl fmt::Display for Lapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the writer replaced frame {} while it was read", self.ring_sequence)
+    }
+}
+
+impl std::error::Error for Lapped {}
 
 /// Reads one segment.
 ///
@@ -256,9 +263,9 @@ impl Reader {
             match futex::wait(self.segment.futex(), flags, self.seen, rest.as_ref()) {
                 // The wake may have been for news that were read before it came.
                 Ok(()) | Err(Errno::AGAIN) => {}
-                Err(Errno::TIMEDOUT | Errno::INTR) => return self.has_news(),
                 Err(error) => {
-                    tracing::error!(%error, "FUTEX_WAIT failed on a mapped word");
+                    let is_expected = matches!(error, Errno::TIMEDOUT | Errno::INTR);
+                    debug_assert!(is_expected, "FUTEX_WAIT on a mapped word: {error}");
                     return self.has_news();
                 }
             }
@@ -268,13 +275,16 @@ impl Reader {
 
     /// What the view is doing, and why.
     ///
-    /// A state that this version does not know reads as [`State::Ended`].
+    /// A state that this version does not know reads as [`State::Ended`], and so does one that is never at rest.
     pub fn state(&self) -> (State, String) {
-        let StateBlock { code, reason, .. } = self.segment.live().read_state(|state_sequence| {
+        let block = self.segment.live().read_state(|state_sequence| {
             let mut block = StateBlock::zeroed();
             load_bytes(bytemuck::bytes_of_mut(&mut block), self.segment.state(state_sequence));
             block
         });
+        let Some(StateBlock { code, reason, .. }) = block else {
+            return (State::Ended, "the state changes faster than it can be read".to_owned());
+        };
         match State::from_code(code) {
             Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
             None => {
@@ -311,9 +321,12 @@ impl Reader {
         let slot = self.segment.slot(sequence);
         let Some(header) = self.load_header(sequence) else { return Ok(false) };
         let token_count = self.checked_token_count(&header, sequence)?;
-        frame.resize(token_count, self.segment.layout);
+        frame.resize(token_count, &self.segment.layout);
         load_bytes(bytemuck::cast_slice_mut(&mut frame.records), slot.records(token_count));
-        load_bytes(&mut frame.pixels, slot.pixels(token_count));
+        load_bytes(&mut frame.pixels, slot.plane(0, token_count));
+        for (index, plane) in (1..).zip(&mut frame.planes) {
+            load_bytes(plane, slot.plane(index, token_count));
+        }
         frame.head = head_from_slot(&header);
         Ok(slot.lock().still_holds(sequence))
     }
@@ -344,13 +357,22 @@ impl Reader {
 }
 
 impl TokenFrameBuf {
+    /// The items of the plane [`index`](super::segment::SegmentInfo::plane_index) of the segment, little-endian.
+    pub fn plane(&self, index: usize) -> &[u8] {
+        index.checked_sub(1).map_or(&self.pixels, |behind| &self.planes[behind])
+    }
+
     /// Makes room for `token_count` tokens, and the first time for as many as there may ever be.
-    fn resize(&mut self, token_count: usize, layout: SegmentLayout) {
-        let SegmentLayout { capacity, token_bytes, .. } = layout;
+    fn resize(&mut self, token_count: usize, layout: &SegmentLayout) {
+        let capacity = layout.capacity;
         self.records.reserve(capacity.saturating_sub(self.records.len()));
         self.records.resize(token_count, TokenRecord::zeroed());
-        self.pixels.reserve((capacity * token_bytes).saturating_sub(self.pixels.len()));
-        self.pixels.resize(token_count * token_bytes, 0);
+        self.planes.resize_with(layout.plane_count - 1, Vec::new);
+        let planes = std::iter::once(&mut self.pixels).chain(&mut self.planes);
+        for (plane, place) in planes.zip(layout.planes()) {
+            plane.reserve((capacity * place.token_bytes).saturating_sub(plane.len()));
+            plane.resize(token_count * place.token_bytes, 0);
+        }
     }
 }
 
@@ -393,12 +415,17 @@ impl<'a> Borrowed<'a> {
     /// The texels as they are now, as little-endian words to be loaded relaxed; the rest of the last word
     /// is no texel. [`Borrowed::pixel_bytes`] says how many bytes count.
     pub fn pixel_words(&self) -> &'a [AtomicU64] {
-        self.slot.pixels(self.token_count)
+        self.plane_words(0)
+    }
+
+    /// [`pixel_words`](Self::pixel_words) of the plane `index` of [`SegmentInfo::planes`].
+    pub fn plane_words(&self, index: usize) -> &'a [AtomicU64] {
+        self.slot.plane(index, self.token_count)
     }
 
     /// Size of the texels in bytes.
     pub fn pixel_bytes(&self) -> usize {
-        self.token_count * self.layout.token_bytes
+        self.token_count * self.layout.planes()[0].token_bytes
     }
 
     /// Whether everything that was read so far is of this frame.

@@ -10,15 +10,17 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_sea
 use rustix::io::{Errno, retry_on_intr};
 
 use super::abi::{
-    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT,
-    SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
+    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
+    PLANE_ALIGNMENT, SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
 };
+use super::header::{header_from_spec, info_from_header};
 use super::mapping::Mapping;
 use super::protocol::{Live, Lock};
-use super::{RingError, SystemResultExt};
+use super::{MAX_TRIES, RingError, SystemResultExt, camera};
 use foveate_core::backend::BackendKind;
 use foveate_core::camera::CameraFacts;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
 
 /// Slots of a ring unless somebody asks for more: at 30 frames a second a reader may hold a frame for 0.2 s.
@@ -56,6 +58,15 @@ pub struct SegmentSpec {
     pub slot_count: usize,
     /// What is known of the camera.
     pub camera: Option<CameraFacts>,
+    /// What a frame holds beside the records and the texels of `format`, at most 7.
+    pub planes: Vec<PlaneSpec>,
+}
+
+impl SegmentSpec {
+    /// The table of planes, the texels first.
+    pub(super) fn all_planes(&self) -> impl Iterator<Item = PlaneSpec> {
+        std::iter::once(PlaneSpec::pixels(self.format)).chain(self.planes.iter().cloned())
+    }
 }
 
 /// What a segment says of itself, in Rust's types. It does not change while the segment lives.
@@ -93,6 +104,25 @@ pub struct SegmentInfo {
     pub planes: Vec<PlaneInfo>,
 }
 
+impl SegmentInfo {
+    /// What a segment for `spec` would say of itself, with epoch 0.
+    ///
+    /// # Errors
+    ///
+    /// If the spec has no place in a segment.
+    pub fn of(spec: &SegmentSpec) -> Result<Self, RingError> {
+        let layout = SegmentLayout::new(spec)?;
+        let header = header_from_spec(spec, &layout, 0)?;
+        let (_, camera) = camera::blocks(spec.camera.as_ref());
+        Ok(info_from_header(&header, &camera, layout.total_bytes as u64)?.0)
+    }
+
+    /// Which of [`planes`](Self::planes) has that name.
+    pub fn plane_index(&self, name: &str) -> Option<usize> {
+        self.planes.iter().position(|plane| plane.name == name)
+    }
+}
+
 /// One entry of the table of planes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneInfo {
@@ -119,12 +149,21 @@ pub(super) struct SegmentLayout {
     pub(super) slot_stride: usize,
     /// From the start of a slot.
     pub(super) records_offset: usize,
-    /// From the start of a slot.
-    pub(super) pixels_offset: usize,
+    /// In the order of the table; unused ones are all 0.
+    pub(super) planes: [PlanePlace; MAX_PLANE_COUNT],
+    pub(super) plane_count: usize,
     /// In tokens.
     pub(super) capacity: usize,
-    pub(super) token_bytes: usize,
     pub(super) total_bytes: usize,
+}
+
+/// Where a plane lies in each slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PlanePlace {
+    /// In bytes from the start of a slot.
+    pub(super) offset: usize,
+    /// Bytes from one token to the next.
+    pub(super) token_bytes: usize,
 }
 
 impl SegmentLayout {
@@ -138,20 +177,34 @@ impl SegmentLayout {
         let side = spec.format.patch_side;
         ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 64 texels")?;
 
-        let token_bytes = spec.format.token_bytes();
+        let plane_count = 1 + spec.planes.len();
+        ensure(plane_count <= MAX_PLANE_COUNT, "planes", plane_count - 1, "at most 7")?;
+
         let records_offset = size_of::<SlotHeader>();
-        let records_end = records_offset + capacity * size_of::<TokenRecord>();
-        let pixels_offset = records_end.next_multiple_of(PLANE_ALIGNMENT);
-        let slot_stride = (pixels_offset + capacity * token_bytes).next_multiple_of(SLOT_ALIGNMENT);
+        let mut end = records_offset + capacity * size_of::<TokenRecord>();
+        let mut planes = [PlanePlace::default(); MAX_PLANE_COUNT];
+        for (place, plane) in planes.iter_mut().zip(spec.all_planes()) {
+            let offset = end.next_multiple_of(PLANE_ALIGNMENT);
+            *place = PlanePlace { offset, token_bytes: plane.item_bytes() };
+            end = offset + capacity * place.token_bytes;
+        }
+        let slot_stride = end.next_multiple_of(SLOT_ALIGNMENT);
         Ok(Self {
             slot_count,
             slot_stride,
             records_offset,
-            pixels_offset,
+            planes,
+            plane_count,
             capacity,
-            token_bytes,
             total_bytes: HEADER_BYTES + slot_count * slot_stride,
         })
+    }
+}
+
+impl SegmentLayout {
+    /// Where the planes lie, in the order of the table.
+    pub(super) fn planes(&self) -> &[PlanePlace] {
+        &self.planes[..self.plane_count]
     }
 }
 
@@ -194,17 +247,15 @@ impl Segment {
         self.mapping.words(LIVE_OFFSET + offset, size_of::<StateBlock>())
     }
 
-    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame.
-    pub(super) fn newest_publish(&self) -> (u64, u64) {
-        // Ends unless the writer fills the whole ring between two loads, every time.
-        loop {
+    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame. `None` where the writer
+    /// fills the whole ring between two loads, again and again.
+    pub(super) fn newest_publish(&self) -> Option<(u64, u64)> {
+        (0..MAX_TRIES).find_map(|_| {
             let sequence = self.live().newest();
             let slot = self.slot(sequence);
             let publish_ns = slot.publish_ns().load(Ordering::Relaxed);
-            if slot.lock().still_holds(sequence) {
-                return (sequence, publish_ns);
-            }
-        }
+            slot.lock().still_holds(sequence).then_some((sequence, publish_ns))
+        })
     }
 
     /// The slot that holds frame `sequence`, or will, or did.
@@ -250,11 +301,11 @@ impl<'a> Slot<'a> {
         self.segment.mapping.words(start, count * size_of::<TokenRecord>())
     }
 
-    /// The texels of the first `count` tokens.
-    pub(super) fn pixels(self, count: usize) -> &'a [AtomicU64] {
+    /// The items of plane `index` of the table, of the first `count` tokens.
+    pub(super) fn plane(self, index: usize, count: usize) -> &'a [AtomicU64] {
         assert!(count <= self.segment.layout.capacity, "{count} tokens");
-        let start = self.offset + self.segment.layout.pixels_offset;
-        self.segment.mapping.words(start, count * self.segment.layout.token_bytes)
+        let PlanePlace { offset, token_bytes } = self.segment.layout.planes()[index];
+        self.segment.mapping.words(self.offset + offset, count * token_bytes)
     }
 }
 

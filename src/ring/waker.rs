@@ -186,8 +186,10 @@ impl Desk {
     /// Sends each subscriber a notice, and returns how many are left.
     fn notify_subscribers(&mut self, counters: &WakerCounters) -> usize {
         self.subscribers.extend(self.arrivals.try_iter());
-        if !self.subscribers.is_empty() {
-            let notice = notice(&self.segment);
+        // The frames that keep one from being read bring a wake of their own.
+        if !self.subscribers.is_empty()
+            && let Some(notice) = notice(&self.segment)
+        {
             self.subscribers.retain(|socket| notify(socket, &notice, counters));
         }
         self.subscribers.len()
@@ -210,10 +212,10 @@ fn notify(socket: &OwnedFd, notice: &[u8; NOTICE_BYTES], counters: &WakerCounter
 }
 
 /// The newest ring sequence and its publish time; zeros before the first frame.
-fn notice(segment: &Segment) -> [u8; NOTICE_BYTES] {
-    let (sequence, publish_ns) = segment.newest_publish();
+fn notice(segment: &Segment) -> Option<[u8; NOTICE_BYTES]> {
+    let (sequence, publish_ns) = segment.newest_publish()?;
     let mut notice = [0; NOTICE_BYTES];
     notice[..8].copy_from_slice(&sequence.to_le_bytes());
     notice[8..].copy_from_slice(&publish_ns.to_le_bytes());
-    notice
+    Some(notice)
 }

@@ -10,7 +10,8 @@ use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
-    CAMERA_FRAME_OFFSET, FLAG_PTS, SlotHeader, State, StateBlock, TokenRecord, padded_text,
+    CAMERA_FRAME_OFFSET, FLAG_PTS, MAX_PLANE_COUNT, SlotHeader, State, StateBlock, TokenRecord,
+    padded_text,
 };
 use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
@@ -41,12 +42,19 @@ pub struct TokenFrame<'a> {
     pub tile_count: u32,
     /// One for each token, at most the segment's capacity.
     pub records: &'a [TokenRecord],
-    /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) for each token, in the order of
-    /// the records.
-    pub pixels: &'a [u8],
-    /// For each token, a number that is another whenever its pixels may be others than in earlier frames: a slot that
-    /// holds the pixels of a version already is spared the copy. 0 for pixels without history, which are always stored.
+    /// One for each plane of the segment, in its order, as [`plane_list`] makes it: an item for each token, in the order of the
+    /// records.
+    pub planes: [&'a [u8]; MAX_PLANE_COUNT],
+    /// For each token, a number that is another whenever its items may be others than in earlier frames: a slot that
+    /// holds the items of a version already is spared the copy. 0 for items without history, which are always stored.
     pub versions: &'a [u64],
+}
+
+/// The planes of a frame, of which there are at most 8.
+pub fn plane_list<const COUNT: usize>(planes: [&[u8]; COUNT]) -> [&[u8]; MAX_PLANE_COUNT] {
+    let mut list = [&[][..]; MAX_PLANE_COUNT];
+    list[..COUNT].copy_from_slice(&planes);
+    list
 }
 
 /// A segment that this process writes. Readers keep what is in it for as long as they have it mapped.
@@ -57,7 +65,7 @@ pub struct Writer {
     epoch: u64,
     /// Ring sequence of the newest frame.
     published: u64,
-    /// For each slot, the versions of the pixels in it; 0 for none.
+    /// For each slot, the versions of the items in it; 0 for none.
     held: Vec<Vec<u64>>,
 }
 
@@ -113,12 +121,19 @@ impl Writer {
     ///
     /// # Panics
     ///
-    /// If the frame has more tokens than the segment's capacity, or not the texels of each.
+    /// If the frame has more tokens than the segment's capacity, or not an item of each plane for each.
     pub fn publish(&mut self, frame: &TokenFrame<'_>) -> u64 {
-        let SegmentLayout { capacity, token_bytes, .. } = self.segment.layout;
+        let SegmentLayout { capacity, plane_count, .. } = self.segment.layout;
         let token_count = frame.records.len();
         assert!(token_count <= capacity, "{token_count} tokens in a segment for {capacity}");
-        assert_eq!(frame.pixels.len(), token_count * token_bytes, "texels of {token_count} tokens");
+        assert!(frame.planes[plane_count..].iter().all(|items| items.is_empty()), "other planes");
+        for (place, items) in self.segment.layout.planes().iter().zip(frame.planes) {
+            assert_eq!(
+                items.len(),
+                token_count * place.token_bytes,
+                "items of {token_count} tokens"
+            );
+        }
         assert_eq!(frame.versions.len(), token_count, "versions of {token_count} tokens");
 
         let sequence = self.published + 1;
@@ -126,7 +141,16 @@ impl Writer {
         self.segment.live().publish(slot.lock(), sequence, || {
             store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
             let held = &mut self.held[self.segment.slot_index(sequence)];
-            store_changed(slot.pixels(token_count), frame, held, token_bytes);
+            for (index, (place, items)) in
+                self.segment.layout.planes().iter().zip(frame.planes).enumerate()
+            {
+                let target = slot.plane(index, token_count);
+                store_changed(target, items, frame.versions, held, place.token_bytes);
+            }
+            let (now, beyond) = held.split_at_mut(token_count);
+            now.copy_from_slice(frame.versions);
+            // The last words may have overwritten the first bytes behind.
+            beyond.fill(0);
             let header = slot_header(frame, sequence, clock::monotonic_ns());
             // The first word is the lock.
             let bytes = &bytemuck::bytes_of(&header)[size_of_val(&header.lock)..];
@@ -154,14 +178,14 @@ fn store_state(segment: &Segment, state_sequence: u32, state: State, reason: &st
     store_bytes(segment.state(state_sequence), bytemuck::bytes_of(&block));
 }
 
-/// Stores the pixels of the tokens of which `held` has another version, and remembers what it has now.
+/// Stores the items of a plane of the tokens of which `held` has another version.
 fn store_changed(
     target: &[AtomicU64],
-    frame: &TokenFrame<'_>,
-    held: &mut [u64],
+    items: &[u8],
+    versions: &[u64],
+    held: &[u64],
     token_bytes: usize,
 ) {
-    let versions = frame.versions;
     let is_changed = |token: &usize| versions[*token] == 0 || held[*token] != versions[*token];
     let mut start = 0;
     while let Some(first) = (start..versions.len()).find(is_changed) {
@@ -169,13 +193,9 @@ fn store_changed(
         let bytes = first * token_bytes..start * token_bytes;
         // Tokens need not end with a word: the words at the ends are stored whole.
         let words = bytes.start / WORD_BYTES..bytes.end.div_ceil(WORD_BYTES);
-        let end = (words.end * WORD_BYTES).min(frame.pixels.len());
-        store_bytes(&target[words.clone()], &frame.pixels[words.start * WORD_BYTES..end]);
+        let end = (words.end * WORD_BYTES).min(items.len());
+        store_bytes(&target[words.clone()], &items[words.start * WORD_BYTES..end]);
     }
-    let (now, beyond) = held.split_at_mut(versions.len());
-    now.copy_from_slice(versions);
-    // The last word may have overwritten the first bytes behind.
-    beyond.fill(0);
 }
 
 fn random_epoch() -> Result<u64, RingError> {

@@ -82,7 +82,7 @@ impl Default for Gauge {
 }
 
 /// What became of the notices to a view's subscribers so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoticeCounts {
     /// Notices that a subscriber's socket took.
     pub sent: u64,

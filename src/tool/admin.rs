@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::ToolError;
 use foveate::messages::ViewName;
-use foveate::operator::AdminRequest;
-use foveate::operator::order;
+use foveate_control::{AdminRequest, order};
 
 /// Arguments of `foveate add-stream`.
 #[derive(Debug, clap::Args)]

@@ -1,18 +1,19 @@
 //! `foveate bench`: what a frame costs, stage by stage, from memory to published token frames.
 //!
-//! Frames lie in memory before anything is timed, go through the same [`Stream`](foveate_engine::stream::Stream) as in the
+//! Frames lie in memory before anything is timed, go through the same [`Stream`](foveate_daemon::stream::Stream) as in the
 //! daemon, and end in real rings. Needs no daemon, no camera and no GStreamer. `foveate bench ring` measures what comes
 //! behind: the way through the ring to a reader.
 
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use self::frames::{Frames, frame_bytes, kind_of};
 use self::report::{
     Bandwidth, ByteFacts, FrameFacts, Report, Stages, TileFacts, TokenFacts, ViewFacts,
 };
-use self::session::{Samples, Session, Setup};
+use self::session::{Samples, Session, Setup, SinkChoice};
 use super::ToolError;
 use foveate_config::{
     BackendChoice, ChangeConfig, ChangeOn, GazeChoice, GazeConfig, LayoutChoice, Threshold,
@@ -23,7 +24,8 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::stream::{Backends, StreamBackend};
+use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::pool::Pool;
 
 mod clip;
 #[cfg(feature = "gst")]
@@ -100,6 +102,9 @@ pub struct Arguments {
     /// Measure once for each line of standard input, to alternate with another program
     #[arg(long)]
     each_line: bool,
+    /// Where token frames go
+    #[arg(long, value_enum, default_value = "ring")]
+    sink: SinkChoice,
     /// Measure nothing: write the frames, the token plan and the tokens of one frame into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "each_line")]
     dump: Option<PathBuf>,
@@ -228,7 +233,7 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
     if arguments.backend != Backend::Cpu {
         match vulkan_bench(arguments, frames) {
             Ok(bench) => benches.push(bench),
-            Err(error @ (ToolError::Backend(_) | ToolError::Stream(_)))
+            Err(error @ (ToolError::Backend(_) | ToolError::FellBack(_)))
                 if arguments.backend == Backend::All =>
             {
                 // Standard error may be closed, and then there is nobody to tell.
@@ -241,7 +246,8 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
 }
 
 fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<'a>, ToolError> {
-    Session::open(frames, &setup(arguments), StreamBackend::cpu("it is measured".to_owned()))
+    let chosen = StreamBackend::cpu("it is measured".to_owned(), &Arc::new(Pool::of_threads(None)));
+    Session::open(frames, &setup(arguments), chosen)
 }
 
 fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'a>, ToolError> {
@@ -292,6 +298,7 @@ fn setup(arguments: &Arguments) -> Setup {
             refresh_frames: arguments.refresh,
         },
         cold: arguments.cold,
+        sink: arguments.sink,
     }
 }
 
@@ -313,7 +320,7 @@ fn measure(
 fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report {
     let Bench { session, driver } = bench;
     let backend = session.backend();
-    let stages = Stages::of(backend.kind, samples);
+    let stages = Stages::of(backend, samples);
     let frames = frame_facts(arguments, session, samples);
     let mean = |sum: f64| sum / samples.times.len() as f64;
     let uploaded: u64 = samples.times.iter().map(|times| times.update.uploaded_bytes).sum();

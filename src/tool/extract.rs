@@ -1,7 +1,7 @@
 //! `foveate extract`: every frame of a file through the stages, into NumPy arrays. No daemon, no drops.
 //!
-//! The frames take the daemon's own way, through a ring that this process reads itself, so the arrays hold what the
-//! ring would give, byte for byte.
+//! The engine is the daemon's own, and its tokens go to memory instead of a ring: the arrays hold what the ring would give,
+//! byte for byte.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,10 +21,14 @@ use super::{ToolError, stop_on_signals};
 use foveate_capture::mailbox::Taken;
 use foveate_capture::{End, Source, SourceSpec};
 use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
+use foveate_core::camera::Camera;
+use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
+use foveate_core::gaze::moment::Moment;
 use foveate_core::token::DType;
-use foveate_engine::link::ViewLink;
-use foveate_engine::stream::{Backends, Stepped, Stream, ViewPlan};
-use foveate_ring::{FrameHead, ReadOutcome, Reader, SegmentInfo, TokenFrameBuf, TokenRecord};
+use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::pool::Pool;
+use foveate_engine::{Engine, Memory, View, ViewSpec};
+use foveate_ring::{FrameHead, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
 
 /// How long a decoder may be silent before the progress line moves again.
@@ -51,24 +55,85 @@ pub struct Arguments {
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let config = stream_config(arguments)?;
     let counters = Arc::new(StreamCounters::default());
-    let backend = Backends::default().choose(config.backend, config.device.as_deref())?;
-    let backend = backend.finding_changes_on(config.change_on)?;
-    let plans = config.views.iter().map(ViewPlan::try_from).collect::<Result<Vec<_>, _>>()?;
-    let views = plans.into_iter().map(|plan| (plan, ViewLink::to_nobody()));
-    let stream = Stream::new(&config.name, backend, config.change, views, Arc::clone(&counters));
-    let camera = config.camera.as_ref().map(|camera| camera.load(&config.name));
-    let mut stream = stream.with_camera(camera.transpose()?);
+    let backends = Backends::new(Arc::new(Pool::of_threads(None)));
+    let chosen = backends.choose(config.backend, config.device.as_deref())?;
+    let chosen = chosen.finding_changes_on(config.change_on)?;
+    let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
+    let camera = config.camera.as_ref().map(|camera| camera.load(&config.name)).transpose()?;
     let source = Source::open(&SourceSpec::from(&config), &counters)?;
 
     let folders = config.views.iter().map(|view| arguments.out.join(&view.name));
-    let mut extractions = folders.map(Extraction::new).collect::<Result<Vec<_>, _>>()?;
-    let played = play(source, &mut stream, &mut extractions);
+    let extractions = folders.map(Extraction::new).collect::<Result<Vec<_>, _>>()?;
+    let mut player =
+        Player { config, chosen, specs, camera, engine: None, views: Vec::new(), extractions };
+    let played = play(source, &mut player);
     // What came before a failure is worth keeping.
     let mut finished = Ok(());
-    for extraction in extractions {
+    for extraction in player.extractions {
         finished = finished.and(extraction.finish(out));
     }
     played.and(finished)
+}
+
+/// The engine, and what it fills.
+struct Player {
+    config: StreamConfig,
+    chosen: StreamBackend,
+    specs: Vec<ViewSpec>,
+    camera: Option<Camera>,
+    /// `None` until the first frame.
+    engine: Option<Engine>,
+    views: Vec<View<Memory>>,
+    /// One for each view.
+    extractions: Vec<Extraction>,
+}
+
+impl Player {
+    /// Takes one frame through the stages, and appends it to the arrays.
+    fn take(&mut self, frame: &FrameView<'_>, stamp: &FrameStamp) -> Result<(), ToolError> {
+        if self.engine.as_ref().is_none_or(|engine| engine.kind() != frame.kind()) {
+            self.rebuild(frame.kind(), stamp)?;
+        }
+        let Self { chosen, engine: Some(engine), views, extractions, .. } = self else {
+            unreachable!("built for the first frame");
+        };
+        if let Err(error) = engine.step(frame, stamp, views) {
+            chosen.fall_back(&error);
+            tracing::warn!(reason = chosen.info().reason, "going on on the CPU");
+            let _remains =
+                engine.recover(chosen.build_on_cpu(frame.kind()), frame, stamp, views)?;
+        }
+        extractions
+            .iter_mut()
+            .zip(views)
+            .try_for_each(|(extraction, view)| extraction.push(view.sink.frame()))
+    }
+
+    /// Builds what frames of `kind` need.
+    fn rebuild(&mut self, kind: FrameKind, stamp: &FrameStamp) -> Result<(), ToolError> {
+        let generation = self.engine.take().map_or(0, |engine| engine.generation()) + 1;
+        let engine = Engine::new(self.chosen.build(kind)?, self.config.change, generation);
+        let builder = engine.view_builder();
+        if self.views.is_empty() {
+            let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());
+            self.views = self.specs.iter().map(view).collect::<Result<_, _>>()?;
+        } else {
+            let at = Moment::of(stamp);
+            self.views.iter_mut().try_for_each(|view| builder.rebuild(view, at))?;
+        }
+        for ((extraction, spec), view) in
+            self.extractions.iter_mut().zip(&self.specs).zip(&self.config.views)
+        {
+            let segment = spec.segment(&self.config.name, &view.name, kind, self.chosen.info());
+            extraction.begin(&SegmentSpec {
+                slot_count: view.slots as usize,
+                camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),
+                ..segment
+            })?;
+        }
+        self.engine = Some(engine);
+        Ok(())
+    }
 }
 
 fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
@@ -94,11 +159,7 @@ pub(super) fn clip_source(clip: &Path) -> String {
 }
 
 /// Takes every frame of `source` through the stages.
-fn play(
-    mut source: Source,
-    stream: &mut Stream,
-    extractions: &mut [Extraction],
-) -> Result<(), ToolError> {
+fn play(mut source: Source, player: &mut Player) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;
     let progress = progress_bar(&source);
     let mut silent_turns = 0;
@@ -109,13 +170,7 @@ fn play(
                 let stamp = frame.stamp();
                 // A source gives only frames that it has looked at.
                 let view = frame.view().map_err(|error| ToolError::Clip(error.to_string()))?;
-                let stepped = stream.step(&view, &stamp)?;
-                for (index, extraction) in extractions.iter_mut().enumerate() {
-                    if stepped == Stepped::PublishedInNewSegments {
-                        extraction.open_segment(stream, index)?;
-                    }
-                    extraction.take_frame()?;
-                }
+                player.take(&view, &stamp)?;
                 advance(&progress, stamp.pts_ns);
             }
             Taken::Ended(End::Eos) => {
@@ -166,15 +221,9 @@ fn millis(duration: Duration) -> u64 {
 struct Extraction {
     folder: PathBuf,
     /// `None` until the first frame.
-    open: Option<Open>,
+    arrays: Option<Arrays>,
     /// What `segments.json` will hold.
     segments: Vec<SegmentFacts>,
-    frame: TokenFrameBuf,
-}
-
-struct Open {
-    reader: Reader,
-    arrays: Arrays,
 }
 
 /// What one frame adds a row to.
@@ -230,37 +279,28 @@ const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u
 impl Extraction {
     fn new(folder: PathBuf) -> Result<Self, ToolError> {
         make_directory(&folder)?;
-        Ok(Self { folder, open: None, segments: Vec::new(), frame: TokenFrameBuf::default() })
+        Ok(Self { folder, arrays: None, segments: Vec::new() })
     }
 
-    /// Reads the segment that the view publishes in from now on.
-    fn open_segment(&mut self, stream: &Stream, index: usize) -> Result<(), ToolError> {
-        let (descriptor, _) = stream.segment(index)?.expect("a frame was published in it");
-        let reader = Reader::from_fd(descriptor)?;
-        self.segments.push(SegmentFacts::from(reader.header()));
-        self.open = Some(match self.open.take() {
-            Some(open) => Open { reader, ..open },
-            None => Open { arrays: Arrays::create(&self.folder, reader.header())?, reader },
-        });
+    /// Frames from now on are those of `segment`.
+    fn begin(&mut self, segment: &SegmentSpec) -> Result<(), ToolError> {
+        let info = SegmentInfo::of(segment)?;
+        if self.arrays.is_none() {
+            self.arrays = Some(Arrays::create(&self.folder, &info)?);
+        }
+        self.segments.push(SegmentFacts::from(&info));
         Ok(())
     }
 
-    /// Appends the frame that was just published.
-    fn take_frame(&mut self) -> Result<(), ToolError> {
-        let Some(Open { reader, arrays }) = &mut self.open else { return Ok(()) };
-        let outcome = reader.read_next(&mut self.frame)?;
-        assert_eq!(
-            outcome,
-            ReadOutcome::Frame { missed: 0 },
-            "this process reads every frame that it publishes"
-        );
-        let row = frame_row(&self.frame, self.segments.len() - 1);
-        arrays.push(&row, &self.frame)
+    /// Appends a frame.
+    fn push(&mut self, frame: &TokenFrameBuf) -> Result<(), ToolError> {
+        let Some(arrays) = &mut self.arrays else { return Ok(()) };
+        arrays.push(&frame_row(frame, self.segments.len() - 1), frame)
     }
 
     /// Completes the arrays, and names their folder on `out`.
     fn finish(self, out: &mut dyn Write) -> Result<(), ToolError> {
-        let frame_count = self.open.map_or(Ok(0), |open| open.arrays.finish())?;
+        let frame_count = self.arrays.map_or(Ok(0), Arrays::finish)?;
         let path = self.folder.join("segments.json");
         let text = serde_json::to_vec_pretty(&self.segments).map_err(io::Error::from);
         text.and_then(|text| fs::write(&path, text))

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::watch::seconds;
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
-use foveate::messages::{StreamState, StreamStats, ViewName};
+use foveate::messages::ViewName;
+use foveate_control::{ClientExt as _, StreamState, StreamStats};
 
 /// How often the daemon is asked.
 const INTERVAL: Duration = Duration::from_millis(100);

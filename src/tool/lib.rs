@@ -13,7 +13,8 @@ use foveate::{ControlError, socket_path};
 use foveate_config::CalibrationError;
 use foveate_config::ConfigError;
 use foveate_core::error::exit;
-use foveate_engine::stream::{GazeLogError, RetinaError, StreamError};
+use foveate_core::gaze::log::GazeLogError;
+use foveate_engine::backend::BackendError;
 use foveate_ring::RingError;
 
 pub mod admin;
@@ -187,13 +188,9 @@ pub enum ToolError {
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
 
-    /// Frames cannot be sampled or published.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-
     /// The backend is not there.
     #[error(transparent)]
-    Backend(#[from] RetinaError),
+    Backend(#[from] BackendError),
 
     /// Shared memory cannot be read.
     #[error(transparent)]
@@ -238,9 +235,7 @@ impl ToolError {
             }
             #[cfg(feature = "web")]
             Self::Web(error) => error.exit_code(),
-            Self::Stream(_) | Self::Backend(_) | Self::FellBack(_) | Self::Unfit => {
-                exit::UNAVAILABLE
-            }
+            Self::Backend(_) | Self::FellBack(_) | Self::Unfit => exit::UNAVAILABLE,
             Self::Subscription(_)
             | Self::Clip(_)
             | Self::RingBench(_)

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
-use foveate::messages::{
-    ChangeListing, Listing, NoticeListing, SteeringListing, StreamListing, StuckListing,
+use foveate_control::{
+    ChangeListing, ClientExt as _, Listing, SteeringListing, StreamListing, StuckListing,
     ViewListing,
 };
 use foveate_core::backend::ChangeSite;
+use foveate_stats::NoticeCounts;
 
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
@@ -135,7 +136,7 @@ fn write_steering(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
 
 /// Notices that found no room, where there are any.
 fn write_notices(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
-    let NoticeListing { sent, skipped, .. } = view.notices;
+    let NoticeCounts { sent, skipped, .. } = view.notices;
     if skipped == 0 {
         return Ok(());
     }
@@ -154,7 +155,7 @@ fn view_row(view: &ViewListing) -> [String; 6] {
         view.name.to_string(),
         on_one_line(&view.layout),
         format!("{} of {side}x{side}", view.budget, side = view.patch_side),
-        format!("{:?}", view.dtype).to_lowercase(),
+        view.dtype.to_string(),
         on_one_line(&view.policy),
         fixation,
     ]

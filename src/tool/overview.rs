@@ -13,7 +13,8 @@ use super::list::write_columns;
 use super::{ToolError, on_one_line, stop_on_signals};
 use foveate::ControlError;
 use foveate::client::Client;
-use foveate::messages::{Stats, StreamState, StreamStats, ViewName, ViewStats};
+use foveate::messages::ViewName;
+use foveate_control::{ClientExt as _, Stats, StreamState, StreamStats, ViewStats};
 use foveate_core::backend::BackendKind;
 
 /// How often the daemon is asked.

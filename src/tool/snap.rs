@@ -9,6 +9,7 @@ use super::ToolError;
 use super::picture::{self, Picture};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
+use foveate_control::ClientExt as _;
 use foveate_ring::TokenFrameBuf;
 
 /// Arguments of `foveate snap`.

@@ -15,9 +15,10 @@ use super::meter::{Meter, Rates, Sighting};
 use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, overview, stop_on_signals};
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{DAEMON_STOPS, Epoch, FixationListing, STREAM_RESTARTS, ViewName};
+use foveate::messages::{DAEMON_STOPS, Epoch, STREAM_RESTARTS, ViewName};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::CaptureClock;
+use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
 
 /// How often a table on a terminal is drawn.
@@ -217,7 +218,7 @@ impl Watch {
             arrival_ns: head.stamp.arrival_ns,
             publish_ns: head.publish_ns,
             age_ns,
-            fixation: head.fixation.into(),
+            fixation: head.fixation,
             asked_ns: head.asked_ns,
             relevance_frame: head.relevance_frame,
             sample_bound: head.sample_bound,
@@ -350,7 +351,7 @@ struct FrameLine<'a> {
     publish_ns: u64,
     /// From capture until it was read.
     age_ns: u64,
-    fixation: FixationListing,
+    fixation: Fixation,
     /// When the message came that led to the fixation; 0 where none did.
     asked_ns: u64,
     /// The frame that the tokens' relevance was made from; 0 where all matter alike.

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::follower::Followers;
 use foveate::ControlError;
 use foveate::client::Client;
-use foveate::messages::{Listing, Stats, StreamListing, StreamStats};
+use foveate_control::{ClientExt as _, Listing, Stats, StreamListing, StreamStats};
 use foveate_core::frame::PixelFormat;
 use foveate_stats::durations::HistogramCounts;
 

@@ -1,5 +1,6 @@
 //! What comes out of a source is what the pipeline delivered: every byte, every number, every end.
 
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use foveate_capture::{
@@ -10,6 +11,7 @@ use foveate_core::frame::{CaptureClock, FrameView, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_stats::StreamCounters;
 use gstreamer as gst;
+use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
 
 use crate::wait::{HANG, until};
@@ -266,6 +268,37 @@ fn a_live_source_that_ends_is_lost() {
     assert_eq!(end, End::Failed(CaptureError::LiveEnded));
 }
 
+/// Another process keeps the memory in which `shmsrc` finds its frames, and may write whenever it wants.
+#[test]
+fn a_producer_that_goes_on_writing_changes_no_frame() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("frames");
+    let socket = socket.display();
+    let caps = "video/x-raw,format=GRAY8,width=64,height=48,framerate=30/1";
+    let producer = playing(&format!(
+        "videotestsrc is-live=true pattern=white ! {caps} ! shmsink socket-path={socket}"
+    ));
+    let text = format!("shmsrc socket-path={socket} is-live=true ! {caps} ! appsink name=frames");
+    let mut source = Source::open(&spec(&text, Pace::Realtime), &Arc::default()).unwrap();
+    let frame = next(&mut source);
+
+    // All that it has; where the frame was, too.
+    let prefix = format!("shmpipe.{:5}.", std::process::id());
+    let areas = std::fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap());
+    let areas = areas.filter(|entry| entry.file_name().to_str().unwrap().starts_with(&prefix));
+    let overwritten = areas.map(|area| {
+        let mut bytes = std::fs::read(area.path()).unwrap();
+        bytes.fill(0x11);
+        let area = std::fs::File::options().write(true).open(area.path()).unwrap();
+        area.write_all_at(&bytes, 0).unwrap();
+    });
+    assert_eq!(overwritten.count(), 1);
+    let view = frame.view().unwrap();
+    assert!((0..48).all(|y| view.row(0, y) == [235; 64]), "{:?}", view.row(0, 0));
+    drop(source);
+    producer.set_state(gst::State::Null).unwrap();
+}
+
 #[test]
 fn dropping_a_source_whose_decoder_waits_for_its_consumer_does_not_hang() {
     for looped in [false, true] {
@@ -424,13 +457,18 @@ fn rest(source: &mut Source) -> (Vec<CapturedFrame>, End) {
 
 /// Runs a description that writes a file to its end.
 fn encode(text: &str) {
-    use gst::prelude::*;
-    gst::init().unwrap();
-    let pipeline = gst::parse::launch(text).unwrap();
-    pipeline.set_state(gst::State::Playing).unwrap();
+    let pipeline = playing(text);
     let bus = pipeline.bus().unwrap();
     let kinds = [gst::MessageType::Eos, gst::MessageType::Error];
     let message = bus.timed_pop_filtered(gst::ClockTime::from_seconds(30), &kinds).unwrap();
     pipeline.set_state(gst::State::Null).unwrap();
     assert_eq!(message.type_(), gst::MessageType::Eos, "{message:?}");
+}
+
+/// Starts a description.
+fn playing(text: &str) -> gst::Element {
+    gst::init().unwrap();
+    let pipeline = gst::parse::launch(text).unwrap();
+    pipeline.set_state(gst::State::Playing).unwrap();
+    pipeline
 }

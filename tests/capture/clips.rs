@@ -13,12 +13,13 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::change::detect::ChangeDetector;
-use foveate_engine::retina::cpu::CpuRetina;
-use foveate_engine::retina::{Retina, ViewSample, ViewSpec};
+use foveate_engine::backend::SamplerSpec;
+use foveate_engine::planes::Planes;
 
+use crate::backends::{self, Player, on_cpu};
 #[cfg(feature = "vulkan")]
 use crate::device;
+use crate::follow::Follower;
 use crate::footage::clip;
 use crate::naive::OwnedFrame;
 use crate::wait::HANG;
@@ -35,10 +36,10 @@ const TOKEN_LEVELS: [u32; 2] = [1, 3];
 /// Frames of a round of refreshing.
 const ROUND: u32 = 30;
 
-/// Makes the retina that is held to the laws.
-type Make<'a> = &'a dyn Fn(FrameKind, &[ViewSpec]) -> Box<dyn Retina>;
+/// Makes the backend that is held to the laws.
+type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
 
-/// Makes one test of each configuration for each retina.
+/// Makes one test of each configuration for each backend.
 macro_rules! laws {
     ($($law:ident: $change:expr;)*) => {
         mod cpu {
@@ -46,21 +47,17 @@ macro_rules! laws {
 
             $(#[test]
             fn $law() {
-                play($change, &|kind, views| Box::new(CpuRetina::new(kind, views)));
+                play($change, &on_cpu);
             })*
         }
 
         #[cfg(feature = "vulkan")]
         mod vulkan {
-            use foveate_engine::retina::vulkan::VulkanRetina;
-
             use super::*;
 
             $(#[test]
             fn $law() {
-                device::with_gpu(|gpu| play($change, &|kind, views| {
-                    Box::new(VulkanRetina::new(gpu, kind, views).unwrap())
-                }));
+                device::with_gpu(|gpu| play($change, &|kind| backends::told_on(gpu, kind)));
             })*
         }
     };
@@ -96,7 +93,7 @@ fn play(change: ChangeConfig, make: Make<'_>) {
 
 /// One clip on its way through the stages.
 struct Course {
-    detector: ChangeDetector,
+    detector: Follower,
     change: ChangeConfig,
     /// The resident copy after the frame before.
     before: OwnedFrame,
@@ -112,38 +109,37 @@ struct Course {
     highest_bound: u8,
 }
 
-/// A retina and what it samples.
+/// A backend and what it samples.
 struct Followed {
-    retina: Box<dyn Retina>,
-    samples: [ViewSample; 1],
+    player: Player,
+    views: [Planes; 1],
 }
 
 impl Followed {
     fn new(kind: FrameKind, make: Make<'_>) -> Self {
         let plan = plan(PyramidShape::new(kind.extent));
-        let capacity = plan.tokens.len();
-        let retina = make(kind, &[ViewSpec { format: FORMAT, capacity }]);
-        let mut sample = ViewSample::new(FORMAT, capacity);
-        sample.set_plan(plan);
-        Self { retina, samples: [sample] }
+        let player = make(kind);
+        let mut planes = player.planes(SamplerSpec { format: FORMAT, capacity: plan.tokens.len() });
+        planes.set_plan(plan);
+        Self { player, views: [planes] }
     }
 
     fn update(&mut self, resident: &FrameView<'_>, tiles: &TileSet) {
-        self.retina.update(resident, tiles, &mut self.samples).unwrap();
+        self.player.update(resident, tiles, &mut self.views);
     }
 
     /// Forgets what was sampled, so that all of it is sampled in the next update.
     fn forget_tokens(&mut self) {
-        let [sample] = &mut self.samples;
-        sample.set_plan(sample.plan().clone());
+        let [view] = &mut self.views;
+        view.set_plan(view.plan().clone());
     }
 
-    fn level(&mut self, resident: &FrameView<'_>, level: u32) -> Vec<u8> {
-        self.retina.read_level(resident, level).unwrap()
+    fn level(&mut self, level: u32) -> Vec<u8> {
+        self.player.read_level(level)
     }
 
     fn pixels(&self) -> &[u8] {
-        self.samples[0].pixels()
+        self.views[0].pixels()
     }
 }
 
@@ -152,12 +148,12 @@ impl Course {
         let kind = frame.kind();
         let tiles = TileSet::none(frame.extent()).grid().area();
         Self {
-            detector: ChangeDetector::new(frame, change),
+            detector: Follower::new(frame, change),
             change,
             before: OwnedFrame::copied(frame),
             changed_frame: vec![1; tiles],
             updated: Followed::new(kind, make),
-            rebuilt: Followed::new(kind, &|kind, views| Box::new(CpuRetina::new(kind, views))),
+            rebuilt: Followed::new(kind, &on_cpu),
             tokens: Vec::new(),
             refreshed_in_vain: 0,
             highest_bound: 0,
@@ -183,7 +179,7 @@ impl Course {
     }
 
     fn check_bound(&mut self, frame: &FrameView<'_>, frame_seq: u64) {
-        let bound = self.detector.books().sample_bound();
+        let bound = self.detector.tracker().sample_bound();
         self.highest_bound = self.highest_bound.max(bound);
         match self.change.threshold {
             Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
@@ -202,8 +198,8 @@ impl Course {
         let resident = detector.resident();
         rebuilt.forget_tokens();
         rebuilt.update(&resident, &TileSet::all(resident.extent()));
-        for level in 0..updated.retina.shape().level_count() {
-            let same = updated.level(&resident, level) == rebuilt.level(&resident, level);
+        for level in 0..updated.player.backend.shape().level_count() {
+            let same = updated.level(level) == rebuilt.level(level);
             assert!(same, "frame {frame_seq}, level {level}");
         }
         assert!(updated.pixels() == rebuilt.pixels(), "tokens of frame {frame_seq}");
@@ -232,9 +228,9 @@ impl Course {
 
     /// No token changes without its number; and its number is that of the newest change under it.
     fn check_tokens(&mut self, frame_seq: u64) {
-        let shape = self.updated.retina.shape();
+        let shape = self.updated.player.backend.shape();
         let columns = self.detector.ingested().grid().width;
-        let sample = &self.updated.samples[0];
+        let sample = &self.updated.views[0];
         let mut tokens = Vec::new();
         let pixels = sample.pixels().chunks_exact(FORMAT.token_bytes());
         for (token, pixels) in sample.plan().tokens.iter().zip(pixels) {
@@ -245,7 +241,7 @@ impl Course {
                 tiles.map(move |column| (row * columns + column) as usize)
             };
             let newest = rows.flat_map(under).map(|tile| self.changed_frame[tile]).max();
-            let changed_frame = self.detector.books().changed_frame(region);
+            let changed_frame = self.detector.tracker().changed_frame(region);
             assert_eq!(Some(changed_frame), newest, "frame {frame_seq}, {token:?}");
             tokens.push((changed_frame, pixels.to_vec()));
         }

@@ -17,8 +17,9 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::link::{Bell, ClientLink, view_link};
-use foveate_engine::stream::{Backends, Stream, ViewPace, ViewPlan};
+use foveate_daemon::channel::{Bell, ClientLink, view_link};
+use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
+use foveate_engine::ViewSpec;
 use foveate_ring::{Reader, TokenFrameBuf};
 
 use crate::footage::clip;
@@ -286,20 +287,22 @@ impl Run {
     }
 }
 
-fn view(policy: Policy) -> ViewPlan {
-    ViewPlan {
+fn view(policy: Policy) -> ServedView {
+    ServedView {
         name: "main".to_owned(),
-        layout: Layout::Foveal { e0_px: None },
-        budget: 273,
-        format: TokenFormat {
-            patch_side: 16,
-            dtype: DType::U8,
-            normalisation: Normalisation::NONE,
-        },
-        policy,
-        parameters: GazeParameters::default(),
         slot_count: 2,
         pace: ViewPace::default(),
+        spec: ViewSpec {
+            layout: Layout::Foveal { e0_px: None },
+            budget: 273,
+            format: TokenFormat {
+                patch_side: 16,
+                dtype: DType::U8,
+                normalisation: Normalisation::NONE,
+            },
+            policy,
+            parameters: GazeParameters::default(),
+        },
     }
 }
 

@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../common/backends.rs"]
+mod backends;
 #[path = "../common/device.rs"]
 mod device;
+#[path = "../common/follow.rs"]
+mod follow;
 #[path = "../common/footage.rs"]
 mod footage;
 #[path = "../support/left_out.rs"]

@@ -8,15 +8,16 @@ use foveate::messages::{
     Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName,
 };
 use foveate_config::{GazeChoice, GazeConfig, GazeParameters, ViewConfig};
+use foveate_control::ClientExt as _;
 use foveate_core::geometry::attention::Region;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_daemon::channel::{Outlook, ViewLink};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec};
 use foveate_daemon::control::server::Limits;
-use foveate_engine::link::{Outlook, ViewLink};
 use foveate_ring::{TokenFrameBuf, Writer};
 use serde_json::{Value, json};
 

@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate::client::Client;
 use foveate::messages::DATAGRAM_BYTES_MAX;
+use foveate_control::ClientExt as _;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_daemon::channel::{Bell, Outlook, SUBSCRIBERS_PENDING_MAX, ViewLink, view_link};
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
-use foveate_engine::link::{Bell, Outlook, SUBSCRIBERS_PENDING_MAX, ViewLink, view_link};
 use foveate_ring::Waker;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{DATAGRAM_BYTES_MAX, Look, RefusalReason};
+use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::Limits;
 use rustix::io::Errno;

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use foveate::client::Client;
 use foveate::{ControlError, socket_path_in};
+use foveate_control::ClientExt as _;
+use foveate_daemon::control::ServeError;
 use foveate_daemon::control::directory::Directory;
 use foveate_daemon::control::server::{Access, Limits, Server};
 use rustix::net::SocketAddrUnix;
@@ -62,7 +64,7 @@ fn the_socket_of_a_living_daemon_is_refused() {
     let stage = Stage::open();
     let error = bind(&stage.path).unwrap_err();
     let text = error.to_string();
-    let ControlError::InUse { path, pid } = error else { panic!("{text}") };
+    let ServeError::InUse { path, pid } = error else { panic!("{text}") };
     assert_eq!(path, stage.path);
     assert_eq!(pid, Some(std::process::id().cast_signed()));
     assert!(text.contains(&format!("(process {})", std::process::id())), "{text}");
@@ -76,7 +78,7 @@ fn a_living_listener_without_a_lock_is_refused() {
     let socket = bound(&path);
     rustix::net::listen(&socket, 1).unwrap();
     let error = bind(&path).unwrap_err();
-    let ControlError::InUse { pid, .. } = error else { panic!("{error}") };
+    let ServeError::InUse { pid, .. } = error else { panic!("{error}") };
     assert_eq!(pid, Some(std::process::id().cast_signed()));
     assert!(path.exists());
 }
@@ -102,7 +104,7 @@ fn a_file_in_the_way_is_refused_and_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foveate.sock");
     fs::write(&path, "somebody's").unwrap();
-    assert!(matches!(bind(&path), Err(ControlError::NotASocket { .. })));
+    assert!(matches!(bind(&path), Err(ServeError::NotASocket { .. })));
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
 }
 
@@ -119,7 +121,8 @@ fn a_daemon_removes_no_socket_but_its_own() {
 fn paths_that_cannot_serve_are_refused_with_a_way_out() {
     let folder = tempfile::tempdir().unwrap();
     let long = folder.path().join("l".repeat(120));
-    for error in [bind(&long).unwrap_err(), Client::connect(&long).unwrap_err()] {
+    let ServeError::Path(served) = bind(&long).unwrap_err() else { panic!("an error of the path") };
+    for error in [served, Client::connect(&long).unwrap_err()] {
         assert!(matches!(error, ControlError::PathTooLong { .. }), "{error}");
         assert!(error.to_string().contains("--socket"), "{error}");
     }
@@ -151,7 +154,7 @@ fn the_path_follows_the_option_then_the_environment() {
     assert_eq!(path(None, &empty), PathBuf::from("/run/foveate/foveate.sock"));
 }
 
-fn bind(path: &Path) -> Result<Server, ControlError> {
+fn bind(path: &Path) -> Result<Server, ServeError> {
     Server::bind(path, Directory::new().unwrap(), Access::default(), Limits::default())
 }
 

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{NOTICE_BYTES, StreamState};
+use foveate::messages::NOTICE_BYTES;
+use foveate_control::{ClientExt as _, StreamState};
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -2,7 +2,8 @@
 
 use std::panic::catch_unwind;
 
-use foveate::messages::{FromDaemon, Request};
+use foveate::messages::FromDaemon;
+use foveate_control::Request;
 use foveate_core::gaze::log::GazeLog;
 use serde_json::Value;
 

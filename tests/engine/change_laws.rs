@@ -5,20 +5,18 @@
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
 use std::num::NonZeroU32;
-use std::sync::OnceLock;
 
 use foveate_config::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::PixelBox;
 use foveate_core::geometry::tile::TileSet;
-use foveate_engine::change::detect::ChangeDetector;
-use foveate_engine::crew::Crew;
-use foveate_engine::retina::Retina;
-use foveate_engine::retina::cpu::CpuRetina;
+use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::simd::Instructions;
 use proptest::prelude::*;
 
+use crate::backends::{Player, pool};
+use crate::follow::Follower;
 use crate::history::move_on;
 use crate::naive::{self, OwnedFrame, Picture, Random};
 
@@ -101,22 +99,22 @@ proptest! {
             let x1 = x0 + 1 + random.below(extent.width - x0);
             let y1 = y0 + 1 + random.below(extent.height - y0);
             let newest = tiles_under(grid, x0, y0, x1, y1).map(|tile| changed_frame[tile]).max();
-            assert_eq!(Some(step.detector.books().changed_frame(PixelBox { x0, y0, x1, y1 })), newest);
+            assert_eq!(Some(step.detector.tracker().changed_frame(PixelBox { x0, y0, x1, y1 })), newest);
         });
     }
 
     #[test]
-    fn updating_a_retina_equals_rebuilding_it_from_the_resident_copy(setup in setups()) {
+    fn updating_a_pyramid_equals_rebuilding_it_from_the_resident_copy(setup in setups()) {
         let mut updated = None;
         setup.for_each_frame(|step| {
-            let updated = updated.get_or_insert_with(|| CpuRetina::new(step.frame.kind(), &[]));
+            let make = || Player::new(CpuBackend::new(step.frame.kind(), pool()));
+            let updated = updated.get_or_insert_with(make);
             let resident = step.detector.resident();
-            updated.update(&resident, step.ingested, &mut []).unwrap();
-            let mut rebuilt = CpuRetina::new(step.frame.kind(), &[]);
-            let all = TileSet::all(setup.extent());
-            rebuilt.update(&resident, &all, &mut []).unwrap();
-            for level in 0..rebuilt.shape().level_count() {
-                assert!(updated.read_level(&resident, level).unwrap() == rebuilt.read_level(&resident, level).unwrap());
+            updated.update(&resident, step.ingested, &mut []);
+            let mut rebuilt = make();
+            rebuilt.update(&resident, &TileSet::all(setup.extent()), &mut []);
+            for level in 0..rebuilt.backend.shape().level_count() {
+                assert!(updated.read_level(level) == rebuilt.read_level(level));
             }
         });
     }
@@ -128,7 +126,7 @@ proptest! {
         let (extent, format) = (Extent::new(width, height), PixelFormat::ALL[format]);
         let color = naive::transforms(format)[0];
         let frame = OwnedFrame::uniform(format, extent, color, 90);
-        let mut detector = ChangeDetector::new(&frame.view(), change(Threshold::Fixed(3), Some(round)));
+        let mut detector = Follower::new(&frame.view(), change(Threshold::Fixed(3), Some(round)));
         detector.detect(&frame.view(), 1);
         let tiles = TileSet::none(extent).grid().area();
         let mut turns = vec![0; tiles];
@@ -141,7 +139,7 @@ proptest! {
         }
         prop_assert_eq!(turns, vec![1; tiles]);
         let everywhere = PixelBox { x0: 0, y0: 0, x1: width, y1: height };
-        prop_assert_eq!(detector.books().changed_frame(everywhere), 1);
+        prop_assert_eq!(detector.tracker().changed_frame(everywhere), 1);
     }
 }
 
@@ -153,9 +151,8 @@ fn any_one_sample_makes_its_tile_dirty_with_any_instructions_and_however_many_th
             for extent in [Extent::new(67, 35), Extent::new(333, 1041)] {
                 let color = naive::transforms(format)[0];
                 let mut frame = OwnedFrame::random(format, extent, color, &mut random);
-                let detector =
-                    ChangeDetector::new(&frame.view(), change(Threshold::Fixed(4), None));
-                let mut detector = detector.with_means(crew(), instructions);
+                let config = change(Threshold::Fixed(4), None);
+                let mut detector = Follower::with(&frame.view(), config, pool(), instructions);
                 detector.detect(&frame.view(), 1);
                 for frame_seq in 2..40 {
                     let (x, y) = (random.below(extent.width), random.below(extent.height));
@@ -185,7 +182,7 @@ fn a_drift_of_one_step_a_frame_cannot_hide() {
         for value in 0..=255_u8 {
             let frame = OwnedFrame::uniform(format, extent, color, value);
             let detector = detector.get_or_insert_with(|| {
-                ChangeDetector::new(&frame.view(), change(Threshold::Fixed(4), None))
+                Follower::new(&frame.view(), change(Threshold::Fixed(4), None))
             });
             detector.detect(&frame.view(), u64::from(value) + 1);
             let ingested = detector.ingested().clone();
@@ -209,7 +206,7 @@ fn bytes_that_are_no_samples_do_not_count() {
             let frame = FrameView::new(format, extent, color, &[plane]).unwrap();
             let [exact, refreshed] = detectors.get_or_insert_with(|| {
                 [None, Some(1)]
-                    .map(|round| ChangeDetector::new(&frame, change(Threshold::Fixed(0), round)))
+                    .map(|round| Follower::new(&frame, change(Threshold::Fixed(0), round)))
             });
             exact.detect(&frame, frame_seq);
             let ingested = exact.ingested();
@@ -218,7 +215,7 @@ fn bytes_that_are_no_samples_do_not_count() {
             let ingested = refreshed.ingested();
             assert_eq!(ingested, &TileSet::all(extent), "{format:?} {width}");
             let everywhere = PixelBox { x0: 0, y0: 0, x1: width, y1: 1 };
-            assert_eq!(refreshed.books().changed_frame(everywhere), 1, "{format:?} {width}");
+            assert_eq!(refreshed.tracker().changed_frame(everywhere), 1, "{format:?} {width}");
         }
     }
 }
@@ -229,12 +226,12 @@ fn the_last_real_sample_of_a_yuy2_row_counts() {
     let color = naive::transforms(PixelFormat::Yuy2)[0];
     for sample in [4 * 31, 4 * 31 + 1, 4 * 31 + 3] {
         let mut bytes = vec![7; 128];
-        let frame = |bytes: &[u8], seq: u64, detector: &mut Option<ChangeDetector>| {
+        let frame = |bytes: &[u8], seq: u64, detector: &mut Option<Follower>| {
             let frame =
                 FrameView::new(PixelFormat::Yuy2, extent, color, &[Plane { bytes, stride: 128 }])
                     .unwrap();
-            let detector = detector
-                .get_or_insert_with(|| ChangeDetector::new(&frame, ChangeConfig::default()));
+            let detector =
+                detector.get_or_insert_with(|| Follower::new(&frame, ChangeConfig::default()));
             detector.detect(&frame, seq);
             detector.ingested().count()
         };
@@ -292,7 +289,7 @@ struct Step<'a> {
     /// The resident copy after it.
     resident: &'a OwnedFrame,
     ingested: &'a TileSet,
-    detector: &'a ChangeDetector,
+    detector: &'a Follower,
     /// What is published as the bound of the samples.
     bound: u8,
 }
@@ -310,8 +307,8 @@ impl Setup {
     }
 
     /// The published bound, which is what the configuration promises.
-    fn checked_bound(&self, detector: &ChangeDetector) -> u8 {
-        let bound = detector.books().sample_bound();
+    fn checked_bound(&self, detector: &Follower) -> u8 {
+        let bound = detector.tracker().sample_bound();
         match self.threshold {
             Threshold::Fixed(threshold) => assert_eq!(bound, threshold),
             Threshold::Auto { limit } => assert!(bound <= limit, "{bound} above {limit}"),
@@ -328,8 +325,7 @@ impl Setup {
         let config = change(self.threshold, self.refresh_frames);
         let sets = Instructions::available();
         let instructions = sets[random.below(sets.len() as u32) as usize];
-        let mut detector =
-            ChangeDetector::new(&frame.view(), config).with_means(crew(), instructions);
+        let mut detector = Follower::with(&frame.view(), config, pool(), instructions);
         let mut before = frame.clone();
         let habit = random.below(6);
         for frame_seq in 1..=self.frame_count() {
@@ -384,12 +380,6 @@ impl Step<'_> {
 /// Histories that each law is held to: more with `FOVEATE_LONG=1`.
 fn cases() -> u32 {
     if std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1") { 1_000 } else { 64 }
-}
-
-/// More threads than most machines that run the tests have processors.
-fn crew() -> &'static Crew {
-    static CREW: OnceLock<Crew> = OnceLock::new();
-    CREW.get_or_init(|| Crew::new(2))
 }
 
 fn change(threshold: Threshold, refresh_frames: Option<u32>) -> ChangeConfig {

@@ -1,4 +1,4 @@
-//! The coarse level that a retina hands to the CPU is the level that the naive definition says, on every backend, whatever
+//! The coarse level that a backend hands to the CPU is the level that the naive definition says, on every backend, whatever
 //! came before and whether or not it was kept; and handing it over takes no memory.
 
 use foveate_core::frame::{FrameKind, PixelFormat};
@@ -7,17 +7,19 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::retina::cpu::CpuRetina;
-use foveate_engine::retina::{ViewSample, ViewSpec};
+use foveate_engine::backend::SamplerSpec;
+use foveate_engine::planes::Planes;
 
 use crate::allocations::allocations_in;
 #[cfg(feature = "vulkan")]
+use crate::backends;
+use crate::backends::Player;
+#[cfg(feature = "vulkan")]
 use crate::device;
-use crate::eye::Eye;
 use crate::naive::{self, OwnedFrame, Random};
 
-/// Makes the retina that is held to the laws.
-type Make<'a> = &'a dyn Fn(FrameKind) -> Eye;
+/// Makes the backend that is held to the laws.
+type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
 
 /// Of every level that a coarse one can be, image and tail; the smallest, widest and highest sources; odd sides.
 const EXTENTS: [(u32, u32); 16] = [
@@ -43,38 +45,29 @@ const EXTENTS: [(u32, u32); 16] = [
 const FORMAT: TokenFormat =
     TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
 
-/// Makes one test of each law for each retina.
+/// Makes one test of each law for each backend.
 macro_rules! laws {
     ($($law:ident)*) => {
         mod cpu {
             $(#[test]
             fn $law() {
-                super::$law(&|kind| super::Eye::told(super::CpuRetina::new(kind, &super::VIEWS)));
+                super::$law(&crate::backends::on_cpu);
             })*
         }
 
         #[cfg(feature = "vulkan")]
         mod vulkan {
-            use foveate_engine::retina::vulkan::VulkanRetina;
-
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| {
-                    super::Eye::told(VulkanRetina::new(gpu, kind, &super::VIEWS).unwrap())
-                }));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::told_on(gpu, kind)));
             })*
         }
 
         #[cfg(feature = "vulkan")]
-        mod detecting {
-            use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
-
+        mod comparing {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| {
-                    let retina = VulkanDetectingRetina::new(gpu, kind, &super::VIEWS).unwrap();
-                    super::Eye::detecting(retina.copying_frames(), kind)
-                }));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::comparing_on(gpu, kind)));
             })*
         }
     };
@@ -107,37 +100,27 @@ fn the_sources_have_every_coarse_level_that_there_is() {
 #[cfg(feature = "vulkan")]
 #[test]
 fn only_a_level_that_is_kept_is_there_without_another_submission() {
-    use foveate_engine::retina::RetinaError;
-    use foveate_engine::retina::vulkan::VulkanRetina;
-    use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
+    use foveate_engine::backend::BackendError;
     use foveate_gpu::GpuError;
 
     let mut random = Random(6);
-    for (is_kept, is_detecting) in [(false, false), (true, false), (false, true), (true, true)] {
+    for (is_kept, compares) in [(false, false), (true, false), (false, true), (true, true)] {
         device::with_own_gpu(|gpu| {
             let make = |kind| {
-                if is_detecting {
-                    let retina = VulkanDetectingRetina::new(gpu, kind, &VIEWS).unwrap();
-                    Eye::detecting(retina, kind)
-                } else {
-                    Eye::told(VulkanRetina::new(gpu, kind, &VIEWS).unwrap())
-                }
+                let make = if compares { backends::comparing_on } else { backends::told_on };
+                make(gpu, kind)
             };
             let extent = Extent::new(333, 222);
             let mut course = Course::new(&make, PixelFormat::Nv12, extent, &mut random);
-            course.eye.keep_coarse(is_kept);
+            course.player.backend.keep_coarse(is_kept);
             course.step(3, &mut random);
             gpu.inject_device_loss();
-            let frame = course.frame.view();
-            let read = match &mut course.eye {
-                Eye::Told(retina) => retina.read_coarse(&frame, &mut course.coarse),
-                Eye::Detecting { retina, .. } => retina.read_coarse(&mut course.coarse),
-            };
+            let read = course.player.backend.read_coarse(&mut course.coarse);
             if is_kept {
                 let level = naive::level(&naive::picture(&course.frame), course.coarse.level());
                 assert!(read.is_ok() && course.coarse.texels == level.texels);
             } else {
-                let is_lost = matches!(read, Err(RetinaError::Gpu(GpuError::DeviceLost { .. })));
+                let is_lost = matches!(read, Err(BackendError::Gpu(GpuError::DeviceLost { .. })));
                 assert!(is_lost, "{read:?}");
             }
         });
@@ -152,8 +135,8 @@ fn it_is_exact_at_every_extent_and_after_any_history(make: Make<'_>) {
         course.check();
         for _ in 0..12 {
             match random.below(5) {
-                0 => course.eye.keep_coarse(false),
-                1 | 2 => course.eye.keep_coarse(true),
+                0 => course.player.backend.keep_coarse(false),
+                1 | 2 => course.player.backend.keep_coarse(true),
                 _ => {}
             }
             if random.below(3) == 0 {
@@ -174,7 +157,7 @@ fn keeping_it_from_a_still_frame_on_gives_the_level_of_that_frame(make: Make<'_>
     for looks_elsewhere in [false, true] {
         let mut course = Course::new(make, PixelFormat::Nv12, Extent::new(333, 222), &mut random);
         course.step(3, &mut random);
-        course.eye.keep_coarse(true);
+        course.player.backend.keep_coarse(true);
         if looks_elsewhere {
             // The update has something to submit, but for the pyramid.
             course.look_elsewhere(&mut random);
@@ -190,12 +173,12 @@ fn a_level_that_was_kept_before_is_not_taken_for_the_one_of_now(make: Make<'_>) 
     let mut random = Random(3);
     for kept_again in [false, true] {
         let mut course = Course::new(make, PixelFormat::Gray8, Extent::new(700, 90), &mut random);
-        course.eye.keep_coarse(true);
+        course.player.backend.keep_coarse(true);
         course.step(2, &mut random);
         course.check();
-        course.eye.keep_coarse(false);
+        course.player.backend.keep_coarse(false);
         course.step(5, &mut random);
-        course.eye.keep_coarse(kept_again);
+        course.player.backend.keep_coarse(kept_again);
         course.check();
         course.step(0, &mut random);
         course.check();
@@ -209,10 +192,9 @@ fn handing_it_over_takes_no_memory(make: Make<'_>) {
         let mut course = Course::new(make, PixelFormat::I420, extent, &mut random);
         for is_kept in [true, false, true] {
             course.step(1, &mut random);
-            let frame = course.frame.view();
             let allocations = allocations_in(|| {
-                course.eye.keep_coarse(is_kept);
-                course.eye.read_coarse(&frame, &mut course.coarse);
+                course.player.backend.keep_coarse(is_kept);
+                course.player.read_coarse(&mut course.coarse);
             });
             assert_eq!(allocations, 0, "{extent}, kept: {is_kept}");
         }
@@ -228,7 +210,7 @@ fn the_coarse_level_of_another_pyramid_is_a_bug(make: Make<'_>) {
         let mut course = Course::new(make, PixelFormat::Gray8, own, &mut random);
         course.coarse = CoarseLevel::new(PyramidShape::new(other));
         let read = std::panic::AssertUnwindSafe(|| {
-            course.eye.read_coarse(&course.frame.view(), &mut course.coarse);
+            course.player.read_coarse(&mut course.coarse);
         });
         std::panic::catch_unwind(read).unwrap_err();
     }
@@ -237,13 +219,13 @@ fn the_coarse_level_of_another_pyramid_is_a_bug(make: Make<'_>) {
 const CAPACITY: usize = 8;
 
 /// One view, so that a frame in which nothing changes may yet have something to do.
-const VIEWS: [ViewSpec; 1] = [ViewSpec { format: FORMAT, capacity: CAPACITY }];
+const VIEW: SamplerSpec = SamplerSpec { format: FORMAT, capacity: CAPACITY };
 
-/// A retina, and what it has seen.
+/// A backend, and what it has seen.
 struct Course {
-    eye: Eye,
+    player: Player,
     frame: OwnedFrame,
-    samples: [ViewSample; 1],
+    views: [Planes; 1],
     coarse: CoarseLevel,
 }
 
@@ -252,15 +234,13 @@ impl Course {
     fn new(make: Make<'_>, format: PixelFormat, extent: Extent, random: &mut Random) -> Self {
         let color = naive::transforms(format)[0];
         let frame = OwnedFrame::random(format, extent, color, random);
-        let mut course = Self {
-            eye: make(frame.kind()),
-            coarse: CoarseLevel::new(PyramidShape::new(extent)),
-            frame,
-            samples: [ViewSample::new(FORMAT, CAPACITY)],
-        };
+        let player = make(frame.kind());
+        let views = [player.planes(VIEW)];
+        let coarse = CoarseLevel::new(PyramidShape::new(extent));
+        let mut course = Self { player, coarse, frame, views };
         course.look_elsewhere(random);
-        let Self { eye, frame, samples, .. } = &mut course;
-        eye.update(&frame.view(), &TileSet::all(extent), true, samples);
+        let Self { player, frame, views, .. } = &mut course;
+        player.update(&frame.view(), &TileSet::all(extent), views);
         course
     }
 
@@ -270,7 +250,7 @@ impl Course {
         let extents: Vec<_> =
             (0..shape.level_count()).map(|level| shape.level_extent(level)).collect();
         let plan = naive::random_plan_of(&extents, FORMAT.patch_side, CAPACITY, random);
-        self.samples[0].set_plan(plan);
+        self.views[0].set_plan(plan);
     }
 
     /// A frame of which so many tiles changed.
@@ -282,20 +262,17 @@ impl Course {
             dirty.insert(column, row);
             self.frame.scramble(column * TILE_SIDE, row * TILE_SIDE, TILE_SIDE, random);
         }
-        self.eye.update(&self.frame.view(), &dirty, false, &mut self.samples);
+        self.player.update(&self.frame.view(), &dirty, &mut self.views);
     }
 
     /// Compares the coarse level with the definition, and with the level as it is read for pictures.
     fn check(&mut self) {
         self.coarse.texels.fill([1, 2, 3]);
-        self.eye.read_coarse(&self.frame.view(), &mut self.coarse);
+        self.player.read_coarse(&mut self.coarse);
         let level = self.coarse.level();
         let expected = naive::level(&naive::picture(&self.frame), level);
         assert_eq!(self.coarse.extent(), expected.extent);
         assert!(self.coarse.texels == expected.texels, "level {level} of {}", self.frame.extent);
-        assert!(
-            self.eye.read_level(&self.frame.view(), level) == expected.bytes(),
-            "level {level}"
-        );
+        assert!(self.player.read_level(level) == expected.bytes(), "level {level}");
     }
 }

@@ -1,15 +1,17 @@
-//! Laws of change, retinas and streams, on the CPU and on every backend that is built.
+//! Laws of change and of backends, on the CPU and on every backend that is built.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(unsafe_code, reason = "an allocator that counts")]
 #[path = "../common/allocations.rs"]
 mod allocations;
+#[path = "../common/backends.rs"]
+mod backends;
 #[cfg(feature = "vulkan")]
 #[path = "../common/device.rs"]
 mod device;
-#[path = "../common/eye.rs"]
-mod eye;
+#[path = "../common/follow.rs"]
+mod follow;
 #[path = "../common/history.rs"]
 mod history;
 #[cfg(feature = "vulkan")]
@@ -17,21 +19,15 @@ mod history;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
-#[path = "../support/stream.rs"]
-mod stream;
 #[path = "../support/threads.rs"]
 mod threads;
 #[path = "../support/wait.rs"]
 mod wait;
 
+mod backend_equals_naive;
+mod backend_views;
 mod change_laws;
 mod coarse_level;
-mod crew_laws;
 mod noise_laws;
-mod retina_equals_naive;
-mod retina_views;
+mod pool_laws;
 mod simd_laws;
-mod stream_change;
-mod stream_feedback;
-mod stream_memory;
-mod stream_views;

@@ -7,10 +7,10 @@ use foveate_config::{ChangeConfig, Threshold};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
-use foveate_engine::change::detect::ChangeDetector;
 use foveate_engine::change::noise::{LAG, NOISE_OF_VARIANCE, NoiseEstimator, WINDOW};
 use foveate_engine::change::threshold::{ThresholdSource, threshold_for};
 
+use crate::follow::Follower;
 use crate::naive::{self, Random};
 
 const EXTENT: Extent = Extent::new(320, 200);
@@ -431,7 +431,7 @@ impl Scene {
     fn share_of_clean_tiles(&mut self, frames: usize) -> f64 {
         let config =
             ChangeConfig { threshold: Threshold::Auto { limit: 255 }, refresh_frames: None };
-        let mut detector = ChangeDetector::new(&self.next(), config);
+        let mut detector = Follower::new(&self.next(), config);
         let (mut dirty, mut tiles) = (0, 0);
         for frame in 0..SETTLED + frames {
             detector.detect(&self.next(), frame as u64 + 1);

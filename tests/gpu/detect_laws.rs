@@ -8,19 +8,21 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use foveate_config::{ChangeConfig, Threshold};
+use foveate_core::backend::ChangeSite;
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::PixelBox;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::change::books::ChangeBooks;
-use foveate_engine::change::detect::ChangeDetector;
-use foveate_engine::retina::cpu::CpuRetina;
-use foveate_engine::retina::vulkan::detecting::VulkanDetectingRetina;
-use foveate_engine::retina::{DetectingRetina, Retina, ViewSample, ViewSpec};
+use foveate_engine::backend::cpu::CpuBackend;
+use foveate_engine::backend::vulkan::VulkanBackend;
+use foveate_engine::backend::{Backend, SamplerSpec, UpdateTimes};
+use foveate_engine::change::tracker::ChangeTracker;
+use foveate_engine::planes::Planes;
 use foveate_gpu::{DeviceKind, Gpu, HostBuffer};
 
+use crate::backends::pool;
 use crate::device::with_gpu;
 use crate::history::move_on;
 use crate::naive::{self, OwnedFrame, Random};
@@ -102,18 +104,18 @@ fn bytes_that_are_no_samples_do_not_count() {
             let color = naive::transforms(format)[0];
             let mut bytes = vec![7; format.plane_shape(0, extent).row_bytes as usize];
             let mut found = Vec::new();
-            let mut eye = None;
+            let mut side = None;
             for (frame_seq, at, value) in
                 [(1, unused, 7), (2, unused, 9), (3, unused - 1, 9), (4, unused - 1, 9)]
             {
                 bytes[at] = value;
                 let plane = Plane { bytes: &bytes, stride: bytes.len() };
                 let frame = FrameView::new(format, extent, color, &[plane]).unwrap();
-                let eye = eye.get_or_insert_with(|| {
-                    Eye::new(gpu, Way::Copied, &frame, ChangeConfig::default(), &[])
+                let side = side.get_or_insert_with(|| {
+                    Side::on(gpu, Way::Copied, &frame, ChangeConfig::default())
                 });
-                eye.step(&frame, frame_seq, &mut []);
-                found.push(eye.books.ingested().clone());
+                side.step(&frame, frame_seq);
+                found.push(side.tracker.ingested().clone());
             }
             let (all, none) = (TileSet::all(extent), TileSet::none(extent));
             let (left, right) = (found[0] == all, found[1] == none);
@@ -137,16 +139,16 @@ fn the_padding_of_rows_does_not_count() {
             let extent = Extent::new(width, 5);
             let color = naive::transforms(format)[0];
             for padding in [1, 2, 3, 4, 7] {
-                let mut eye = None;
+                let mut side = None;
                 for (frame_seq, value) in [(1, 0), (2, 200), (3, 90)] {
                     let frame = Padded::new(format, extent, padding, value);
                     let planes = frame.planes();
                     let frame = FrameView::new(format, extent, color, &planes).unwrap();
-                    let eye = eye.get_or_insert_with(|| {
-                        Eye::new(gpu, Way::Copied, &frame, ChangeConfig::default(), &[])
+                    let side = side.get_or_insert_with(|| {
+                        Side::on(gpu, Way::Copied, &frame, ChangeConfig::default())
                     });
-                    eye.step(&frame, frame_seq, &mut []);
-                    let found = eye.books.ingested();
+                    side.step(&frame, frame_seq);
+                    let found = side.tracker.ingested();
                     assert_eq!(found.is_empty(), 1 < frame_seq, "{format:?} {width} + {padding}");
                 }
             }
@@ -160,15 +162,15 @@ fn a_difference_as_large_as_the_threshold_is_within_it() {
         let (format, extent) = (PixelFormat::I420, Extent::new(65, 33));
         let color = naive::transforms(format)[0];
         let config = ChangeConfig { threshold: Threshold::Fixed(4), refresh_frames: None };
-        let mut eye = None;
+        let mut side = None;
         for value in 0..=60_u8 {
             let frame = OwnedFrame::uniform(format, extent, color, value);
-            let eye =
-                eye.get_or_insert_with(|| Eye::new(gpu, Way::Copied, &frame.view(), config, &[]));
-            eye.step(&frame.view(), u64::from(value) + 1, &mut []);
+            let side =
+                side.get_or_insert_with(|| Side::on(gpu, Way::Copied, &frame.view(), config));
+            side.step(&frame.view(), u64::from(value) + 1);
             let expected =
                 if value.is_multiple_of(5) { TileSet::all(extent) } else { TileSet::none(extent) };
-            assert_eq!(eye.books.ingested(), &expected, "at {value}");
+            assert_eq!(side.tracker.ingested(), &expected, "at {value}");
         }
     });
 }
@@ -186,8 +188,8 @@ fn a_new_plan_is_sampled_whole_though_nothing_changed() {
                 pair.replan(&frame, &mut random);
             }
             pair.step(&frame, frame_seq);
-            let stale: usize = pair.samples.iter().map(|sample| sample.stale().len()).sum();
-            let tokens: usize = pair.samples.iter().map(|sample| sample.plan().tokens.len()).sum();
+            let stale: usize = pair.side.views.iter().map(|view| view.stale().len()).sum();
+            let tokens: usize = pair.side.views.iter().map(|view| view.plan().tokens.len()).sum();
             assert_eq!(stale, if frame_seq % 2 == 0 || frame_seq == 1 { tokens } else { 0 });
         }
     });
@@ -202,11 +204,11 @@ fn the_device_says_when_it_compared() {
         let mut memory = Vec::new();
         for (way, uploaded_bytes) in [(Way::Copied, 200 * 100 * 3 / 2), (Way::Lent, 0)] {
             let frame = in_one_piece(&frame, &mut memory, 0);
-            let mut eye = Eye::new(gpu, way, &frame, ChangeConfig::default(), &[]);
-            let times = eye.step(&frame, 1, &mut []);
-            assert!(times.upload.end_ns <= times.detect.start_ns, "{times:?}");
-            assert!(times.detect.end_ns <= times.ingest.start_ns, "{times:?}");
-            assert!(0 < times.detect.ns() && times.ingest.end_ns <= times.collect.start_ns);
+            let mut side = Side::on(gpu, way, &frame, ChangeConfig::default());
+            let times = side.step(&frame, 1);
+            assert!(times.upload.end_ns <= times.change.start_ns, "{times:?}");
+            assert!(times.change.end_ns <= times.ingest.start_ns, "{times:?}");
+            assert!(0 < times.change.ns() && times.ingest.end_ns <= times.collect.start_ns);
             // Other drivers may refuse these pages.
             if gpu.summary().kind == DeviceKind::Software {
                 assert_eq!(times.uploaded_bytes, uploaded_bytes, "{way:?}");
@@ -247,13 +249,13 @@ fn memory_that_cannot_be_written_is_copied() {
         let plane = Plane { bytes: &READ_ONLY, stride: 256 };
         let color = naive::transforms(PixelFormat::Gray8)[0];
         let frame = FrameView::new(PixelFormat::Gray8, extent, color, &[plane]).unwrap();
-        let mut eye = Eye::new(gpu, Way::Lent, &frame, ChangeConfig::default(), &[]);
+        let mut side = Side::on(gpu, Way::Lent, &frame, ChangeConfig::default());
         for (frame_seq, ingested) in [(1, TileSet::all(extent)), (2, TileSet::none(extent))] {
-            let times = eye.step(&frame, frame_seq, &mut []);
+            let times = side.step(&frame, frame_seq);
             assert_eq!(times.uploaded_bytes, 256 * 256);
-            assert_eq!(eye.books.ingested(), &ingested);
+            assert_eq!(side.tracker.ingested(), &ingested);
         }
-        let level = eye.retina.read_level(0).unwrap();
+        let level = side.backend.read_level(0).unwrap();
         assert!(level.iter().all(|value| *value == color.channel(7)));
     });
 }
@@ -327,49 +329,48 @@ fn in_one_piece<'a>(frame: &OwnedFrame, memory: &'a mut Vec<u8>, first: usize) -
     FrameView::new(frame.format, frame.extent, frame.color, &planes).unwrap()
 }
 
-/// A device that detects, and the books of it.
-struct Eye {
-    books: ChangeBooks,
-    retina: VulkanDetectingRetina,
+/// A backend, its views, and what is known of the changes.
+struct Side {
+    tracker: ChangeTracker,
+    backend: Box<dyn Backend>,
+    views: Vec<Planes>,
 }
 
-impl Eye {
-    fn new(
-        gpu: &Arc<Gpu>,
-        way: Way,
-        frame: &FrameView<'_>,
-        config: ChangeConfig,
-        views: &[ViewSpec],
-    ) -> Self {
-        let books = ChangeBooks::new(frame.kind(), config);
-        let retina = VulkanDetectingRetina::new(gpu, frame.kind(), views).unwrap();
-        let retina = match way {
-            Way::Lent => retina,
-            Way::Copied => retina.copying_frames(),
-        };
-        Self { books, retina }
+impl Side {
+    fn new(backend: impl Backend + 'static, config: ChangeConfig) -> Self {
+        let tracker = ChangeTracker::new(backend.kind(), config);
+        Self { tracker, backend: Box::new(backend), views: Vec::new() }
     }
 
-    fn step(
-        &mut self,
-        frame: &FrameView<'_>,
-        frame_seq: u64,
-        samples: &mut [ViewSample],
-    ) -> foveate_engine::retina::UpdateTimes {
-        let Self { books, retina } = self;
-        let rule = books.rule(frame);
-        books.note(frame_seq, &rule, retina.detect(frame, &rule, samples).unwrap());
-        retina.collect(books.ingested(), samples)
+    /// A device that compares frames itself.
+    fn on(gpu: &Arc<Gpu>, way: Way, frame: &FrameView<'_>, config: ChangeConfig) -> Self {
+        let backend = VulkanBackend::new(gpu, frame.kind(), ChangeSite::Gpu, pool()).unwrap();
+        let backend = match way {
+            Way::Lent => backend,
+            Way::Copied => backend.copying_frames(),
+        };
+        Self::new(backend, config)
+    }
+
+    fn with_views(mut self, specs: &[SamplerSpec]) -> Self {
+        let make = self.backend.samplers();
+        self.views = specs.iter().map(|spec| Planes::new(*spec, make(*spec).unwrap())).collect();
+        self
+    }
+
+    fn step(&mut self, frame: &FrameView<'_>, frame_seq: u64) -> UpdateTimes {
+        let Self { tracker, backend, views } = self;
+        let mut views: Vec<_> = views.iter_mut().collect();
+        let rule = tracker.rule(frame);
+        tracker.note(frame_seq, &rule, backend.compare(frame, &rule, &mut views).unwrap());
+        backend.update(tracker.ingested(), &mut views).unwrap()
     }
 }
 
 /// A device and the CPU, which see the same frames.
 struct Pair {
-    eye: Eye,
-    samples: Vec<ViewSample>,
-    detector: ChangeDetector,
-    retina: CpuRetina,
-    expected: Vec<ViewSample>,
+    side: Side,
+    cpu: Side,
     memory: Vec<u8>,
 }
 
@@ -383,18 +384,14 @@ impl Pair {
     ) -> Self {
         let formats =
             [(16, DType::F16, Normalisation::IMAGENET), (14, DType::U8, Normalisation::NONE)];
-        let views = formats.map(|(patch_side, dtype, normalisation)| ViewSpec {
+        let views = formats.map(|(patch_side, dtype, normalisation)| SamplerSpec {
             format: TokenFormat { patch_side, dtype, normalisation },
             capacity: CAPACITY,
         });
-        let samples: Vec<_> =
-            views.iter().map(|view| ViewSample::new(view.format, view.capacity)).collect();
+        let cpu = Side::new(CpuBackend::new(frame.kind(), pool()), config);
         let mut pair = Self {
-            eye: Eye::new(gpu, way, &frame.view(), config, &views),
-            samples: samples.clone(),
-            detector: ChangeDetector::new(&frame.view(), config),
-            retina: CpuRetina::new(frame.kind(), &views),
-            expected: samples,
+            side: Side::on(gpu, way, &frame.view(), config).with_views(&views),
+            cpu: cpu.with_views(&views),
             memory: Vec::new(),
         };
         pair.replan(frame, random);
@@ -406,45 +403,40 @@ impl Pair {
         let shape = PyramidShape::new(frame.extent);
         let extents: Vec<_> =
             (0..shape.level_count()).map(|level| shape.level_extent(level)).collect();
-        for (sample, expected) in self.samples.iter_mut().zip(&mut self.expected) {
+        for (view, expected) in self.side.views.iter_mut().zip(&mut self.cpu.views) {
             let count = random.below(CAPACITY as u32 + 1) as usize;
-            let patch_side = sample.format().patch_side;
+            let patch_side = view.spec().format.patch_side;
             let plan = naive::random_plan_of(&extents, patch_side, count, random);
-            sample.set_plan(plan.clone());
+            view.set_plan(plan.clone());
             expected.set_plan(plan);
         }
     }
 
     /// Takes a frame on both sides, and compares everything.
     fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) {
-        let Self { eye, samples, detector, retina, expected, memory } = self;
+        let Self { side, cpu, memory } = self;
         // Beginning at any byte of a word and of a page.
         let piece = in_one_piece(frame, memory, 13 * frame_seq as usize);
-        eye.step(&piece, frame_seq, samples);
-        detector.detect(&frame.view(), frame_seq);
-        let resident = detector.resident();
-        retina.update(&resident, detector.ingested(), expected).unwrap();
+        side.step(&piece, frame_seq);
+        cpu.step(&frame.view(), frame_seq);
 
         let context = format!("frame {frame_seq} of {:?} {}", frame.format, frame.extent);
-        assert_eq!(eye.books.ingested(), detector.ingested(), "{context}");
-        assert_eq!(eye.books.sample_bound(), detector.books().sample_bound(), "{context}");
+        assert_eq!(side.tracker.ingested(), cpu.tracker.ingested(), "{context}");
+        assert_eq!(side.tracker.sample_bound(), cpu.tracker.sample_bound(), "{context}");
         for (column, row) in TileSet::all(frame.extent).iter() {
             let (x0, y0) = (column * 32, row * 32);
             let tile = PixelBox { x0, y0, x1: x0 + 1, y1: y0 + 1 };
-            assert_eq!(
-                eye.books.changed_frame(tile),
-                detector.books().changed_frame(tile),
-                "{context}"
-            );
+            let (found, expected) = (&side.tracker, &cpu.tracker);
+            assert_eq!(found.changed_frame(tile), expected.changed_frame(tile), "{context}");
         }
-        for (sample, expected) in samples.iter().zip(expected) {
-            assert_eq!(sample.stale(), expected.stale(), "{context}");
-            assert_eq!(sample.versions(), expected.versions(), "{context}");
-            assert!(sample.pixels() == expected.pixels(), "tokens of {context}");
+        for (view, expected) in side.views.iter().zip(&cpu.views) {
+            assert_eq!(view.stale(), expected.stale(), "{context}");
+            assert_eq!(view.versions(), expected.versions(), "{context}");
+            assert!(view.pixels() == expected.pixels(), "tokens of {context}");
         }
-        for level in 0..retina.shape().level_count() {
-            let found = eye.retina.read_level(level).unwrap();
-            assert!(found == retina.read_level(&resident, level).unwrap(), "{level} of {context}");
+        for level in 0..cpu.backend.shape().level_count() {
+            let found = side.backend.read_level(level).unwrap();
+            assert!(found == cpu.backend.read_level(level).unwrap(), "{level} of {context}");
         }
     }
 }

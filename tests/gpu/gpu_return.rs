@@ -14,8 +14,9 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::link::{Bell, ClientLink, ViewLink, view_link};
-use foveate_engine::stream::{Backends, Stream, StreamBackend, ViewPace, ViewPlan};
+use foveate_daemon::channel::{Bell, ClientLink, ViewLink, view_link};
+use foveate_daemon::stream::{Backends, ServedView, Stream, StreamBackend, ViewPace};
+use foveate_engine::ViewSpec;
 use foveate_gpu::{DeviceChoice, Gpu, GpuError, Validation, ValidationLog};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_stats::StreamCounters;
@@ -274,7 +275,7 @@ fn a_gpu_that_refuses_the_first_frame_is_tried_again() {
         driver.lose_next_after(0);
         let backends = Backends::of(driver);
         let backend = backends.choose(BackendChoice::Auto, Some(&driver.device)).unwrap();
-        assert_eq!(backend.describe().kind, BackendKind::Vulkan);
+        assert_eq!(backend.info().kind, BackendKind::Vulkan);
         let mut pair = Pair::new(Played::new(backend, config), config, &mut random);
         pair.step_equal("the first", &mut random);
         assert!(pair.lossy.is_on_cpu());
@@ -437,7 +438,7 @@ trait OfDriver {
 impl OfDriver for Backends {
     fn of(driver: &Arc<Driver>) -> Self {
         let driver = Arc::clone(driver);
-        Self::opening_with(move |choice| driver.open(choice))
+        Self::opening_with(Arc::clone(crate::backends::pool()), move |choice| driver.open(choice))
     }
 }
 
@@ -620,7 +621,9 @@ impl Played {
     /// Makes a view on the spot, and takes it in. Says whether the device let it.
     fn join(&mut self, number: u64) -> bool {
         let (link, client): (ViewLink, _) = view_link(&self.bell, false);
-        let Ok(view) = self.stream.workshop().make(plan(number), link) else { return false };
+        let Ok(view) = self.stream.view_builder().build_new(plan(number), link) else {
+            return false;
+        };
         self.stream.add_view(view).unwrap();
         self.views.push(Watched { reader: None, client });
         true
@@ -655,22 +658,24 @@ impl Played {
 }
 
 /// View number `number`: no two that follow each other are alike.
-fn plan(number: u64) -> ViewPlan {
+fn plan(number: u64) -> ServedView {
     let (is_even, is_paced) = (number.is_multiple_of(2), number % 5 == 1);
     let float = (16, DType::F16, Normalisation::IMAGENET);
     let (patch_side, dtype, normalisation) =
         if is_even { float } else { (14, DType::U8, Normalisation::NONE) };
-    ViewPlan {
+    ServedView {
         name: format!("view{number}"),
-        layout: if is_even { Layout::Foveal { e0_px: None } } else { Layout::Uniform },
-        budget: 40 + (number % 7) as usize,
-        format: TokenFormat { patch_side, dtype, normalisation },
-        policy: if number.is_multiple_of(3) { Policy::Saliency } else { Policy::Feedback },
-        parameters: GazeParameters::default(),
         slot_count: 2,
         pace: ViewPace {
             interval: is_paced.then_some(Duration::from_millis(250)),
             when_read: false,
+        },
+        spec: ViewSpec {
+            layout: if is_even { Layout::Foveal { e0_px: None } } else { Layout::Uniform },
+            budget: 40 + (number % 7) as usize,
+            format: TokenFormat { patch_side, dtype, normalisation },
+            policy: if number.is_multiple_of(3) { Policy::Saliency } else { Policy::Feedback },
+            parameters: GazeParameters::default(),
         },
     }
 }

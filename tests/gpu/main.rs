@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../common/backends.rs"]
+mod backends;
 #[path = "../common/child.rs"]
 mod child;
 #[path = "../common/device.rs"]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_engine::retina::vulkan::reduce::ReducePush;
-use foveate_engine::retina::vulkan::tiles::TileRecord;
-use foveate_engine::retina::vulkan::work::WorkListHead;
+use foveate_engine::backend::vulkan::reduce::ReducePush;
+use foveate_engine::backend::vulkan::tiles::TileRecord;
+use foveate_engine::backend::vulkan::work::WorkListHead;
 use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, Lane,
 };
@@ -58,7 +58,7 @@ impl Tail {
             .sum::<usize>();
         let desc = ComputePassDesc {
             name: "reduce",
-            spirv: foveate_engine::retina::vulkan::spirv::REDUCE,
+            shader: foveate_engine::backend::vulkan::shaders::REDUCE,
             bindings: &[BindingKind::Buffer; 3],
             constants: &[],
             push_bytes: size_of::<ReducePush>(),

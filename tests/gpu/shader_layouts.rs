@@ -6,14 +6,15 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 
 use foveate_core::color::ColorTransform;
-use foveate_engine::retina::vulkan::detect::{DetectPush, PlanePlace};
-use foveate_engine::retina::vulkan::ingest::IngestPush;
-use foveate_engine::retina::vulkan::reduce::ReducePush;
-use foveate_engine::retina::vulkan::sample::{SamplePush, TokenRecord};
-use foveate_engine::retina::vulkan::spirv::{DETECT, INGEST, REDUCE, SAMPLE, STALE};
-use foveate_engine::retina::vulkan::stale::{StalePush, TokenEntry};
-use foveate_engine::retina::vulkan::tiles::TileRecord;
-use foveate_engine::retina::vulkan::work::WorkListHead;
+use foveate_engine::backend::vulkan::detect::{DetectPush, PlanePlace};
+use foveate_engine::backend::vulkan::ingest::IngestPush;
+use foveate_engine::backend::vulkan::reduce::ReducePush;
+use foveate_engine::backend::vulkan::sample::{SamplePush, TokenRecord};
+use foveate_engine::backend::vulkan::shaders::{DETECT, INGEST, REDUCE, SAMPLE, STALE};
+use foveate_engine::backend::vulkan::stale::{StalePush, TokenEntry};
+use foveate_engine::backend::vulkan::tiles::TileRecord;
+use foveate_engine::backend::vulkan::work::WorkListHead;
+use foveate_gpu::Shader;
 
 /// Names and offsets of all fields of a Rust struct, in order. Does not compile when one is forgotten.
 macro_rules! fields {
@@ -105,7 +106,8 @@ struct Module {
 
 impl Module {
     /// Reads the few instructions of interest. Numbers are those of the SPIR-V specification, section 3.
-    fn parse(bytes: &[u8]) -> Self {
+    fn parse(shader: Shader) -> Self {
+        let bytes = shader.spirv();
         let words: Vec<u32> = bytes
             .chunks_exact(4)
             .map(|word| u32::from_le_bytes(word.try_into().unwrap()))

@@ -14,9 +14,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::link::{Bell, ClientLink, ViewLink, view_link};
-use foveate_engine::retina::backend::change_site;
-use foveate_engine::stream::{Backends, Stepped, Stream, StreamBackend, ViewPace, ViewPlan};
+use foveate_daemon::channel::{Bell, ClientLink, ViewLink, view_link};
+use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
+use foveate_engine::ViewSpec;
+use foveate_engine::backend::choice::change_site;
 use foveate_gpu::{DeviceKind, DeviceSummary};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 use foveate_stats::StreamCounters;
@@ -135,8 +136,8 @@ fn only_devices_that_share_the_memory_of_the_cpu_find_changes() {
 fn a_stream_that_gave_way_to_the_cpu_finds_changes_there() {
     let backend = Backends::default().choose(BackendChoice::Auto, Some("no such device")).unwrap();
     let backend = backend.finding_changes_on(ChangeOn::Gpu).unwrap();
-    assert_eq!(backend.describe().kind, BackendKind::Cpu);
-    assert_eq!(backend.describe().change_on, ChangeSite::Cpu);
+    assert_eq!(backend.info().kind, BackendKind::Cpu);
+    assert_eq!(backend.info().change_on, ChangeSite::Cpu);
     let mut played = Played::new(backend, ChangeConfig::default());
     let color = naive::transforms(PixelFormat::Gray8)[0];
     let frame = OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(40, 40), color, 8);
@@ -197,15 +198,17 @@ impl Played {
         let mut links = [Some(link), Some(ViewLink::to_nobody())];
         let plans = views.into_iter().enumerate().map(|(index, (layout, format))| {
             let (patch_side, dtype, normalisation) = format;
-            let plan = ViewPlan {
+            let plan = ServedView {
                 name: format!("view{index}"),
-                layout,
-                budget: 60,
-                format: TokenFormat { patch_side, dtype, normalisation },
-                policy: Policy::Fixed { x: 0.3, y: 0.6 },
-                parameters: GazeParameters::default(),
                 slot_count: 2,
                 pace: ViewPace::default(),
+                spec: ViewSpec {
+                    layout,
+                    budget: 60,
+                    format: TokenFormat { patch_side, dtype, normalisation },
+                    policy: Policy::Fixed { x: 0.3, y: 0.6 },
+                    parameters: GazeParameters::default(),
+                },
             };
             (plan, links[index].take().unwrap())
         });

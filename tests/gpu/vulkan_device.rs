@@ -9,11 +9,11 @@ use foveate_core::backend::BackendKind;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TileSet;
-use foveate_engine::retina::backend::{Backends, BuiltRetina, StreamBackend};
-use foveate_engine::retina::vulkan::VulkanRetina;
-use foveate_engine::retina::{Retina, RetinaError, ViewSample, ViewSpec};
+use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::backend::{Backend, BackendError, SamplerSpec};
 use foveate_gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
 
+use crate::backends::{told_on, try_told_on};
 use crate::child::in_child;
 use crate::device::{self, with_gpu, with_own_gpu};
 use crate::naive::{self, OwnedFrame, Random};
@@ -31,20 +31,20 @@ fn streams_on_their_own_threads_do_not_disturb_each_other() {
 }
 
 #[test]
-fn a_retina_moves_between_threads() {
+fn a_backend_moves_between_threads() {
     with_gpu(|gpu| {
         let frame = frame(Extent::new(64, 64), 1);
-        let mut retina = retina(gpu, &frame).unwrap();
+        let mut player = told_on(gpu, frame.kind());
         let dirty = TileSet::all(frame.extent);
         let (tiles, view) = (&dirty, frame.view());
-        let mut retina = thread::scope(|scope| {
+        let mut player = thread::scope(|scope| {
             let update = move || {
-                retina.update(&view, tiles, &mut []).unwrap();
-                retina
+                player.update(&view, tiles, &mut []);
+                player
             };
             scope.spawn(update).join().unwrap()
         });
-        assert_eq!(retina.read_level(&view, 0).unwrap(), naive::picture(&frame).bytes());
+        assert_eq!(player.read_level(0), naive::picture(&frame).bytes());
     });
 }
 
@@ -53,16 +53,16 @@ fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
     with_own_gpu(|gpu| {
         let frame = frame(Extent::new(100, 50), 2);
         let dirty = TileSet::all(frame.extent);
-        let mut retinas = [retina(gpu, &frame).unwrap(), retina(gpu, &frame).unwrap()];
-        retinas[0].update(&frame.view(), &dirty, &mut []).unwrap();
+        let mut players = [told_on(gpu, frame.kind()), told_on(gpu, frame.kind())];
+        players[0].update(&frame.view(), &dirty, &mut []);
         gpu.inject_device_loss();
-        for retina in &mut retinas {
+        for player in &mut players {
             for _ in 0..2 {
-                let result = retina.update(&frame.view(), &dirty, &mut []);
+                let result = player.try_update(&frame.view(), &dirty, &mut []);
                 assert!(is_device_lost(&result), "{result:?}");
             }
         }
-        let result = retina(gpu, &frame);
+        let result = try_told_on(gpu, frame.kind()).map(drop);
         assert!(is_device_lost(&result), "{result:?}");
     });
 }
@@ -79,10 +79,10 @@ fn the_environment_can_lose_the_device() {
             let frame = frame(Extent::new(40, 40), 4);
             let dirty = TileSet::all(frame.extent);
             // The first submission warms the passes.
-            let mut retina = retina(gpu, &frame).unwrap();
-            retina.update(&frame.view(), &dirty, &mut []).unwrap();
-            retina.update(&frame.view(), &dirty, &mut []).unwrap();
-            assert!(is_device_lost(&retina.update(&frame.view(), &dirty, &mut [])));
+            let mut player = told_on(gpu, frame.kind());
+            player.update(&frame.view(), &dirty, &mut []);
+            player.update(&frame.view(), &dirty, &mut []);
+            assert!(is_device_lost(&player.try_update(&frame.view(), &dirty, &mut [])));
         });
     });
 }
@@ -111,7 +111,7 @@ fn a_device_that_was_insisted_on_may_be_lost_once_the_stream_has_started() {
             let mut backend = choice.unwrap();
             for kind in [BackendKind::Vulkan, BackendKind::Cpu] {
                 build(&mut backend).unwrap();
-                assert_eq!(backend.describe().kind, kind);
+                assert_eq!(backend.info().kind, kind);
             }
         });
     });
@@ -144,9 +144,9 @@ fn a_missing_validation_layer_is_named() {
 fn a_source_beyond_the_devices_limits_is_refused_by_name() {
     with_gpu(|gpu| {
         let kind = frame(Extent::new(64, 64), 5).kind();
-        let view = ViewSpec { format: FORMAT, capacity: 1 << 24 };
-        let result = VulkanRetina::new(gpu, kind, &[view]);
-        let Err(RetinaError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
+        let view = SamplerSpec { format: FORMAT, capacity: 1 << 24 };
+        let result = told_on(gpu, kind).backend.samplers()(view).map(drop);
+        let Err(BackendError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
             panic!("a view of 2^24 tokens on {:?}", gpu.summary());
         };
         assert_eq!(resource, "tokens");
@@ -195,29 +195,23 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
     let mut random = Random(seed);
     let extent = Extent::new(90 + random.below(40), 70);
     let color = naive::transforms(format)[0];
-    let view = ViewSpec { format: FORMAT, capacity: 20 };
-    let mut retina = VulkanRetina::new(gpu, FrameKind { format, extent, color }, &[view]).unwrap();
+    let mut player = told_on(gpu, FrameKind { format, extent, color });
+    let mut views = [player.planes(SamplerSpec { format: FORMAT, capacity: 20 })];
     for _ in 0..10 {
         let frame = OwnedFrame::random(format, extent, color, &mut random);
         let levels = naive::pyramid(&naive::picture(&frame));
         let plan = naive::random_plan(&levels, FORMAT.patch_side, 20, &mut random);
-        let mut sample = ViewSample::new(FORMAT, 20);
-        sample.set_plan(plan);
-        let mut samples = [sample];
-        retina.update(&frame.view(), &TileSet::all(extent), &mut samples).unwrap();
-        let expected = naive::tokens(&levels, samples[0].plan(), FORMAT);
-        assert!(samples[0].pixels() == expected, "{}", format.name());
+        views[0].set_plan(plan);
+        player.update(&frame.view(), &TileSet::all(extent), &mut views);
+        let expected = naive::tokens(&levels, views[0].plan(), FORMAT);
+        assert!(views[0].pixels() == expected, "{}", format.name());
     }
 }
 
-fn retina(gpu: &Arc<Gpu>, frame: &OwnedFrame) -> Result<VulkanRetina, RetinaError> {
-    VulkanRetina::new(gpu, frame.kind(), &[])
+fn build(chosen: &mut StreamBackend) -> Result<Box<dyn Backend>, BackendError> {
+    chosen.build(frame(Extent::new(40, 40), 6).kind())
 }
 
-fn build(backend: &mut StreamBackend) -> Result<BuiltRetina, RetinaError> {
-    backend.build(frame(Extent::new(40, 40), 6).kind(), &[])
-}
-
-fn is_device_lost<T>(result: &Result<T, RetinaError>) -> bool {
-    matches!(result, Err(RetinaError::Gpu(GpuError::DeviceLost { .. })))
+fn is_device_lost<T>(result: &Result<T, BackendError>) -> bool {
+    matches!(result, Err(BackendError::Gpu(GpuError::DeviceLost { .. })))
 }

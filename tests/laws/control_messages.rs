@@ -1,10 +1,10 @@
 //! Messages survive the way there and back, and nothing that is sent instead of them does harm.
 
 use foveate::messages::{
-    Attend, AttendTokens, Epoch, Event, FromDaemon, Listing, Look, Looking, NOTICE_BYTES,
-    NumberFormat, Refusal, RefusalReason, Request, Subscribed, ViewName, accepted, clipped,
-    refused,
+    Attend, AttendTokens, Epoch, Event, FromDaemon, Granted, Look, Looking, NOTICE_BYTES,
+    NumberFormat, Refusal, RefusalReason, ViewName, clipped,
 };
+use foveate_control::{Listing, Request, accepted, refused};
 use foveate_core::geometry::attention::Region;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
@@ -107,7 +107,7 @@ proptest! {
 fn no_message_of_the_daemon_is_as_short_as_a_notice() {
     let view = "a/b".parse::<ViewName>().unwrap();
     let shortest = [
-        accepted(&Subscribed { view: view.clone() }),
+        accepted(&Granted { view: view.clone() }),
         accepted(&Looking { view: view.clone(), x: 0.0, y: 0.0, fixation: None }),
         accepted(&Listing { streams: Vec::new(), server: None, next: None }),
         refused(&Refusal::new(RefusalReason::Busy, "")),

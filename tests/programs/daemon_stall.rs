@@ -1,6 +1,6 @@
 //! A stream whose source falls silent says so, and says nothing of it any more when frames come again.
 
-use foveate::messages::StreamState;
+use foveate_control::StreamState;
 
 use crate::daemon::{Feed, Place};
 use crate::wait::until;

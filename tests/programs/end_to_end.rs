@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use foveate::client::{Client, Next};
 use foveate_config::{SourceChoice, ViewConfig};
+use foveate_control::ClientExt as _;
 use foveate_core::backend::BackendKind;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use foveate_ring::TokenFrameBuf;
 use rustix::process::Signal;
 
@@ -188,7 +189,7 @@ fn without_a_configuration_the_test_pattern_is_camera_main() {
     )));
     let segment = follower.subscription.reader().unwrap().header();
     for frame in &seen {
-        let plan = ViewPlan::try_from(&ViewConfig::default()).unwrap();
+        let plan = ServedView::try_from(&ViewConfig::default()).unwrap();
         film.assert_samples(&plan, segment, frame);
     }
     process.signal(Signal::TERM);

@@ -4,11 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use foveate::ControlError;
-use foveate::messages::{
-    DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS, StreamState, ViewListing,
-};
-use foveate::operator::order;
-use foveate::operator::{AdminRequest, admin_path};
+use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS};
+use foveate_control::{AdminRequest, ClientExt as _, StreamState, ViewListing, admin_path, order};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
 };

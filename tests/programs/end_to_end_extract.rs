@@ -6,7 +6,7 @@ use std::path::Path;
 
 use foveate_config::{SourceChoice, ViewConfig};
 use foveate_core::token::DType;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -95,7 +95,7 @@ fn without_a_configuration_the_view_is_main() {
     let outcome = place.foveate(&arguments).finish();
     outcome.assert_clean_exit(0);
     assert_eq!(outcome.stdout, format!("{}: 2 frames\n", out.join("main").display()));
-    let view = ViewPlan::try_from(&ViewConfig::default()).unwrap();
+    let view = ServedView::try_from(&ViewConfig::default()).unwrap();
     let extracted = Extracted::read(&out.join("main"), &view);
     assert_eq!(extracted.frames.rows, film.len());
     assert_eq!(extracted.token_frame(1).records.len(), view_records(&film, &view));
@@ -121,7 +121,7 @@ fn what_was_extracted_before_an_interrupt_is_whole() {
     let outcome = process.finish();
     outcome.assert_clean_exit(1);
     assert!(outcome.message().contains("interrupted"), "{outcome:?}");
-    let view = ViewPlan::try_from(&ViewConfig { budget: 4, ..ViewConfig::default() }).unwrap();
+    let view = ServedView::try_from(&ViewConfig { budget: 4, ..ViewConfig::default() }).unwrap();
     let rows = Extracted::read(&out.join("few"), &view).frames.rows;
     assert!(0 < rows && rows < 3000, "{rows} frames");
 }
@@ -148,11 +148,15 @@ fn extract(place: &Place, environment: &[(&str, &str)]) -> Outcome {
 }
 
 /// Tokens that `view` has of the second frame.
-fn view_records(film: &Film, view: &ViewPlan) -> usize {
+fn view_records(film: &Film, view: &ServedView) -> usize {
     let extent = film.frame(2).extent;
     let shape = foveate_core::geometry::pyramid::PyramidShape::new(extent);
     let middle = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
-    view.layout.plan(shape, view.format.patch_side, view.budget, middle, None).tokens.len()
+    view.spec
+        .layout
+        .plan(shape, view.spec.format.patch_side, view.spec.budget, middle, None)
+        .tokens
+        .len()
 }
 
 /// The arrays of one view, as NumPy would read them.
@@ -165,16 +169,16 @@ struct Extracted {
 }
 
 impl Extracted {
-    fn read(folder: &Path, view: &ViewPlan) -> Self {
+    fn read(folder: &Path, view: &ServedView) -> Self {
         let [frames, tokens, pixels] =
             ["frames.npy", "tokens.npy", "pixels.npy"].map(|name| Array::read(&folder.join(name)));
-        let side = u64::from(view.format.patch_side);
-        let capacity = view.budget as u64;
+        let side = u64::from(view.spec.format.patch_side);
+        let capacity = view.spec.budget as u64;
         assert!(frames.row_shape.is_empty());
         assert_eq!(tokens.row_shape, [capacity]);
         assert_eq!(pixels.row_shape, [capacity, 3, side, side]);
         assert_eq!((tokens.rows, pixels.rows), (frames.rows, frames.rows));
-        let dtype = match view.format.dtype {
+        let dtype = match view.spec.format.dtype {
             DType::U8 => "'|u1'",
             DType::F16 => "'<f2'",
             DType::Bf16 => "'<u2'",
@@ -183,7 +187,7 @@ impl Extracted {
         assert_eq!(pixels.descr, dtype);
         let segments = fs::read(folder.join("segments.json")).unwrap();
         let segments = serde_json::from_slice(&segments).unwrap();
-        Self { frames, tokens, pixels, segments, token_bytes: view.format.token_bytes() }
+        Self { frames, tokens, pixels, segments, token_bytes: view.spec.format.token_bytes() }
     }
 
     /// Frame `index` as a reader of the ring would have got it; what is not in the arrays is 0.

@@ -5,10 +5,11 @@ use std::fs;
 use foveate::client::{Client, Subscription};
 use foveate::messages::{Attend, AttendTokens, Look, NumberFormat, ViewName};
 use foveate_config::ViewConfig;
+use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FixationReason;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use foveate_ring::{TokenFrameBuf, TokenRecord};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
@@ -175,10 +176,10 @@ fn assert_opened_views_are_right(backend: &str) {
             json!({"name": "left", "budget": 20, "gaze": {"x": 0.0, "y": 0.5}}),
             json!({"name": "right", "budget": 30, "dtype": "u8", "gaze": {"x": 1.0, "y": 0.5}}),
         ];
-        let mut owners: Vec<(Client, Follower, ViewPlan)> = Vec::new();
+        let mut owners: Vec<(Client, Follower, ServedView)> = Vec::new();
         for table in tables {
             let config = toml::to_string(&table).unwrap();
-            let plan = ViewPlan::try_from(&ViewConfig::parse(&config).unwrap()).unwrap();
+            let plan = ServedView::try_from(&ViewConfig::parse(&config).unwrap()).unwrap();
             let mut owner = stage.daemon().client();
             let view = owner.open_view("camera", table.as_object().unwrap().clone()).unwrap();
             owners.push((owner, stage.daemon().subscribe(&view.to_string()), plan));

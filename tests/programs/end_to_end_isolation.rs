@@ -1,6 +1,6 @@
 //! Streams of one daemon share the processors and nothing else: one that floods, fails or hangs costs another no frame.
 
-use foveate::messages::{StreamState, StreamStats};
+use foveate_control::{ClientExt as _, StreamState, StreamStats};
 
 use crate::daemon::{Daemon, Feed, Place};
 use crate::wait::until;

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{NoticeListing, ViewName};
+use foveate::messages::ViewName;
+use foveate_control::ClientExt as _;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::{Reader, TokenFrameBuf};
+use foveate_stats::NoticeCounts;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
@@ -271,7 +273,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What became of notices.
-    fn notices(&mut self) -> NoticeListing {
+    fn notices(&mut self) -> NoticeCounts {
         self.client.list().unwrap()[0].views[0].notices
     }
 

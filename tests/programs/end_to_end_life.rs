@@ -8,8 +8,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use foveate::client::{Next, SubscriptionError};
-use foveate::messages::{Look, StreamState};
+use foveate::messages::Look;
 use foveate_config::SourceChoice;
+use foveate_control::StreamState;
 use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;

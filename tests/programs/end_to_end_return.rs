@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use foveate::client::Next;
-use foveate::messages::{StreamState, ViewName};
+use foveate::messages::ViewName;
+use foveate_control::StreamState;
 use foveate_core::color::ColorTransform;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Instant;
 
-use foveate::messages::StreamState;
+use foveate_control::StreamState;
 use foveate_ring::{SegmentInfo, State};
 use rustix::process::Signal;
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 
+use foveate_control::ClientExt as _;
 use rustix::process::Signal;
 
 use crate::daemon::{Daemon, Outcome, Place};

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use foveate::client::{Client, Next, Subscription};
-use foveate::messages::StreamState;
+use foveate_control::{ClientExt as _, StreamState};
 use foveate_ring::TokenFrameBuf;
 
 use crate::systemd::{Entry, UserManager, with_service};

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use foveate::ControlError;
-use foveate::messages::{Attend, Look, NumberFormat, Stats};
+use foveate::messages::{Attend, Look, NumberFormat};
+use foveate_control::{ClientExt as _, Stats};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use foveate::client::Client;
-use foveate::messages::{StreamListing, StreamState};
+use foveate_control::{ClientExt as _, StreamListing, StreamState};
 use foveate_daemon::service::status_text;
 use rustix::process::Signal;
 

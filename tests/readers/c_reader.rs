@@ -445,7 +445,7 @@ fn rows(section: &str) -> Vec<(usize, usize, String)> {
 
 /// A frame as `dump` prints it.
 fn dumped(frame: &TokenFrameBuf) -> Value {
-    let TokenFrameBuf { head, records, pixels } = frame;
+    let TokenFrameBuf { head, records, pixels, .. } = frame;
     let (stamp, fixation) = (head.stamp, head.fixation);
     Value::from_iter([
         ("ring_sequence", json!(head.ring_sequence)),

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use foveate::messages::{Attend, Look, NumberFormat, ViewName};
+use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::TokenFrameBuf;

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use foveate::messages::{StreamState, ViewName};
+use foveate::messages::ViewName;
 use foveate_config::ViewConfig;
-use foveate_core::backend::{Backend, BackendKind, ChangeSite};
+use foveate_control::StreamState;
+use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -18,7 +19,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
-use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer};
+use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
@@ -91,7 +92,7 @@ pub fn start(port: &StreamPort) -> Writer {
         status.state = StreamState::Live;
         status.format = Some(PixelFormat::Nv12);
         status.extent = Some(EXTENT);
-        status.backend = Some(Backend {
+        status.backend = Some(BackendInfo {
             kind: BackendKind::Cpu,
             device: "a processor".to_owned(),
             reason: "asked for".to_owned(),
@@ -116,6 +117,7 @@ pub fn writer(view: &ViewName) -> Writer {
         device: "a processor".to_owned(),
         slot_count: 8,
         camera: None,
+        planes: Vec::new(),
     })
     .unwrap()
 }
@@ -157,7 +159,7 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
         relevance_frame: 0,
         asked_ns: 0,
         records: &records,
-        pixels: &vec![value; 2 * FORMAT.token_bytes()],
+        planes: plane_list([&vec![value; 2 * FORMAT.token_bytes()]]),
         versions: &[0; 2],
     });
 }

@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use foveate::client::{Client, Next, Subscription};
-use foveate::messages::{StreamListing, ViewName};
+use foveate::messages::ViewName;
 use foveate_config::Config;
-use foveate_engine::stream::ViewPlan;
+use foveate_control::{ClientExt as _, StreamListing};
+use foveate_daemon::stream::ServedView;
 use foveate_ring::TokenFrameBuf;
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -76,7 +77,7 @@ impl Place {
             for view in &stream.views {
                 plans.push((
                     format!("{}/{}", stream.name, view.name),
-                    ViewPlan::try_from(view).unwrap(),
+                    ServedView::try_from(view).unwrap(),
                 ));
             }
         }
@@ -118,7 +119,7 @@ impl Place {
 pub struct Daemon<'a> {
     place: &'a Place,
     pub process: Process,
-    plans: Vec<(String, ViewPlan)>,
+    plans: Vec<(String, ServedView)>,
 }
 
 impl<'a> Daemon<'a> {
@@ -138,7 +139,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// What the configuration says of `view`.
-    pub fn plan(&self, view: &str) -> &ViewPlan {
+    pub fn plan(&self, view: &str) -> &ServedView {
         &self.plans.iter().find(|(name, _)| name == view).unwrap().1
     }
 

@@ -13,7 +13,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_engine::stream::ViewPlan;
+use foveate_daemon::stream::ServedView;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -83,7 +83,7 @@ impl Film {
     }
 
     /// `frame` is the token frame that `view` must have published when the stream took every frame up to it.
-    pub fn assert_shows(&self, view: &ViewPlan, segment: &SegmentInfo, frame: &TokenFrameBuf) {
+    pub fn assert_shows(&self, view: &ServedView, segment: &SegmentInfo, frame: &TokenFrameBuf) {
         self.assert_samples(view, segment, frame);
         let frame_seq = frame.head.stamp.frame_seq;
         let dirty = (0..self.tiles(frame_seq)).filter(|tile| self.changes(frame_seq, *tile));
@@ -95,7 +95,7 @@ impl Film {
     }
 
     /// The same, but for what depends on the frames that the stream took before.
-    pub fn assert_samples(&self, view: &ViewPlan, segment: &SegmentInfo, frame: &TokenFrameBuf) {
+    pub fn assert_samples(&self, view: &ServedView, segment: &SegmentInfo, frame: &TokenFrameBuf) {
         let head = &frame.head;
         let source = self.frame(head.stamp.frame_seq);
         self.assert_segment(view, segment, source);
@@ -103,17 +103,17 @@ impl Film {
         assert_eq!(head.tile_count as usize, self.tiles(head.stamp.frame_seq));
         assert!(head.stamp.arrival_ns <= head.publish_ns);
 
-        let (shape, side) = (PyramidShape::new(source.extent), view.format.patch_side);
+        let (shape, side) = (PyramidShape::new(source.extent), view.spec.format.patch_side);
         let fixation = (head.fixation.x, head.fixation.y);
-        let plan = view.layout.plan(shape, side, view.budget, fixation, None);
+        let plan = view.spec.layout.plan(shape, side, view.spec.budget, fixation, None);
         assert_eq!(frame.records.len(), plan.tokens.len());
         let levels = self.pyramid(head.stamp.frame_seq);
         for (record, token) in frame.records.iter().zip(&plan.tokens) {
             assert_places(record, *token, side, levels);
         }
-        let expected = tokens(levels, &plan, view.format);
+        let expected = tokens(levels, &plan, view.spec.format);
         if let Some(at) = (0..expected.len()).find(|&at| frame.pixels.get(at) != expected.get(at)) {
-            let token = at / view.format.token_bytes();
+            let token = at / view.spec.format.token_bytes();
             panic!(
                 "{}/{} frame {}: byte {at} is {:?} and not {}, in token {token} at {:?}",
                 segment.stream,
@@ -127,10 +127,10 @@ impl Film {
         assert_eq!(frame.pixels.len(), expected.len());
     }
 
-    fn assert_segment(&self, view: &ViewPlan, segment: &SegmentInfo, source: &OwnedFrame) {
+    fn assert_segment(&self, view: &ServedView, segment: &SegmentInfo, source: &OwnedFrame) {
         assert_eq!(segment.view, view.name);
-        assert_eq!(segment.layout, view.layout.name());
-        assert_eq!((segment.format, segment.capacity), (view.format, view.budget));
+        assert_eq!(segment.layout, view.spec.layout.name());
+        assert_eq!((segment.format, segment.capacity), (view.spec.format, view.spec.budget));
         assert_eq!(segment.extent, source.extent);
         assert_eq!(segment.pixel_format, source.format.name());
     }

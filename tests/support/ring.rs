@@ -15,7 +15,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
     DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord,
-    Writer,
+    Writer, plane_list,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
@@ -37,6 +37,7 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         device: "some processor".to_owned(),
         slot_count: DEFAULT_SLOT_COUNT,
         camera: Some(camera()),
+        planes: Vec::new(),
     }
 }
 
@@ -103,7 +104,7 @@ pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> Tok
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let pixels = (0..token_count * format.token_bytes()).map(|_| bits.next().to_le_bytes()[0]);
-    TokenFrameBuf { head, records, pixels: pixels.collect() }
+    TokenFrameBuf { head, records, pixels: pixels.collect(), planes: Vec::new() }
 }
 
 /// Pixels without history, as many as any test publishes.
@@ -133,7 +134,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         relevance_frame,
         asked_ns,
         records,
-        pixels,
+        planes: plane_list([pixels]),
         versions: &UNVERSIONED[..records.len()],
     }
 }

@@ -10,13 +10,13 @@ use std::array;
 use std::sync::Arc;
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use super::protocol::{Live, Lock, Look, hand_over, take_over};
+use super::protocol::{Live, Lock, Look, MAX_STATE_TRIES, hand_over, take_over};
 use super::{FRAME_BYTES, READS, load_bytes, store_bytes, thread};
 
 /// Makes a test of each law that takes one reader, which hands it to `check`, and a table `LAWS` of them.
 macro_rules! test_laws {
     () => {
-        $crate::ring_laws::test_laws! {
+        test_laws! {
             nobody_sleeps_over_a_frame
             nobody_sleeps_over_a_change_of_the_state
             who_takes_a_wake_over_sees_what_it_is_for
@@ -191,6 +191,18 @@ fn race<T: Send + 'static, const READERS: usize>(
     (ring, seen)
 }
 
+/// Reads a state that changes during every copy. Returns whether there was one to take, and how many copies that took.
+#[allow(dead_code, reason = "too long for loom, and no matter of order")]
+pub(crate) fn read_a_restless_state() -> (bool, u32) {
+    let (ring, mut copies) = (Ring::new(), 0);
+    let state = ring.live().read_state(|_| {
+        copies += 1;
+        assert!(copies <= MAX_STATE_TRIES, "copy {copies}");
+        ring.change_state();
+    });
+    (state.is_some(), copies)
+}
+
 /// A segment, as far as its words are shared and change. Frame 0 and state 0 are there from the start.
 struct Ring {
     newest: AtomicU64,
@@ -260,11 +272,13 @@ impl Ring {
     }
 
     fn read_state(&self) -> Frame {
-        self.live().read_state(|number| {
-            let mut state = [0; FRAME_BYTES];
-            load_bytes(&mut state, &self.states[place_of(number.into())]);
-            state
-        })
+        self.live()
+            .read_state(|number| {
+                let mut state = [0; FRAME_BYTES];
+                load_bytes(&mut state, &self.states[place_of(number.into())]);
+                state
+            })
+            .expect("the writer changes it twice")
     }
 }
 
@@ -276,7 +290,7 @@ fn place_of(number: u64) -> usize {
 /// What frame or state `number` holds; all 0 for number 0. No word of it is in another.
 fn contents(number: u64) -> Frame {
     array::from_fn(|index| {
-        let byte = number.wrapping_mul(41 + index as u64 / 8).to_le_bytes()[0];
-        if number == 0 { 0 } else { byte.wrapping_mul(2).wrapping_add(1) }
+        let word = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index as u64 / 8);
+        if number == 0 { 0 } else { word.to_le_bytes()[index % 8] }
     })
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdout};
 use std::sync::Arc;
 
-use foveate::messages::StreamState;
 use foveate_config::{Config, SourceChoice};
+use foveate_control::StreamState;
 use foveate_core::clock::monotonic_ns;
 use foveate_daemon::control::directory::StreamPort;
 use foveate_daemon::control::server::{Access, Server};

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use foveate::messages::StreamState;
+use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::clock::{monotonic_ns, unix_ns};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -530,6 +530,7 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         device: "a processor".to_owned(),
         slot_count: 8,
         camera: None,
+        planes: Vec::new(),
     }
 }
 
@@ -580,7 +581,7 @@ fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], 
         relevance_frame: 0,
         asked_ns: 0,
         records,
-        pixels,
+        planes: foveate_ring::plane_list([pixels]),
         versions: &vec![0; records.len()],
     });
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use foveate::messages::StreamState;
+use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::geometry::fixation::FixationReason;
 use rustix::process::Signal;
 use serde_json::json;

@@ -13,10 +13,12 @@
 //! {"frame":5,"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
 //! ```
 
+use std::error::Error;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde_core::Serialize;
 
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Gaze;
@@ -37,11 +39,10 @@ pub struct GazeLog {
 }
 
 /// Why a gaze log cannot be replayed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogError {
     /// It cannot be read.
-    #[error("cannot read the gaze log {}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -49,7 +50,6 @@ pub enum GazeLogError {
         source: std::io::Error,
     },
     /// It can be read, and cannot be replayed.
-    #[error("cannot replay {}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -58,23 +58,38 @@ pub enum GazeLogError {
     },
 }
 
+impl fmt::Display for GazeLogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, .. } => {
+                write!(f, "cannot read the gaze log {}", path.display())
+            }
+            Self::Malformed { path, .. } => write!(f, "cannot replay {}", path.display()),
+        }
+    }
+}
+
+impl Error for GazeLogError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unreadable { source, .. } => Some(source),
+            Self::Malformed { source, .. } => Some(source),
+        }
+    }
+}
+
 /// What is wrong in a gaze log.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogParseError {
     /// Something else than a gaze log.
-    #[error(
-        "it is no gaze log: the first line of one that `foveate record` wrote names \"foveate_gaze_log\""
-    )]
     NotALog,
     /// Written by a later version of the program.
-    #[error("it is a gaze log of version {version}, and this program reads version {VERSION}")]
     OtherVersion {
         /// The version that it names.
         version: u64,
     },
     /// A line is cut off, or was edited.
-    #[error("line {line} is broken: {reason}")]
     BrokenLine {
         /// Which one, from 1.
         line: usize,
@@ -82,9 +97,6 @@ pub enum GazeLogParseError {
         reason: String,
     },
     /// A frame before the one above it, or the same.
-    #[error(
-        "line {line} is about frame {frame}, which is not after frame {before} of the line above"
-    )]
     NotAscending {
         /// Which one, from 1.
         line: usize,
@@ -94,9 +106,30 @@ pub enum GazeLogParseError {
         before: u64,
     },
     /// Nothing was recorded.
-    #[error("it has no entry: record at least one frame")]
     Empty,
 }
+
+impl fmt::Display for GazeLogParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotALog => f.write_str(
+                "it is no gaze log: the first line of one that `foveate record` wrote names \"foveate_gaze_log\"",
+            ),
+            Self::OtherVersion { version } => write!(
+                f,
+                "it is a gaze log of version {version}, and this program reads version {VERSION}"
+            ),
+            Self::BrokenLine { line, reason } => write!(f, "line {line} is broken: {reason}"),
+            Self::NotAscending { line, frame, before } => write!(
+                f,
+                "line {line} is about frame {frame}, which is not after frame {before} of the line above"
+            ),
+            Self::Empty => f.write_str("it has no entry: record at least one frame"),
+        }
+    }
+}
+
+impl Error for GazeLogParseError {}
 
 impl GazeLog {
     /// Reads the log at `path`.
@@ -149,12 +182,13 @@ pub fn entry_line(entry: &GazeEntry) -> String {
     line(entry)
 }
 
-#[derive(Serialize, Deserialize)]
 struct Header {
     foveate_gaze_log: u32,
     view: String,
     extent: [u32; 2],
 }
+
+crate::object!(Header { "foveate_gaze_log": foveate_gaze_log, "view": view, "extent": extent });
 
 fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
     let value: serde_json::Value =

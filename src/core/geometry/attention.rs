@@ -1,5 +1,9 @@
 //! What a consumer attends to: numbers over the image, as it sends them.
 
+use std::fmt;
+
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::extent::Extent;
 use super::plan::TokenPlan;
 use super::pyramid::PyramidShape;
@@ -10,8 +14,7 @@ pub const ATTENTION_SIDE_MAX: u32 = 128;
 
 /// A part of the plane that the image lies in, in source pixels. It may reach beyond the image: the model input that
 /// attention was computed on may have been letterboxed.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(from = "[f64; 4]", into = "[f64; 4]")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region {
     /// Left edge.
     pub x0: f64,
@@ -43,9 +46,16 @@ impl From<[f64; 4]> for Region {
     }
 }
 
-impl From<Region> for [f64; 4] {
-    fn from(Region { x0, y0, x1, y1 }: Region) -> Self {
-        [x0, y0, x1, y1]
+impl Serialize for Region {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { x0, y0, x1, y1 } = *self;
+        [x0, y0, x1, y1].serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Region {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <[f64; 4]>::deserialize(deserializer).map(Self::from)
     }
 }
 
@@ -61,10 +71,9 @@ pub struct AttentionMap {
 }
 
 /// Why numbers are no attention.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttentionError {
     /// Not as many numbers as cells or tokens.
-    #[error("{given} numbers where {wanted} are needed")]
     Count {
         /// How many came.
         given: usize,
@@ -72,24 +81,18 @@ pub enum AttentionError {
         wanted: usize,
     },
     /// A grid without cells, or with too many.
-    #[error(
-        "a map of {grid} cells, where 1 to {ATTENTION_SIDE_MAX} a side are allowed: pool it first"
-    )]
     Grid {
         /// Columns and rows.
         grid: Extent,
     },
     /// The region has no area, or is not finite.
-    #[error("the box [x0, y0, x1, y1] must be finite, with x0 < x1 and y0 < y1")]
     EmptyRegion,
     /// No cell lies over the image.
-    #[error("the box lies outside the image of {image} pixels")]
     Outside {
         /// Extent of the image.
         image: Extent,
     },
     /// A number is not a number, or infinite.
-    #[error("number {index} is {value}: attention is finite")]
     NotFinite {
         /// Which one, from 0.
         index: usize,
@@ -97,7 +100,6 @@ pub enum AttentionError {
         value: f32,
     },
     /// A number is below 0.
-    #[error("number {index} is {value}: attention is not negative")]
     Negative {
         /// Which one, from 0.
         index: usize,
@@ -105,9 +107,37 @@ pub enum AttentionError {
         value: f32,
     },
     /// Nothing is attended to.
-    #[error("all numbers over the image are 0: nothing is attended to")]
     AllZero,
 }
+
+impl fmt::Display for AttentionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count { given, wanted } => write!(f, "{given} numbers where {wanted} are needed"),
+            Self::Grid { grid } => write!(
+                f,
+                "a map of {grid} cells, where 1 to {ATTENTION_SIDE_MAX} a side are allowed: pool it first"
+            ),
+            Self::EmptyRegion => {
+                f.write_str("the box [x0, y0, x1, y1] must be finite, with x0 < x1 and y0 < y1")
+            }
+            Self::Outside { image } => {
+                write!(f, "the box lies outside the image of {image} pixels")
+            }
+            Self::NotFinite { index, value } => {
+                write!(f, "number {index} is {value}: attention is finite")
+            }
+            Self::Negative { index, value } => {
+                write!(f, "number {index} is {value}: attention is not negative")
+            }
+            Self::AllZero => {
+                f.write_str("all numbers over the image are 0: nothing is attended to")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AttentionError {}
 
 impl AttentionMap {
     /// Checks a map of `grid` over `region` of an image. Cells that do not touch the image must be attention too, and are

@@ -1,6 +1,5 @@
 //! Where a view looks.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::extent::Extent;
@@ -10,8 +9,7 @@ use super::relevance::Relevance;
 const STEPS_PER_PIXEL: f64 = 16.0;
 
 /// Why a fixation was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FixationReason {
     /// The view's policy fixes it.
     Policy,
@@ -23,35 +21,10 @@ pub enum FixationReason {
     Saliency,
 }
 
-impl FixationReason {
-    /// The number that stands for it in a ring.
-    pub const fn code(self) -> u32 {
-        match self {
-            Self::Policy => 0,
-            Self::Look => 1,
-            Self::Attend => 2,
-            Self::Saliency => 3,
-        }
-    }
-
-    /// The reason that a number in a ring stands for.
-    pub const fn from_code(code: u32) -> Option<Self> {
-        match code {
-            0 => Some(Self::Policy),
-            1 => Some(Self::Look),
-            2 => Some(Self::Attend),
-            3 => Some(Self::Saliency),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for FixationReason {
-    /// As in JSON.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        serde::Serialize::serialize(self, f)
-    }
-}
+crate::names!(FixationReason {
+    Policy = "policy", Look = "look", Attend = "attend", Saliency = "saliency",
+});
+crate::codes!(FixationReason { Policy = 0, Look = 1, Attend = 2, Saliency = 3 });
 
 /// A point that a view looks at.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,6 +40,10 @@ pub struct Fixation {
     /// Why it was chosen.
     pub reason: FixationReason,
 }
+
+crate::object!(Fixation {
+    "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason,
+});
 
 /// Where a view looks, and what else matters to it.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::extent::Extent;
 use super::fixation::{Fixation, FixationReason, Gaze};
 use super::relevance::{Relevance, RelevanceMap};
@@ -12,8 +10,7 @@ use super::relevance::{Relevance, RelevanceMap};
 const GRID_SIDE_MAX: u32 = 128;
 
 /// What a view looked at from a frame on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GazeEntry {
     /// `frame_seq` of the first frame that was sampled so, or of the first one after recording began.
     pub frame: u64,
@@ -31,9 +28,12 @@ pub struct GazeEntry {
     pub relevance: Option<RelevanceEntry>,
 }
 
+crate::object!(GazeEntry {
+    "frame": frame, "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "relevance": relevance,
+}, strict);
+
 /// How much each part of the image matters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelevanceEntry {
     /// `frame_seq` of the frame that it was made from.
     pub frame: u64,
@@ -42,6 +42,8 @@ pub struct RelevanceEntry {
     /// One [code](RelevanceMap::from_codes) for each cell, row by row, two hexadecimal digits each.
     pub codes: String,
 }
+
+crate::object!(RelevanceEntry { "frame": frame, "grid": grid, "codes": codes }, strict);
 
 impl GazeEntry {
     /// A view has had this gaze from frame `frame_seq` on.

@@ -23,16 +23,14 @@ use parking_lot::Mutex;
 pub(super) use self::view::ViewEntry;
 pub use self::view::ViewPort;
 use super::steering::Client;
-use foveate::messages::{
-    ChangeListing, StreamListing, StreamState, StreamStats, StuckListing, ViewName, clipped,
-    is_name,
-};
+use crate::channel::Bell;
+use foveate::messages::{ViewName, clipped, is_name};
 use foveate_config::ViewConfig;
-use foveate_core::backend::Backend;
+use foveate_control::{ChangeListing, StreamListing, StreamState, StreamStats, StuckListing};
+use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_engine::link::Bell;
 use foveate_log::redact::redacted;
 use foveate_stats::durations::FrameStage;
 use foveate_stats::stages::{STUCK_AFTER, Stage};
@@ -85,7 +83,7 @@ pub struct StreamStatus {
     /// Extent of its frames; `None` before the first.
     pub extent: Option<Extent>,
     /// What computes its pyramid; `None` before the first frame.
-    pub backend: Option<Backend>,
+    pub backend: Option<BackendInfo>,
 }
 
 impl Directory {
@@ -369,7 +367,7 @@ impl StreamEntry {
             source: text(&source),
             format: format.map(|format| format.name().to_owned()),
             extent: extent.map(|extent| [extent.width, extent.height]),
-            backend: backend.map(|backend| Backend {
+            backend: backend.map(|backend| BackendInfo {
                 device: text(&backend.device),
                 reason: text(&backend.reason),
                 ..backend

@@ -23,15 +23,14 @@ use self::visitors::Visitors;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::steering::{Helm, Steered};
 use super::tally::Tally;
+use super::{ServeError, socket};
+use crate::channel::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use foveate::ControlError;
 use foveate::messages::{
-    DATAGRAM_BYTES_MAX, Event, GazeEvent, Listing, Looking, Refusal, RefusalReason, Released,
-    Request, ServerListing, Subscribed, ViewName, accepted, refused,
+    DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, ViewName,
 };
-
-use super::socket;
+use foveate_control::{Listing, Request, ServerListing, accepted, refused};
 use foveate_core::geometry::gaze_entry::GazeEntry;
-use foveate_engine::link::{GazeNote, SUBSCRIBERS_PENDING_MAX};
 use foveate_stats::{Counter, Level};
 
 mod admin;
@@ -112,7 +111,7 @@ impl Server {
         directory: Arc<Directory>,
         access: Access,
         limits: Limits,
-    ) -> Result<Self, ControlError> {
+    ) -> Result<Self, ServeError> {
         Self::serve(Listener::bind(path, access)?, path, directory, limits)
     }
 
@@ -126,7 +125,7 @@ impl Server {
         socket: OwnedFd,
         directory: Arc<Directory>,
         limits: Limits,
-    ) -> Result<Self, ControlError> {
+    ) -> Result<Self, ServeError> {
         let (listener, path) = Listener::adopt(socket)?;
         Self::serve(listener, &path, directory, limits)
     }
@@ -136,7 +135,7 @@ impl Server {
         path: &Path,
         directory: Arc<Directory>,
         limits: Limits,
-    ) -> Result<Self, ControlError> {
+    ) -> Result<Self, ServeError> {
         let stopping = Arc::new(AtomicBool::new(false));
         let counters = Arc::new(ServerCounters::default());
         let mut service = Service {
@@ -367,7 +366,7 @@ impl Service {
             }
             Request::Release { view } => {
                 self.steer_with(connection, &view, |helm| helm.release())?;
-                Ok(Some(accepted(&Released { view })))
+                Ok(Some(accepted(&Granted { view })))
             }
             Request::OpenView { stream, view } => {
                 self.open_view(connection, &stream, view).map(Some)
@@ -401,7 +400,7 @@ impl Service {
         }
         view.link().counters().subscribers.enter();
         connection.subscription = Some(Subscription::new(stream, view, notify, gaze));
-        Ok(accepted(&Subscribed { view: name }))
+        Ok(accepted(&Granted { view: name }))
     }
 
     /// Lets the client of `connection` steer a view. There is no answer yet where it wants to wait for what it leads to.

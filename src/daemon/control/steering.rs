@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::directory::{StreamEntry, ViewEntry};
-use foveate::messages::{
-    Attend, AttendTokens, Look, Refusal, RefusalReason, SteeringListing, StreamState,
-};
+use crate::channel::{FRAMES_KEPT, POSTS_PENDING_MAX};
+use foveate::messages::{Attend, AttendTokens, Look, Refusal, RefusalReason};
 use foveate_config::GazeChoice;
+use foveate_control::{SteeringListing, StreamState, numbers};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::geometry::attention::{AttentionError, AttentionMap, Region};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::snapped;
-use foveate_engine::link::{FRAMES_KEPT, POSTS_PENDING_MAX};
 
 /// A connection, for those who ask who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +117,7 @@ impl Helm<'_> {
         let image = self.open_for_maps(attend.frame)?;
         let [rows, columns] = attend.shape;
         let region = attend.region.unwrap_or(Region::of(image));
-        let weights = attend.dtype.numbers(payload)?;
+        let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
         let frame = attend.frame.unwrap_or_else(|| self.view.link().newest_shown());
         self.post_map(map, image, frame)
@@ -141,7 +140,7 @@ impl Helm<'_> {
         let Some(shown) = shown.filter(|shown| shown.shape.extent() == image) else {
             return Err(self.too_old(attend.frame));
         };
-        let scores = attend.dtype.numbers(payload)?;
+        let scores = numbers(attend.dtype, payload)?;
         let map = AttentionMap::painted(&shown.plan, shown.shape, &scores);
         self.post_map(map, image, attend.frame)
     }

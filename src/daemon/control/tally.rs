@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::directory::Directory;
 use super::server::ServerCounters;
-use foveate::messages::{DaemonStats, Stats};
+use foveate_control::{DaemonStats, Stats};
 use foveate_stats::process::process_use;
 
 /// Reads what the daemon counts, from any thread. No frame loop waits for it.

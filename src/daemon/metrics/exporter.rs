@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 
-use foveate_engine::link::Bell;
+use crate::channel::Bell;
 
 /// Connections at a time; others wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 32;

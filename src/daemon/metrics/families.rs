@@ -4,7 +4,7 @@ use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType,
 };
 
-use foveate::messages::{DaemonStats, Stats, StreamState, StreamStats, ViewStats};
+use foveate_control::{DaemonStats, Stats, StreamState, StreamStats, ViewStats};
 use foveate_stats::durations::HistogramCounts;
 
 /// Nanoseconds of a second.

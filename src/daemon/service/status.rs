@@ -1,6 +1,6 @@
 //! How the streams fare, in one line.
 
-use foveate::messages::{StreamListing, StreamState};
+use foveate_control::{StreamListing, StreamState};
 
 /// Names that a line lists of one state.
 const NAMES_MAX: usize = 5;

@@ -16,14 +16,18 @@ pub struct ResidentFrame {
 }
 
 impl ResidentFrame {
-    /// Room for frames like `frame`, all samples 0.
-    pub fn like(frame: &FrameView<'_>) -> Self {
-        let kind = frame.kind();
+    /// Room for frames of `kind`, all samples 0.
+    pub fn new(kind: FrameKind) -> Self {
         let planes = std::array::from_fn(|index| {
             let rows = if index < kind.format.plane_count() { kind.rows(index) } else { 0 };
             vec![0; rows * kind.row_bytes(index)]
         });
         Self { kind, planes }
+    }
+
+    /// What the frames have in common.
+    pub fn kind(&self) -> FrameKind {
+        self.kind
     }
 
     /// The samples as a frame.

@@ -3,25 +3,21 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde_core::de::Error as _;
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::clipped;
 use foveate_core::name::{NAME_BYTES_MAX, is_name};
 
 /// The address of a view: `STREAM/VIEW`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewName {
     stream: String,
     view: String,
 }
 
 /// Text that is not the address of a view.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, \
-     such as camera/main"
-)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewNameError(String);
 
 impl ViewName {
@@ -56,6 +52,19 @@ impl ViewNameError {
     }
 }
 
+impl fmt::Display for ViewNameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, \
+             such as camera/main",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ViewNameError {}
+
 impl FromStr for ViewName {
     type Err = ViewNameError;
 
@@ -65,17 +74,15 @@ impl FromStr for ViewName {
     }
 }
 
-impl TryFrom<String> for ViewName {
-    type Error = ViewNameError;
-
-    fn try_from(text: String) -> Result<Self, ViewNameError> {
-        text.parse()
+impl Serialize for ViewName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
-impl From<ViewName> for String {
-    fn from(name: ViewName) -> Self {
-        name.to_string()
+impl<'de> Deserialize<'de> for ViewName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

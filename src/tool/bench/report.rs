@@ -6,10 +6,11 @@ use serde::{Serialize, Serializer};
 
 use super::session::Samples;
 use crate::list::write_columns;
-use foveate_core::backend::{BackendKind, ChangeSite};
+use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::clock::Span;
 use foveate_core::token::DType;
-use foveate_engine::stream::{StageTimes, UpdateTimes};
+use foveate_engine::StageTimes;
+use foveate_engine::backend::UpdateTimes;
 
 /// One backend's figures; one line of `--json`.
 #[derive(Debug, Serialize)]
@@ -121,27 +122,28 @@ impl Serialize for Stages {
 impl Stages {
     /// The stages of `kind`; on Vulkan `ingest`, `reduce` and `sample` are times of the GPU, as is `change` where it finds
     /// the changes, `gpu` is their sum, and `rest` holds the submission and what of the wait was not the GPU's work.
-    pub(super) fn of(kind: BackendKind, samples: &Samples) -> Self {
-        type Stage = (&'static str, fn(&StageTimes) -> u64);
+    pub(super) fn of(backend: &BackendInfo, samples: &Samples) -> Self {
+        let (kind, change_on) = (backend.kind, backend.change_on);
+        type Stage = (&'static str, fn(&StageTimes, ChangeSite) -> u64);
         const STAGES: [Stage; 9] = [
-            ("change", |times| times.change.ns()),
-            ("upload", |times| times.update.upload.ns()),
-            ("ingest", |times| times.update.ingest.ns()),
-            ("reduce", |times| times.update.reduce.ns()),
-            ("sample", |times| times.update.sample.ns()),
+            ("change", |times, _| times.update.change.ns()),
+            ("upload", |times, _| times.update.upload.ns()),
+            ("ingest", |times, _| times.update.ingest.ns()),
+            ("reduce", |times, _| times.update.reduce.ns()),
+            ("sample", |times, _| times.update.sample.ns()),
             ("gpu", gpu_ns),
-            ("collect", |times| times.update.collect.ns()),
-            ("publish", |times| times.publish.ns()),
+            ("collect", |times, _| times.update.collect.ns()),
+            ("publish", |times, _| times.publish.ns()),
             ("rest", rest_ns),
         ];
         let is_of = |name: &str| {
             kind == BackendKind::Vulkan || !["upload", "gpu", "collect"].contains(&name)
         };
-        let quantiles = |stage: fn(&StageTimes) -> u64| {
-            Quantiles::of(samples.times.iter().map(stage).collect())
+        let quantiles = |stage: fn(&StageTimes, ChangeSite) -> u64| {
+            Quantiles::of(samples.times.iter().map(|times| stage(times, change_on)).collect())
         };
         let parts = STAGES.into_iter().filter(|(name, _)| is_of(name));
-        let total: Stage = ("total", |times| times.total().ns());
+        let total: Stage = ("total", |times, _| times.total().ns());
         Self(parts.chain([total]).map(|(name, stage)| (name, quantiles(stage))).collect())
     }
 
@@ -153,18 +155,18 @@ impl Stages {
 }
 
 /// What the passes took.
-fn gpu_ns(times: &StageTimes) -> u64 {
-    let UpdateTimes { detect, ingest, reduce, sample, .. } = times.update;
-    [detect, ingest, reduce, sample].map(Span::ns).iter().sum()
+fn gpu_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
+    let UpdateTimes { change, ingest, reduce, sample, .. } = times.update;
+    let change = if change_on == ChangeSite::Gpu { change } else { Span::NONE };
+    [change, ingest, reduce, sample].map(Span::ns).iter().sum()
 }
 
 /// What of the total is in no stage: planning, waiting, submitting.
-fn rest_ns(times: &StageTimes) -> u64 {
-    let stages = [times.change, times.update.upload, times.update.collect, times.publish];
-    let known: u64 = stages.map(Span::ns).iter().sum();
-    // Where the GPU finds the changes, that is in both.
-    let known = known - times.update.detect.ns();
-    times.total().ns().saturating_sub(known + gpu_ns(times))
+fn rest_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
+    let UpdateTimes { change, upload, collect, .. } = times.update;
+    let change = if change_on == ChangeSite::Cpu { change } else { Span::NONE };
+    let on_cpu: u64 = [change, upload, collect, times.publish].map(Span::ns).iter().sum();
+    times.total().ns().saturating_sub(on_cpu + gpu_ns(times, change_on))
 }
 
 impl Quantiles {
@@ -210,7 +212,7 @@ impl Report {
             views.layout,
             views.policy,
             self.tokens.count,
-            format!("{:?}", views.dtype).to_lowercase(),
+            views.dtype,
             side = views.patch_side,
         )?;
         writeln!(out, "  change  {}", self.change_text())?;

@@ -8,7 +8,7 @@
 //! ```
 
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -30,7 +30,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
-use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer};
+use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
 
 pub(super) mod reader;
 mod report;
@@ -180,7 +180,8 @@ impl Stage {
         let mut port =
             directory.add_stream(StreamSpec { name: STREAM.to_owned(), source, views: vec![view] });
         let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
-        let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits)?;
+        let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
+        let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
         let writer = Writer::create(&segment_spec(tokens, arguments.slots.into()))?;
         let waker = Waker::new(&writer, port.views[0].take_link().subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
@@ -227,7 +228,7 @@ impl Stage {
             dirty_tiles: 0,
             tile_count: 1,
             records: &self.records,
-            pixels: &self.pixels,
+            planes: plane_list([&self.pixels]),
             versions: &self.versions,
         });
         let published_ns = monotonic_ns();
@@ -276,6 +277,7 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
         device: "none".to_owned(),
         slot_count,
         camera: None,
+        planes: Vec::new(),
     }
 }
 

@@ -1,19 +1,18 @@
-//! One stream on one backend, through which frames go exactly as in the daemon, into rings in shared memory.
+//! One stream on one backend, through which frames go exactly as in the daemon.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use super::eviction::Evictor;
 use super::frames::{Frames, frame_bytes};
 use crate::ToolError;
 use foveate_config::{ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
-use foveate_core::backend::{Backend, BackendKind};
+use foveate_core::backend::BackendInfo;
 use foveate_core::clock::{Span, monotonic_ns, unix_ns};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_engine::link::ViewLink;
-use foveate_engine::stream::{StageTimes, Stream, StreamBackend, ViewPlan};
-use foveate_ring::{Reader, TokenFrameBuf};
+use foveate_engine::backend::choice::StreamBackend;
+use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View, ViewSpec};
+use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
 
 /// Frames that a new stream takes before anything counts: every slot of a ring is written, every kernel has run.
 const FIRST_FRAMES: usize = 20;
@@ -36,17 +35,69 @@ pub(super) struct Setup {
     pub(super) change: ChangeConfig,
     /// Whether caches are emptied before each frame.
     pub(super) cold: bool,
+    /// Where token frames go.
+    pub(super) sink: SinkChoice,
+}
+
+/// Where token frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SinkChoice {
+    /// Rings in shared memory, as in the daemon
+    Ring,
+    /// Memory of this process, as for whoever calls the engine
+    Memory,
+}
+
+/// A view's sink.
+#[derive(Debug)]
+enum Target {
+    Ring { writer: Writer, reader: Box<Reader> },
+    Memory(Memory),
+}
+
+impl Target {
+    fn new(choice: SinkChoice, spec: &SegmentSpec) -> Result<Self, ToolError> {
+        Ok(match choice {
+            SinkChoice::Memory => Self::Memory(Memory::default()),
+            SinkChoice::Ring => {
+                let writer = Writer::create(spec)?;
+                let reader = Box::new(Reader::from_fd(writer.reader_fd()?)?);
+                Self::Ring { writer, reader }
+            }
+        })
+    }
+
+    /// The newest token frame.
+    fn newest(&mut self) -> Result<TokenFrameBuf, ToolError> {
+        match self {
+            Self::Memory(memory) => Ok(memory.frame().clone()),
+            Self::Ring { reader, .. } => {
+                let mut frame = TokenFrameBuf::default();
+                reader.rewind();
+                reader.read_newest(&mut frame)?;
+                Ok(frame)
+            }
+        }
+    }
+}
+
+impl Sink for Target {
+    fn publish(&mut self, frame: &SampledFrame<'_>) {
+        match self {
+            Self::Memory(memory) => memory.publish(frame),
+            Self::Ring { writer, .. } => Sink::publish(writer, frame),
+        }
+    }
 }
 
 /// A stream that has seen its first frames.
 pub(super) struct Session<'a> {
     frames: &'a Frames,
-    stream: Stream,
-    /// One for each view.
-    readers: Vec<Reader>,
+    engine: Engine,
+    views: Vec<View<Target>>,
+    backend: BackendInfo,
     evictor: Option<Evictor>,
-    /// What it is to run on.
-    kind: BackendKind,
     /// Frames so far.
     position: usize,
 }
@@ -71,28 +122,31 @@ impl<'a> Session<'a> {
     pub(super) fn open(
         frames: &'a Frames,
         setup: &Setup,
-        backend: StreamBackend,
+        mut chosen: StreamBackend,
     ) -> Result<Self, ToolError> {
+        let wanted = chosen.info().kind;
+        let backend = chosen.build(frames.kind())?;
+        let backend_info = chosen.info().clone();
+        if backend_info.kind != wanted {
+            return Err(ToolError::FellBack(backend_info.reason));
+        }
+        let engine = Engine::new(backend, setup.change, 1);
         let views = (0..setup.view_count).map(|index| {
             let gaze = setup.gaze.clone().unwrap_or_else(|| gaze_of(index));
             let name = format!("view-{index}");
-            let view = ViewConfig { name, gaze, ..setup.view.clone() };
-            Ok((ViewPlan::try_from(&view)?, ViewLink::to_nobody()))
+            let config = ViewConfig { name, gaze, ..setup.view.clone() };
+            let spec = ViewSpec::try_from(&config)?;
+            let segment = spec.segment("bench", &config.name, frames.kind(), &backend_info);
+            let segment = SegmentSpec { slot_count: config.slots as usize, ..segment };
+            Ok(engine.view(spec, Target::new(setup.sink, &segment)?)?)
         });
         let views = views.collect::<Result<Vec<_>, ToolError>>()?;
-        let kind = backend.describe().kind;
-        let stream = Stream::new("bench", backend, setup.change, views, Arc::default());
         let evictor = setup.cold.then(Evictor::new);
-        let mut session = Self { frames, stream, readers: Vec::new(), evictor, kind, position: 0 };
-        session.step()?;
-        for index in 0..setup.view_count {
-            let (segment, _) = session.stream.segment(index)?.expect("a frame was published");
-            session.readers.push(Reader::from_fd(segment)?);
-        }
-        for _ in 1..FIRST_FRAMES {
+        let mut session =
+            Self { frames, engine, views, backend: backend_info, evictor, position: 0 };
+        for _ in 0..FIRST_FRAMES {
             session.step()?;
         }
-        session.check_backend()?;
         Ok(session)
     }
 
@@ -102,13 +156,13 @@ impl<'a> Session<'a> {
     }
 
     /// What it runs on.
-    pub(super) fn backend(&self) -> &Backend {
-        self.stream.backend()
+    pub(super) fn backend(&self) -> &BackendInfo {
+        &self.backend
     }
 
     /// Tokens of all views.
     pub(super) fn token_count(&self) -> usize {
-        self.stream.token_count()
+        self.views.iter().map(|view| view.planes().plan().tokens.len()).sum()
     }
 
     /// Tiles of a frame.
@@ -123,12 +177,7 @@ impl<'a> Session<'a> {
 
     /// The newest token frame of each view.
     pub(super) fn newest(&mut self) -> Result<Vec<TokenFrameBuf>, ToolError> {
-        let newest = |reader: &mut Reader| {
-            let mut frame = TokenFrameBuf::default();
-            reader.rewind();
-            reader.read_newest(&mut frame).map(|_| frame)
-        };
-        Ok(self.readers.iter_mut().map(newest).collect::<Result<_, _>>()?)
+        self.views.iter_mut().map(|view| view.sink.newest()).collect()
     }
 
     /// Plays frames for a while to warm up, and then `count` that count.
@@ -146,23 +195,13 @@ impl<'a> Session<'a> {
                 evictor.evict();
             }
             self.step()?;
-            samples.times.push(self.stream.times());
-            let dirty = self.stream.ingested().expect("a frame was published");
-            samples.dirty_tiles += dirty.count();
-            samples.sampled_tokens += self.stream.sampled_count();
+            samples.times.push(self.engine.times());
+            samples.dirty_tiles += self.engine.tracker().ingested().count();
+            let sampled = self.views.iter().map(|view| view.planes().stale().len());
+            samples.sampled_tokens += sampled.sum::<usize>();
         }
         samples.copies_ns = self.copies_ns(count);
-        self.check_backend()?;
         Ok(samples)
-    }
-
-    /// Fails if the device gave way to the CPU meanwhile.
-    fn check_backend(&self) -> Result<(), ToolError> {
-        let backend = self.stream.backend();
-        if backend.kind == self.kind {
-            return Ok(());
-        }
-        Err(ToolError::FellBack(backend.reason.clone()))
     }
 
     /// Takes the next frame through the stages.
@@ -178,8 +217,7 @@ impl<'a> Session<'a> {
             capture_clock: CaptureClock::Unknown,
             arrival_ns: now_ns,
         };
-        self.stream.step(&view, &stamp)?;
-        Ok(())
+        Ok(self.engine.step(&view, &stamp, &mut self.views)?)
     }
 
     /// How long it takes to copy the samples of each of `count` frames, to one place as change detection compares them

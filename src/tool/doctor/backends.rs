@@ -4,12 +4,12 @@ use super::{Finding, Mark};
 use foveate_config::BackendChoice;
 #[cfg(feature = "vulkan")]
 use foveate_core::error::chain;
-use foveate_engine::stream::Backends;
+use foveate_engine::backend::choice::Backends;
 
 pub(super) fn findings() -> Vec<Finding> {
     let mut findings = devices();
     if let Ok(chosen) = Backends::default().choose(BackendChoice::Auto, None) {
-        let backend = chosen.describe();
+        let backend = chosen.info();
         let taken = format!("takes {} on {}: {}", backend.kind, backend.device, backend.reason);
         findings.push(Finding::ok("backend \"auto\"", taken));
     }

@@ -6,7 +6,7 @@ use super::{Finding, Mark};
 use crate::on_one_line;
 use foveate::ControlError;
 use foveate::client::Client;
-use foveate::messages::{Stats, StreamState, StreamStats};
+use foveate_control::{ClientExt as _, Stats, StreamState, StreamStats};
 
 /// Drops in a hundred frames from which a machine is too small for its streams.
 const DROPPED_PERCENT_MAX: u64 = 10;

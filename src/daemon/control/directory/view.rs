@@ -6,10 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::LISTED_TEXT_BYTES_MAX;
+use crate::channel::{Bell, ClientLink, ViewLink, view_link};
 use crate::control::steering::{Client, Steering};
-use foveate::messages::{Epoch, SteeringListing, ViewListing, ViewName, ViewStats, clipped};
+use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
-use foveate_engine::link::{Bell, ClientLink, ViewLink, view_link};
+use foveate_control::{SteeringListing, ViewListing, ViewStats};
 use foveate_log::redact::redacted;
 
 /// A read-only descriptor of the segment that a view publishes in.
@@ -92,10 +93,10 @@ impl ViewEntry {
             publish: publish.name().to_owned(),
             opened_by: self.owner.as_ref().map(|owner| text(&owner.name)),
             epoch: self.segment.lock().as_ref().map(|segment| segment.epoch),
-            fixation: scanpath.last().copied().map(Into::into),
-            scanpath: scanpath.into_iter().map(Into::into).collect(),
+            fixation: scanpath.last().copied(),
+            scanpath,
             steering: self.steering.lock().listing(),
-            notices: self.link.notices().into(),
+            notices: self.link.notices(),
         }
     }
 }

@@ -17,11 +17,11 @@ use rustix::net::{SendFlags, SocketFlags};
 use serde_json::Value;
 
 use super::listener::{Access, Listener};
-use crate::control::socket;
+use crate::channel::Bell;
+use crate::control::{ServeError, socket};
 use foveate::ControlError;
-use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason, accepted, refused};
-use foveate::operator::AdminRequest;
-use foveate_engine::link::Bell;
+use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason};
+use foveate_control::{AdminRequest, accepted, refused};
 
 /// How long a client may be silent while others wait for their turn.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ impl AdminServer {
     /// # Errors
     ///
     /// If a living daemon or a file that is not a socket has the path, or the system refuses.
-    pub fn bind(path: &Path, orders: Sender<Order>) -> Result<Self, ControlError> {
+    pub fn bind(path: &Path, orders: Sender<Order>) -> Result<Self, ServeError> {
         let listener = Listener::bind(path, Access { mode: 0o600, group: None })?;
         let started = |source| ControlError::io("serve", path, source);
         let bell = Arc::new(Bell::new().map_err(started)?);

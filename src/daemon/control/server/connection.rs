@@ -9,7 +9,8 @@ use super::{Fate, Limits};
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::socket;
 use crate::control::steering::Client;
-use foveate::messages::{Epoch, Looking, accepted};
+use foveate::messages::{Epoch, Looking};
+use foveate_control::accepted;
 
 /// One client.
 #[derive(Debug)]
@@ -135,7 +136,7 @@ impl Awaiting {
 
     /// The answer: what it led to, if that is known.
     pub(super) fn answer(&self) -> Vec<u8> {
-        let fixation = self.view.link().settled(self.ticket).map(Into::into);
+        let fixation = self.view.link().settled(self.ticket);
         accepted(&Looking { fixation, ..self.looking.clone() })
     }
 }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::control::socket;
+use crate::control::{ServeError, socket};
 use foveate::ControlError;
 use foveate_config::SOCKET_MODE;
 
@@ -53,22 +53,22 @@ struct Place {
 
 impl Listener {
     /// Takes over a socket that listens already, and returns it with the path that it is bound to.
-    pub(super) fn adopt(socket: OwnedFd) -> Result<(Self, PathBuf), ControlError> {
+    pub(super) fn adopt(socket: OwnedFd) -> Result<(Self, PathBuf), ServeError> {
         let is_ours = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
             && sockopt::socket_type(&socket) == Ok(SocketType::SEQPACKET)
             && sockopt::socket_acceptconn(&socket) == Ok(true);
         if !is_ours {
-            return Err(ControlError::NotListening);
+            return Err(ServeError::NotListening);
         }
         let address = rustix::net::getsockname(&socket).and_then(SocketAddrUnix::try_from);
         let path = address.ok().and_then(|address| address.path_bytes().map(path_of));
-        let path = path.ok_or(ControlError::NotListening)?;
+        let path = path.ok_or(ServeError::NotListening)?;
         rustix::io::ioctl_fionbio(&socket, true)
             .map_err(|errno| ControlError::io("set the flags of", &path, errno))?;
         Ok((Self { socket, _place: None }, path))
     }
 
-    pub(super) fn bind(path: &Path, access: Access) -> Result<Self, ControlError> {
+    pub(super) fn bind(path: &Path, access: Access) -> Result<Self, ServeError> {
         let address = socket::address(path)?;
         make_directory_of(path, access)?;
         let lock = take_lock(path)?;
@@ -109,7 +109,7 @@ impl Drop for Place {
 
 /// Makes the directory if there is none. In one that is there somebody has decided who may enter; where that leaves out the
 /// group that is to connect, the log says so.
-fn make_directory_of(path: &Path, access: Access) -> Result<(), ControlError> {
+fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
     let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
@@ -123,7 +123,7 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ControlError> {
             warn_of_strangers(directory, access);
             Ok(())
         }
-        Err(error) => Err(failed(error)),
+        Err(error) => Err(failed(error).into()),
     }
 }
 
@@ -137,9 +137,9 @@ fn warn_of_strangers(directory: &Path, access: Access) {
     }
 }
 
-fn give_to_group(path: &Path, access: Access) -> Result<(), ControlError> {
+fn give_to_group(path: &Path, access: Access) -> Result<(), ServeError> {
     let Some(group) = access.group else { return Ok(()) };
-    std::os::unix::fs::chown(path, None, Some(group)).map_err(|source| ControlError::Group {
+    std::os::unix::fs::chown(path, None, Some(group)).map_err(|source| ServeError::Group {
         group,
         path: path.to_owned(),
         source,
@@ -147,7 +147,7 @@ fn give_to_group(path: &Path, access: Access) -> Result<(), ControlError> {
 }
 
 /// Locks the file beside the socket and writes this process's number into it.
-fn take_lock(path: &Path) -> Result<File, ControlError> {
+fn take_lock(path: &Path) -> Result<File, ServeError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let lock_path = PathBuf::from(name);
@@ -165,9 +165,9 @@ fn take_lock(path: &Path) -> Result<File, ControlError> {
         Err(Errno::WOULDBLOCK) => {
             let mut text = String::new();
             let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-            return Err(ControlError::InUse { path: path.to_owned(), pid });
+            return Err(ServeError::InUse { path: path.to_owned(), pid });
         }
-        Err(errno) => return Err(failed(errno.into())),
+        Err(errno) => return Err(failed(errno.into()).into()),
     }
     file.set_len(0).map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
@@ -175,24 +175,26 @@ fn take_lock(path: &Path) -> Result<File, ControlError> {
 }
 
 /// Makes room for our socket, if what is there is a socket that nobody listens on.
-fn remove_dead_socket(path: &Path) -> Result<(), ControlError> {
+fn remove_dead_socket(path: &Path) -> Result<(), ServeError> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {}
-        Ok(_) => return Err(ControlError::NotASocket { path: path.to_owned() }),
+        Ok(_) => return Err(ServeError::NotASocket { path: path.to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(ControlError::io("look at", path, error)),
+        Err(error) => return Err(ControlError::io("look at", path, error).into()),
     }
     let probe = socket::unconnected(SocketFlags::NONBLOCK)
         .map_err(|errno| ControlError::io("create a socket for", path, errno))?;
     match rustix::net::connect(&probe, &socket::address(path)?) {
         Err(Errno::CONNREFUSED) => {
             tracing::info!(path = %path.display(), "taking over the socket of a daemon that is gone");
-            std::fs::remove_file(path).map_err(|source| ControlError::io("remove", path, source))
+            std::fs::remove_file(path)
+                .map_err(|source| ControlError::io("remove", path, source))?;
+            Ok(())
         }
         // Whatever else it answers, somebody is there.
         _ => {
             let pid = socket::peer(&probe).and_then(|peer| peer.process);
-            Err(ControlError::InUse { path: path.to_owned(), pid })
+            Err(ServeError::InUse { path: path.to_owned(), pid })
         }
     }
 }

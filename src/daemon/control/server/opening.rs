@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 use super::Service;
 use super::connection::Connection;
 use crate::control::directory::StreamEntry;
-use foveate::messages::{Opened, Refusal, RefusalReason, StreamState, ViewName, accepted};
+use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::{VIEWS_MAX, ViewConfig};
+use foveate_control::{StreamState, accepted};
 
 impl Service {
     /// Opens a view of the client's own on `stream`, as `table` says.
@@ -52,7 +53,7 @@ impl Service {
         connection.opened += 1;
         tracing::info!(%view, client = connection.client.name, "opening a view");
         entry.open_view(config, connection.client.clone(), self.directory.bell());
-        Ok(accepted(&Opened { view }))
+        Ok(accepted(&Granted { view }))
     }
 
     /// Refuses what is beyond the limits.

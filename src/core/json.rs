@@ -1,0 +1,130 @@
+//! JSON by serde without its derive, which would add six crates to the twelve of a reader.
+
+use serde_core::de::value::UnitDeserializer;
+use serde_core::de::{Deserialize, Error};
+
+#[doc(hidden)]
+pub use serde_core;
+
+/// `names!(Enum { Variant = "name", ... })` gives each variant its name, in `Display` and in JSON. With `else Variant` behind the
+/// braces, an unknown name is read as that variant instead of being refused.
+#[macro_export]
+macro_rules! names {
+    ($Enum:ident { $($Variant:ident = $name:literal),+ $(,)? } $(else $Other:ident)?) => {
+        const _: () = {
+            use $crate::json::serde_core::de::{Deserialize, Deserializer, Error};
+            use $crate::json::serde_core::ser::{Serialize, Serializer};
+
+            impl ::std::fmt::Display for $Enum {
+                fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                    f.pad(match self { $(Self::$Variant => $name),+ })
+                }
+            }
+
+            impl Serialize for $Enum {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    serializer.collect_str(self)
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $Enum {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    let name = String::deserialize(deserializer)?;
+                    match name.as_str() {
+                        $($name => return Ok(Self::$Variant),)+
+                        _ => {}
+                    }
+                    let unknown = Err(D::Error::unknown_variant(&name, &[$($name),+]));
+                    $(let unknown = unknown.or(Ok(Self::$Other));)?
+                    unknown
+                }
+            }
+        };
+    };
+}
+
+/// `object!(Struct { "key": field, ...; "key": field, ... })` makes a struct a JSON object. Fields behind the semicolon are left out
+/// where they are their type's default, and may be absent; an `Option` may always be absent. With `, strict` behind the braces,
+/// unknown keys are refused.
+#[macro_export]
+macro_rules! object {
+    (
+        $Struct:ident {
+            $($key:literal: $field:ident),+ $(,)?
+            $(; $($option_key:literal: $option:ident),+ $(,)?)?
+        } $(, $strict:ident)?
+    ) => {
+        const _: () = {
+            use $crate::json::serde_core::de::{
+                Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor,
+            };
+            use $crate::json::serde_core::ser::{Serialize, SerializeMap, Serializer};
+
+            impl Serialize for $Struct {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    let mut object = serializer.serialize_map(None)?;
+                    $(object.serialize_entry($key, &self.$field)?;)+
+                    $($(if !$crate::json::is_default(&self.$option) {
+                        object.serialize_entry($option_key, &self.$option)?;
+                    })+)?
+                    object.end()
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $Struct {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    deserializer.deserialize_map(Fields)
+                }
+            }
+
+            struct Fields;
+
+            impl<'de> Visitor<'de> for Fields {
+                type Value = $Struct;
+
+                fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                    f.write_str("an object")
+                }
+
+                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<$Struct, A::Error> {
+                    $(let mut $field = None;)+
+                    $($(let mut $option = None;)+)?
+                    while let Some(key) = map.next_key::<String>()? {
+                        let is_repeated = match key.as_str() {
+                            $($key => $field.replace(map.next_value()?).is_some(),)+
+                            $($($option_key => $option.replace(map.next_value()?).is_some(),)+)?
+                            _ => {
+                                let is_strict = false $(|| stringify!($strict) == "strict")?;
+                                if is_strict {
+                                    let keys = &[$($key,)+ $($($option_key),+)?];
+                                    return Err(A::Error::unknown_field(&key, keys));
+                                }
+                                map.next_value::<IgnoredAny>()?;
+                                false
+                            }
+                        };
+                        if is_repeated {
+                            return Err(A::Error::custom(format_args!("duplicate field `{key}`")));
+                        }
+                    }
+                    Ok($Struct {
+                        $($field: $field.map_or_else(|| $crate::json::absent($key), Ok)?,)+
+                        $($($option: $option.unwrap_or_default(),)+)?
+                    })
+                }
+            }
+        };
+    };
+}
+
+/// Whether a field may be left out.
+#[doc(hidden)]
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// What a field is whose key is absent: nothing, if it is an `Option`.
+#[doc(hidden)]
+pub fn absent<'de, T: Deserialize<'de>, E: Error>(key: &'static str) -> Result<T, E> {
+    T::deserialize(UnitDeserializer::<E>::new()).map_err(|_| E::missing_field(key))
+}

@@ -1,0 +1,49 @@
+//! From 0..=255 to the numbers of a token's format, and back.
+
+use super::{DType, Normalisation, TokenFormat};
+
+impl TokenFormat {
+    /// The 8-bit value that a texel of `channel` was made from; `bytes` begin with the texel.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    pub fn denormalised(self, channel: usize, bytes: &[u8]) -> u8 {
+        let number = match self.dtype {
+            DType::U8 => return bytes[0],
+            DType::F16 => half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
+            DType::Bf16 => half::bf16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
+            DType::F32 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        };
+        let Normalisation { mean, std } = self.normalisation;
+        ((number * std[channel] + mean[channel]) * 255.0).round().clamp(0.0, 255.0) as u8
+    }
+
+    /// The number that each value of each channel becomes, as the low [`DType::bytes`] bytes of a word.
+    pub fn table(self) -> NormalisationTable {
+        let Normalisation { mean, std } = self.normalisation;
+        NormalisationTable(std::array::from_fn(|channel| {
+            std::array::from_fn(|value| {
+                let value = value as f64;
+                let number = if self.normalisation == Normalisation::NONE || self.dtype == DType::U8
+                {
+                    value
+                } else {
+                    (value / 255.0 - mean[channel]) / std[channel]
+                };
+                encoded(number, self.dtype)
+            })
+        }))
+    }
+}
+
+/// 256 words for each of R, G and B.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NormalisationTable(pub [[u32; 256]; 3]);
+#[expect(clippy::cast_possible_truncation, reason = "rounding to the number format is the purpose")]
+#[expect(clippy::cast_sign_loss, reason = "0..=255")]
+fn encoded(number: f64, dtype: DType) -> u32 {
+    match dtype {
+        DType::U8 => u32::from(number as u8),
+        DType::F16 => u32::from(half::f16::from_f64(number).to_bits()),
+        DType::Bf16 => u32::from(half::bf16::from_f64(number).to_bits()),
+        DType::F32 => (number as f32).to_bits(),
+    }
+}

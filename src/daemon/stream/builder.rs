@@ -1,0 +1,117 @@
+//! Builds views while the stream runs, on another thread, so that no frame waits for them.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::publisher::waker;
+use super::{ServedView, StreamError};
+use crate::channel::ViewLink;
+use foveate_core::backend::BackendInfo;
+use foveate_core::camera::Camera;
+use foveate_engine::{View, ViewBuilder};
+use foveate_ring::{SegmentSpec, Waker, Writer};
+
+/// Builds views of one stream and their rings, on any thread. The stream locks what it knows of it only to change it, when the
+/// kind of its frames or its backend changes.
+#[derive(Clone, Debug)]
+pub struct RingBuilder {
+    stream: String,
+    camera: Option<Arc<Camera>>,
+    /// `None` until the first frame.
+    target: Arc<Mutex<Option<Target>>>,
+}
+
+/// What views are built for.
+#[derive(Clone, Debug)]
+struct Target {
+    views: ViewBuilder,
+    backend: BackendInfo,
+}
+
+/// A view that is ready to [join](super::Stream::add_view) its stream.
+#[derive(Debug)]
+pub struct NewView {
+    pub(super) view: ServedView,
+    pub(super) link: ViewLink,
+    /// `None` where the stream had no frame yet.
+    pub(super) built: Option<(View<Writer>, Waker)>,
+}
+
+/// What makes a view of a stream [another one](super::Stream::replace_view).
+#[derive(Debug)]
+pub struct Replacement {
+    pub(super) view: ServedView,
+    /// `None` where the stream had no frame yet.
+    pub(super) built: Option<View<Writer>>,
+}
+
+impl RingBuilder {
+    /// For a stream that has seen no frame.
+    pub(super) fn new(stream: &str, camera: Option<Camera>) -> Self {
+        Self { stream: stream.to_owned(), camera: camera.map(Arc::new), target: Arc::default() }
+    }
+
+    /// The stream has frames of another kind, or another backend, from now on.
+    pub(super) fn set(&self, views: ViewBuilder, backend: &BackendInfo) {
+        *self.target.lock() = Some(Target { views, backend: backend.clone() });
+    }
+
+    /// Builds a view that joins the stream.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for its ring, or the backend refuses it.
+    pub fn build_new(&self, view: ServedView, link: ViewLink) -> Result<NewView, StreamError> {
+        let built = match self.build(&view)? {
+            None => None,
+            Some(built) => {
+                let waker = waker(&view.name, &link, &built.sink)?;
+                Some((built, waker))
+            }
+        };
+        Ok(NewView { view, link, built })
+    }
+
+    /// Builds a view again that was built for what the stream was before.
+    ///
+    /// # Errors
+    ///
+    /// As for [`build_new`](Self::build_new).
+    pub fn rebuild(&self, view: NewView) -> Result<NewView, StreamError> {
+        self.build_new(view.view, view.link)
+    }
+
+    /// Builds what one of the stream's views is to become.
+    ///
+    /// # Errors
+    ///
+    /// As for [`build_new`](Self::build_new).
+    pub fn build_replacement(&self, view: ServedView) -> Result<Replacement, StreamError> {
+        Ok(Replacement { built: self.build(&view)?, view })
+    }
+
+    /// Builds a view and its ring; `None` where the stream had no frame yet.
+    pub(super) fn build(&self, view: &ServedView) -> Result<Option<View<Writer>>, StreamError> {
+        let target = self.target.lock().clone();
+        let Some(Target { views, .. }) = &target else { return Ok(None) };
+        Ok(Some(views.build(view.spec.clone(), self.create_ring(view)?)?))
+    }
+
+    /// The ring of a view, once the stream has frames.
+    pub(super) fn create_ring(&self, view: &ServedView) -> Result<Writer, StreamError> {
+        let spec = self.segment_spec(view).expect("the stream has frames");
+        Writer::create(&spec).map_err(|source| StreamError::Ring { view: spec.view, source })
+    }
+
+    /// The segment that a view needs; `None` where the stream had no frame yet.
+    pub(super) fn segment_spec(&self, view: &ServedView) -> Option<SegmentSpec> {
+        let Target { views, backend } = self.target.lock().clone()?;
+        let kind = views.kind();
+        Some(SegmentSpec {
+            slot_count: view.slot_count,
+            camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),
+            ..view.spec.segment(&self.stream, &view.name, kind, &backend)
+        })
+    }
+}

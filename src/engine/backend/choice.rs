@@ -1,0 +1,335 @@
+//! Which backend a stream gets, why, and how it gets back to a GPU that it had to leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::cpu::CpuBackend;
+#[cfg(feature = "vulkan")]
+use super::devices::Devices;
+#[cfg(feature = "vulkan")]
+use super::vulkan::VulkanBackend;
+use super::{Backend, BackendError, SamplerSpec};
+use crate::planes::Sampler;
+use crate::pool::Pool;
+use foveate_config::{BackendChoice, ChangeOn};
+use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
+use foveate_core::error::chain;
+use foveate_core::frame::FrameKind;
+#[cfg(feature = "vulkan")]
+use foveate_gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
+
+/// The GPUs that this process has open, each once, whatever the number of streams on it and the words that they choose it by;
+/// and the threads that stages on the CPU are shared by. A GPU that was lost is opened anew.
+#[derive(Debug)]
+pub struct Backends {
+    pool: Arc<Pool>,
+    #[cfg(feature = "vulkan")]
+    devices: Arc<Devices>,
+}
+
+impl Default for Backends {
+    /// None is open yet; with a pool of its own.
+    fn default() -> Self {
+        Self::new(Arc::new(Pool::of_threads(None)))
+    }
+}
+
+impl Backends {
+    /// None is open yet.
+    pub fn new(pool: Arc<Pool>) -> Self {
+        Self {
+            pool,
+            #[cfg(feature = "vulkan")]
+            devices: Arc::default(),
+        }
+    }
+
+    /// With another way to open devices than [`Gpu::open`]: for tests, which lose them and refuse to open them again.
+    #[cfg(feature = "vulkan")]
+    pub fn opening_with(
+        pool: Arc<Pool>,
+        open: impl Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { pool, devices: Arc::new(Devices::new(Box::new(open))) }
+    }
+
+    /// Chooses for one stream, whose changes the CPU finds unless [told otherwise](StreamBackend::finding_changes_on). `auto`
+    /// takes the named device or a real GPU if there is one, and otherwise the CPU.
+    ///
+    /// # Errors
+    ///
+    /// If Vulkan is insisted on and there is no such device.
+    pub fn choose(
+        &self,
+        choice: BackendChoice,
+        device: Option<&str>,
+    ) -> Result<StreamBackend, BackendError> {
+        let on_cpu = |reason| StreamBackend::cpu(reason, &self.pool);
+        match choice {
+            BackendChoice::Cpu => Ok(on_cpu("the configuration says so".to_owned())),
+            BackendChoice::Vulkan => self.vulkan(device, true),
+            BackendChoice::Auto => Ok(self
+                .vulkan(device, false)
+                .unwrap_or_else(|error| on_cpu(format!("no GPU: {}", chain(&error))))),
+        }
+    }
+
+    /// Memory that this process has of each GPU, in bytes, by the name of the device.
+    #[cfg(feature = "vulkan")]
+    pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
+        self.devices.memory_bytes()
+    }
+
+    /// Memory that this process has of each GPU: of none, in this build.
+    #[cfg(not(feature = "vulkan"))]
+    pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
+
+    #[cfg(feature = "vulkan")]
+    fn vulkan(&self, device: Option<&str>, insisted: bool) -> Result<StreamBackend, BackendError> {
+        let reason = match (insisted, device) {
+            (true, _) => "the configuration says so".to_owned(),
+            (false, Some(name)) => format!("its name holds {name:?}"),
+            (false, None) => "the first real GPU".to_owned(),
+        };
+        let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
+        let (pool, devices) = (Arc::clone(&self.pool), Arc::clone(&self.devices));
+        let way = WayBack { pool, devices, choice, reason, change_on: ChangeOn::Cpu };
+        Ok(StreamBackend { insisted, ..way.reach()? })
+    }
+
+    #[cfg(not(feature = "vulkan"))]
+    #[expect(clippy::unused_self, reason = "the signature of the other build")]
+    fn vulkan(
+        &self,
+        _device: Option<&str>,
+        _insisted: bool,
+    ) -> Result<StreamBackend, BackendError> {
+        Err(BackendError::BuiltWithoutVulkan)
+    }
+}
+
+/// What one stream runs on.
+#[derive(Debug)]
+pub struct StreamBackend {
+    info: BackendInfo,
+    pool: Arc<Pool>,
+    /// `None` on the CPU.
+    #[cfg(feature = "vulkan")]
+    gpu: Option<Arc<Gpu>>,
+    /// How its GPU is reached; `None` where it never had one.
+    way: Option<WayBack>,
+    /// Whether to fail rather than to go on on the CPU when the GPU refuses; only at the start.
+    #[cfg(feature = "vulkan")]
+    insisted: bool,
+}
+
+impl StreamBackend {
+    /// The CPU, for `reason`, and for good.
+    pub fn cpu(reason: String, pool: &Arc<Pool>) -> Self {
+        let (kind, change_on) = (BackendKind::Cpu, ChangeSite::Cpu);
+        Self {
+            info: BackendInfo { kind, device: cpu_name(), reason, change_on },
+            pool: Arc::clone(pool),
+            #[cfg(feature = "vulkan")]
+            gpu: None,
+            way: None,
+            #[cfg(feature = "vulkan")]
+            insisted: false,
+        }
+    }
+
+    /// The backend in use, and why.
+    pub fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    /// Gives another reason for the backend in use.
+    pub fn explain(&mut self, reason: String) {
+        self.info.reason = reason;
+    }
+
+    /// Settles where changes are found. Where a GPU is asked for and the backend gave way to the CPU, that finds them.
+    ///
+    /// # Errors
+    ///
+    /// If a GPU is asked for that has memory of its own.
+    pub fn finding_changes_on(mut self, on: ChangeOn) -> Result<Self, BackendError> {
+        self.info.change_on = self.change_site(on)?;
+        #[cfg(feature = "vulkan")]
+        if let Some(way) = &mut self.way {
+            way.change_on = on;
+        }
+        Ok(self)
+    }
+
+    #[cfg(feature = "vulkan")]
+    fn change_site(&self, on: ChangeOn) -> Result<ChangeSite, BackendError> {
+        match (&self.gpu, on) {
+            (Some(gpu), _) => change_site(on, gpu.summary()),
+            (None, ChangeOn::Gpu) => Ok(self.change_on_cpu_instead()),
+            (None, ChangeOn::Auto | ChangeOn::Cpu) => Ok(ChangeSite::Cpu),
+        }
+    }
+
+    #[cfg(not(feature = "vulkan"))]
+    #[expect(clippy::unnecessary_wraps, reason = "the signature of the other build")]
+    fn change_site(&self, on: ChangeOn) -> Result<ChangeSite, BackendError> {
+        Ok(if on == ChangeOn::Gpu { self.change_on_cpu_instead() } else { ChangeSite::Cpu })
+    }
+
+    fn change_on_cpu_instead(&self) -> ChangeSite {
+        let reason = self.info.reason.as_str();
+        tracing::warn!(reason, "changes are found on the CPU, as the pyramid is kept there");
+        ChangeSite::Cpu
+    }
+
+    /// Builds a backend for frames of one kind. A GPU that refuses them, because they are too large for it, its memory is spent
+    /// or it is lost, gives way to the CPU.
+    ///
+    /// # Errors
+    ///
+    /// If the GPU was insisted on and refuses the first.
+    pub fn build(&mut self, kind: FrameKind) -> Result<Box<dyn Backend>, BackendError> {
+        #[cfg(feature = "vulkan")]
+        if let Some(gpu) = &self.gpu {
+            match VulkanBackend::new(gpu, kind, self.info.change_on, &self.pool) {
+                Ok(backend) => {
+                    self.insisted = false;
+                    return Ok(Box::new(backend));
+                }
+                Err(error) if self.insisted => return Err(error),
+                Err(error) => self.fall_back(&error),
+            }
+        }
+        Ok(self.build_on_cpu(kind))
+    }
+
+    /// Builds a backend on the CPU.
+    pub fn build_on_cpu(&self, kind: FrameKind) -> Box<dyn Backend> {
+        Box::new(CpuBackend::new(kind, &self.pool))
+    }
+
+    /// Goes on on the CPU because of `error`, which becomes the reason.
+    pub fn fall_back(&mut self, error: &BackendError) {
+        let reason = format!("{} failed: {}", self.info.device, chain(error));
+        *self = Self { way: self.way.take(), ..Self::cpu(reason, &self.pool) };
+    }
+
+    /// Whether its GPU was seen to be lost, by this stream or by another.
+    pub fn is_lost(&self) -> bool {
+        #[cfg(feature = "vulkan")]
+        return self.gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
+        #[cfg(not(feature = "vulkan"))]
+        return false;
+    }
+
+    /// How it gets back to a GPU; `None` where it never had one.
+    pub fn way_back(&self) -> Option<WayBack> {
+        self.way.clone()
+    }
+}
+
+/// How a stream reaches its GPU again, on whatever thread may wait for a driver.
+#[derive(Clone, Debug)]
+pub struct WayBack {
+    #[cfg(feature = "vulkan")]
+    pool: Arc<Pool>,
+    #[cfg(feature = "vulkan")]
+    devices: Arc<Devices>,
+    #[cfg(feature = "vulkan")]
+    choice: DeviceChoice,
+    /// Why that device.
+    #[cfg(feature = "vulkan")]
+    reason: String,
+    #[cfg(feature = "vulkan")]
+    change_on: ChangeOn,
+}
+
+/// A backend on a GPU that was reached again.
+pub struct Regained {
+    /// What the stream runs on if it takes it.
+    pub chosen: StreamBackend,
+    /// Built and warm, and not filled.
+    pub backend: Box<dyn Backend>,
+    /// One for each view that it was built for.
+    pub samplers: Vec<Sampler>,
+    /// What they are for.
+    pub views: Vec<SamplerSpec>,
+}
+
+impl WayBack {
+    /// Builds a backend on the chosen device, which is opened anew if it was lost.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such device now, or it refuses.
+    #[cfg(feature = "vulkan")]
+    pub fn build(
+        &self,
+        kind: FrameKind,
+        views: Vec<SamplerSpec>,
+    ) -> Result<Regained, BackendError> {
+        let mut chosen = self.reach()?;
+        // What fails here fails this try, and not the stream.
+        chosen.insisted = true;
+        let backend = chosen.build(kind)?;
+        let make = backend.samplers();
+        let samplers = views.iter().map(|spec| make(*spec)).collect::<Result<_, _>>()?;
+        Ok(Regained { chosen, backend, samplers, views })
+    }
+
+    /// Builds nothing: no stream of this build was ever on a GPU.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    #[cfg(not(feature = "vulkan"))]
+    pub fn build(
+        &self,
+        _kind: FrameKind,
+        _views: Vec<SamplerSpec>,
+    ) -> Result<Regained, BackendError> {
+        Err(BackendError::BuiltWithoutVulkan)
+    }
+
+    /// The device, in use.
+    #[cfg(feature = "vulkan")]
+    fn reach(&self) -> Result<StreamBackend, BackendError> {
+        let gpu = self.devices.get(&self.choice)?;
+        let info = BackendInfo {
+            kind: BackendKind::Vulkan,
+            device: gpu.summary().name.clone(),
+            reason: self.reason.clone(),
+            change_on: change_site(self.change_on, gpu.summary())?,
+        };
+        let (pool, way) = (Arc::clone(&self.pool), Some(self.clone()));
+        Ok(StreamBackend { info, pool, gpu: Some(gpu), way, insisted: false })
+    }
+}
+
+/// Where changes are found when the pyramid is kept on `device`.
+///
+/// # Errors
+///
+/// If that is asked for and is not known to share the CPU's memory.
+#[cfg(feature = "vulkan")]
+pub fn change_site(on: ChangeOn, device: &DeviceSummary) -> Result<ChangeSite, BackendError> {
+    match on {
+        ChangeOn::Auto if device.kind == DeviceKind::Integrated => Ok(ChangeSite::Gpu),
+        ChangeOn::Gpu if device.kind.shares_memory() => Ok(ChangeSite::Gpu),
+        ChangeOn::Gpu => Err(BackendError::ChangeOnOwnMemory {
+            device: device.name.clone(),
+            kind: device.kind.to_string(),
+        }),
+        ChangeOn::Auto | ChangeOn::Cpu => Ok(ChangeSite::Cpu),
+    }
+}
+
+/// The processor's name, as the kernel gives it.
+fn cpu_name() -> String {
+    let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}

@@ -1,0 +1,233 @@
+//! The backend in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
+
+use std::sync::Arc;
+
+use self::convert::{Converter, SIDE, rgb_row};
+use self::ingest::{IngestRun, Scratch};
+use self::level::{Band, Level};
+use self::reduce::Tail;
+use self::sample::{Encoder, SampleToken, Texels};
+use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
+use crate::change::detect::Detector;
+use crate::planes::{Planes, Sampler};
+use crate::pool::Pool;
+use crate::simd::{Instructions, Kernel, Vectors};
+use foveate_core::clock::{Span, monotonic_ns};
+use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::rule::IngestRule;
+use foveate_core::geometry::tile::TileSet;
+
+pub mod convert;
+pub mod ingest;
+pub mod level;
+pub mod reduce;
+pub mod sample;
+
+/// Most parts that a stage is cut into, to be shared out among threads.
+const MOST_PARTS: usize = 16;
+
+/// Dirty tiles, and tokens, below which a thread is quicker alone than it finds another.
+const WORTH_SHARING: usize = 32;
+
+/// A pyramid in this process's memory. Its level 0 is the resident copy, converted where a token needs it.
+#[derive(Debug)]
+pub struct CpuBackend {
+    detector: Detector,
+    pyramid: Pyramid,
+    /// When the newest frame was compared.
+    change: Span,
+}
+
+/// The levels above 0.
+#[derive(Debug)]
+struct Pyramid {
+    shape: PyramidShape,
+    /// Level 1 and those above it.
+    levels: Vec<Level>,
+    tail: Tail,
+    /// One for each part.
+    scratch: Vec<Scratch>,
+    pool: Arc<Pool>,
+    instructions: Instructions,
+}
+
+impl CpuBackend {
+    /// A backend for frames of `kind`, whose stages `pool` shares.
+    ///
+    /// # Panics
+    ///
+    /// If the extent is not [supported](foveate_core::geometry::extent::Extent::is_supported).
+    pub fn new(kind: FrameKind, pool: &Arc<Pool>) -> Self {
+        Self::with_instructions(kind, pool, Instructions::best())
+    }
+
+    /// [`new`](Self::new) with other vector instructions than the best; the bytes are the same.
+    pub fn with_instructions(
+        kind: FrameKind,
+        pool: &Arc<Pool>,
+        instructions: Instructions,
+    ) -> Self {
+        let shape = PyramidShape::new(kind.extent);
+        let pyramid = Pyramid {
+            shape,
+            levels: level::levels_above_0(shape),
+            tail: Tail::new(shape),
+            scratch: vec![Scratch::default(); MOST_PARTS],
+            pool: Arc::clone(pool),
+            instructions,
+        };
+        Self { detector: Detector::new(kind, pool, instructions), pyramid, change: Span::NONE }
+    }
+}
+
+impl Backend for CpuBackend {
+    fn compare(
+        &mut self,
+        frame: &FrameView<'_>,
+        rule: &IngestRule,
+        _views: &mut [&mut Planes],
+    ) -> Result<&[u8], BackendError> {
+        let start_ns = monotonic_ns();
+        let differences = self.detector.compare(frame, rule);
+        self.change = Span::since(start_ns);
+        Ok(differences)
+    }
+
+    fn update(
+        &mut self,
+        ingested: &TileSet,
+        views: &mut [&mut Planes],
+    ) -> Result<UpdateTimes, BackendError> {
+        let Self { detector, pyramid, change } = self;
+        let resident = detector.resident();
+        let start_ns = monotonic_ns();
+        pyramid.ingest(&resident, ingested);
+        let ingest = Span::since(start_ns);
+        reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
+        let reduce = ingest.next();
+        for view in views {
+            view.find_stale(ingested, pyramid.shape);
+            pyramid.sample(&resident, view);
+        }
+        let sample = reduce.next();
+        Ok(UpdateTimes { change: *change, ingest, reduce, sample, ..UpdateTimes::default() })
+    }
+
+    fn resident(&self) -> Option<FrameView<'_>> {
+        Some(self.detector.resident())
+    }
+
+    fn samplers(&self) -> SamplerMaker {
+        Arc::new(|spec| Ok(Sampler::new(Encoder::new(spec.format))))
+    }
+
+    fn keep_coarse(&mut self, _wanted: bool) {
+        // It is always at hand.
+    }
+
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), BackendError> {
+        let (level, shape) = (target.level(), self.pyramid.shape);
+        let own = (CoarseLevel::level_of(shape), shape.level_extent(level));
+        assert_eq!((level, target.extent()), own, "the coarse level of another pyramid");
+        self.pyramid.copy_level(&self.detector.resident(), level, &mut target.texels);
+        Ok(())
+    }
+
+    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {
+        let mut texels = vec![[0; 3]; self.pyramid.shape.level_extent(level).area()];
+        self.pyramid.copy_level(&self.detector.resident(), level, &mut texels);
+        Ok(texels.into_flattened())
+    }
+
+    fn kind(&self) -> FrameKind {
+        self.detector.kind()
+    }
+}
+
+impl Pyramid {
+    /// Brings levels 1 to 5 and the sums of the dirty tiles up to date.
+    fn ingest(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
+        let grid = dirty.grid();
+        let part_count = parts(dirty.count());
+        let tile_rows = (grid.height as usize).div_ceil(part_count);
+        let sums = self.tail.tiles_mut();
+        let bands = level::bands(&mut self.levels, sums, tile_rows, grid.width as usize);
+        let mut bands = bands.zip(&mut self.scratch);
+        let mut bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next());
+        let instructions = self.instructions;
+        self.pool.share_each(&mut bands[..part_count], &|band| {
+            let Some((band, scratch)) = band else { return };
+            ingest_band(frame, dirty, band, scratch, instructions);
+        });
+    }
+
+    /// Samples the stale tokens of one view.
+    fn sample(&self, frame: &FrameView<'_>, view: &mut Planes) {
+        let texels = Texels { frame, levels: &self.levels };
+        let part_count = parts(view.stale().len());
+        let (sampler, mut tokens) = view.stale_tokens(part_count);
+        let encoder = sampler.get::<Encoder>();
+        let mut tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next());
+        self.pool.share_each(&mut tokens[..part_count], &|tokens| {
+            for (token, pixels) in tokens.iter_mut().flatten() {
+                self.instructions.run(SampleToken { texels, encoder, token, pixels });
+            }
+        });
+    }
+
+    /// Copies a level, as large as `target`, out of the pyramid whose level 0 is `frame`.
+    fn copy_level(&self, frame: &FrameView<'_>, level: u32, target: &mut [[u8; 3]]) {
+        match level.checked_sub(1) {
+            None => self.instructions.run(CopyLevel0 { frame, target }),
+            Some(index) => self.levels[index as usize].copy_to(target),
+        }
+    }
+}
+
+/// Ingests the dirty tiles of a band, run by run.
+fn ingest_band(
+    frame: &FrameView<'_>,
+    dirty: &TileSet,
+    band: &mut Band<'_>,
+    scratch: &mut Scratch,
+    instructions: Instructions,
+) {
+    for mut target in band.tile_rows() {
+        for columns in dirty.runs(target.index) {
+            let target = &mut target;
+            instructions.run(IngestRun { frame, target, columns, scratch });
+        }
+    }
+}
+
+/// Into how many parts to cut so much work.
+fn parts(work: usize) -> usize {
+    if work < WORTH_SHARING { 1 } else { MOST_PARTS }
+}
+
+/// Converts a frame to R, G, B, row by row.
+struct CopyLevel0<'a> {
+    frame: &'a FrameView<'a>,
+    target: &'a mut [[u8; 3]],
+}
+
+impl Kernel for CopyLevel0<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self { frame, target } = self;
+        let converter = Converter::new(vectors, frame.color());
+        let width = frame.extent().width as usize;
+        for (y, row) in target.chunks_exact_mut(width).enumerate() {
+            for (index, target) in row.chunks_mut(SIDE).enumerate() {
+                let [red, green, blue] = rgb_row(&converter, frame, index * SIDE, y, target.len());
+                for (column, target) in target.iter_mut().enumerate() {
+                    *target = [red[column], green[column], blue[column]];
+                }
+            }
+        }
+    }
+}

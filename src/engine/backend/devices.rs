@@ -1,0 +1,81 @@
+//! The GPUs that this process has open.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::BackendError;
+use foveate_gpu::{DeviceChoice, DeviceSummary, Gpu, GpuError, chosen_device};
+
+/// How long the driver may take to open a device for one stream before another one that wants a device gives up.
+/// Drivers answer within a second or two, also after they have reset a device.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What opens a device.
+pub(super) type Open = dyn Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync;
+
+/// Devices, each open once, whatever the number of streams on it and the words that they choose it by. A lost one is
+/// forgotten, and opened anew for the first stream that asks.
+pub(super) struct Devices {
+    open_anew: Box<Open>,
+    /// Never locked across a call of the driver, which may hang.
+    open: Mutex<Vec<Arc<Gpu>>>,
+    /// Locked by whoever asks the driver for a device, so that two that want the same one open it once.
+    asking: Mutex<()>,
+}
+
+impl Devices {
+    /// None is open yet.
+    pub(super) fn new(open_anew: Box<Open>) -> Self {
+        Self { open_anew, open: Mutex::default(), asking: Mutex::default() }
+    }
+
+    /// The device of `choice`, opened if it is not open.
+    pub(super) fn get(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, BackendError> {
+        let asking = self.asking.try_lock_for(PATIENCE);
+        let _asking = asking.ok_or(BackendError::DriverBusy { seconds: PATIENCE.as_secs() })?;
+        self.forget_lost();
+        let chosen = chosen_device(choice)?;
+        if let Some(gpu) = self.find(&chosen) {
+            return Ok(gpu);
+        }
+        let gpu = (self.open_anew)(choice)?;
+        self.open.lock().push(Arc::clone(&gpu));
+        Ok(gpu)
+    }
+
+    /// Memory that this process has of each device, in bytes, by its name. What was lost does not count.
+    pub(super) fn memory_bytes(&self) -> BTreeMap<String, u64> {
+        let mut memory = BTreeMap::new();
+        for gpu in self.open.lock().iter().filter(|gpu| !gpu.is_lost()) {
+            *memory.entry(gpu.summary().name.clone()).or_default() += gpu.memory_bytes();
+        }
+        memory
+    }
+
+    /// Of several devices that are alike in everything, a choice always takes the first.
+    fn find(&self, chosen: &DeviceSummary) -> Option<Arc<Gpu>> {
+        self.open.lock().iter().find(|gpu| gpu.summary() == chosen).cloned()
+    }
+
+    fn forget_lost(&self) {
+        let lost: Vec<_> = self.open.lock().extract_if(.., |gpu| gpu.is_lost()).collect();
+        // Only here, without the lock: the last one to let a device go calls the driver.
+        drop(lost);
+    }
+}
+
+impl Default for Devices {
+    fn default() -> Self {
+        Self::new(Box::new(Gpu::open))
+    }
+}
+
+impl fmt::Debug for Devices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Devices").field("open", &self.open).finish_non_exhaustive()
+    }
+}

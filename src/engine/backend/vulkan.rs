@@ -1,0 +1,304 @@
+//! The backend in compute shaders.
+//!
+//! A frame is one submission: `ingest` turns the camera's samples of the tiles to ingest into levels 0 to 5, `reduce` brings the
+//! levels above those tiles up to date from the sums of the tiles, `sample` gathers the tokens of each view.
+//!
+//! Where frames are compared on the device, which shares the CPU's memory then, the frame's pages are lent to it, or its
+//! samples copied as they are, and the CPU compares none of them. `detect` compares them with the resident copy, which lives on
+//! the device, and lists the tiles to ingest; `stale` lists the tokens over them. Either list says in how many workgroups the
+//! pass over it runs, so that a frame is still one submission.
+//!
+//! All arithmetic is in integers, so every device gives the same bytes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use self::coarse::CoarseCopy;
+use self::detect::DetectPass;
+use self::frame::{FrameStaging, ReadableFrame};
+use self::ingest::{IngestPass, Records};
+use self::pyramid::Pyramid;
+use self::reduce::ReducePass;
+use self::sampler::ViewPasses;
+use self::staging::TileStaging;
+use super::{Backend, BackendError, MOST_VIEWS, SamplerMaker, UpdateTimes};
+use crate::change::detect::Detector;
+use crate::planes::Planes;
+use crate::pool::Pool;
+use crate::simd::Instructions;
+use foveate_core::backend::ChangeSite;
+use foveate_core::clock::{Span, monotonic_ns};
+use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::rule::IngestRule;
+use foveate_core::geometry::tile::TileSet;
+use foveate_gpu::{Gpu, Lane};
+
+mod coarse;
+pub mod detect;
+mod frame;
+pub mod ingest;
+pub mod pyramid;
+pub mod reduce;
+pub mod sample;
+mod sampler;
+pub mod shaders;
+mod staging;
+pub mod stale;
+pub mod tiles;
+pub mod work;
+
+/// Passes of a submission that are timed: detect, ingest, reduce, and two for each view.
+const TIMED_PASSES: usize = 3 + 2 * MOST_VIEWS;
+
+/// One stream's pyramid on a GPU.
+pub struct VulkanBackend {
+    kind: FrameKind,
+    shape: PyramidShape,
+    comparison: Comparison,
+    ingest: IngestPass,
+    reduce: ReducePass,
+    pyramid: Pyramid,
+    coarse: CoarseCopy,
+    lane: Lane,
+    gpu: Arc<Gpu>,
+    /// When the newest frame was compared and brought before the device, and the bytes that crossed to it.
+    times: UpdateTimes,
+}
+
+/// Where frames are compared with the resident copy.
+#[expect(clippy::large_enum_variant, reason = "there is one for each stream")]
+enum Comparison {
+    /// On the CPU, which uploads the tiles to ingest.
+    Host { detector: Detector, staging: TileStaging },
+    /// On the device, in the submission that updates the pyramid and samples.
+    Device { frame: FrameStaging, detect: DetectPass },
+}
+
+impl VulkanBackend {
+    /// Builds the pyramid of frames of `kind`, which are compared on `change_on`; `pool` shares what the CPU does. Runs every pass
+    /// once, as some drivers compile only then.
+    ///
+    /// # Errors
+    ///
+    /// If the source is too large for the device, or the device is lost or refuses.
+    ///
+    /// # Panics
+    ///
+    /// If the extent is not [supported](foveate_core::geometry::extent::Extent::is_supported).
+    pub fn new(
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        change_on: ChangeSite,
+        pool: &Arc<Pool>,
+    ) -> Result<Self, BackendError> {
+        let shape = PyramidShape::new(kind.extent);
+        let (comparison, records) = match change_on {
+            ChangeSite::Cpu => {
+                let detector = Detector::new(kind, pool, Instructions::best());
+                let staging = TileStaging::new(gpu, kind)?;
+                (Comparison::Host { detector, staging }, Records::Listed)
+            }
+            ChangeSite::Gpu => {
+                let frame = FrameStaging::new(gpu, kind)?;
+                let detect = DetectPass::new(gpu, kind)?;
+                (Comparison::Device { frame, detect }, Records::Resident)
+            }
+        };
+        let mut backend = Self {
+            kind,
+            shape,
+            comparison,
+            ingest: IngestPass::new(gpu, kind, records)?,
+            reduce: ReducePass::new(gpu, shape)?,
+            pyramid: Pyramid::new(gpu, shape)?,
+            coarse: CoarseCopy::new(gpu, shape)?,
+            lane: Lane::new(gpu, "pyramid", TIMED_PASSES)?,
+            gpu: Arc::clone(gpu),
+            times: UpdateTimes::default(),
+        };
+        backend.warm()?;
+        Ok(backend)
+    }
+
+    /// Copies every frame, also where its pages could be lent; what comes of it is the same.
+    #[must_use]
+    pub fn copying_frames(mut self) -> Self {
+        if let Comparison::Device { frame, .. } = &mut self.comparison {
+            frame.copy_all();
+        }
+        self
+    }
+
+    /// Runs every pass on whatever the memory holds. Nothing means anything until the first frame anyway.
+    fn warm(&mut self) -> Result<(), BackendError> {
+        match &mut self.comparison {
+            Comparison::Host { staging, .. } => staging.prepare_warm(),
+            Comparison::Device { detect, .. } => {
+                let rule = IngestRule { is_first: false, threshold: u8::MAX, refreshed: 0..1 };
+                detect.prepare(Default::default(), &rule);
+            }
+        }
+        self.run(&ReadableFrame::Copied, &[])
+    }
+
+    /// Submits what has been prepared for `views` and waits for it. `shown` is the frame that the device compares, if it does.
+    fn run(
+        &mut self,
+        shown: &ReadableFrame<'_>,
+        views: &[&mut Planes],
+    ) -> Result<(), BackendError> {
+        let Self { comparison, ingest, reduce, pyramid, coarse, lane, .. } = self;
+        // Whether a device ingests anything only it knows.
+        let ingests = match comparison {
+            Comparison::Host { staging, .. } => staging.tile_count() != 0,
+            Comparison::Device { .. } => true,
+        };
+        coarse.prepare(ingests);
+        let (comparison, coarse) = (&*comparison, &*coarse);
+        lane.run(|recorder| {
+            let (records, tiles) = match comparison {
+                Comparison::Host { staging, .. } => (staging.records(), staging.tiles()),
+                Comparison::Device { frame, detect } => {
+                    detect.record(recorder, frame.memory(shown));
+                    (detect.resident(), detect.ingested())
+                }
+            };
+            if ingests {
+                ingest.record(recorder, records, tiles, pyramid);
+                reduce.record(recorder, tiles, pyramid);
+            }
+            let passes = || views.iter().map(|view| view.sampler.get::<ViewPasses>());
+            if let Comparison::Device { detect, .. } = comparison {
+                passes().for_each(|view| view.record_stale(recorder, detect.bits()));
+            }
+            passes().for_each(|view| view.record_sample(recorder, pyramid));
+            coarse.record(recorder, pyramid);
+        })?;
+        Ok(())
+    }
+
+    /// When the passes of the newest submission ran.
+    fn device_times(&self, views: &[&mut Planes]) -> UpdateTimes {
+        let passes = views.iter().map(|view| view.sampler.get::<ViewPasses>().span(&self.lane));
+        let change = match &self.comparison {
+            Comparison::Host { .. } => self.times.change,
+            Comparison::Device { detect, .. } => detect.span(&self.lane),
+        };
+        UpdateTimes {
+            change,
+            ingest: self.ingest.span(&self.lane),
+            reduce: self.reduce.span(&self.lane),
+            sample: passes.fold(Span::NONE, Span::through),
+            ..self.times
+        }
+    }
+}
+
+impl Backend for VulkanBackend {
+    fn compare(
+        &mut self,
+        frame: &FrameView<'_>,
+        rule: &IngestRule,
+        views: &mut [&mut Planes],
+    ) -> Result<&[u8], BackendError> {
+        assert_eq!(frame.kind(), self.kind, "a frame unlike those that the backend was built for");
+        let start_ns = monotonic_ns();
+        self.times = UpdateTimes::default();
+        match &mut self.comparison {
+            Comparison::Host { .. } => {}
+            Comparison::Device { frame: staging, detect } => {
+                let (shown, planes) = staging.show(frame);
+                self.times.uploaded_bytes = staging.copied_bytes(&shown);
+                detect.prepare(planes, rule);
+                for view in &mut *views {
+                    ViewPasses::prepare_stale(view);
+                }
+                self.times.upload = Span::since(start_ns);
+                self.run(&shown, views)?;
+            }
+        }
+        Ok(match &mut self.comparison {
+            Comparison::Host { detector, .. } => {
+                let differences = detector.compare(frame, rule);
+                self.times.change = Span::since(start_ns);
+                differences
+            }
+            Comparison::Device { detect, .. } => detect.collect(),
+        })
+    }
+
+    fn update(
+        &mut self,
+        ingested: &TileSet,
+        views: &mut [&mut Planes],
+    ) -> Result<UpdateTimes, BackendError> {
+        let mut has_run = true;
+        if let Comparison::Host { detector, staging } = &mut self.comparison {
+            let start_ns = monotonic_ns();
+            staging.upload(&detector.resident(), ingested);
+            for view in &mut *views {
+                view.find_stale(ingested, self.shape);
+                ViewPasses::upload(view);
+            }
+            self.times.upload = Span::since(start_ns);
+            self.times.uploaded_bytes = staging.uploaded_bytes();
+            has_run =
+                staging.tile_count() != 0 || views.iter().any(|view| !view.stale().is_empty());
+            if has_run {
+                self.run(&ReadableFrame::Copied, views)?;
+            }
+        }
+        let start_ns = monotonic_ns();
+        for view in &mut *views {
+            if let Comparison::Device { .. } = self.comparison {
+                ViewPasses::take_stale(view, 0 < ingested.count());
+            }
+            ViewPasses::collect(view);
+        }
+        let collect = Span::since(start_ns);
+        let times = if has_run { self.device_times(views) } else { self.times };
+        Ok(UpdateTimes { collect, ..times })
+    }
+
+    fn resident(&self) -> Option<FrameView<'_>> {
+        match &self.comparison {
+            Comparison::Host { detector, .. } => Some(detector.resident()),
+            Comparison::Device { .. } => None,
+        }
+    }
+
+    fn samplers(&self) -> SamplerMaker {
+        let (gpu, shape) = (Arc::clone(&self.gpu), self.shape);
+        let finds_stale = matches!(self.comparison, Comparison::Device { .. });
+        Arc::new(move |spec| Ok(ViewPasses::warm(&gpu, shape, spec, finds_stale)?))
+    }
+
+    fn keep_coarse(&mut self, wanted: bool) {
+        self.coarse.keep(wanted);
+    }
+
+    fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), BackendError> {
+        let Self { coarse, pyramid, lane, .. } = self;
+        if coarse.prepare_alone() {
+            lane.run(|recorder| coarse.record(recorder, pyramid))?;
+        }
+        coarse.read(target);
+        Ok(())
+    }
+
+    fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {
+        Ok(self.pyramid.read_level(&self.gpu, &mut self.lane, level)?)
+    }
+
+    fn kind(&self) -> FrameKind {
+        self.kind
+    }
+}
+
+impl fmt::Debug for VulkanBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VulkanBackend").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! From the camera's samples of the dirty tiles to levels 0 to 5, and to one sum per tile.
+//!
+//! Device side: `glsl/ingest.comp`    Twin: `src/engine/backend/cpu/ingest.rs`
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::pyramid::Pyramid;
+use super::shaders;
+use super::tiles::TileList;
+use foveate_core::clock::Span;
+use foveate_core::color::{ColorTransform, FRACTION_BITS};
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::pyramid::TILE_LEVEL_COUNT;
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_gpu::{
+    Binding, BindingKind, Buffer, ComputePass, ComputePassDesc, Gpu, GpuError, Lane, Recorder,
+};
+
+/// The shader climbs in this many steps, and shares a tile out to (32 / 4)^2 invocations.
+const _: () = assert!(TILE_SIDE == 32 && TILE_LEVEL_COUNT == 6);
+
+/// Push constants of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct IngestPush {
+    /// Width and height of the source in pixels.
+    pub extent: [u32; 2],
+    /// How samples become RGB.
+    pub color: ColorTransform,
+}
+
+/// Which tiles there are records of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Records {
+    /// Those of the list, in its order.
+    Listed,
+    /// All of the grid, row by row: the resident copy.
+    Resident,
+}
+
+/// Reads each sample of the dirty tiles once.
+#[derive(Debug)]
+pub struct IngestPass {
+    pass: ComputePass,
+    push: IngestPush,
+}
+
+impl IngestPass {
+    /// The pass for a source.
+    ///
+    /// # Errors
+    ///
+    /// If the source is too large for the device, or the device refuses.
+    pub(super) fn new(gpu: &Arc<Gpu>, kind: FrameKind, records: Records) -> Result<Self, GpuError> {
+        let FrameKind { format, extent, color } = kind;
+        let bindings = [
+            BindingKind::Buffer,
+            BindingKind::Buffer,
+            BindingKind::StorageLevel,
+            BindingKind::StorageLevel,
+            BindingKind::StorageLevel,
+            BindingKind::StorageLevel,
+            BindingKind::StorageLevel,
+            BindingKind::StorageLevel,
+            BindingKind::Buffer,
+        ];
+        let desc = ComputePassDesc {
+            name: "ingest",
+            shader: shaders::INGEST,
+            bindings: &bindings,
+            constants: &[
+                TILE_SIDE,
+                sampling(format),
+                FRACTION_BITS,
+                u32::from(records == Records::Resident),
+            ],
+            push_bytes: size_of::<IngestPush>(),
+        };
+        let push = IngestPush { extent: [extent.width, extent.height], color };
+        Ok(Self { pass: ComputePass::new(gpu, &desc)?, push })
+    }
+
+    /// When the pass ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.pass)
+    }
+
+    /// Writes levels 0 to 5 and the sums of `tiles` from their `records`.
+    pub(super) fn record<'a>(
+        &'a self,
+        recorder: &mut Recorder<'a>,
+        records: &'a Buffer,
+        tiles: &'a TileList,
+        pyramid: &'a Pyramid,
+    ) {
+        let [level_0, level_1, level_2, level_3, level_4, level_5] =
+            [0, 1, 2, 3, 4, 5].map(|level| pyramid.level(level));
+        let bindings = [
+            Binding::Read(records),
+            Binding::Read(tiles.buffer()),
+            level_0,
+            level_1,
+            level_2,
+            level_3,
+            level_4,
+            level_5,
+            Binding::Write(&pyramid.sums),
+        ];
+        recorder.dispatch(&self.pass, &bindings, &self.push, tiles.groups(|count| count));
+    }
+}
+
+/// What the specialization constant `SAMPLING` says of a format.
+fn sampling(format: PixelFormat) -> u32 {
+    match format {
+        PixelFormat::Nv12 => 0,
+        PixelFormat::I420 => 1,
+        PixelFormat::Yuy2 => 2,
+        PixelFormat::Rgbx | PixelFormat::Rgba => 3,
+        PixelFormat::Bgrx | PixelFormat::Bgra => 4,
+        PixelFormat::Gray8 => 5,
+    }
+}

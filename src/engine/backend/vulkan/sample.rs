@@ -1,0 +1,209 @@
+//! From the pyramid to the tokens of one view.
+//!
+//! Device side: `glsl/sample.comp`    Twin: `src/engine/backend/cpu/sample.rs`
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::pyramid::{Pyramid, tail_offset};
+use super::shaders;
+use super::work::WorkList;
+use crate::backend::SamplerSpec;
+use foveate_core::clock::Span;
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
+use foveate_core::token::TokenFormat;
+use foveate_gpu::{
+    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane,
+    Recorder,
+};
+
+/// `local_size_x` of the shader.
+pub(super) const GROUP_INVOCATIONS: u32 = 64;
+
+/// Bytes of the words that the shader writes.
+const WORD_BYTES: usize = 4;
+
+/// Where a token lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TokenRecord {
+    /// Pyramid level.
+    pub level: u32,
+    /// Leftmost column, in texels of the level.
+    pub x: u32,
+    /// Topmost row, in texels of the level.
+    pub y: u32,
+    /// Where the level starts in the tail, in texels; 0 for the levels of the image.
+    pub tail_offset: u32,
+}
+
+/// Push constants of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SamplePush {
+    /// Width and height of the source in pixels.
+    pub extent: [u32; 2],
+}
+
+/// Samples one view.
+#[derive(Debug)]
+pub struct SamplePass {
+    pass: ComputePass,
+    /// The tokens to sample.
+    stale: WorkList<TokenRecord>,
+    /// What each value of each channel becomes.
+    table: Buffer,
+    /// What was sampled, `[N, 3, P, P]`.
+    tokens: Buffer,
+    shape: PyramidShape,
+    format: TokenFormat,
+    capacity: usize,
+    /// Where each level starts in the tail.
+    tail_offsets: [u32; MAX_LEVEL_COUNT as usize],
+}
+
+impl SamplePass {
+    /// The pass for one view of a source.
+    ///
+    /// # Errors
+    ///
+    /// If the view is too large for the device, or the device refuses.
+    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
+        let SamplerSpec { format, capacity } = spec;
+        let desc = ComputePassDesc {
+            name: "sample",
+            shader: shaders::SAMPLE,
+            bindings: &[
+                BindingKind::FetchedImage,
+                BindingKind::Buffer,
+                BindingKind::Buffer,
+                BindingKind::Buffer,
+                BindingKind::Buffer,
+            ],
+            constants: &[format.patch_side, texels_per_word(format), TILE_LEVEL_COUNT],
+            push_bytes: size_of::<SamplePush>(),
+        };
+        // Buffers may not be empty, and warming samples one token.
+        let most = capacity.max(1);
+        let tokens_size = most * format.token_bytes();
+        // First, as it is the largest and reaches the device's limits first.
+        let tokens = Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?;
+        let numbers = format.table().0;
+        let mut table =
+            Buffer::new(gpu, "normalisation", BufferKind::HostWritten, size_of_val(&numbers))?;
+        table.mapped().copy_from_slice(numbers.as_flattened());
+        Ok(Self {
+            pass: ComputePass::new(gpu, &desc)?,
+            stale: WorkList::new(gpu, "stale tokens", most)?,
+            table,
+            tokens,
+            shape,
+            format,
+            capacity,
+            tail_offsets: tail_offsets(shape),
+        })
+    }
+
+    /// Tells the device which tokens to sample next: the stale ones, one after the other.
+    pub(super) fn upload(&mut self, plan: &TokenPlan, stale: &[u32]) {
+        assert!(stale.len() <= self.capacity, "a plan beyond the view's capacity");
+        let Self { stale: list, shape, tail_offsets, .. } = self;
+        let token = |&index: &u32| plan.tokens[index as usize];
+        list.fill(stale.iter().map(|index| token_record(token(index), *shape, tail_offsets)));
+    }
+
+    /// Leaves it to a pass of the next submission to say which tokens to sample.
+    pub(super) fn leave_to_device(&mut self) {
+        self.stale.leave_to_device();
+    }
+
+    /// Makes the next `record` sample no token.
+    pub(super) fn sample_nothing(&mut self) {
+        self.stale.fill(std::iter::empty());
+    }
+
+    /// Makes the next `record` sample one token, whatever its texels.
+    pub(super) fn prepare_warm(&mut self) {
+        self.stale.fill(std::iter::once(TokenRecord::zeroed()));
+    }
+
+    /// The tokens to sample.
+    pub(super) fn stale(&self) -> &WorkList<TokenRecord> {
+        &self.stale
+    }
+
+    /// A token as the device knows it.
+    pub(super) fn token_record(&self, token: Token) -> TokenRecord {
+        token_record(token, self.shape, &self.tail_offsets)
+    }
+
+    /// When the pass ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.pass)
+    }
+
+    /// Samples the tokens of the list.
+    pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+        if self.stale.count() == Some(0) {
+            return;
+        }
+        let bindings = [
+            pyramid.levels(),
+            Binding::Read(&pyramid.tail),
+            Binding::Read(self.stale.buffer()),
+            Binding::Read(&self.table),
+            Binding::Write(&self.tokens),
+        ];
+        let source = self.shape.extent();
+        let push = SamplePush { extent: [source.width, source.height] };
+        let channel_words = channel_words(self.format);
+        let groups = self.stale.groups(|count| (count * channel_words).div_ceil(GROUP_INVOCATIONS));
+        recorder.dispatch(&self.pass, &bindings, &push, groups);
+    }
+
+    /// Copies the tokens that were sampled to their places.
+    pub(super) fn collect<'a>(&mut self, stale: impl Iterator<Item = &'a mut [u8]>) {
+        let sampled = self.tokens.mapped::<u8>().chunks_exact(self.format.token_bytes());
+        for (pixels, sampled) in stale.zip(sampled) {
+            pixels.copy_from_slice(sampled);
+        }
+    }
+}
+
+fn token_record(
+    token: Token,
+    shape: PyramidShape,
+    tail_offsets: &[u32; MAX_LEVEL_COUNT as usize],
+) -> TokenRecord {
+    let Token { level, x, y } = token;
+    assert!(level < shape.level_count(), "{token:?} lies above the pyramid");
+    TokenRecord { level, x, y, tail_offset: tail_offsets[level as usize] }
+}
+
+/// Words of a channel of a token, for each of which there is an invocation.
+pub(super) fn channel_words(format: TokenFormat) -> u32 {
+    format.patch_side * format.patch_side / texels_per_word(format)
+}
+
+fn texels_per_word(format: TokenFormat) -> u32 {
+    count(WORD_BYTES / format.dtype.bytes())
+}
+
+fn tail_offsets(shape: PyramidShape) -> [u32; MAX_LEVEL_COUNT as usize] {
+    let mut offsets = [0; MAX_LEVEL_COUNT as usize];
+    for level in TILE_LEVEL_COUNT..shape.level_count() {
+        offsets[level as usize] = count(tail_offset(shape, level));
+    }
+    offsets
+}
+
+/// A number that shaders count with.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "buffers of more entries exceed every device's limit"
+)]
+pub(super) fn count(entries: usize) -> u32 {
+    entries as u32
+}

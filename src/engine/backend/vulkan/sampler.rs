@@ -1,0 +1,114 @@
+//! The passes of one view: made, and run once, beside the backend that they are for.
+
+use std::sync::Arc;
+
+use super::pyramid::Pyramid;
+use super::sample::SamplePass;
+use super::stale::StalePass;
+use crate::backend::SamplerSpec;
+use crate::planes::{Planes, Sampler};
+use foveate_core::clock::Span;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, Lane, Recorder};
+
+/// Bytes of the bits of a few tiles.
+const BITS_BYTES: usize = 4;
+
+/// What samples one view.
+pub(super) struct ViewPasses {
+    sample: SamplePass,
+    /// Only where the device finds the stale tokens.
+    stale: Option<StalePass>,
+}
+
+impl ViewPasses {
+    /// The passes of a view, which have run once.
+    pub(super) fn warm(
+        gpu: &Arc<Gpu>,
+        shape: PyramidShape,
+        spec: SamplerSpec,
+        finds_stale: bool,
+    ) -> Result<Sampler, GpuError> {
+        let mut sample = SamplePass::new(gpu, shape, spec)?;
+        let mut stale = None;
+        if finds_stale {
+            stale.insert(StalePass::new(gpu, shape, spec)?).prepare_warm(&mut sample);
+        } else {
+            sample.prepare_warm();
+        }
+        let passes = Self { sample, stale };
+        // A way to the queue that waits for nobody else's work. No times are taken.
+        let mut lane = Lane::new(gpu, "view being built", 0)?;
+        let pyramid = small_pyramid(gpu, shape)?;
+        let bits = Buffer::new(gpu, "ingested tiles", BufferKind::HostWritten, BITS_BYTES)?;
+        lane.run(|recorder| {
+            passes.record_stale(recorder, &bits);
+            passes.record_sample(recorder, &pyramid);
+        })?;
+        Ok(Sampler::new(passes))
+    }
+
+    /// Tells the device the stale tokens of `view`, which the CPU has found.
+    pub(super) fn upload(view: &mut Planes) {
+        let Self { sample, .. } = view.sampler.get_mut();
+        // Taken apart, because the sampler is a part of the view.
+        let (plan, stale) = (&view.plan, &view.stale);
+        sample.upload(plan, stale);
+    }
+
+    /// Has the device find the stale tokens of `view`.
+    pub(super) fn prepare_stale(view: &mut Planes) {
+        let is_new = view.is_new();
+        let Self { sample, stale } = view.sampler.get_mut();
+        if let Some(stale) = stale {
+            stale.prepare(&view.plan, is_new, view.is_resting, sample);
+        }
+    }
+
+    /// Takes over what the device found.
+    pub(super) fn take_stale(view: &mut Planes, ingests: bool) {
+        let mut found = std::mem::take(&mut view.stale);
+        found.clear();
+        if let Self { stale: Some(stale), .. } = view.sampler.get_mut() {
+            stale.collect(&mut found);
+        }
+        view.take_stale(found, ingests);
+    }
+
+    /// Copies the tokens that were sampled to their places.
+    pub(super) fn collect(view: &mut Planes) {
+        let (sampler, tokens) = view.stale_tokens(1);
+        sampler.get_mut::<Self>().sample.collect(tokens.flatten().map(|(_, pixels)| pixels));
+    }
+
+    /// Lists the tokens over tiles that are in `ingested`.
+    pub(super) fn record_stale<'a>(&'a self, recorder: &mut Recorder<'a>, ingested: &'a Buffer) {
+        if let Some(stale) = &self.stale {
+            stale.record(recorder, ingested, &self.sample);
+        }
+    }
+
+    /// Samples the stale tokens.
+    pub(super) fn record_sample<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
+        self.sample.record(recorder, pyramid);
+    }
+
+    /// When the passes ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        let stale = self.stale.as_ref().map_or(Span::NONE, |stale| stale.span(lane));
+        stale.through(self.sample.span(lane))
+    }
+}
+
+/// Something to sample that drivers compile the same code for as for a pyramid of `shape`: llvmpipe asks which sides of
+/// an image are powers of two, and finds out only when the pass first runs.
+fn small_pyramid(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Pyramid, GpuError> {
+    let grid = shape.extent().in_cells(TILE_SIDE);
+    let [width, height] = [grid.width, grid.height].map(|tiles| {
+        let alike = if tiles.is_power_of_two() { 1 } else { 3 };
+        alike * TILE_SIDE
+    });
+    Pyramid::new(gpu, PyramidShape::new(Extent::new(width, height)))
+}

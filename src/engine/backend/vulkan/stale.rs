@@ -1,0 +1,169 @@
+//! From the tiles that were ingested to the tokens of one view that are sampled.
+//!
+//! Device side: `glsl/stale.comp`    Twin: `Planes::find_stale` in `src/engine/planes.rs`
+
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+
+use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenRecord, channel_words, count};
+use super::shaders;
+use crate::backend::SamplerSpec;
+use foveate_core::clock::Span;
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::tile::{TILE_SIDE, tiles_under};
+use foveate_gpu::{
+    Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, GROUPS_PER_ROW, Gpu,
+    GpuError, Lane, Recorder,
+};
+
+/// A token of a plan, and the tiles that it lies over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct TokenEntry {
+    /// What the sampling pass is told of it.
+    pub token: TokenRecord,
+    /// Column and row of the first tile.
+    pub first_tile: [u32; 2],
+    /// Column and row behind the last tile.
+    pub end_tile: [u32; 2],
+}
+
+/// Push constants of the pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct StalePush {
+    /// Tokens of the plan.
+    pub token_count: u32,
+    /// Columns of the tile grid.
+    pub grid_width: u32,
+    /// 1 where no token of the plan was sampled yet, so that all are.
+    pub is_new: u32,
+}
+
+/// Finds the stale tokens of one view.
+#[derive(Debug)]
+pub struct StalePass {
+    pass: ComputePass,
+    /// The tokens of the view's plan.
+    plan: Buffer,
+    /// Indices of the tokens that were found: how many, then each.
+    found: Buffer,
+    shape: PyramidShape,
+    patch_side: u32,
+    push: StalePush,
+    is_resting: bool,
+}
+
+impl StalePass {
+    /// The pass for one view of a source.
+    ///
+    /// # Errors
+    ///
+    /// If the view is too large for the device, or the device refuses.
+    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, spec: SamplerSpec) -> Result<Self, GpuError> {
+        let SamplerSpec { format, capacity } = spec;
+        let desc = ComputePassDesc {
+            name: "stale",
+            shader: shaders::STALE,
+            bindings: &[BindingKind::Buffer; 4],
+            constants: &[channel_words(format), GROUP_INVOCATIONS, GROUPS_PER_ROW],
+            push_bytes: size_of::<StalePush>(),
+        };
+        // Buffers may not be empty.
+        let most = capacity.max(1);
+        let (plan_size, found_size) =
+            (most * size_of::<TokenEntry>(), (1 + most) * size_of::<u32>());
+        let grid_width = shape.extent().in_cells(TILE_SIDE).width;
+        Ok(Self {
+            pass: ComputePass::new(gpu, &desc)?,
+            plan: Buffer::new(gpu, "token plan", BufferKind::HostWritten, plan_size)?,
+            found: Buffer::new(gpu, "stale tokens found", BufferKind::Readback, found_size)?,
+            shape,
+            patch_side: format.patch_side,
+            push: StalePush { token_count: 0, grid_width, is_new: 0 },
+            is_resting: false,
+        })
+    }
+
+    /// Tells the device `plan`, if none of its tokens was sampled yet, and `pass` to sample what this one finds; nothing where
+    /// the view rests.
+    pub(super) fn prepare(
+        &mut self,
+        plan: &TokenPlan,
+        is_new: bool,
+        is_resting: bool,
+        pass: &mut SamplePass,
+    ) {
+        self.is_resting = is_resting;
+        if is_resting {
+            return pass.sample_nothing();
+        }
+        self.push.token_count = count(plan.tokens.len());
+        self.push.is_new = u32::from(is_new);
+        if is_new {
+            let (shape, patch_side) = (self.shape, self.patch_side);
+            for (entry, token) in self.plan.mapped::<TokenEntry>().iter_mut().zip(&plan.tokens) {
+                *entry = token_entry(*token, pass.token_record(*token), shape, patch_side);
+            }
+        }
+        pass.leave_to_device();
+    }
+
+    /// Makes the next `record` find one token.
+    pub(super) fn prepare_warm(&mut self, pass: &mut SamplePass) {
+        self.plan.mapped::<TokenEntry>()[0] = TokenEntry::zeroed();
+        (self.push.token_count, self.push.is_new) = (1, 1);
+        self.is_resting = false;
+        pass.leave_to_device();
+    }
+
+    /// Lists for `pass` the tokens over tiles that are in `ingested`, or all of a new plan.
+    pub(super) fn record<'a>(
+        &'a self,
+        recorder: &mut Recorder<'a>,
+        ingested: &'a Buffer,
+        pass: &'a SamplePass,
+    ) {
+        if self.is_resting {
+            return;
+        }
+        let bindings = [
+            Binding::Read(&self.plan),
+            Binding::Read(ingested),
+            Binding::Write(pass.stale().buffer()),
+            Binding::Write(&self.found),
+        ];
+        recorder.dispatch(&self.pass, &bindings, &self.push, 1);
+    }
+
+    /// Appends the indices of the tokens that the pass found, ascending; none where the view rests.
+    pub(super) fn collect(&mut self, indices: &mut Vec<u32>) {
+        if self.is_resting {
+            return;
+        }
+        let [count, found @ ..] = &*self.found.mapped::<u32>() else { return };
+        indices.extend_from_slice(&found[..*count as usize]);
+    }
+
+    /// When the pass ran in the newest submission of `lane`.
+    pub(super) fn span(&self, lane: &Lane) -> Span {
+        lane.span(&self.pass)
+    }
+}
+
+fn token_entry(
+    token: Token,
+    record: TokenRecord,
+    shape: PyramidShape,
+    patch_side: u32,
+) -> TokenEntry {
+    let region = token.pixel_box(shape, patch_side);
+    let (columns, rows) = (tiles_under(region.x0, region.x1), tiles_under(region.y0, region.y1));
+    TokenEntry {
+        token: record,
+        first_tile: [columns.start, rows.start],
+        end_tile: [columns.end, rows.end],
+    }
+}

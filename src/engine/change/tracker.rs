@@ -1,0 +1,94 @@
+//! Which tiles of each frame are ingested, and when each last changed, wherever frames are compared.
+
+use super::refresh::Refresh;
+use super::threshold::ThresholdSource;
+use foveate_config::ChangeConfig;
+use foveate_core::frame::{FrameKind, FrameView};
+use foveate_core::geometry::plan::PixelBox;
+use foveate_core::geometry::rule::IngestRule;
+use foveate_core::geometry::tile::{TileSet, tiles_under};
+
+/// Says which tiles of each frame are to be ingested, and remembers when each last changed.
+///
+/// For each frame: [`rule`](Self::rule), then a comparison with the resident copy, then [`note`](Self::note).
+#[derive(Clone, Debug)]
+pub struct ChangeTracker {
+    threshold: ThresholdSource,
+    /// `None` where a tile may rest for as long as it is not dirty.
+    refresh: Option<Refresh>,
+    kind: FrameKind,
+    ingested: TileSet,
+    /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
+    changed_frame: Vec<u64>,
+    started: bool,
+}
+
+impl ChangeTracker {
+    /// A tracker of frames of `kind`, of which none has been seen yet.
+    pub fn new(kind: FrameKind, config: ChangeConfig) -> Self {
+        let ingested = TileSet::none(kind.extent);
+        let tile_count = ingested.grid().area();
+        Self {
+            threshold: ThresholdSource::new(kind, config.threshold),
+            refresh: config.refresh_frames.map(|frames| Refresh::new(tile_count, frames)),
+            kind,
+            ingested,
+            changed_frame: vec![0; tile_count],
+            started: false,
+        }
+    }
+
+    /// Which tiles of `frame`, the next one, are to be ingested: all of the first. Where the threshold follows the noise
+    /// this looks at a few hundred blocks of the frame.
+    ///
+    /// # Panics
+    ///
+    /// If `frame` is of another kind than those that this was built for.
+    pub fn rule(&mut self, frame: &FrameView<'_>) -> IngestRule {
+        assert_eq!(frame.kind(), self.kind, "a frame unlike those before");
+        IngestRule {
+            is_first: !std::mem::replace(&mut self.started, true),
+            threshold: self.threshold.advance(frame),
+            refreshed: self.refresh.as_mut().map_or(0..0, Refresh::advance),
+        }
+    }
+
+    /// Notes a frame whose tiles were taken over by `rule`: `largest` has, for each tile, row by row, by how
+    /// much one of its samples differed from the resident copy at most.
+    pub fn note(&mut self, frame_seq: u64, rule: &IngestRule, largest: &[u8]) {
+        assert_eq!(largest.len(), self.changed_frame.len(), "a difference for each tile");
+        self.ingested.clear();
+        for (index, &largest) in largest.iter().enumerate() {
+            if rule.ingests(index, largest) {
+                self.ingested.insert_index(index);
+                if rule.changes(index, largest) {
+                    self.changed_frame[index] = frame_seq;
+                }
+            }
+        }
+    }
+
+    /// The tiles that the newest frame changed or refreshed.
+    pub fn ingested(&self) -> &TileSet {
+        &self.ingested
+    }
+
+    /// Where the threshold comes from: what it was for the newest frame, and the noise that it follows.
+    pub fn threshold(&self) -> &ThresholdSource {
+        &self.threshold
+    }
+
+    /// The most by which a sample of the resident copy differs from the newest frame.
+    pub fn sample_bound(&self) -> u8 {
+        self.threshold.current()
+    }
+
+    /// The newest `frame_seq` that changed a resident sample of a tile under `region`.
+    pub fn changed_frame(&self, region: PixelBox) -> u64 {
+        let columns = tiles_under(region.x0, region.x1);
+        let columns = columns.start as usize..columns.end as usize;
+        let width = self.ingested.grid().width as usize;
+        let row = |row: u32| &self.changed_frame[row as usize * width..][columns.clone()];
+        tiles_under(region.y0, region.y1).flat_map(row).copied().max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,257 @@
+//! What is sampled of each frame for one view: its token plan, and the planes of its tokens.
+
+use std::any::Any;
+use std::fmt;
+
+use bytemuck::Zeroable;
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::relevance::RelevanceMap;
+use foveate_core::geometry::tile::TileSet;
+use foveate_ring::TokenRecord;
+
+use crate::backend::SamplerSpec;
+use crate::change::tracker::ChangeTracker;
+
+/// Relevance where all parts of the image matter alike.
+const EVEN_RELEVANCE: f32 = 1.0;
+
+/// What a backend samples one view with. Only the backend whose [maker](crate::backend::SamplerMaker) made it knows what is
+/// in it.
+pub struct Sampler(Box<dyn Any + Send>);
+
+impl Sampler {
+    /// Holds what a backend needs.
+    pub(crate) fn new(inner: impl Any + Send) -> Self {
+        Self(Box::new(inner))
+    }
+
+    /// What its backend put in.
+    ///
+    /// # Panics
+    ///
+    /// If another kind of backend made it.
+    pub(crate) fn get<T: 'static>(&self) -> &T {
+        self.0.downcast_ref().expect("a sampler of this backend")
+    }
+
+    /// As [`get`](Self::get).
+    #[cfg(feature = "vulkan")]
+    pub(crate) fn get_mut<T: 'static>(&mut self) -> &mut T {
+        self.0.downcast_mut().expect("a sampler of this backend")
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sampler")
+    }
+}
+
+/// The tokens of one view. They are kept from frame to frame, so that those under which nothing was ingested stay as they are.
+#[derive(Debug)]
+pub struct Planes {
+    spec: SamplerSpec,
+    pub(crate) sampler: Sampler,
+    pub(crate) plan: TokenPlan,
+    pixels: Vec<u8>,
+    relevance: Vec<f32>,
+    records: Vec<TokenRecord>,
+    /// Updates so far.
+    update: u64,
+    /// For each token, the update in which it was last sampled; 0 for never.
+    versions: Vec<u64>,
+    /// Indices of the tokens that this update samples, ascending.
+    pub(crate) stale: Vec<u32>,
+    pub(crate) is_resting: bool,
+}
+
+impl Planes {
+    /// Room for what `spec` says, which `sampler` was made for; the plan is empty.
+    pub fn new(spec: SamplerSpec, sampler: Sampler) -> Self {
+        let SamplerSpec { format, capacity } = spec;
+        Self {
+            spec,
+            sampler,
+            plan: TokenPlan { patch_side: format.patch_side, tokens: Vec::new() },
+            pixels: Vec::with_capacity(capacity * format.token_bytes()),
+            relevance: Vec::with_capacity(capacity),
+            records: Vec::with_capacity(capacity),
+            update: 0,
+            versions: Vec::with_capacity(capacity),
+            stale: Vec::with_capacity(capacity),
+            is_resting: false,
+        }
+    }
+
+    /// What its tokens look like in memory, and how many there may be.
+    pub fn spec(&self) -> SamplerSpec {
+        self.spec
+    }
+
+    /// Samples with `sampler` from the next update on, and every token anew. What it sampled with before comes back.
+    pub fn set_sampler(&mut self, sampler: Sampler) -> Sampler {
+        self.versions.fill(0);
+        std::mem::replace(&mut self.sampler, sampler)
+    }
+
+    /// Samples `plan` from the next update on.
+    ///
+    /// # Panics
+    ///
+    /// If it holds more tokens than there is room for, or patches of another side.
+    pub fn set_plan(&mut self, plan: TokenPlan) {
+        let TokenPlan { patch_side, tokens } = &plan;
+        assert_eq!(
+            *patch_side, self.spec.format.patch_side,
+            "patch side of the plan and of the view"
+        );
+        assert!(tokens.len() <= self.spec.capacity, "a plan beyond the view's capacity");
+        self.pixels.resize(tokens.len() * self.spec.format.token_bytes(), 0);
+        self.relevance.resize(tokens.len(), EVEN_RELEVANCE);
+        self.records.resize(tokens.len(), TokenRecord::zeroed());
+        self.versions.clear();
+        self.versions.resize(tokens.len(), 0);
+        self.plan = plan;
+    }
+
+    /// What is sampled.
+    pub fn plan(&self) -> &TokenPlan {
+        &self.plan
+    }
+
+    /// The plane [`pixels`](foveate_core::plane::PIXELS), `[N, 3, P, P]`.
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// The plane [`relevance`](foveate_core::plane::RELEVANCE), `[N]`.
+    pub fn relevance(&self) -> &[f32] {
+        &self.relevance
+    }
+
+    /// Where each token lies, and when it last changed.
+    pub fn records(&self) -> &[TokenRecord] {
+        &self.records
+    }
+
+    /// For each token, a number that grows whenever its items, or what it is, may have changed.
+    pub fn versions(&self) -> &[u64] {
+        &self.versions
+    }
+
+    /// Indices of the tokens that the newest update sampled, ascending; the others are as they were.
+    pub fn stale(&self) -> &[u32] {
+        &self.stale
+    }
+
+    /// Whether updates sample no token from now on. Tokens that change meanwhile are sampled by the first update that does.
+    pub fn set_resting(&mut self, is_resting: bool) {
+        self.is_resting = is_resting;
+    }
+
+    /// Whether updates sample no token.
+    pub fn is_resting(&self) -> bool {
+        self.is_resting
+    }
+
+    /// Whether none of its tokens was sampled yet.
+    #[cfg(feature = "vulkan")]
+    pub(crate) fn is_new(&self) -> bool {
+        // An update samples all tokens of a new plan.
+        self.versions.first() == Some(&0)
+    }
+
+    /// Begins an update: finds the tokens that were never sampled or lie over a tile of `ingested`.
+    pub(crate) fn find_stale(&mut self, ingested: &TileSet, shape: PyramidShape) {
+        if self.begin_update(0 < ingested.count()) {
+            return;
+        }
+        for ((index, token), version) in (0..).zip(&self.plan.tokens).zip(&mut self.versions) {
+            let region = || token.pixel_box(shape, self.plan.patch_side);
+            if *version == 0 || ingested.reaches(region()) {
+                *version = self.update;
+                self.stale.push(index);
+            }
+        }
+    }
+
+    /// Begins an update whose stale tokens a device has found; `ingests` says whether it ingested a tile.
+    #[cfg(feature = "vulkan")]
+    pub(crate) fn take_stale(&mut self, stale: Vec<u32>, ingests: bool) {
+        self.begin_update(ingests);
+        for &index in &stale {
+            self.versions[index as usize] = self.update;
+        }
+        self.stale = stale;
+    }
+
+    /// Says whether nothing is sampled.
+    fn begin_update(&mut self, ingests: bool) -> bool {
+        self.update += 1;
+        self.stale.clear();
+        // All at once, which is less to do than to find out which.
+        if self.is_resting && ingests {
+            self.versions.fill(0);
+        }
+        self.is_resting
+    }
+
+    /// The stale tokens in ascending order, each with where its pixels go, in at most `part_count` parts; and what samples
+    /// them.
+    pub(crate) fn stale_tokens(
+        &mut self,
+        part_count: usize,
+    ) -> (&mut Sampler, impl Iterator<Item = impl Iterator<Item = (Token, &mut [u8])>>) {
+        let Self { sampler, plan, stale, pixels, .. } = self;
+        let tokens = plan.tokens.as_slice();
+        let token_bytes = self.spec.format.token_bytes();
+        let mut rest = pixels.as_mut_slice();
+        let mut first = 0;
+        let parts = stale.chunks(stale.len().div_ceil(part_count).max(1)).map(move |stale| {
+            let end = stale[stale.len() - 1] as usize + 1;
+            let (part, behind) =
+                std::mem::take(&mut rest).split_at_mut((end - first) * token_bytes);
+            let part_first = first;
+            (rest, first) = (behind, end);
+            stale_pixels(stale, part, part_first, token_bytes)
+                .map(move |(index, pixels)| (tokens[index], pixels))
+        });
+        (sampler, parts)
+    }
+
+    /// Ends an update: writes relevance and records of the tokens that it sampled. What is not stale is as it was.
+    #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+    pub(crate) fn record(
+        &mut self,
+        shape: PyramidShape,
+        tracker: &ChangeTracker,
+        relevance: Option<&RelevanceMap>,
+    ) {
+        let TokenPlan { patch_side, tokens } = &self.plan;
+        for index in self.stale.iter().map(|&index| index as usize) {
+            let region = tokens[index].pixel_box(shape, *patch_side);
+            let weight = relevance.map_or(EVEN_RELEVANCE, |relevance| {
+                relevance.greatest(shape.extent(), region) as f32
+            });
+            self.relevance[index] = weight;
+            let changed_frame = tracker.changed_frame(region);
+            self.records[index] =
+                TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, weight);
+        }
+    }
+}
+
+/// Of the pixels of the tokens from `first` on, those of the tokens `stale`, ascending, each with its index.
+fn stale_pixels<'a>(
+    stale: &'a [u32],
+    pixels: &'a mut [u8],
+    first: usize,
+    token_bytes: usize,
+) -> impl Iterator<Item = (usize, &'a mut [u8])> {
+    let tokens = pixels.chunks_exact_mut(token_bytes).enumerate();
+    let mut stale = stale.iter().map(|&index| index as usize).peekable();
+    tokens.filter_map(move |(index, pixels)| {
+        stale.next_if_eq(&(first + index)).map(|index| (index, pixels))
+    })
+}

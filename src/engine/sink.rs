@@ -1,0 +1,78 @@
+//! Where the token frames of a view go: a ring in shared memory, or memory of this process.
+
+use foveate_core::frame::FrameStamp;
+use foveate_core::geometry::fixation::Gaze;
+use foveate_core::geometry::plan::TokenPlan;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_ring::{TokenFrame, Writer, plane_list};
+
+pub use self::memory::Memory;
+use crate::planes::Planes;
+
+mod memory;
+
+/// What was sampled of one frame for one view.
+#[derive(Clone, Copy, Debug)]
+pub struct SampledFrame<'a> {
+    /// Which camera frame it was sampled from.
+    pub stamp: FrameStamp,
+    /// Where the view looked, and what mattered to it.
+    pub gaze: &'a Gaze,
+    /// Whether the newest feedback has been decided on.
+    pub is_settled: bool,
+    /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+    pub asked_ns: u64,
+    /// `frame_seq` of the first frame that was sampled by this plan.
+    pub plan_since: u64,
+    /// The pyramid that was sampled.
+    pub shape: PyramidShape,
+    /// Most by which a camera sample may differ from the one that a token was made from.
+    pub sample_bound: u32,
+    /// The same for a channel of an RGB pixel.
+    pub rgb_bound: u32,
+    /// Tiles that were ingested for this frame.
+    pub dirty_tiles: u32,
+    /// Tiles of the source.
+    pub tile_count: u32,
+    /// The tokens.
+    pub planes: &'a Planes,
+}
+
+impl SampledFrame<'_> {
+    /// What was sampled.
+    pub fn plan(&self) -> &TokenPlan {
+        self.planes.plan()
+    }
+
+    /// The frame as a ring takes it: its planes are those of [`ViewSpec::planes`](crate::ViewSpec::planes).
+    pub fn token_frame(&self) -> TokenFrame<'_> {
+        TokenFrame {
+            stamp: self.stamp,
+            fixation: self.gaze.fixation,
+            relevance_frame: self.gaze.relevance.as_ref().map_or(0, |map| map.frame_seq),
+            asked_ns: self.asked_ns,
+            sample_bound: self.sample_bound,
+            rgb_bound: self.rgb_bound,
+            dirty_tiles: self.dirty_tiles,
+            tile_count: self.tile_count,
+            records: self.planes.records(),
+            planes: plane_list([
+                self.planes.pixels(),
+                bytemuck::cast_slice(self.planes.relevance()),
+            ]),
+            versions: self.planes.versions(),
+        }
+    }
+}
+
+/// Takes the token frames of one view.
+pub trait Sink {
+    /// Publishes a frame. What it is published in is the sink's own: `frame` changes with the next one.
+    fn publish(&mut self, frame: &SampledFrame<'_>);
+}
+
+impl Sink for Writer {
+    fn publish(&mut self, frame: &SampledFrame<'_>) {
+        Self::publish(self, &frame.token_frame());
+    }
+}

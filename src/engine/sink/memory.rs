@@ -1,0 +1,62 @@
+//! The newest token frame in memory of this process.
+
+use bytemuck::Zeroable;
+use foveate_core::clock;
+use foveate_ring::{FrameHead, TokenFrameBuf, TokenRecord};
+
+use super::{SampledFrame, Sink};
+
+/// Holds the newest frame of a view, exactly as a reader of a ring would have copied it.
+#[derive(Debug, Default)]
+pub struct Memory {
+    frame: TokenFrameBuf,
+    /// For each token, the version of what is held.
+    held: Vec<u64>,
+}
+
+impl Memory {
+    /// The newest frame; one without tokens before the first.
+    pub fn frame(&self) -> &TokenFrameBuf {
+        &self.frame
+    }
+}
+
+impl Sink for Memory {
+    fn publish(&mut self, frame: &SampledFrame<'_>) {
+        let source = frame.token_frame();
+        let Self { frame, held } = self;
+        let token_count = source.records.len();
+        frame.records.resize(token_count, TokenRecord::zeroed());
+        frame.records.copy_from_slice(source.records);
+        frame.planes.resize_with(1, Vec::new);
+        held.resize(token_count, 0);
+        let [pixels, relevance, ..] = source.planes;
+        copy_changed(&mut frame.pixels, pixels, source.versions, held);
+        copy_changed(&mut frame.planes[0], relevance, source.versions, held);
+        held.copy_from_slice(source.versions);
+        frame.head = FrameHead {
+            ring_sequence: frame.head.ring_sequence + 1,
+            stamp: source.stamp,
+            publish_ns: clock::monotonic_ns(),
+            fixation: source.fixation,
+            sample_bound: source.sample_bound,
+            rgb_bound: source.rgb_bound,
+            dirty_tiles: source.dirty_tiles,
+            tile_count: source.tile_count,
+            relevance_frame: source.relevance_frame,
+            asked_ns: source.asked_ns,
+        };
+    }
+}
+
+/// Copies the items of the tokens of which `held` has another version.
+fn copy_changed(target: &mut Vec<u8>, items: &[u8], versions: &[u64], held: &[u64]) {
+    target.resize(items.len(), 0);
+    let Some(item_bytes) = items.len().checked_div(versions.len()) else { return };
+    let tokens = target.chunks_exact_mut(item_bytes).zip(items.chunks_exact(item_bytes));
+    for ((target, item), (version, held)) in tokens.zip(versions.iter().zip(held)) {
+        if version != held {
+            target.copy_from_slice(item);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! One view of a stream: where it looks, what it therefore samples, and where that goes.
+
+use std::sync::Arc;
+
+use foveate_config::{GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
+use foveate_core::backend::BackendInfo;
+use foveate_core::frame::{FrameKind, FrameStamp};
+use foveate_core::gaze::controller::{Controller, Policy};
+use foveate_core::gaze::log::{GazeLog, GazeLogError};
+use foveate_core::gaze::moment::Moment;
+use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::{FixationReason, Gaze};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::layout::Layout;
+use foveate_core::plane::PlaneSpec;
+use foveate_core::token::TokenFormat;
+use foveate_ring::{DEFAULT_SLOT_COUNT, SegmentSpec};
+
+use crate::backend::{BackendError, SamplerMaker, SamplerSpec};
+use crate::planes::{Planes, Sampler};
+use crate::sink::{SampledFrame, Sink};
+
+/// What a view wants of its stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewSpec {
+    /// How the budget is spent.
+    pub layout: Layout,
+    /// Most tokens of a frame, at least 1.
+    pub budget: usize,
+    /// What a token looks like in memory.
+    pub format: TokenFormat,
+    /// Who chooses where the view looks.
+    pub policy: Policy,
+    /// How its eye moves.
+    pub parameters: GazeParameters,
+}
+
+impl ViewSpec {
+    /// The planes that the view publishes.
+    pub fn planes(&self) -> Vec<PlaneSpec> {
+        vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()]
+    }
+
+    /// The segment that the view of that name publishes in, for frames of `kind` on `backend`: with the default number of slots,
+    /// and without a camera.
+    pub fn segment(
+        &self,
+        stream: &str,
+        view: &str,
+        kind: FrameKind,
+        backend: &BackendInfo,
+    ) -> SegmentSpec {
+        SegmentSpec {
+            stream: stream.to_owned(),
+            view: view.to_owned(),
+            layout: self.layout.name().to_owned(),
+            format: self.format,
+            capacity: self.budget,
+            extent: kind.extent,
+            pixel_format: kind.format.name().to_owned(),
+            backend: backend.kind,
+            device: backend.device.clone(),
+            slot_count: DEFAULT_SLOT_COUNT,
+            camera: None,
+            planes: self.planes().split_off(1),
+        }
+    }
+
+    fn sampler(&self) -> SamplerSpec {
+        SamplerSpec { format: self.format, capacity: self.budget }
+    }
+}
+
+impl TryFrom<&ViewConfig> for ViewSpec {
+    type Error = GazeLogError;
+
+    /// Reads the gaze log, where there is one to replay.
+    fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
+        let policy = match &config.gaze.choice {
+            GazeChoice::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
+            GazeChoice::Feedback => Policy::Feedback,
+            GazeChoice::Saliency => Policy::Saliency,
+            GazeChoice::Replay { log } => Policy::Replay(Arc::new(GazeLog::load(log)?)),
+        };
+        let layout = match config.layout {
+            LayoutChoice::Foveal => Layout::Foveal { e0_px: config.e0 },
+            LayoutChoice::Uniform => Layout::Uniform,
+        };
+        Ok(Self {
+            layout,
+            budget: config.budget as usize,
+            format: config.format,
+            policy,
+            parameters: config.gaze.parameters,
+        })
+    }
+}
+
+/// A view of the stream of one [`Engine`](crate::Engine), whose tokens go to a sink.
+#[derive(Debug)]
+pub struct View<S> {
+    spec: ViewSpec,
+    extent: Extent,
+    /// Of the engine that it was built for; see [`Engine::generation`](crate::Engine::generation).
+    pub(crate) generation: u64,
+    pub(crate) planes: Planes,
+    /// `None` until it is first looked through.
+    gaze: Option<Controller>,
+    /// What the token plan was made for; `None` before the first plan.
+    planned: Option<Planned>,
+    /// When the newest feedback came, on CLOCK_MONOTONIC; 0 before any.
+    heard_ns: u64,
+    /// When the feedback came that led to the fixation; 0 where none did.
+    asked_ns: u64,
+    /// Where its tokens go.
+    pub sink: S,
+}
+
+/// What a token plan was made for.
+#[derive(Debug)]
+struct Planned {
+    gaze: Gaze,
+    /// The first frame that is sampled so.
+    since_frame: u64,
+}
+
+/// Builds views for one engine, on any thread, while it takes frames.
+#[derive(Clone)]
+pub struct ViewBuilder {
+    pub(crate) generation: u64,
+    pub(crate) kind: FrameKind,
+    pub(crate) make_sampler: SamplerMaker,
+}
+
+impl ViewBuilder {
+    /// What the frames of the engine have in common.
+    pub fn kind(&self) -> FrameKind {
+        self.kind
+    }
+
+    /// Builds a view.
+    ///
+    /// # Errors
+    ///
+    /// If the backend refuses it.
+    pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
+        let (generation, extent) = (self.generation, self.kind.extent);
+        let planes = Planes::new(spec.sampler(), (self.make_sampler)(spec.sampler())?);
+        let (gaze, planned, heard_ns, asked_ns) = (None, None, 0, 0);
+        Ok(View { spec, extent, generation, planes, gaze, planned, heard_ns, asked_ns, sink })
+    }
+
+    /// Builds a view again for this engine, which keeps looking at the same part of the picture.
+    ///
+    /// # Errors
+    ///
+    /// If the backend refuses it. The view is then what it was.
+    pub fn rebuild<S>(&self, view: &mut View<S>, at: Moment) -> Result<(), BackendError> {
+        let spec = view.spec.sampler();
+        view.planes = Planes::new(spec, (self.make_sampler)(spec)?);
+        (view.generation, view.extent) = (self.generation, self.kind.extent);
+        view.planned = None;
+        if let Some(gaze) = &mut view.gaze {
+            gaze.resize(view.extent, at);
+        }
+        Ok(())
+    }
+}
+
+impl<S> View<S> {
+    /// What it wants of its stream.
+    pub fn spec(&self) -> &ViewSpec {
+        &self.spec
+    }
+
+    /// What was sampled of the newest frame.
+    pub fn planes(&self) -> &Planes {
+        &self.planes
+    }
+
+    /// The engine that it was built for, by its [generation](crate::Engine::generation).
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Where it looks; `None` before its first frame.
+    pub fn gaze(&self) -> Option<&Gaze> {
+        self.gaze.as_ref().map(Controller::gaze)
+    }
+
+    /// Whether frames are neither sampled nor published from now on.
+    pub fn set_resting(&mut self, is_resting: bool) {
+        self.planes.set_resting(is_resting);
+    }
+
+    /// Takes what clients said before the frame of `at`, the newest of it. It came at `heard_ns` on CLOCK_MONOTONIC, in
+    /// nanoseconds.
+    pub fn hear(&mut self, feedback: &Feedback, at: Moment, heard_ns: u64) {
+        self.start_looking(at).take(feedback, at);
+        self.heard_ns = heard_ns;
+    }
+
+    /// The same view with what `convert` makes of its sink.
+    pub fn with_sink<T>(self, convert: impl FnOnce(S) -> T) -> View<T> {
+        let Self { spec, extent, generation, planes, gaze, planned, heard_ns, asked_ns, sink } =
+            self;
+        let sink = convert(sink);
+        View { spec, extent, generation, planes, gaze, planned, heard_ns, asked_ns, sink }
+    }
+
+    /// The view without its sink, and the sink.
+    pub fn split(self) -> (View<()>, S) {
+        let mut kept = None;
+        let view = self.with_sink(|sink| kept = Some(sink));
+        (view, kept.expect("the sink was handed over"))
+    }
+
+    /// Whether it looks at the coarse level.
+    pub(crate) fn wants_coarse(&self) -> bool {
+        self.gaze.as_ref().is_some_and(Controller::wants_coarse)
+    }
+
+    /// Samples with `sampler` for the engine of `generation` from now on, and returns what it sampled with before.
+    pub(crate) fn set_sampler(&mut self, sampler: Sampler, generation: u64) -> Sampler {
+        self.generation = generation;
+        self.planes.set_sampler(sampler)
+    }
+
+    fn start_looking(&mut self, at: Moment) -> &mut Controller {
+        let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
+        self.gaze.get_or_insert_with(|| Controller::new(policy.clone(), *parameters, *extent, at))
+    }
+
+    /// Decides where the frame of `at` is looked at, from what its clients said and what was `seen` of the frame before, and
+    /// plans what to sample of it.
+    pub(crate) fn look(
+        &mut self,
+        at: Moment,
+        seen: Option<(&CoarseLevel, u64)>,
+        shape: PyramidShape,
+    ) {
+        let heard_ns = self.heard_ns;
+        let gaze = self.start_looking(at);
+        let id_before = gaze.gaze().fixation.id;
+        gaze.step(at, seen);
+        let gaze = gaze.gaze().clone();
+        if gaze.fixation.id != id_before {
+            let is_asked =
+                matches!(gaze.fixation.reason, FixationReason::Look | FixationReason::Attend);
+            self.asked_ns = if is_asked { heard_ns } else { 0 };
+        }
+        if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
+            self.plan(gaze, at, shape);
+        }
+    }
+
+    fn plan(&mut self, gaze: Gaze, at: Moment, shape: PyramidShape) {
+        let ViewSpec { layout, budget, format, .. } = &self.spec;
+        let fixation = (gaze.fixation.x, gaze.fixation.y);
+        let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
+        let plan = layout.plan(shape, format.patch_side, *budget, fixation, relevance);
+        self.planes.set_plan(plan);
+        self.planned = Some(Planned { gaze, since_frame: at.frame_seq });
+    }
+}
+
+impl<S: Sink> View<S> {
+    /// Publishes what was sampled of the frame that `changes` are about.
+    pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
+        let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };
+        let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);
+        self.planes.record(changes.shape, changes.tracker, relevance);
+        self.sink.publish(&SampledFrame {
+            stamp: *stamp,
+            gaze: &planned.gaze,
+            is_settled: gaze.is_settled(),
+            asked_ns: self.asked_ns,
+            plan_since: planned.since_frame,
+            shape: changes.shape,
+            sample_bound: changes.sample_bound,
+            rgb_bound: changes.rgb_bound,
+            dirty_tiles: changes.dirty_tiles,
+            tile_count: changes.tile_count,
+            planes: &self.planes,
+        });
+    }
+}
+
+/// What changed in a frame, for all views of it.
+#[derive(Debug)]
+pub(crate) struct FrameChanges<'a> {
+    pub(crate) shape: PyramidShape,
+    pub(crate) tracker: &'a crate::change::tracker::ChangeTracker,
+    pub(crate) sample_bound: u32,
+    pub(crate) rgb_bound: u32,
+    pub(crate) dirty_tiles: u32,
+    pub(crate) tile_count: u32,
+}
+
+impl std::fmt::Debug for ViewBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ViewBuilder").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

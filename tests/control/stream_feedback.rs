@@ -1,0 +1,45 @@
+//! What clients say of a picture steers that picture, and no other.
+
+use std::sync::Arc;
+
+use foveate_config::{BackendChoice, ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
+use foveate_core::frame::PixelFormat;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_daemon::channel::{Bell, view_link};
+use foveate_daemon::stream::{Backends, ServedView, Stream};
+
+use crate::naive::{OwnedFrame, transforms};
+use crate::stream::stamp;
+
+#[test]
+fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
+    let (large, small) = (Extent::new(192, 100), Extent::new(64, 48));
+    for choice in [GazeChoice::default(), GazeChoice::Feedback, GazeChoice::Saliency] {
+        let gaze = GazeConfig { choice, ..GazeConfig::default() };
+        let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
+        let (link, client) = view_link(&Arc::new(Bell::new().unwrap()), true);
+        let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+        let views = [(plan, link)];
+        let mut stream =
+            Stream::new("camera", backend, ChangeConfig::default(), views, Arc::default());
+        let mut fixation_of = |extent: Extent, frame_seq: u64| -> Fixation {
+            let color = transforms(PixelFormat::Gray8)[0];
+            let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 90);
+            stream.step(&frame.view(), &stamp(frame_seq)).unwrap();
+            stream.gaze(0).unwrap().fixation
+        };
+        fixation_of(large, 1);
+        // Said of the large picture, and taken when there is a small one already.
+        let look = Feedback::Look { x: 180.0, y: 90.0, hold_ns: None };
+        let ticket = client.post(look.clone(), large, 1).unwrap();
+        let fixation = fixation_of(small, 2);
+        assert_ne!(fixation.reason, FixationReason::Look, "{fixation:?}");
+        assert_eq!(client.settled(ticket), Some(fixation), "nobody waits for it in vain");
+
+        client.post(Feedback::Look { x: 18.0, y: 9.0, hold_ns: None }, small, 2).unwrap();
+        let fixation = fixation_of(small, 3);
+        assert_eq!((fixation.x, fixation.y, fixation.reason), (18.0, 9.0, FixationReason::Look));
+    }
+}

@@ -1,0 +1,377 @@
+//! What a view leaves out, and what it becomes, changes nothing of what it publishes; and each frame is accounted for.
+
+#![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(feature = "vulkan")]
+use foveate_config::ChangeOn;
+use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
+use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::layout::Layout;
+use foveate_core::rate::RateLimit;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_daemon::channel::{Bell, ClientLink, view_link};
+use foveate_daemon::stream::{
+    Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+};
+use foveate_engine::ViewSpec;
+use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf};
+use foveate_stats::StreamCounters;
+
+#[cfg(feature = "vulkan")]
+use crate::device;
+use crate::history::move_on;
+use crate::naive::{self, OwnedFrame, Random};
+use crate::stream::stamp;
+
+const MS: u64 = 1_000_000;
+
+const FRAMES: u64 = 60;
+
+/// A view of its own looks at every frame that these streams are shown.
+#[test]
+fn what_a_view_leaves_out_changes_nothing_of_what_it_publishes() {
+    on_every_backend(|backend| {
+        let mut random = Random(3);
+        for (always, seldom) in [(None, Some(3)), (Some(2), Some(5)), (None, None)] {
+            let paces = [
+                ViewPace { interval: always.map(interval), when_read: false },
+                ViewPace { interval: seldom.map(interval), when_read: true },
+            ];
+            leave_out(backend(), paces, &mut random);
+        }
+    });
+}
+
+#[test]
+fn a_stream_that_nobody_reads_computes_nothing_and_its_readers_are_told() {
+    let pace = ViewPace { interval: None, when_read: true };
+    let mut shown = Shown::new(on_cpu(), [pace; 2]);
+    let mut random = Random(4);
+    let mut frame = first_frame(&mut random);
+    assert_eq!(shown.step(&frame, 1), Stepped::PublishedInNewSegments);
+    assert!((0..2).all(|index| shown.newest(index).is_some()), "whoever comes later finds a frame");
+    for frame_seq in 2..=5 {
+        move_on(&mut frame, 3, frame_seq, &mut random);
+        assert_eq!(shown.step(&frame, frame_seq), Stepped::Rested);
+    }
+    let (state, reason) = shown.readers[0].state();
+    assert_eq!(state, State::Stalled);
+    assert!(reason.contains("nobody reads"), "{reason}");
+    assert_eq!(shown.counters.tiles_dirty.get(), shown.stream.ingested().unwrap().count() as u64);
+    assert_eq!(shown.counters.frames_rested.get(), 4);
+
+    // A stall is told over that, and what comes after it is what was before.
+    shown.stream.stall("the camera is away");
+    assert_eq!(shown.readers[0].state(), (State::Stalled, "the camera is away".to_owned()));
+    shown.stream.resume();
+    assert_eq!(shown.readers[0].state(), (state, reason));
+
+    shown.clients[0].counters().subscribers.enter();
+    assert_eq!(shown.step(&frame, 6), Stepped::Published);
+    assert_eq!(shown.readers[0].state(), (State::Live, String::new()));
+    assert_eq!(shown.newest(0).unwrap().head.stamp.frame_seq, 6);
+    assert!(shown.newest(1).is_none(), "that one still nobody reads");
+    shown.clients[0].counters().subscribers.leave();
+    assert_eq!(shown.step(&frame, 7), Stepped::Rested);
+    assert_eq!(shown.readers[0].state().0, State::Stalled);
+}
+
+#[test]
+fn a_view_that_becomes_another_one_is_as_if_it_had_always_been_that() {
+    on_every_backend(|backend| {
+        let mut random = Random(5);
+        let mut shown = Shown::new(backend(), [ViewPace::default(); 2]);
+        let mut frame = first_frame(&mut random);
+        shown.step(&frame, 1);
+        let others_epoch = shown.stream.epoch(1);
+        for frame_seq in 2..=12 {
+            move_on(&mut frame, random.below(6), frame_seq, &mut random);
+            if frame_seq % 3 == 0 {
+                let plan = ServedView { name: shown.names[0].clone(), ..random_plan(&mut random) };
+                shown.replace(0, plan);
+            }
+            let old = frame_seq.is_multiple_of(3).then(|| shown.readers.remove(0));
+            let stepped = shown.step(&frame, frame_seq);
+            let expected =
+                if old.is_some() { Stepped::PublishedNewViews } else { Stepped::Published };
+            assert_eq!(stepped, expected, "frame {frame_seq}");
+            if let Some(old) = old {
+                assert_eq!(old.state(), (State::Ended, REPLACED.to_owned()));
+            }
+            for index in 0..2 {
+                let plan = shown.plans[index].clone();
+                let found = shown.newest(index).unwrap();
+                let expected = fresh(plan, &frame, &found);
+                assert_eq!(places(&found), places(&expected), "view {index} of frame {frame_seq}");
+                assert!(found.pixels == expected.pixels, "view {index} of frame {frame_seq}");
+            }
+            assert_eq!(shown.stream.epoch(1), others_epoch, "the other view goes on");
+        }
+    });
+}
+
+/// Frames of another kind came between: nothing has changed.
+#[test]
+fn what_was_made_for_other_frames_is_made_again() {
+    let mut shown = Shown::new(on_cpu(), [ViewPace::default(); 2]);
+    let mut random = Random(6);
+    shown.step(&first_frame(&mut random), 1);
+    let plan = ServedView { name: "view0".to_owned(), ..random_plan(&mut random) };
+    let stale = shown.stream.view_builder().build_replacement(plan.clone()).unwrap();
+    let color = naive::transforms(PixelFormat::Gray8)[0];
+    let other = OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(90, 70), color, 8);
+    shown.step(&other, 2);
+    let epochs = [0, 1].map(|index| shown.stream.epoch(index));
+    assert_eq!(*shown.stream.replace_view(0, stale).unwrap_err(), plan);
+    assert_eq!([0, 1].map(|index| shown.stream.epoch(index)), epochs);
+    let again = shown.stream.view_builder().build_replacement(plan).unwrap();
+    shown.stream.replace_view(0, again).unwrap();
+    assert_eq!(shown.step(&other, 3), Stepped::PublishedNewViews);
+    let epochs = [0, 1].map(|index| shown.stream.epoch(index).unwrap());
+    // Frames of yet another kind right after it was made: it still becomes what it was to be.
+    let plan = {
+        let base = random_plan(&mut random);
+        ServedView {
+            name: "view0".to_owned(),
+            spec: ViewSpec { budget: 7, ..base.spec.clone() },
+            ..base
+        }
+    };
+    let made = shown.stream.view_builder().build_replacement(plan).unwrap();
+    shown.stream.replace_view(0, made).unwrap();
+    let stepped = shown.step(&first_frame(&mut random), 4);
+    assert_eq!(stepped, Stepped::PublishedInNewSegments);
+    assert!(epochs.iter().all(|epoch| shown.stream.epoch(0) != Some(*epoch)));
+    assert!(shown.newest(0).unwrap().records.len() <= 7);
+}
+
+/// Shows a history to a stream that leaves frames out, and compares what it publishes with one that does not.
+fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) {
+    let mut shown = Shown::new(backend, paces);
+    let mut whole = Shown::new(on_cpu(), [ViewPace::default(); 2]);
+    let mut frame = first_frame(random);
+    let mut limits = paces.map(|pace| pace.interval.map(RateLimit::new));
+    let mut is_read = false;
+    let mut published = [0; 2];
+    let mut contents = BTreeMap::new();
+    for frame_seq in 1..=FRAMES {
+        if 1 < frame_seq {
+            move_on(&mut frame, random.below(6), frame_seq, random);
+        }
+        if random.below(6) == 0 {
+            let subscribers = &shown.clients[1].counters().subscribers;
+            if is_read {
+                subscribers.leave()
+            } else {
+                subscribers.enter()
+            }
+            is_read = !is_read;
+        }
+        if random.below(5) == 0 {
+            let (x, y) = (random.below(frame.extent.width), random.below(frame.extent.height));
+            let look = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
+            // The other view may not look for a while, and the whole one is told as soon as it does.
+            whole.clients[0].post(look.clone(), frame.extent, 1).unwrap();
+            shown.clients[0].post(look, frame.extent, 1).unwrap();
+        }
+        shown.step(&frame, frame_seq);
+        whole.step(&frame, frame_seq);
+        for index in 0..2 {
+            let is_first = frame_seq == 1;
+            let is_awake = !paces[index].when_read || is_read || is_first;
+            let is_due = is_awake
+                && limits[index].as_mut().is_none_or(|limit| limit.takes(frame_seq * 10 * MS));
+            let expected = whole.newest(index).unwrap();
+            let found = shown.newest(index);
+            assert_eq!(found.is_some(), is_due, "view {index} of frame {frame_seq}");
+            let Some(found) = found else { continue };
+            published[index] += 1;
+            if expected.head.fixation == found.head.fixation {
+                assert!(found.pixels == expected.pixels, "view {index} of frame {frame_seq}");
+            }
+            check_promise(index, &found, &mut contents);
+        }
+    }
+    for (client, published) in shown.clients.iter().zip(published) {
+        let counters = client.counters();
+        assert_eq!(counters.frames_published.get(), published);
+        let left_out = counters.frames_skipped.get() + counters.frames_unread.get();
+        // Of frames that no view wanted, too.
+        assert_eq!(published + left_out, FRAMES);
+    }
+    let counters = &shown.counters;
+    assert_eq!(counters.frames_published.get() + counters.frames_rested.get(), FRAMES);
+}
+
+/// Same place and same `changed_frame`: same bytes.
+fn check_promise(
+    view: usize,
+    frame: &TokenFrameBuf,
+    contents: &mut BTreeMap<(usize, [u32; 3], u64), Vec<u8>>,
+) {
+    let token_bytes = frame.pixels.len() / frame.records.len();
+    for (record, pixels) in frame.records.iter().zip(frame.pixels.chunks(token_bytes)) {
+        let place = [record.level.into(), record.x, record.y];
+        let known = contents.entry((view, place, record.changed_frame)).or_insert(pixels.to_vec());
+        assert!(known == pixels, "{record:?} of frame {}", frame.head.stamp.frame_seq);
+    }
+}
+
+/// What a stream that has seen nothing else publishes of a frame, looking where `found` was looked at.
+fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFrameBuf {
+    let Extent { width, height } = frame.extent;
+    let (x, y) = (found.head.fixation.x, found.head.fixation.y);
+    let policy = Policy::Fixed { x: x / f64::from(width), y: y / f64::from(height) };
+    let plan = ServedView { spec: ViewSpec { policy, ..plan.spec.clone() }, ..plan };
+    let views = [(plan, view_link(&Arc::new(Bell::new().unwrap()), false).0)];
+    let mut stream = Stream::new("fresh", on_cpu(), ChangeConfig::default(), views, Arc::default());
+    stream.step(&frame.view(), &stamp(1)).unwrap();
+    let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
+    let mut frame = TokenFrameBuf::default();
+    assert_eq!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { missed: 0 });
+    frame
+}
+
+fn places(frame: &TokenFrameBuf) -> Vec<[u32; 3]> {
+    frame.records.iter().map(|record| [record.level.into(), record.x, record.y]).collect()
+}
+
+/// A stream of two views, those who talk to them, and their readers.
+struct Shown {
+    stream: Stream,
+    counters: Arc<StreamCounters>,
+    clients: Vec<ClientLink>,
+    /// In the order of the stream's views.
+    names: Vec<String>,
+    plans: Vec<ServedView>,
+    readers: Vec<Reader>,
+    newest: Vec<u64>,
+}
+
+impl Shown {
+    fn new(backend: StreamBackend, paces: [ViewPace; 2]) -> Self {
+        let bell = Arc::new(Bell::new().unwrap());
+        let layouts = [Layout::Foveal { e0_px: None }, Layout::Uniform];
+        let plans: Vec<_> = (0..2)
+            .map(|index| {
+                let name = format!("view{index}");
+                ServedView { pace: paces[index], ..plan(name, layouts[index], 60) }
+            })
+            .collect();
+        let (links, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| view_link(&bell, false)).unzip();
+        let counters = Arc::<StreamCounters>::default();
+        let views = plans.clone().into_iter().zip(links);
+        let change = ChangeConfig::default();
+        let stream = Stream::new("camera", backend, change, views, Arc::clone(&counters));
+        let names = plans.iter().map(|plan| plan.name.clone()).collect();
+        Self { stream, counters, clients, names, plans, readers: Vec::new(), newest: vec![0; 2] }
+    }
+
+    fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
+        let stamp = FrameStamp { pts_ns: Some(frame_seq * 10 * MS), ..stamp(frame_seq) };
+        let stepped = self.stream.step(&frame.view(), &stamp).unwrap();
+        if matches!(stepped, Stepped::PublishedInNewSegments | Stepped::PublishedNewViews) {
+            let segment = |index| self.stream.segment(index).unwrap().unwrap().0;
+            self.readers = [0, 1].map(|index| Reader::from_fd(segment(index)).unwrap()).into();
+        }
+        stepped
+    }
+
+    /// What the newest step published of a view.
+    fn newest(&mut self, index: usize) -> Option<TokenFrameBuf> {
+        let mut frame = TokenFrameBuf::default();
+        let outcome = self.readers[index].read_newest(&mut frame).unwrap();
+        let is_new = matches!(outcome, ReadOutcome::Frame { .. });
+        (is_new && self.newest[index] < frame.head.stamp.frame_seq).then(|| {
+            self.newest[index] = frame.head.stamp.frame_seq;
+            frame
+        })
+    }
+
+    /// Makes a view another one.
+    fn replace(&mut self, index: usize, plan: ServedView) {
+        let replacement = self.stream.view_builder().build_replacement(plan.clone()).unwrap();
+        drop(self.stream.replace_view(index, replacement).unwrap());
+        self.plans[index] = plan;
+    }
+}
+
+fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
+    ServedView {
+        name,
+        slot_count: 2,
+        pace: ViewPace::default(),
+        spec: ViewSpec {
+            layout,
+            budget,
+            format: TokenFormat {
+                patch_side: 16,
+                dtype: DType::U8,
+                normalisation: Normalisation::NONE,
+            },
+            policy: Policy::Fixed { x: 0.3, y: 0.6 },
+            parameters: GazeParameters::default(),
+        },
+    }
+}
+
+fn random_plan(random: &mut Random) -> ServedView {
+    let layout = match random.below(2) {
+        0 => Layout::Uniform,
+        _ => Layout::Foveal { e0_px: Some(f64::from(1 + random.below(60))) },
+    };
+    let (dtype, normalisation) = match random.below(2) {
+        0 => (DType::U8, Normalisation::NONE),
+        _ => (DType::F16, Normalisation::IMAGENET),
+    };
+    let patch_side = [14, 16][random.below(2) as usize];
+    let share = |random: &mut Random| f64::from(random.below(101)) / 100.0;
+    {
+        let base = plan(String::new(), layout, 4 + random.below(80) as usize);
+        ServedView {
+            slot_count: 2 + random.below(3) as usize,
+            spec: ViewSpec {
+                format: TokenFormat { patch_side, dtype, normalisation },
+                policy: Policy::Fixed { x: share(random), y: share(random) },
+                ..base.spec.clone()
+            },
+            ..base
+        }
+    }
+}
+
+fn first_frame(random: &mut Random) -> OwnedFrame {
+    let format = PixelFormat::Nv12;
+    OwnedFrame::random(format, Extent::new(233, 141), naive::transforms(format)[0], random)
+}
+
+/// The time in which so many frames come.
+fn interval(frames: u64) -> Duration {
+    Duration::from_millis(10 * frames)
+}
+
+fn on_cpu() -> StreamBackend {
+    Backends::default().choose(BackendChoice::Cpu, None).unwrap()
+}
+
+/// Tries the CPU, and where there is a device that, too, told the changes and finding them.
+fn on_every_backend(test: impl Fn(&dyn Fn() -> StreamBackend)) {
+    test(&on_cpu);
+    #[cfg(feature = "vulkan")]
+    device::with_gpu(|gpu| {
+        for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
+            test(&|| {
+                let device = gpu.summary().name.as_str();
+                let backend = Backends::default().choose(BackendChoice::Vulkan, Some(device));
+                backend.unwrap().finding_changes_on(on).unwrap()
+            });
+        }
+    });
+}

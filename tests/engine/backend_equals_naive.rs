@@ -1,0 +1,302 @@
+//! Every backend gives what the naive definition gives, bit for bit: every format, matrix and range, every level, every
+//! texel, every byte of every token, and whatever came before. One suite for all that implement the trait.
+
+use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::rule::IngestRule;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+
+#[cfg(feature = "vulkan")]
+use crate::device;
+use foveate_engine::backend::SamplerSpec;
+use foveate_engine::backend::cpu::CpuBackend;
+use foveate_engine::simd::Instructions;
+
+#[cfg(feature = "vulkan")]
+use crate::backends;
+use crate::backends::{Player, pool};
+use crate::naive::{self, OwnedFrame, Picture, Random};
+
+/// Makes the backend that is held to the laws.
+type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
+
+/// Makes one test of each law for each backend.
+macro_rules! laws {
+    ($($law:ident)*) => {
+        mod cpu {
+            $(#[test]
+            fn $law() {
+                super::$law(&crate::backends::on_cpu);
+            })*
+        }
+
+        #[cfg(feature = "vulkan")]
+        mod vulkan {
+            $(#[test]
+            fn $law() {
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::told_on(gpu, kind)));
+            })*
+        }
+
+        #[cfg(feature = "vulkan")]
+        mod comparing {
+            $(#[test]
+            fn $law() {
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::comparing_on(gpu, kind)));
+            })*
+        }
+    };
+}
+
+laws! {
+    every_colour_transform_of_every_format_is_exact
+    every_small_size_is_exact_in_every_format
+    large_sources_are_exact
+    a_white_source_is_white_on_every_level
+    updating_equals_rebuilding_after_any_history
+    clean_tiles_keep_their_texels
+    tokens_of_all_views_are_exact_in_every_number_format_and_normalisation
+    tokens_follow_every_change_while_the_plan_stays
+    more_tokens_than_one_row_of_a_dispatch_holds_are_sampled
+}
+
+#[test]
+fn every_set_of_vector_instructions_gives_the_same_bytes() {
+    for instructions in Instructions::available() {
+        let make = |kind| Player::new(CpuBackend::with_instructions(kind, pool(), instructions));
+        every_colour_transform_of_every_format_is_exact(&make);
+        every_small_size_is_exact_in_every_format(&make);
+    }
+}
+
+fn every_colour_transform_of_every_format_is_exact(make: Make<'_>) {
+    let mut random = Random(1);
+    for format in PixelFormat::ALL {
+        for color in naive::transforms(format) {
+            let extent = Extent::new(37, 21);
+            check_levels(make, &OwnedFrame::random(format, extent, color, &mut random));
+        }
+    }
+}
+
+/// Smaller than a patch, than a tile, odd, at the edge of a tile, with and without a tail.
+fn every_small_size_is_exact_in_every_format(make: Make<'_>) {
+    let mut random = Random(2);
+    for (width, height) in
+        [(1, 1), (2, 3), (17, 13), (33, 64), (63, 65), (176, 144), (263, 257), (3, 300), (331, 97)]
+    {
+        for (index, format) in PixelFormat::ALL.into_iter().enumerate() {
+            let colors = naive::transforms(format);
+            let (extent, color) = (Extent::new(width, height), colors[index % colors.len()]);
+            check_levels(make, &OwnedFrame::random(format, extent, color, &mut random));
+        }
+    }
+}
+
+/// With tails of several levels; the last two are the highest and the widest that there may be.
+fn large_sources_are_exact(make: Make<'_>) {
+    let mut random = Random(3);
+    let extents = [
+        (640, 272),
+        (768, 576),
+        (1918, 1079),
+        (1920, 1080),
+        (8192, 64),
+        (5, Extent::MAX_SIDE),
+        (Extent::MAX_SIDE, 3),
+    ];
+    for (index, (width, height)) in extents.into_iter().enumerate() {
+        let formats = if is_long() { 8 } else { 4 };
+        for format in (0..formats).map(|step| PixelFormat::ALL[(index + 3 * step) % 8]) {
+            let colors = naive::transforms(format);
+            let (extent, color) = (Extent::new(width, height), colors[index % colors.len()]);
+            check_levels(make, &OwnedFrame::random(format, extent, color, &mut random));
+        }
+    }
+}
+
+/// White is where sums are largest.
+fn a_white_source_is_white_on_every_level(make: Make<'_>) {
+    for (width, height) in [(Extent::MAX_SIDE, 33), (33, Extent::MAX_SIDE), (4096, 2048)] {
+        let extent = Extent::new(width, height);
+        let color = naive::transforms(PixelFormat::Gray8)[1];
+        let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 255);
+        let mut player = make(frame.kind());
+        player.update(&frame.view(), &TileSet::all(extent), &mut []);
+        for level in 0..player.backend.shape().level_count() {
+            let texels = player.read_level(level);
+            assert!(texels.iter().all(|&value| value == 255), "level {level} of {extent}");
+        }
+    }
+}
+
+fn updating_equals_rebuilding_after_any_history(make: Make<'_>) {
+    let mut random = Random(4);
+    let rounds = if is_long() { 500 } else { 6 };
+    for format in PixelFormat::ALL {
+        let extent = Extent::new(257 + random.below(200), 40 + random.below(300));
+        let color = naive::transforms(format)[0];
+        let mut frame = OwnedFrame::random(format, extent, color, &mut random);
+        let mut player = make(frame.kind());
+        player.update(&frame.view(), &TileSet::all(extent), &mut []);
+        for _ in 0..rounds {
+            let dirty = change_some_tiles(&mut frame, &mut random);
+            player.update(&frame.view(), &dirty, &mut []);
+            assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(&frame)));
+        }
+    }
+}
+
+fn clean_tiles_keep_their_texels(make: Make<'_>) {
+    let mut random = Random(5);
+    let extent = Extent::new(200, 100);
+    let color = naive::transforms(PixelFormat::Nv12)[0];
+    let before = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
+    let after = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
+    let mut player = make(before.kind());
+    player.update(&before.view(), &TileSet::all(extent), &mut []);
+    let rule = IngestRule { is_first: false, threshold: u8::MAX, refreshed: 0..0 };
+    player.backend.compare(&after.view(), &rule, &mut []).unwrap();
+    player.backend.update(&TileSet::none(extent), &mut []).unwrap();
+    assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(&before)));
+}
+
+fn tokens_of_all_views_are_exact_in_every_number_format_and_normalisation(make: Make<'_>) {
+    let views = token_formats().map(|format| SamplerSpec { format, capacity: 40 });
+    let views: Vec<_> = views.collect();
+    let mut random = Random(6);
+    for (width, height) in [(5, 9), (211, 150), (700, 431)] {
+        let extent = Extent::new(width, height);
+        let color = naive::transforms(PixelFormat::Nv12)[0];
+        let mut frame = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
+        let mut player = make(frame.kind());
+        let mut dirty = TileSet::all(extent);
+        for token_counts in [[40; 2], [7, 0], [0, 0], [1, 40]] {
+            check_tokens(&mut player, &frame, &dirty, &views, token_counts, &mut random);
+            dirty = change_some_tiles(&mut frame, &mut random);
+        }
+    }
+}
+
+/// Only tokens over dirty tiles are sampled again; the others must be as if they were.
+fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
+    let formats = token_formats().collect::<Vec<_>>();
+    let mut random = Random(8);
+    for round in 0..if is_long() { 100 } else { 6 } {
+        let extent = Extent::new(40 + random.below(400), 30 + random.below(300));
+        let color = naive::transforms(PixelFormat::I420)[0];
+        let mut frame = OwnedFrame::random(PixelFormat::I420, extent, color, &mut random);
+        let format = formats[round % formats.len()];
+        let mut player = make(frame.kind());
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 60 })];
+        let mut dirty = TileSet::all(extent);
+        for step in 0..8 {
+            let levels = naive::pyramid(&naive::picture(&frame));
+            if step % 4 == 0 {
+                let plan = naive::random_plan(&levels, format.patch_side, 60, &mut random);
+                samples[0].set_plan(plan);
+            }
+            let versions = samples[0].versions().to_vec();
+            let pixels = samples[0].pixels().to_vec();
+            player.update(&frame.view(), &dirty, &mut samples);
+            let expected = naive::tokens(&levels, samples[0].plan(), format);
+            assert!(samples[0].pixels() == expected, "step {step} of {extent}");
+            let bytes = format.token_bytes();
+            for (token, (before, after)) in versions.iter().zip(samples[0].versions()).enumerate() {
+                let place = token * bytes..(token + 1) * bytes;
+                assert!(before < after || pixels[place.clone()] == expected[place], "{token}");
+            }
+            dirty = change_some_tiles(&mut frame, &mut random);
+        }
+    }
+}
+
+fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
+    let format =
+        TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
+    let views = [SamplerSpec { format, capacity: 500 }];
+    let mut random = Random(7);
+    let extent = Extent::new(100, 100);
+    let color = naive::transforms(PixelFormat::Rgbx)[0];
+    let frame = OwnedFrame::random(PixelFormat::Rgbx, extent, color, &mut random);
+    let mut player = make(frame.kind());
+    let dirty = TileSet::all(extent);
+    check_tokens(&mut player, &frame, &dirty, &views, [500; 2], &mut random);
+}
+
+fn is_long() -> bool {
+    std::env::var_os("FOVEATE_LONG").is_some_and(|value| value == "1")
+}
+
+/// Builds a pyramid from one frame and compares all of it.
+fn check_levels(make: Make<'_>, frame: &OwnedFrame) {
+    let mut player = make(frame.kind());
+    player.update(&frame.view(), &TileSet::all(frame.extent), &mut []);
+    assert_levels_equal(&mut player, &naive::pyramid(&naive::picture(frame)));
+}
+
+fn assert_levels_equal(player: &mut Player, expected: &[Picture]) {
+    assert_eq!(player.backend.shape().level_count() as usize, expected.len());
+    let source = expected[0].extent;
+    for (level, expected) in (0..).zip(expected) {
+        let found = player.read_level(level);
+        assert_eq!(found.len(), expected.bytes().len(), "level {level}");
+        let different = found.iter().zip(expected.bytes()).position(|(a, b)| a != b);
+        if let Some(at) = different {
+            let width = expected.extent.width as usize;
+            let (x, y, channel) = (at / 3 % width, at / 3 / width, at % 3);
+            let (found, expected) = (found[at], expected.bytes()[at]);
+            panic!(
+                "{source}, level {level}, texel ({x}, {y}): {found} for {expected} in channel {channel}"
+            );
+        }
+    }
+}
+
+/// Random plans of the given lengths, views taking turns; all tokens are compared.
+fn check_tokens(
+    player: &mut Player,
+    frame: &OwnedFrame,
+    dirty: &TileSet,
+    views: &[SamplerSpec],
+    token_counts: [usize; 2],
+    random: &mut Random,
+) {
+    let levels = naive::pyramid(&naive::picture(frame));
+    let sample = |(view, count): (&SamplerSpec, usize)| {
+        let mut sample = player.planes(*view);
+        sample.set_plan(naive::random_plan(&levels, view.format.patch_side, count, random));
+        sample
+    };
+    let mut samples: Vec<_> =
+        views.iter().zip(token_counts.into_iter().cycle()).map(sample).collect();
+    player.update(&frame.view(), dirty, &mut samples);
+    for sample in &samples {
+        let expected = naive::tokens(&levels, sample.plan(), sample.spec().format);
+        assert!(sample.pixels() == expected, "{:?} of {}", sample.spec().format, frame.extent);
+    }
+}
+
+/// Changes every sample of some tiles, and returns them with one that may not have changed.
+fn change_some_tiles(frame: &mut OwnedFrame, random: &mut Random) -> TileSet {
+    let mut dirty = TileSet::none(frame.extent);
+    let grid = dirty.grid();
+    for round in 0..random.below(12) {
+        let (column, row) = (random.below(grid.width), random.below(grid.height));
+        dirty.insert(column, row);
+        if 0 < round {
+            frame.scramble(column * TILE_SIDE, row * TILE_SIDE, TILE_SIDE, random);
+        }
+    }
+    dirty
+}
+
+fn token_formats() -> impl Iterator<Item = TokenFormat> {
+    let floats = [DType::F16, DType::Bf16, DType::F32].into_iter();
+    let floats = floats.flat_map(|dtype| Normalisation::PRESETS.map(|(_, preset)| (dtype, preset)));
+    let kinds = std::iter::once((DType::U8, Normalisation::NONE)).chain(floats);
+    kinds.flat_map(|(dtype, normalisation)| {
+        [14, 16].map(|patch_side| TokenFormat { patch_side, dtype, normalisation })
+    })
+}
