@@ -13,7 +13,9 @@ use foveate_engine::backend::SamplerSpec;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::simd::Instructions;
 
-use crate::backends::{self, Player, pool};
+#[cfg(feature = "vulkan")]
+use crate::backends;
+use crate::backends::{Player, pool};
 use crate::naive::{self, OwnedFrame, Picture, Random};
 
 /// Makes the backend that is held to the laws.

@@ -15,7 +15,9 @@ use foveate_engine::backend::{SamplerSpec, UpdateTimes, VIEWS_MAX};
 use foveate_engine::planes::Planes;
 
 use crate::allocations::allocations_in;
-use crate::backends::{self, Player};
+#[cfg(feature = "vulkan")]
+use crate::backends;
+use crate::backends::Player;
 #[cfg(feature = "vulkan")]
 use crate::device;
 use crate::naive::{self, OwnedFrame, Random};

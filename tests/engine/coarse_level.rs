@@ -11,7 +11,9 @@ use foveate_engine::backend::SamplerSpec;
 use foveate_engine::planes::Planes;
 
 use crate::allocations::allocations_in;
-use crate::backends::{self, Player};
+#[cfg(feature = "vulkan")]
+use crate::backends;
+use crate::backends::Player;
 #[cfg(feature = "vulkan")]
 use crate::device;
 use crate::naive::{self, OwnedFrame, Random};
