@@ -37,3 +37,4 @@ mod stream_change;
 mod stream_feedback;
 mod stream_memory;
 mod stream_views;
+mod view_planes;
