@@ -304,6 +304,20 @@ pub struct FrameStamp {
     pub arrival_ns: u64,
 }
 
+impl FrameStamp {
+    /// The stamp of a frame of which nothing is known but its number.
+    pub fn numbered(frame_seq: u64) -> Self {
+        Self {
+            frame_seq,
+            pts_ns: None,
+            capture_ns: 0,
+            capture_unix_ns: 0,
+            capture_clock: CaptureClock::Unknown,
+            arrival_ns: 0,
+        }
+    }
+}
+
 /// Number and stream time of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameTime {

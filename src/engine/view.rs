@@ -157,8 +157,7 @@ impl ViewBuilder {
     ///
     /// If the backend refuses it. The view is then what it was.
     pub fn rebuild<S>(&self, view: &mut View<S>, at: FrameTime) -> Result<(), BackendError> {
-        let spec = view.spec.sampler();
-        view.planes = Planes::new(spec, (self.make_sampler)(spec)?);
+        view.planes = view.planes.renewed((self.make_sampler)(view.planes.spec())?);
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.planned = None;
         if let Some(gaze) = &mut view.gaze {

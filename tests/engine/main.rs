@@ -31,3 +31,4 @@ mod coarse_level;
 mod noise_laws;
 mod pool_laws;
 mod simd_laws;
+mod view_planes;
