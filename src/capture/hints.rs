@@ -7,73 +7,33 @@ use gstreamer as gst;
 use super::CaptureError;
 
 /// Debian packages, each with its elements or their prefixes. No prefix of one package begins one of another.
-const PACKAGES: [(&str, &[&str]); 9] = [
-    ("gstreamer1.0-libav", &["avdec_", "avenc_", "avdemux_", "avmux_"]),
+const PACKAGES: [(&str, &str); 9] = [
+    ("gstreamer1.0-libav", "avdec_ avenc_ avdemux_ avmux_"),
     (
         "gstreamer1.0-plugins-good",
-        &[
-            "rtspsrc",
-            "rtp",
-            "udpsrc",
-            "v4l2",
-            "souphttpsrc",
-            "jpegdec",
-            "jpegenc",
-            "pngdec",
-            "qtdemux",
-            "avidemux",
-            "avimux",
-            "matroska",
-            "deinterlace",
-            "videocrop",
-            "videoflip",
-            "vp8",
-            "vp9",
-            "multifilesrc",
-        ],
+        "rtspsrc rtp udpsrc v4l2 souphttpsrc jpegdec jpegenc pngdec qtdemux avidemux avimux matroska \
+         deinterlace videocrop videoflip vp8 vp9 multifilesrc",
     ),
     (
         "gstreamer1.0-plugins-base",
-        &[
-            "videotestsrc",
-            "videoconvert",
-            "videoscale",
-            "videorate",
-            "decodebin",
-            "uridecodebin",
-            "parsebin",
-            "app",
-        ],
+        "videotestsrc videoconvert videoscale videorate decodebin uridecodebin parsebin app",
     ),
-    ("gstreamer1.0-gl", &["gl"]),
+    ("gstreamer1.0-gl", "gl"),
     (
         "gstreamer1.0-plugins-bad",
-        &[
-            "interlace",
-            "h264parse",
-            "h265parse",
-            "av1",
-            "mpegvideoparse",
-            "tsdemux",
-            "srt",
-            "rist",
-            "webrtc",
-            "openh264",
-            "va",
-            "x265enc",
-        ],
+        "interlace h264parse h265parse av1 mpegvideoparse tsdemux srt rist webrtc openh264 va x265enc",
     ),
-    ("gstreamer1.0-plugins-bad, and NVIDIA's driver", &["nv", "cuda"]),
-    ("gstreamer1.0-plugins-ugly", &["x264enc", "mpeg2dec"]),
-    ("gstreamer1.0-libcamera", &["libcamerasrc"]),
-    ("gstreamer1.0-pipewire", &["pipewiresrc"]),
+    ("gstreamer1.0-plugins-bad, and NVIDIA's driver", "nv cuda"),
+    ("gstreamer1.0-plugins-ugly", "x264enc mpeg2dec"),
+    ("gstreamer1.0-libcamera", "libcamerasrc"),
+    ("gstreamer1.0-pipewire", "pipewiresrc"),
 ];
 
 /// The Debian package of `element`, if known. Core elements are always installed.
 pub fn package_of_element(element: &str) -> Option<&'static str> {
     let has_element =
-        |(_, names): &&(&str, &[&str])| names.iter().any(|name| element.starts_with(name));
-    PACKAGES.iter().find(has_element).map(|(package, _)| *package)
+        |prefixes: &str| prefixes.split(' ').any(|prefix| element.starts_with(prefix));
+    PACKAGES.iter().find(|(_, prefixes)| has_element(prefixes)).map(|(package, _)| *package)
 }
 
 /// The Debian package of a decoder for `media`, such as `video/x-h264`.

@@ -1,4 +1,4 @@
-//! `foveate add-stream`, `remove-stream`, `set` and `reload`: change what a daemon does while it runs.
+//! `foveate add-stream`, `remove-stream`, `set` and `reload`: reconfigure a running daemon.
 
 use std::io::{self, Read, Write};
 use std::path::{self, Path, PathBuf};
@@ -29,9 +29,9 @@ pub struct RemoveArguments {
 /// Arguments of `foveate set`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Keys are those of [[stream.view]], and with `gaze.` before them those of [stream.view.gaze]. With max_fps and \
-                  publish the view goes on in its segment; with others it begins a new one, which its readers follow. \
-                  VALUE `default` takes a key back to its default. A later `foveate reload` makes of the view what the file says."
+    after_help = "Keys are those of [[stream.view]], and with the prefix `gaze.` those of [stream.view.gaze]. Changes of max_fps \
+                  and publish keep the view's segment; all others start a new one, which its readers follow. VALUE `default` \
+                  restores a key's default. A later `foveate reload` restores the view of the configuration file."
 )]
 pub struct SetArguments {
     /// The view
@@ -42,7 +42,6 @@ pub struct SetArguments {
     keys: Vec<(String, String)>,
 }
 
-/// Starts a stream.
 pub(super) fn add(
     arguments: &AddArguments,
     socket: &Path,
@@ -53,7 +52,6 @@ pub(super) fn add(
     writeln!(out, "{} is added: see `foveate ls`", name(&answer)).map_err(ToolError::Output)
 }
 
-/// Stops a stream.
 pub(super) fn remove(
     arguments: &RemoveArguments,
     socket: &Path,
@@ -64,14 +62,13 @@ pub(super) fn remove(
     writeln!(out, "{} is removed", name(&answer)).map_err(ToolError::Output)
 }
 
-/// Makes a view another one.
 pub(super) fn set(
     arguments: &SetArguments,
     socket: &Path,
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let SetArguments { view, keys } = arguments;
-    let unreadable = |source| ToolError::Unreadable { path: ".".into(), source };
+    let unreadable = |source| ToolError::reading(Path::new("."), source);
     let request = AdminRequest::Set {
         view: view.clone(),
         keys: keys.iter().cloned().collect(),
@@ -82,14 +79,12 @@ pub(super) fn set(
     writeln!(out, "{view}: {}", keys.join(", ")).map_err(ToolError::Output)
 }
 
-/// A key and its value.
 fn assignment(text: &str) -> Result<(String, String), String> {
     let split = text.split_once('=').filter(|(key, _)| !key.trim().is_empty());
     let (key, value) = split.ok_or("expected KEY=VALUE, such as max_fps=10")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Has the configuration read again.
 pub(super) fn reload(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let answer = order(socket, &AdminRequest::Reload)?;
     for what in ["added", "removed", "changed", "adjusted", "kept"] {
@@ -102,9 +97,9 @@ pub(super) fn reload(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError
     Ok(())
 }
 
-/// A file's text, and the path that errors name and that relative paths in it start beside.
+/// The text of a file, and its absolute path, for errors and for relative paths in it.
 fn read(file: &Path) -> Result<(PathBuf, String), ToolError> {
-    let unreadable = |source| ToolError::Unreadable { path: file.to_owned(), source };
+    let unreadable = |source| ToolError::reading(file, source);
     if file == Path::new("-") {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map_err(unreadable)?;

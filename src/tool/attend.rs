@@ -1,4 +1,4 @@
-//! `foveate attend`: send a view an attention map, or scores of its tokens, from a file.
+//! `foveate attend`: sends a view an attention map, or scores of its tokens, from a file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Write};
@@ -24,29 +24,28 @@ pub struct Arguments {
     /// The view; its policy must be "feedback"
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// The map: rows and columns of a .npy array of numbers, or a .png whose brightness counts; at most 128 a side. A .npy
-    /// array of one axis holds one score for each token of --frame
+    /// The map: a .npy array of rows and columns, or the brightness of a .png; at most 128 a side. A .npy array of one axis
+    /// holds a score for each token of --frame
     #[arg(value_name = "MAP")]
     map: PathBuf,
-    /// What the map lies over, in pixels of the picture [default: the picture]
+    /// The area that the map covers, in pixels of the picture [default: the picture]
     #[arg(long = "box", value_name = "X0,Y0,X1,Y1", value_parser = region, allow_hyphen_values = true)]
     region: Option<Region>,
     /// Number of the frame that the map was computed on [default: the newest]
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// Wait until it has been decided where to look, and print the fixation
+    /// Wait for the decision where to look, and print the fixation
     #[arg(long)]
     wait: bool,
 }
 
-/// Numbers from a file.
 struct Numbers {
-    /// As in NumPy.
+    /// Row-major, as in NumPy.
     shape: Vec<usize>,
     values: Vec<f32>,
 }
 
-/// Sends the map and prints where its peak lies.
+/// Sends the map, and prints its peak.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let numbers = read(&arguments.map)?;
     let mut client = Client::connect(socket)?;
@@ -74,20 +73,22 @@ fn send(
             client.attend_tokens(AttendTokens { view, frame, dtype, wait }, &payload)
         }
         ([_], None) => {
-            let error = "an array of one axis holds scores of the tokens of a frame: say which with --frame";
+            let error = "an array of one axis holds the scores of a frame's tokens: name the frame with --frame";
             return Err(ToolError::Usage(error.to_owned()));
         }
         (shape, _) => {
-            let error = format!("an array of shape {shape:?}: a map has rows and columns");
+            let error = format!(
+                "an array of shape {shape:?} is no map: it needs two axes, rows and columns"
+            );
             return Err(ToolError::Usage(error));
         }
     };
     Ok(looking?)
 }
 
-/// Reads a `.npy` or a `.png` file, whatever its name.
+/// Reads a `.png` file by its extension, and any other as `.npy`.
 fn read(path: &Path) -> Result<Numbers, ToolError> {
-    let unreadable = |source| ToolError::Unreadable { path: path.to_owned(), source };
+    let unreadable = |source| ToolError::reading(path, source);
     let open = || File::open(path).map(BufReader::new).map_err(unreadable);
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png")) {
         let numbers = read_png(open()?);
@@ -102,17 +103,19 @@ fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
     let shape: Vec<usize> = shape.collect();
     if array.order() == Order::Fortran && 1 < shape.len() {
         return Err(io::Error::other(
-            "in the order of Fortran: save numpy.ascontiguousarray of it",
+            "the array is in Fortran order: save numpy.ascontiguousarray of it",
         ));
     }
-    // Before memory is asked for, as the header may promise anything.
+    // Before the allocation, because the header may promise anything.
     if NUMBERS_MAX < array.len() {
-        let error =
-            format!("{} numbers, where a message holds {NUMBERS_MAX}: pool it first", array.len());
+        let error = format!(
+            "{} numbers, more than the {NUMBERS_MAX} of a message: pool the map first",
+            array.len()
+        );
         return Err(io::Error::other(error));
     }
     let DType::Plain(kind) = array.dtype() else {
-        return Err(io::Error::other("an array of records, where numbers are needed"));
+        return Err(io::Error::other("the array holds records instead of numbers"));
     };
     let values = match (kind.type_char(), kind.size_field()) {
         (TypeChar::Float, 2) => array.into_vec::<f16>()?.into_iter().map(f16::to_f32).collect(),
@@ -121,15 +124,16 @@ fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
         (TypeChar::Uint, 1) => array.into_vec::<u8>()?.into_iter().map(f32::from).collect(),
         (TypeChar::Bool, _) => array.into_vec::<bool>()?.into_iter().map(f32::from).collect(),
         _ => {
-            let error =
-                format!("numbers of type {kind}: save float16, float32, float64, uint8 or bool");
+            let error = format!(
+                "numbers of type {kind} are not supported: save float16, float32, float64, uint8 or bool"
+            );
             return Err(io::Error::other(error));
         }
     };
     Ok(Numbers { shape, values })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "attention needs no more digits")]
+#[expect(clippy::cast_possible_truncation, reason = "attention maps need no double precision")]
 fn narrowed(value: f64) -> f32 {
     value as f32
 }
@@ -145,7 +149,7 @@ fn read_png(file: BufReader<File>) -> Result<Numbers, png::DecodingError> {
     let frame = reader.next_frame(&mut texels)?;
     let brightness = |texel: &[u8]| match texel {
         [red, green, blue, ..] => {
-            // The weights of ITU-R BT.709.
+            // Luma of ITU-R BT.709.
             (0.2126 * f32::from(*red) + 0.7152 * f32::from(*green) + 0.0722 * f32::from(*blue))
                 / 255.0
         }
@@ -158,7 +162,7 @@ fn read_png(file: BufReader<File>) -> Result<Numbers, png::DecodingError> {
 }
 
 fn region(text: &str) -> Result<Region, String> {
-    let expected = || "it takes four numbers of pixels, such as 0,-420,1920,1500".to_owned();
+    let expected = || "expected four numbers of pixels, such as 0,-420,1920,1500".to_owned();
     let numbers = text.split(',').map(|number| number.trim().parse::<f64>());
     let numbers: Vec<f64> = numbers.collect::<Result<_, _>>().map_err(|_| expected())?;
     <[f64; 4]>::try_from(numbers).map(Region::from).map_err(|_| expected())

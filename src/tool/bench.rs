@@ -14,7 +14,7 @@ use self::report::{
     Bandwidth, ByteFacts, FrameFacts, Report, Stages, TileFacts, TokenFacts, ViewFacts,
 };
 use self::session::{Samples, Session, Setup, SinkChoice};
-use super::ToolError;
+use super::{ToolError, write_json_line};
 use foveate_config::{
     BackendChoice, ChangeConfig, ChangeOn, GazeChoice, GazeConfig, LayoutChoice, Threshold,
     ViewConfig,
@@ -311,7 +311,8 @@ fn measure(
     for bench in benches {
         let samples = bench.session.measure(arguments.frames as usize)?;
         let report = report(arguments, bench, &samples);
-        let written = if arguments.json { report.write_json(out) } else { report.write_text(out) };
+        let written =
+            if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };
         written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `foveate doctor`: what this machine has and lacks, each finding with its remedy.
+//! `foveate doctor`: checks of this machine, each with a finding and its remedy.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,32 +14,32 @@ pub mod daemon;
 #[cfg(feature = "gst")]
 mod plugins;
 
-/// How good a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
-    /// As it should be.
+    /// Nothing to do.
     Ok,
     /// Some uses do not work.
     Warn,
-    /// Nothing works before this is mended.
+    /// No stream works until this is fixed.
     Fail,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How good it is.
+    /// Severity.
     pub mark: Mark,
-    /// What was looked at.
+    /// What was checked.
     pub subject: String,
     /// What was found.
     pub detail: String,
-    /// What to do about it; always there unless the mark is [`Mark::Ok`].
+    /// How to fix it; `Some` unless the mark is [`Mark::Ok`].
     pub remedy: Option<String>,
 }
 
 impl Finding {
-    /// A finding that needs no remedy.
+    /// A finding without a remedy.
     pub fn ok(subject: &str, detail: impl Into<String>) -> Self {
         Self { mark: Mark::Ok, subject: subject.to_owned(), detail: detail.into(), remedy: None }
     }
@@ -56,7 +56,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything and prints it.
+/// Runs all checks, and prints their findings.
 pub(super) fn run(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let mut findings = findings(socket.parent().unwrap_or(Path::new("/")));
     findings.extend(daemon::findings(socket));
@@ -66,12 +66,12 @@ pub(super) fn run(socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     if is_fit(&findings) { Ok(()) } else { Err(ToolError::Unfit) }
 }
 
-/// Whether nothing is missing that everything needs.
+/// Whether no finding is a [`Mark::Fail`].
 pub fn is_fit(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.mark != Mark::Fail)
 }
 
-/// GStreamer, Vulkan, cameras, sockets in `socket_directory`, shared memory.
+/// Checks GStreamer, Vulkan, cameras, `socket_directory` and shared memory.
 pub fn findings(socket_directory: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     #[cfg(feature = "gst")]
@@ -83,7 +83,7 @@ pub fn findings(socket_directory: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Writes one line a finding, and its remedy below it.
+/// Writes a line for each finding, with the remedy below it.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub fn print(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes what a configuration needs for each camera.
+/// Writes the configuration of each camera.
 fn print_stanzas(cameras: &[FoundCamera], out: &mut dyn Write) -> io::Result<()> {
     let stanzas = cameras::stanzas(cameras);
     if stanzas.is_empty() {
@@ -112,28 +112,28 @@ fn print_stanzas(cameras: &[FoundCamera], out: &mut dyn Write) -> io::Result<()>
     }
     writeln!(
         out,
-        "\nTo watch these cameras, write into a file what follows, and run `foveated --config FILE`:"
+        "\nTo watch these cameras, save the following as a file, and run `foveated --config FILE`:"
     )?;
     write!(out, "{stanzas}")
 }
 
-/// Whether the daemon could make its sockets.
+/// Checks that the daemon can create its sockets.
 fn sockets(directory: &Path) -> Finding {
     let subject = "sockets";
     let existing = directory.ancestors().find(|ancestor| ancestor.exists());
     let shown = directory.display();
     match existing.map(|existing| access(existing, Access::WRITE_OK | Access::EXEC_OK)) {
-        Some(Ok(())) => Finding::ok(subject, format!("can be made in {shown}")),
+        Some(Ok(())) => Finding::ok(subject, format!("can be created in {shown}")),
         _ => Finding::bad(
             Mark::Fail,
             subject,
-            format!("cannot be made in {shown}"),
-            "choose another place with --socket or FOVEATE_SOCKET, or run under systemd",
+            format!("cannot be created in {shown}"),
+            "choose another path with --socket or FOVEATE_SOCKET, or run under systemd",
         ),
     }
 }
 
-/// Whether shared memory can be sealed as the ring needs it.
+/// Checks that shared memory can be sealed as the ring needs.
 fn shared_memory() -> Finding {
     let subject = "shared memory";
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -144,7 +144,7 @@ fn shared_memory() -> Finding {
             Mark::Fail,
             subject,
             format!("a memfd cannot be sealed: {error}"),
-            "Linux 5.1 or later is needed, and a container must allow memfd_create",
+            "use Linux 5.1 or later, and allow memfd_create in the container",
         ),
     }
 }

@@ -11,7 +11,7 @@ use foveate::client::Client;
 use foveate::messages::ViewName;
 use foveate_control::{ClientExt as _, StreamState, StreamStats};
 
-/// How often the daemon is asked.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `foveate wait`.
@@ -20,7 +20,7 @@ pub struct WaitArguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// How long to wait at most, for the daemon, too
+    /// Longest wait, for the daemon as well
     #[arg(long, value_name = "S", default_value = "30", value_parser = seconds)]
     timeout: Duration,
 }
@@ -28,16 +28,12 @@ pub struct WaitArguments {
 /// Arguments of `foveate health`.
 #[derive(Debug, clap::Args)]
 pub struct HealthArguments {
-    /// The newest frame of a stream may have been taken so many seconds ago [default: as long as the daemon calls it live]
+    /// Largest age of a stream's newest frame, in seconds [default: no limit while the daemon calls the stream live]
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_age: Option<Duration>,
 }
 
-/// Returns once the view publishes frames.
-///
-/// # Errors
-///
-/// If it does not in time; the reason is the last that was seen.
+/// Returns once the view publishes frames; fails with the last reason seen if it does not in time.
 pub(super) fn wait(arguments: &WaitArguments, socket: &Path) -> Result<(), ToolError> {
     let WaitArguments { view, timeout } = arguments;
     let deadline = Instant::now().checked_add(*timeout);
@@ -52,7 +48,7 @@ pub(super) fn wait(arguments: &WaitArguments, socket: &Path) -> Result<(), ToolE
     }
 }
 
-/// Why a view publishes no frames; `None` if it does.
+/// Why the view publishes no frames; `None` if it does.
 fn why_not_live(name: &ViewName, socket: &Path) -> Option<String> {
     let streams = match Client::connect(socket).and_then(|mut client| client.list()) {
         Ok(streams) => streams,
@@ -70,11 +66,7 @@ fn why_not_live(name: &ViewName, socket: &Path) -> Option<String> {
     }
 }
 
-/// Succeeds if every stream is live and fresh; otherwise writes a line for each that is not.
-///
-/// # Errors
-///
-/// If one is not, or no daemon answers.
+/// Fails if a stream is not live and fresh, after a line for each that is not.
 pub(super) fn check(
     arguments: &HealthArguments,
     socket: &Path,
@@ -95,7 +87,6 @@ pub(super) fn check(
     }
 }
 
-/// What is wrong with a stream, if anything is.
 fn complaint(stream: &StreamStats, max_age: Duration) -> Option<String> {
     if stream.state != StreamState::Live {
         return Some(with_reason(stream.state.to_string(), &stream.reason));

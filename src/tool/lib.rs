@@ -1,17 +1,18 @@
-//! The subcommands of `foveate`: each reads its arguments, talks to the daemon and writes to an output.
+//! The subcommands of `foveate`.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use foveate::client::SubscriptionError;
 use foveate::messages::ViewName;
 use foveate::{ControlError, socket_path};
-use foveate_config::CalibrationError;
-use foveate_config::ConfigError;
+use foveate_config::{CalibrationError, ConfigError};
 use foveate_core::error::exit;
 use foveate_core::gaze::log::GazeLogError;
 use foveate_engine::backend::BackendError;
@@ -27,9 +28,10 @@ pub mod health;
 pub mod list;
 pub mod look;
 pub mod meter;
-pub mod npy;
+#[cfg(feature = "gst")]
+mod npy;
 mod overview;
-pub mod picture;
+mod picture;
 pub mod record;
 mod segment;
 pub mod snap;
@@ -43,7 +45,7 @@ use foveate_web as web;
 #[command(
     name = "foveate",
     version,
-    after_help = "Exit codes: 0 success, 1 failure, 2 wrong usage, 69 something is not there (a daemon, a view, a file), 78 \
+    after_help = "Exit codes: 0 success, 1 failure, 2 wrong usage, 69 something is unavailable (a daemon, a view, a file), 78 \
                   wrong configuration.\n\
                   Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket."
 )]
@@ -60,49 +62,49 @@ pub struct Arguments {
 enum Command {
     /// List the streams and views of the daemon
     Ls(list::Arguments),
-    /// Show all streams and views, or read the token frames of one view and show what arrives
+    /// Show all streams and views live, or the token frames of one view as they arrive
     Watch(watch::Arguments),
     /// Wait until a view publishes frames
     Wait(health::WaitArguments),
-    /// See whether every stream is live and fresh
+    /// Check that every stream is live and fresh
     Health(health::HealthArguments),
     /// Make a view look at a point of the picture
     Look(look::Arguments),
-    /// Make a view look where an attention map has its peak
+    /// Make a view look at the peak of an attention map
     Attend(attend::Arguments),
-    /// Make a view look where its policy says again
+    /// Return a view to its policy
     Release(look::ReleaseArguments),
-    /// Write down where a view looks, to be replayed
+    /// Record where a view looks, for replay
     Record(record::Arguments),
-    /// Write down where a view looks, as a table
+    /// Record where a view looks, as a CSV table
     Trace(trace::Arguments),
     /// Draw a view's newest token frame
     Snap(snap::Arguments),
-    /// Add a stream to a daemon that runs
+    /// Add a stream to the running daemon
     AddStream(admin::AddArguments),
-    /// Remove a stream from a daemon that runs
+    /// Remove a stream from the running daemon
     RemoveStream(admin::RemoveArguments),
-    /// Change a view of a daemon that runs
+    /// Change a view of the running daemon
     Set(admin::SetArguments),
-    /// Have the daemon read its configuration again
+    /// Make the daemon reload its configuration
     Reload,
     /// Show live in a browser what the daemon sees, where it looks and what that costs
     #[cfg(feature = "web")]
     Web(web::Arguments),
-    /// See what this machine has and lacks, how its daemon is, and which cameras it could watch
+    /// Check this machine, its daemon and its cameras
     Doctor,
-    /// Measure what a frame costs, stage by stage, without a daemon
+    /// Measure the cost of a frame, stage by stage, without a daemon
     Bench(bench::Arguments),
-    /// Turn every frame of a file into NumPy arrays, without a daemon
+    /// Convert every frame of a file to NumPy arrays, without a daemon
     #[cfg(feature = "gst")]
     Extract(extract::Arguments),
 }
 
-/// Why a subcommand failed.
+/// Errors of the subcommands.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// Arguments that contradict each other.
+    /// Contradictory or unusable arguments.
     #[error("{0}")]
     Usage(String),
 
@@ -111,51 +113,51 @@ pub enum ToolError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// What was measured was not what was to be measured.
-    #[error("the device gave way to the CPU while it was measured: {0}")]
+    /// The measured backend fell back to the CPU.
+    #[error("the device fell back to the CPU during the measurement: {0}")]
     FellBack(String),
 
-    /// What it takes to measure the ring cannot be set up, or a reader is gone.
+    /// The setup of a ring measurement failed, or a reader exited early.
     #[error("the ring cannot be measured")]
     RingBench(#[source] io::Error),
 
-    /// The daemon cannot be asked, or refuses.
+    /// A request to the daemon failed.
     #[error(transparent)]
     Control(#[from] ControlError),
 
-    /// A view cannot be followed any longer.
+    /// A subscription failed.
     #[error(transparent)]
     Subscription(#[from] SubscriptionError),
 
-    /// A view does not publish.
+    /// A view publishes no frames.
     #[error("{view} is not live after {seconds} s: {reason}")]
     NotLive {
         /// The view.
         view: ViewName,
-        /// How long it was waited for.
+        /// The timeout.
         seconds: f64,
-        /// Why, when it was last looked at.
+        /// The last reason seen.
         reason: String,
     },
 
     /// Streams are not live, or not fresh; the reasons were printed.
-    #[error("{sick} of {total} streams are not well: see above")]
+    #[error("{sick} of {total} streams are unhealthy: see above")]
     Unhealthy {
-        /// How many.
+        /// Unhealthy streams.
         sick: usize,
-        /// Of how many.
+        /// All streams.
         total: usize,
     },
 
-    /// The view published nothing in time, or ended before it did.
-    #[error("no frame came: see `foveate ls` for the state of the stream")]
+    /// The view ended, or published nothing in time.
+    #[error("no frame arrived: see `foveate ls` for the state of the stream")]
     NoFrame,
 
-    /// Something that everything needs is missing; the findings were printed.
+    /// A requirement of every stream is missing; the findings were printed.
     #[error("something that Foveate needs is missing: see FAIL above")]
     Unfit,
 
@@ -168,19 +170,19 @@ pub enum ToolError {
     #[error(transparent)]
     Capture(#[from] foveate_capture::CaptureError),
 
-    /// A signal came before the end of the clip.
-    #[error("interrupted: the arrays hold the frames up to there")]
+    /// A signal arrived before the end of the clip.
+    #[error("interrupted: the arrays hold the frames up to this point")]
     Interrupted,
 
-    /// A file cannot be played to its end.
+    /// A clip cannot be played to its end.
     #[error("the clip cannot be played: {0}")]
     Clip(String),
 
-    /// The log of a view does not hold all of it.
+    /// A recording is incomplete.
     #[error("the log ends here: {0}")]
     Recording(String),
 
-    /// What a view was to look at cannot be read.
+    /// A gaze log cannot be replayed.
     #[error(transparent)]
     GazeLog(#[from] GazeLogError),
 
@@ -188,11 +190,11 @@ pub enum ToolError {
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
 
-    /// The backend is not there.
+    /// The backend is unavailable.
     #[error(transparent)]
     Backend(#[from] BackendError),
 
-    /// Shared memory cannot be read.
+    /// A ring cannot be created or read.
     #[error(transparent)]
     Ring(#[from] RingError),
 
@@ -201,7 +203,7 @@ pub enum ToolError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 
@@ -216,7 +218,15 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// The exit code that says so.
+    fn reading(path: &Path, source: io::Error) -> Self {
+        Self::Unreadable { path: path.to_owned(), source }
+    }
+
+    fn writing(path: &Path, source: io::Error) -> Self {
+        Self::File { path: path.to_owned(), source }
+    }
+
+    /// Exit code of the program.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Control(error) | Self::Subscription(SubscriptionError::Control(error)) => {
@@ -260,11 +270,11 @@ fn control_exit_code(error: &ControlError) -> u8 {
     }
 }
 
-/// Runs one subcommand, which writes to `out`.
+/// Runs a subcommand, which writes to `out`.
 ///
 /// # Errors
 ///
-/// If it fails. An output that nobody reads any more, such as `head` closes, is no failure.
+/// If it fails. A closed pipe as output, as after `head`, is no failure.
 pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let socket = socket_path(arguments.socket.as_deref());
     let result = match arguments.command {
@@ -298,8 +308,7 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     }
 }
 
-/// A flag that the first SIGINT or SIGTERM sets. A second one ends the program at once, in case the first is not
-/// noticed.
+/// Registers a flag that the first SIGINT or SIGTERM sets; the second one ends the program at once.
 fn stop_on_signals() -> Result<Arc<AtomicBool>, ToolError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -310,7 +319,41 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>, ToolError> {
     Ok(stop)
 }
 
-/// Text of somebody else on one line of a terminal: control characters become spaces.
+/// How often the end of an [`Until`] is checked.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// When a subcommand that follows something ends: at a signal, or after a time limit.
+struct Until {
+    stop: Arc<AtomicBool>,
+    /// `None` if there is no limit.
+    deadline: Option<Instant>,
+}
+
+impl Until {
+    fn new(limit: Option<Duration>) -> Result<Self, ToolError> {
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        Ok(Self { stop: stop_on_signals()?, deadline })
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.deadline.is_some_and(|at| at <= Instant::now())
+    }
+
+    /// How long to wait before the next [`is_over`](Self::is_over).
+    fn slice(&self) -> Duration {
+        let left = |at: Instant| at.saturating_duration_since(Instant::now());
+        self.deadline.map_or(SIGNAL_INTERVAL, |at| left(at).min(SIGNAL_INTERVAL))
+    }
+}
+
+/// Writes `value` as one line of JSON.
+fn write_json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+/// Text from outside for one line of a terminal: control characters become spaces.
 fn on_one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

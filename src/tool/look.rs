@@ -1,4 +1,4 @@
-//! `foveate look` and `foveate release`: move a view's fixation, and let go of it.
+//! `foveate look` and `foveate release`: steer a view's fixation, and end that.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,11 +22,11 @@ pub struct Arguments {
     /// X and Y are shares of the picture's width and height, 0 to 1
     #[arg(long)]
     normalised: bool,
-    /// Look there for so long and then where the policy says [default: until something else is said; with a policy other
-    /// than "fixed" also until its silence_ms have passed]
+    /// Return to the policy after this time [default: at the next command; with a policy other than "fixed" also after its
+    /// silence_ms]
     #[arg(long = "for", value_name = "MS")]
     for_ms: Option<u32>,
-    /// Wait until a frame has been looked at so, and print the fixation
+    /// Wait for a frame with the new fixation, and print the fixation
     #[arg(long)]
     wait: bool,
 }
@@ -39,7 +39,7 @@ pub struct ReleaseArguments {
     view: ViewName,
 }
 
-/// Makes the view look there and prints where it looks from its next frame on.
+/// Moves the fixation, and prints where the view looks from its next frame on.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let Arguments { view, x, y, normalised, for_ms, wait } = arguments;
     let look =
@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
     written.and_then(|()| write_outcome(out, &looking, *wait)).map_err(ToolError::Output)
 }
 
-/// Lets the view look where its policy says.
+/// Returns the view to its policy.
 pub fn release(
     arguments: &ReleaseArguments,
     socket: &Path,
@@ -62,7 +62,7 @@ pub fn release(
     writeln!(out, "{} looks where its policy says", arguments.view).map_err(ToolError::Output)
 }
 
-/// What feedback led to, where that was awaited.
+/// Prints the fixation that feedback led to, if that was awaited.
 pub(super) fn write_outcome(
     out: &mut dyn Write,
     looking: &Looking,
@@ -73,7 +73,7 @@ pub(super) fn write_outcome(
             let (id, x, y, since) = (fixation.id, fixation.x, fixation.y, fixation.since_frame);
             writeln!(out, "fixation {id}: {x}, {y} since frame {since}, by {}", fixation.reason)
         }
-        None if was_awaited => writeln!(out, "nothing has been decided within a second"),
+        None if was_awaited => writeln!(out, "no decision within a second"),
         None => Ok(()),
     }
 }
@@ -81,6 +81,6 @@ pub(super) fn write_outcome(
 fn finite(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => Err("it takes a number of pixels, such as 320 or 12.5".to_owned()),
+        _ => Err("expected a number of pixels, such as 320 or 12.5".to_owned()),
     }
 }

@@ -1,27 +1,27 @@
-//! What a reader's frames say about the stream: rate, age and losses. Pure arithmetic; the caller has the clock.
+//! Frame rate, age and losses as a reader sees them. Pure arithmetic, without a clock.
 
 use std::collections::VecDeque;
 
-/// The present rate and age are taken over this long, in nanoseconds.
+/// Window of [`Meter::recent`], in nanoseconds.
 const WINDOW_NS: u64 = 2_000_000_000;
 
-/// Ages that a summary remembers; of a longer run it tells the newest.
+/// Ages that a summary covers: the newest of a longer run.
 const AGES_MAX: usize = 100_000;
 
 /// One token frame, as its reader saw it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
-    /// When it was read, in nanoseconds.
+    /// Time of the read, in nanoseconds.
     pub read_ns: u64,
-    /// Time from its capture to then, in nanoseconds.
+    /// From its capture to the read, in nanoseconds.
     pub age_ns: u64,
-    /// Counts the frames that the pipeline delivered.
+    /// Consecutive for frames that the pipeline delivered.
     pub frame_seq: u64,
-    /// Frames published since the one before and overwritten before they were read.
+    /// Frames published since the previous one and overwritten before they were read.
     pub lapped: u64,
 }
 
-/// Adds up what was seen.
+/// Accumulates sightings.
 #[derive(Debug, Default)]
 pub struct Meter {
     frames: u64,
@@ -37,14 +37,14 @@ pub struct Meter {
     recent: VecDeque<Sighting>,
 }
 
-/// Rate and age over some time.
+/// Rate and age over a time span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Frames read a second.
+    /// Frames read per second.
     pub fps: f64,
     /// Median age, in nanoseconds.
     pub age_p50_ns: u64,
-    /// Age that 99 of 100 frames stay below, in nanoseconds.
+    /// 99th percentile of the age, in nanoseconds.
     pub age_p99_ns: u64,
 }
 
@@ -55,7 +55,7 @@ impl Meter {
         if self.frames == 0 {
             self.first_ns = read_ns;
         }
-        // What is missing and was not published was dropped before.
+        // Missing frames that were not published were dropped.
         let missing = self.last_frame_seq.map_or(0, |last| frame_seq.saturating_sub(last + 1));
         self.dropped += missing.saturating_sub(lapped);
         self.lapped += lapped;
@@ -79,22 +79,22 @@ impl Meter {
         self.frames
     }
 
-    /// Frames that were captured and never published, or published in a segment that was replaced before it was read.
+    /// Frames captured but not published, or published in a segment that was replaced before it was read.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Frames that were published and overwritten before they were read.
+    /// Frames overwritten before they were read.
     pub fn lapped(&self) -> u64 {
         self.lapped
     }
 
-    /// Over everything since the first frame.
+    /// Since the first frame.
     pub fn overall(&self) -> Rates {
         Rates::new(self.frames, self.last_ns - self.first_ns, self.ages_ns.clone())
     }
 
-    /// Over the two seconds before `now_ns`. Without a frame in them, the rate is 0.
+    /// Over the two seconds before `now_ns`; the rate is 0 without a frame in them.
     pub fn recent(&self, now_ns: u64) -> Rates {
         let seen = self.recent.iter().filter(|seen| now_ns <= seen.read_ns + WINDOW_NS);
         let ages = seen.clone().map(|seen| seen.age_ns).collect::<Vec<_>>();
@@ -104,15 +104,18 @@ impl Meter {
 }
 
 impl Rates {
-    /// Of `frames` frames, from the first to the last of which `span_ns` passed.
+    /// Of `frames` frames, `span_ns` between the first and the last.
     fn new(frames: u64, span_ns: u64, mut ages_ns: Vec<u64>) -> Self {
         ages_ns.sort_unstable();
         let intervals = frames.saturating_sub(1) as f64;
         let fps = if span_ns == 0 { 0.0 } else { intervals * 1e9 / span_ns as f64 };
-        let percentile = |percent: usize| {
-            let rank = (ages_ns.len() * percent).div_ceil(100);
-            ages_ns.get(rank.saturating_sub(1)).copied().unwrap_or(0)
-        };
-        Self { fps, age_p50_ns: percentile(50), age_p99_ns: percentile(99) }
+        let [age_p50_ns, age_p99_ns] = [500, 990].map(|per_mille| quantile(&ages_ns, per_mille));
+        Self { fps, age_p50_ns, age_p99_ns }
     }
+}
+
+/// The value within which `per_mille` of `sorted` lie; 0 if there is none.
+pub(super) fn quantile(sorted: &[u64], per_mille: usize) -> u64 {
+    let rank = (sorted.len() * per_mille).div_ceil(1000);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }

@@ -1,18 +1,18 @@
-//! NumPy arrays on disk, written a row at a time: the `.npy` format, version 1.0, as `numpy.lib.format` defines it.
+//! Streaming writer of `.npy` files, format version 1.0 as in `numpy.lib.format`. The crate `npyz` can append only to arrays of one
+//! axis.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes before the data. The header's text is padded to it, so that the number of rows can be filled in at the end.
+/// Bytes before the data: padded, so that the final row count fits in.
 const HEADER_BYTES: usize = 2048;
 
-/// What comes before the header's text: magic, version, and the length of the text.
+/// Magic, version, and length of the header text.
 const PREAMBLE_BYTES: usize = 10;
 
 /// An array whose first axis grows.
-#[derive(Debug)]
-pub struct NpyWriter {
+pub(super) struct NpyWriter {
     target: BufWriter<File>,
     path: PathBuf,
     dtype: String,
@@ -21,12 +21,8 @@ pub struct NpyWriter {
 }
 
 impl NpyWriter {
-    /// Creates the file at `path` for rows of `row_shape` elements of `dtype`, a Python literal such as `'<f2'`.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be created or written.
-    pub fn create(path: &Path, dtype: &str, row_shape: &[usize]) -> io::Result<Self> {
+    /// Creates an array of rows of `row_shape` elements of `dtype`, a Python literal such as `'<f2'`.
+    pub(super) fn create(path: &Path, dtype: &str, row_shape: &[usize]) -> io::Result<Self> {
         let target = BufWriter::new(File::create(path)?);
         let (dtype, row_shape) = (dtype.to_owned(), row_shape.to_vec());
         let mut writer = Self { target, path: path.to_owned(), dtype, row_shape, rows: 0 };
@@ -34,33 +30,23 @@ impl NpyWriter {
         Ok(writer)
     }
 
-    /// Where the array is.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Rows so far.
-    pub fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Appends one row, given as the bytes of its elements in order.
-    ///
-    /// # Errors
-    ///
-    /// If the file refuses them, as on a full disk.
-    pub fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+    /// Appends a row: the bytes of its elements, in parts.
+    pub(super) fn push(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         parts.iter().try_for_each(|part| self.target.write_all(part))?;
         self.rows += 1;
         Ok(())
     }
 
-    /// Fills in the number of rows. Without it the array reads as empty.
-    ///
-    /// # Errors
-    ///
-    /// If the file refuses what is left to write.
-    pub fn finish(mut self) -> io::Result<()> {
+    /// Writes the final row count; until then the array reads as empty.
+    pub(super) fn finish(mut self) -> io::Result<()> {
         self.write_header()?;
         self.target.flush()
     }

@@ -1,4 +1,4 @@
-//! Pictures of token frames: the image that the tokens describe, their boxes, their density.
+//! Pictures of token frames: the rebuilt image, the boxes of tokens, their density, the scanpath.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
 type Rgb = [u8; 3];
 
-/// The colour of a token's box by its level: warm where resolution is high, cool where it is low.
+/// Colours by level, from fine (warm) to coarse (cool).
 const LEVEL_COLORS: [Rgb; 7] = [
     [255, 82, 82],
     [255, 171, 64],
@@ -20,9 +20,7 @@ const LEVEL_COLORS: [Rgb; 7] = [
     [186, 104, 255],
 ];
 
-/// Rows of R, G and B.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
+pub(super) struct Picture {
     extent: Extent,
     texels: Vec<Rgb>,
 }
@@ -32,22 +30,7 @@ impl Picture {
         Self { extent, texels: vec![[0; 3]; extent.area()] }
     }
 
-    /// Width and height in pixels.
-    pub fn extent(&self) -> Extent {
-        self.extent
-    }
-
-    /// The pixel at (`x`, `y`), which must lie inside.
-    pub fn pixel(&self, x: u32, y: u32) -> Rgb {
-        self.texels[self.index(x, y)]
-    }
-
-    /// Writes it as a PNG file.
-    ///
-    /// # Errors
-    ///
-    /// If `target` refuses the bytes.
-    pub fn write_png(&self, target: impl Write) -> io::Result<()> {
+    pub(super) fn write_png(&self, target: impl Write) -> io::Result<()> {
         let mut encoder = png::Encoder::new(target, self.extent.width, self.extent.height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
@@ -67,7 +50,7 @@ impl Picture {
         }
     }
 
-    /// Draws a line of twice `radius`, between two points.
+    /// Draws a line of width 2 `radius`.
     fn draw_line(&mut self, from: (f64, f64), to: (f64, f64), radius: u32, color: Rgb) {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let steps = dx.abs().max(dy.abs()).ceil().max(1.0);
@@ -79,11 +62,11 @@ impl Picture {
         }
     }
 
-    /// Draws the part of a disc that lies inside.
+    /// Draws a disc, clipped to the picture.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "points lie in the picture, and what is left of its edges counts as 0"
+        reason = "points lie in the picture, and negative columns saturate to 0"
     )]
     fn draw_disc(&mut self, centre: (f64, f64), radius: u32, color: Rgb) {
         let reach = f64::from(radius);
@@ -98,7 +81,7 @@ impl Picture {
         }
     }
 
-    /// Paints the part of the rectangle that lies inside.
+    /// Fills a rectangle, clipped to the picture.
     fn fill(&mut self, columns: std::ops::Range<u32>, rows: std::ops::Range<u32>, color: Rgb) {
         let columns = columns.start.min(self.extent.width)..columns.end.min(self.extent.width);
         for y in rows.start..rows.end.min(self.extent.height) {
@@ -108,8 +91,8 @@ impl Picture {
     }
 }
 
-/// The picture rebuilt from the tokens alone: each texel fills the source pixels that it is the mean of.
-pub fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+/// The picture rebuilt from the tokens: each texel fills the source pixels that it is the mean of.
+pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = Picture::new(segment.extent);
     let values = frame.pixels.chunks_exact(segment.format.token_bytes());
     for (record, values) in frame.records.iter().zip(values) {
@@ -118,8 +101,8 @@ pub fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     picture
 }
 
-/// The boxes of all tokens, coloured by level, over the rebuilt picture, and a cross at the fixation.
-pub fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+/// The rebuilt picture with the boxes of all tokens, coloured by level, and a cross at the fixation.
+pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = rebuilt(segment, frame);
     picture.dim();
     for record in &frame.records {
@@ -132,9 +115,13 @@ pub fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     picture
 }
 
-/// The rebuilt picture, and over it the way of the eye: a line from fixation to fixation, the older the bluer, a disc at each
-/// and a cross at the last. `fixations` are points in pixels, the present one last.
-pub fn scanpath(segment: &SegmentInfo, frame: &TokenFrameBuf, fixations: &[(f64, f64)]) -> Picture {
+/// The rebuilt picture with the scanpath: lines between fixations, the older the bluer, a disc at each, and a cross at the
+/// current one. `fixations` are in pixels, the current one last.
+pub(super) fn scanpath(
+    segment: &SegmentInfo,
+    frame: &TokenFrameBuf,
+    fixations: &[(f64, f64)],
+) -> Picture {
     let mut picture = rebuilt(segment, frame);
     picture.dim();
     let width = (picture.extent.longer_side() / 400).max(1);
@@ -148,9 +135,8 @@ pub fn scanpath(segment: &SegmentInfo, frame: &TokenFrameBuf, fixations: &[(f64,
     picture
 }
 
-/// Tokens per source pixel as a heat map: white where every source pixel has its texel, darkest where a token covers
-/// the most; each halving of resolution is one step.
-pub fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+/// Heat map of the token density, from white at full resolution to the darkest at the coarsest level; one step per level.
+pub(super) fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = Picture::new(segment.extent);
     let coarsest = frame.records.iter().map(|record| record.level).max().unwrap_or(0);
     for record in &frame.records {
@@ -178,7 +164,7 @@ fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat,
     }
 }
 
-/// A white cross with a black rim, its size by the picture's.
+/// A white cross with a black rim, scaled to the picture.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,20 +1,16 @@
-//! `foveate record`: write down where a view looks, so that another one can look there again.
+//! `foveate record`: the gaze log of a view, which a view with `policy = "replay"` follows.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::watch::seconds;
-use super::{ToolError, stop_on_signals};
+use super::{ToolError, Until};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::{GazeEvent, ViewName};
 use foveate_core::gaze::log::{entry_line, header_line};
 use foveate_ring::TokenFrameBuf;
-
-/// How long a signal may go unnoticed.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `foveate record`.
 #[derive(Debug, clap::Args)]
@@ -22,15 +18,14 @@ pub struct Arguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// The log; a view with `policy = "replay"` looks where it says
+    /// The gaze log to write; a view with `policy = "replay"` follows it
     #[arg(long, value_name = "LOG")]
     out: PathBuf,
-    /// Stop after that many seconds [default: when the view ends, or a signal comes]
+    /// Stop after this many seconds [default: at the end of the view, or a signal]
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
 }
 
-/// A log in the making.
 struct Recording<'a> {
     path: &'a Path,
     file: BufWriter<File>,
@@ -39,16 +34,18 @@ struct Recording<'a> {
     entries: u64,
 }
 
-/// Writes the log until the view ends or moves to another segment, and says how much it holds.
-pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let stop = stop_on_signals()?;
+/// Writes the log until the view ends or its picture changes, and prints its length.
+pub(super) fn run(
+    arguments: &Arguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let until = Until::new(arguments.seconds)?;
     let mut subscription = Client::connect(socket)?.record(&arguments.view)?;
     let path = &arguments.out;
-    let file = File::create(path)
-        .map_err(|source| ToolError::File { path: path.clone(), source })
-        .map(BufWriter::new)?;
-    let mut recording = Recording { path, file, newest: 0, entries: 0 };
-    let followed = recording.follow(&mut subscription, arguments.seconds, &stop);
+    let file = File::create(path).map_err(|source| ToolError::writing(path, source))?;
+    let mut recording = Recording { path, file: BufWriter::new(file), newest: 0, entries: 0 };
+    let followed = recording.follow(&mut subscription, &until);
     recording.flush()?;
     let Recording { newest, entries, .. } = recording;
     writeln!(out, "{}: {entries} entries up to frame {newest}", path.display())
@@ -57,22 +54,16 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
 }
 
 impl Recording<'_> {
-    fn follow(
-        &mut self,
-        subscription: &mut Subscription,
-        limit: Option<Duration>,
-        stop: &AtomicBool,
-    ) -> Result<(), ToolError> {
-        let started = Instant::now();
+    fn follow(&mut self, subscription: &mut Subscription, until: &Until) -> Result<(), ToolError> {
         let mut frame = TokenFrameBuf::default();
         let mut segments = 0;
-        while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| started.elapsed() < limit) {
-            let next = subscription.next_frame(&mut frame, SIGNAL_INTERVAL)?;
+        while !until.is_over() {
+            let next = subscription.next_frame(&mut frame, until.slice())?;
             if next == Next::NewSegment {
                 segments += 1;
                 self.begin(subscription, segments)?;
             }
-            // The first line needs the segment, which may come after the first gaze.
+            // The header needs the segment, which may arrive after the first gaze event.
             let gazes = if segments == 0 { Vec::new() } else { subscription.take_gazes() };
             for event in gazes {
                 self.append(&event)?;
@@ -84,7 +75,7 @@ impl Recording<'_> {
         Ok(())
     }
 
-    /// Writes the first line. A log is about a picture of one size.
+    /// Writes the header. A log is limited to one picture size.
     fn begin(&mut self, subscription: &Subscription, segments: u32) -> Result<(), ToolError> {
         if 1 < segments {
             return Err(ToolError::Recording("the picture changed its size or format".to_owned()));
@@ -97,7 +88,7 @@ impl Recording<'_> {
         if 0 < event.lost {
             return Err(ToolError::Recording(format!("{} events were lost", event.lost)));
         }
-        // Somebody else who begins to record has the present gaze told to everybody again.
+        // The current gaze is sent to all recorders again when another one subscribes.
         if event.entry.frame <= self.newest {
             return Ok(());
         }
@@ -107,12 +98,10 @@ impl Recording<'_> {
     }
 
     fn write(&mut self, line: &str) -> Result<(), ToolError> {
-        let written = writeln!(self.file, "{line}");
-        written.map_err(|source| ToolError::File { path: self.path.to_owned(), source })
+        writeln!(self.file, "{line}").map_err(|source| ToolError::writing(self.path, source))
     }
 
     fn flush(&mut self) -> Result<(), ToolError> {
-        let flushed = self.file.flush();
-        flushed.map_err(|source| ToolError::File { path: self.path.to_owned(), source })
+        self.file.flush().map_err(|source| ToolError::writing(self.path, source))
     }
 }

@@ -1,4 +1,4 @@
-//! What does not change within a segment, as JSON: for `watch --json` and for `segments.json` of `extract`.
+//! The segment header as JSON, for `watch --json` and for `segments.json` of `extract`.
 
 use serde::Serialize;
 
@@ -6,10 +6,9 @@ use foveate_core::backend::BackendKind;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_ring::{PlaneInfo, SegmentInfo, abi};
 
-/// The segment header but its epoch, which differs from run to run.
+/// The segment header without its epoch, which differs from run to run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SegmentFacts {
-    /// Major and minor version.
     abi: [u32; 2],
     stream: String,
     view: String,
@@ -29,7 +28,6 @@ pub(super) struct SegmentFacts {
     planes: Vec<PlaneFacts>,
 }
 
-/// One entry of the table of planes.
 #[derive(Clone, Debug, Serialize)]
 struct PlaneFacts {
     name: String,

@@ -1,4 +1,4 @@
-//! `foveate snap`: pictures of a view's newest token frame.
+//! `foveate snap`: PNG pictures of a view's newest token frame.
 
 use std::fs;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ pub struct Arguments {
     /// The view, as `foveate ls` names it
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// Where rebuilt.png, boxes.png, density.png and scanpath.png go; made where it is missing
+    /// Directory for rebuilt.png, boxes.png, density.png and scanpath.png; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How long to wait for a frame, in seconds
@@ -26,7 +26,7 @@ pub struct Arguments {
     timeout: u64,
 }
 
-/// Draws the newest frame of the view, and names the files on `out`.
+/// Draws the newest frame of the view, and prints the paths of the files.
 pub(super) fn run(
     arguments: &Arguments,
     socket: &Path,
@@ -53,7 +53,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Where the view has looked lately, the present place last.
+/// The last fixations of the view, the current one last.
 fn scanpath(client: &mut Client, name: &ViewName) -> Result<Vec<(f64, f64)>, ToolError> {
     let views = client.list()?.into_iter().flat_map(|stream| stream.views);
     let view = views.into_iter().find(|view| view.name == *name);
@@ -76,12 +76,11 @@ fn await_frame(
     }
 }
 
-/// Makes the directory that files go to.
 pub(super) fn make_directory(path: &Path) -> Result<(), ToolError> {
-    fs::create_dir_all(path).map_err(|source| ToolError::File { path: path.to_owned(), source })
+    fs::create_dir_all(path).map_err(|source| ToolError::writing(path, source))
 }
 
-/// Writes a whole PNG file or none: a full disk leaves what was there before.
+/// Replaces the PNG file atomically: a full disk leaves the old one.
 fn save(picture: &Picture, path: &Path) -> Result<(), ToolError> {
     let part = path.with_extension("png.part");
     let written = || -> io::Result<()> {
@@ -91,8 +90,8 @@ fn save(picture: &Picture, path: &Path) -> Result<(), ToolError> {
         fs::rename(&part, path)
     };
     written().map_err(|source| {
-        // What is left of it is of no use; that it cannot be removed changes nothing.
+        // Best effort: the first error is the one to report.
         let _ = fs::remove_file(&part);
-        ToolError::File { path: path.to_owned(), source }
+        ToolError::writing(path, source)
     })
 }

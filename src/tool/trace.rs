@@ -1,19 +1,15 @@
-//! `foveate trace`: where a view looks, and when, as a table.
+//! `foveate trace`: the fixations of a view, as a CSV table.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::watch::seconds;
-use super::{ToolError, stop_on_signals};
+use super::{ToolError, Until};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
 use foveate_ring::{FrameHead, TokenFrameBuf};
-
-/// How long a signal may go unnoticed.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `foveate trace`.
 #[derive(Debug, clap::Args)]
@@ -21,50 +17,50 @@ pub struct Arguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// The table, of comma-separated values [default: standard output]
+    /// The CSV file to write [default: standard output]
     #[arg(long, value_name = "CSV")]
     out: Option<PathBuf>,
-    /// Stop after that many seconds [default: when the view ends, or a signal comes]
+    /// Stop after this many seconds [default: at the end of the view, or a signal]
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
 }
 
-/// The columns: when the first frame of the fixation was taken, in seconds since 1970; the point in pixels; why; from the message
-/// that asked for it, or where none did from the arrival of the frame, to the publishing of its tokens; the frame and the
-/// fixation.
+/// Capture time of the fixation's first frame in seconds since 1970; the point in pixels; the reason; from the message that
+/// asked for it, or else from the frame's arrival, to the publication of its tokens; the frame and the fixation.
 const HEADING: &str = "time_s,x,y,reason,latency_ms,frame_seq,fixation_id";
 
 /// Writes a row for each fixation.
-pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
-    let stop = stop_on_signals()?;
+pub(super) fn run(
+    arguments: &Arguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let until = Until::new(arguments.seconds)?;
     let mut subscription = Client::connect(socket)?.subscribe(&arguments.view, false)?;
     let Some(path) = &arguments.out else {
-        let refused = ToolError::Output;
-        return trace(&mut subscription, arguments.seconds, &stop, out, &refused);
+        return trace(&mut subscription, &until, out, &ToolError::Output);
     };
-    let refused = |source| ToolError::File { path: path.clone(), source };
-    let mut file = BufWriter::new(File::create(path).map_err(refused)?);
-    let traced = trace(&mut subscription, arguments.seconds, &stop, &mut file, &refused);
-    traced.and(file.flush().map_err(refused))
+    let error = |source| ToolError::writing(path, source);
+    let mut file = BufWriter::new(File::create(path).map_err(error)?);
+    trace(&mut subscription, &until, &mut file, &error)
 }
 
 fn trace(
     subscription: &mut Subscription,
-    limit: Option<Duration>,
-    stop: &AtomicBool,
+    until: &Until,
     out: &mut dyn Write,
-    refused: &dyn Fn(io::Error) -> ToolError,
+    error: &dyn Fn(io::Error) -> ToolError,
 ) -> Result<(), ToolError> {
-    writeln!(out, "{HEADING}").map_err(refused)?;
-    let started = Instant::now();
+    writeln!(out, "{HEADING}").and_then(|()| out.flush()).map_err(error)?;
     let mut frame = TokenFrameBuf::default();
     let mut fixation = None;
-    while !stop.load(Ordering::Relaxed) && limit.is_none_or(|limit| started.elapsed() < limit) {
-        match subscription.next_in_order(&mut frame, SIGNAL_INTERVAL)? {
+    while !until.is_over() {
+        match subscription.next_in_order(&mut frame, until.slice())? {
             Next::Frame { .. } => {
                 if fixation.replace(frame.head.fixation.id) != Some(frame.head.fixation.id) {
-                    writeln!(out, "{}", row(&frame.head)).map_err(refused)?;
-                    out.flush().map_err(refused)?;
+                    writeln!(out, "{}", row(&frame.head))
+                        .and_then(|()| out.flush())
+                        .map_err(error)?;
                 }
             }
             Next::NewSegment | Next::TimedOut => {}

@@ -1,13 +1,12 @@
-//! A token frame as pages get it: its texels as the 8-bit values that they were made from.
+//! Decodes token frames for pages, back to 8-bit texels.
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::token::TokenFormat;
 use foveate_ring::{FrameHead, SegmentInfo, TokenFrameBuf, TokenRecord};
 
-/// One token frame.
+/// A token frame with 8-bit texels.
 #[derive(Debug)]
 pub(super) struct DecodedFrame {
-    /// Identity of the segment that it was read from.
     pub(super) epoch: u64,
     /// Width and height of the source in pixels.
     pub(super) extent: Extent,
@@ -15,7 +14,6 @@ pub(super) struct DecodedFrame {
     pub(super) patch_side: u32,
     /// Most tokens of a frame.
     pub(super) capacity: usize,
-    /// What the frame says of itself.
     pub(super) head: FrameHead,
     /// One for each token.
     pub(super) records: Vec<TokenRecord>,
@@ -30,7 +28,7 @@ impl DecodedFrame {
     }
 }
 
-/// Makes [`DecodedFrame`]s from the frames of one segment.
+/// Decodes the frames of one segment.
 #[derive(Debug)]
 pub(super) struct Decoder {
     epoch: u64,
@@ -40,19 +38,17 @@ pub(super) struct Decoder {
     values: Values,
 }
 
-/// From the bytes of a texel to its 8-bit value.
+/// How stored values become 8-bit texels.
 #[derive(Debug)]
 enum Values {
-    /// They are that value.
     Same,
-    /// For R, G and B, by the two bytes as a number.
+    /// For each of R, G and B, indexed by the 16 bits of the value.
     Table(Box<[Vec<u8>; 3]>),
-    /// There are too many for a table.
+    /// 32-bit values, too many for a table.
     Computed,
 }
 
 impl Decoder {
-    /// For the frames of `segment`.
     pub(super) fn new(segment: &SegmentInfo) -> Self {
         let format = segment.format;
         let values = match format.dtype.bytes() {
@@ -68,7 +64,6 @@ impl Decoder {
         Self { epoch, extent, capacity, format, values }
     }
 
-    /// The frame with 8-bit texels.
     pub(super) fn decode(&self, frame: &TokenFrameBuf) -> DecodedFrame {
         DecodedFrame {
             epoch: self.epoch,

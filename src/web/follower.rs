@@ -1,4 +1,4 @@
-//! Reads views, each on a thread of its own for as long as some page shows it, however many do.
+//! Followers: each reads one view on its own thread, for all pages that show it, as long as there are any.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -21,26 +21,25 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::error::chain;
 use foveate_ring::{State, TokenFrameBuf};
 
-/// How long a follower does not look whether its pages are gone, or whether frames stay away.
+/// How often a follower checks for pages that have left and for stalled frames.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How long a view that cannot be read is left alone.
+/// Pause before a view that cannot be read is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Views that are read at a time: two for each page, and those that pages have just left.
+/// Most followers: two for each page, and as many that are stopping.
 const FOLLOWERS_MAX: usize = 4 * PAGES_MAX;
 
-/// Views that were opened for pages and are not listed to them, the newest: of those that are closed some may still be there.
+/// How many of the views opened for pages are hidden from their lists: the newest, as closed ones may linger in the daemon.
 const OPENED_REMEMBERED: usize = 4 * PAGES_MAX;
 
-/// What a page can show.
+/// What a follower reads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Subject {
-    /// A view of the daemon's.
+    /// A view of the daemon.
     View(ViewName),
-    /// A view that is opened for the page: the whole picture at one level.
+    /// A view opened for pages: the whole picture at one level.
     Uniform {
-        /// Which stream.
         stream: String,
         /// Most tokens of a frame.
         budget: usize,
@@ -49,59 +48,58 @@ pub(super) enum Subject {
     },
 }
 
-/// What is to be seen of a subject now.
+/// What a follower gives its pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed {
     pub(super) state: FeedState,
-    /// Why, in words.
+    /// For people; may be empty.
     pub(super) reason: String,
-    /// The newest frame; also when no others come.
+    /// The newest frame, kept when the feed stalls or ends.
     pub(super) frame: Option<Arc<DecodedFrame>>,
 }
 
 impl Feed {
-    /// How long ago its frame was captured.
+    /// Time since its frame was captured.
     pub(super) fn age(&self) -> Option<Duration> {
         let captured_ns = self.frame.as_ref()?.head.stamp.capture_ns;
         Some(Duration::from_nanos(monotonic_ns().saturating_sub(captured_ns)))
     }
 }
 
-/// The followers at work.
+/// All followers.
 #[derive(Debug)]
 pub(super) struct Followers {
     socket: PathBuf,
-    /// A follower ends, and leaves, under this lock: nobody joins one that is about to.
-    at_work: Mutex<HashMap<Subject, Arc<watch::Sender<Feed>>>>,
-    /// Views that were opened for pages.
+    /// A follower decides to end under this lock, so that no page subscribes to one that is ending.
+    running: Mutex<HashMap<Subject, Arc<watch::Sender<Feed>>>>,
+    /// Views opened for pages, the newest last.
     opened: Mutex<VecDeque<ViewName>>,
-    /// How many that were so far.
+    /// Number of views opened so far.
     opened_count: AtomicU64,
 }
 
 impl Followers {
-    /// Nobody reads anything yet.
     pub(super) fn new(socket: PathBuf) -> Self {
         Self {
             socket,
-            at_work: Mutex::default(),
+            running: Mutex::default(),
             opened: Mutex::default(),
             opened_count: AtomicU64::new(0),
         }
     }
 
-    /// What is to be seen of `subject`, from now on until all that this returned for it are dropped.
+    /// Subscribes to the feed of `subject`. Its follower ends when all subscriptions have been dropped.
     pub(super) fn watch(self: &Arc<Self>, subject: &Subject) -> watch::Receiver<Feed> {
-        let mut at_work = self.at_work.lock();
-        if let Some(sender) = at_work.get(subject) {
+        let mut running = self.running.lock();
+        if let Some(sender) = running.get(subject) {
             return sender.subscribe();
         }
         let (sender, receiver) = watch::channel(Feed::default());
         let sender = Arc::new(sender);
-        if FOLLOWERS_MAX <= at_work.len() {
+        if FOLLOWERS_MAX <= running.len() {
             sender.send_modify(|feed| {
                 feed.state = FeedState::Lost;
-                feed.reason = format!("{FOLLOWERS_MAX} views are shown already");
+                feed.reason = format!("{FOLLOWERS_MAX} views are shown already: close other pages");
             });
             return receiver;
         }
@@ -112,23 +110,22 @@ impl Followers {
             frame: TokenFrameBuf::default(),
         };
         match thread::Builder::new().name("follower".to_owned()).spawn(|| follower.run()) {
-            Ok(_) => drop(at_work.insert(subject.clone(), sender)),
+            Ok(_) => drop(running.insert(subject.clone(), sender)),
             Err(error) => sender.send_modify(|feed| {
                 feed.state = FeedState::Lost;
-                feed.reason = format!("no thread can be started to read it: {error}");
+                feed.reason = format!("the thread that reads the view cannot be started: {error}");
             }),
         }
         receiver
     }
 
-    /// A name that no view has that was opened for pages, by this process or another.
+    /// A view name unique among this and other processes.
     fn next_name(&self) -> String {
         let count = self.opened_count.fetch_add(1, Ordering::Relaxed);
         format!("web-{}-{count}", std::process::id())
     }
 
-    /// From now on `view` is one that was opened for pages.
-    fn remember(&self, view: ViewName) {
+    fn remember_opened(&self, view: ViewName) {
         let mut opened = self.opened.lock();
         if opened.len() == OPENED_REMEMBERED {
             opened.pop_front();
@@ -136,7 +133,7 @@ impl Followers {
         opened.push_back(view);
     }
 
-    /// Whether `view` was opened for pages.
+    /// Whether `view` was opened for pages, as far as remembered.
     pub(super) fn have_opened(&self, view: &ViewName) -> bool {
         self.opened.lock().contains(view)
     }
@@ -157,10 +154,10 @@ impl Follower {
                 Ok(reason) if [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason.as_str()) => {
                     (FeedState::Lost, reason)
                 }
-                // It did not end: nobody watches.
+                // The view has not ended; the last page has left.
                 Ok(_) if !self.is_watched() => continue,
                 Ok(reason) => (FeedState::Ended, reason),
-                Err(error) => feed_of(&error),
+                Err(error) => failed_state(&error),
             };
             self.tell(state, &reason);
             let started = Instant::now();
@@ -170,13 +167,13 @@ impl Follower {
         }
     }
 
-    /// Whether nobody watches any more; nobody will.
+    /// Ends the follower if no page is left. Returns whether it has ended.
     fn leave(&self) -> bool {
-        let mut at_work = self.followers.at_work.lock();
+        let mut running = self.followers.running.lock();
         if self.is_watched() {
             return false;
         }
-        at_work.remove(&self.subject);
+        running.remove(&self.subject);
         true
     }
 
@@ -184,7 +181,7 @@ impl Follower {
         0 < self.feed.receiver_count()
     }
 
-    /// Reads until the view ends, and returns why, or until nobody watches.
+    /// Reads until the view ends, and returns the reason, or until no page is left.
     fn follow(&mut self) -> Result<String, SubscriptionError> {
         let subject = self.subject.clone();
         match &subject {
@@ -214,7 +211,7 @@ impl Follower {
         Ok(String::new())
     }
 
-    /// Shows the frame that was read.
+    /// Publishes the frame that was read.
     fn show(&self, decoder: Option<&Decoder>) {
         let Some(decoder) = decoder else { return };
         let frame = Some(Arc::new(decoder.decode(&self.frame)));
@@ -223,17 +220,17 @@ impl Follower {
         });
     }
 
-    /// Says why no frame comes, where the ring knows.
+    /// Publishes the state of the ring, after a timeout.
     fn tell_state(&self, subscription: &Subscription) {
         match subscription.reader().map(|reader| reader.state()) {
             Some((State::Stalled, reason)) => self.tell(FeedState::Stalled, &reason),
             Some((State::Ended, reason)) => self.tell(FeedState::Ended, &reason),
             Some((State::Live, _)) => {}
-            None => self.tell(FeedState::Starting, "no frame has come yet"),
+            None => self.tell(FeedState::Starting, "no frame has arrived yet"),
         }
     }
 
-    /// Says what is the case. That there is no daemon any more is no news of a view that had ended.
+    /// Publishes a state. A view that has ended stays so when the daemon goes away.
     fn tell(&self, state: FeedState, reason: &str) {
         self.feed.send_if_modified(|feed| {
             let is_known = feed.state == state && feed.reason == reason;
@@ -247,8 +244,8 @@ impl Follower {
     }
 }
 
-/// What a page is told of a view that cannot be read.
-fn feed_of(error: &SubscriptionError) -> (FeedState, String) {
+/// State and reason of a view that cannot be read.
+fn failed_state(error: &SubscriptionError) -> (FeedState, String) {
     let state = match error {
         SubscriptionError::Control(ControlError::Refused(refusal)) => match refusal.reason {
             RefusalReason::Ended => FeedState::Ended,
@@ -260,7 +257,7 @@ fn feed_of(error: &SubscriptionError) -> (FeedState, String) {
     (state, chain(error))
 }
 
-/// A view that was opened, and lives as long as this.
+/// A view opened for pages. It lives as long as its connection.
 struct Opened {
     view: ViewName,
     _connection: Client,
@@ -276,7 +273,7 @@ impl Opened {
         let mut connection = Client::connect(&followers.socket)?;
         let name = followers.next_name();
         if let Ok(view) = ViewName::new(stream, &name) {
-            followers.remember(view);
+            followers.remember_opened(view);
         }
         let table = json!({
             "name": name,

@@ -1,7 +1,7 @@
-//! Who may talk to the server: pages that it served itself, under a name that is its own.
+//! Access control: only pages of this server, under one of its names, may use it.
 //!
-//! A page of another site could otherwise reach it through the browser of a user: directly, or under a name of its
-//! own that it lets point at 127.0.0.1. Such a request tells by its `Origin`, or by its `Host`.
+//! Otherwise a page of another site could reach it through the user's browser: directly (its `Origin` differs), or by DNS
+//! rebinding, with a name of its own that resolves to 127.0.0.1 (its `Host` differs).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::server::Shared;
 
-/// What every answer says: nothing but what this server serves may be loaded, nothing may be framed, kept or guessed.
+/// Headers of every response: no resources of other origins, no framing, no caching, no content sniffing.
 const HEADERS: [(header::HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -26,17 +26,16 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
     (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// The names under which browsers may ask for the page.
+/// Host names that the server answers to.
 #[derive(Debug)]
 pub(super) struct Hosts {
     names: Vec<String>,
-    /// Any address will do: the server is reached by addresses that it does not know. No page of another site has
-    /// one as its name and leads here.
+    /// Accept any IP address, because the server does not know all of its own. DNS rebinding needs a name.
     any_address: bool,
 }
 
 impl Hosts {
-    /// Those of a server on `address`, and `others`.
+    /// The names of a server on `address`, and `others`.
     pub(super) fn new(address: SocketAddr, others: Vec<String>) -> Self {
         let others = others.into_iter().map(|name| name.to_ascii_lowercase());
         let names = ["localhost".to_owned()].into_iter().chain(others).collect();
@@ -66,7 +65,7 @@ fn without_port(host: &str) -> Option<&str> {
     }
 }
 
-/// Lets requests for one of the server's names pass, and gives every answer the same headers.
+/// Refuses requests for foreign host names, and adds [`HEADERS`] to every response.
 pub(super) async fn check_host(
     State(shared): State<Shared>,
     request: Request,
@@ -75,10 +74,9 @@ pub(super) async fn check_host(
     let host = text_of(request.headers(), &header::HOST);
     let mut response = match host {
         Some(host) if shared.hosts.allow(host) => next.run(request).await,
-        _ => refusal(
+        _ => plain_text(
             StatusCode::MISDIRECTED_REQUEST,
-            "This server is not known by that name. Ask for it as localhost or 127.0.0.1, or start it with \
-             --allow-host NAME.",
+            "This server does not answer to that host name. Use localhost or 127.0.0.1, or start it with --allow-host NAME.",
         ),
     };
     for (name, value) in HEADERS {
@@ -94,19 +92,18 @@ pub(super) fn is_own_page(headers: &HeaderMap) -> bool {
     else {
         return false;
     };
-    // Behind a proxy that ends TLS it is https.
+    // It is https behind a proxy that terminates TLS.
     let origin = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
 }
 
-/// An answer in words.
-pub(super) fn refusal(status: StatusCode, words: &'static str) -> Response {
+pub(super) fn plain_text(status: StatusCode, words: &'static str) -> Response {
     (status, format!("{words}\n")).into_response()
 }
 
 fn text_of<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
-    // Two of them would be two answers to one question.
+    // A repeated header is ambiguous.
     let value = values.next().filter(|_| values.next().is_none())?;
     value.to_str().ok()
 }

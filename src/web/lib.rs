@@ -1,14 +1,13 @@
-//! `foveate web`: a page that shows live what the daemon sees, where it looks and what that costs.
+//! `foveate web`: a live page of what the daemon sees, where it looks and what that costs.
 //!
 //! ```text
-//!  daemon --rings--> follower (a thread for each view that some page shows)  --watch--+
-//!         --stats--> reports (asked twice a second while there is a page)      --watch--+-> page (a task) <-> browser
-//!         <--look--- steering (a connection for each page that steers)       <--------+
+//!  daemon --rings--> follower (a thread for each view that is shown)        --watch--+
+//!         --stats--> reports (polled twice a second while a page is open)   --watch--+-> page (a task) <-> browser
+//!         <--look--- steering (a connection for each page that steers)      <--------+
 //! ```
 //!
-//! It is a client like any other: it knows the control socket and the rings, and nothing of it runs in the daemon. The
-//! newest frame wins everywhere, so a browser that is slow or asleep waits for nobody but itself. `docs/web.md` is the
-//! document of what goes over the wire.
+//! It is an ordinary client of the control socket and the rings; none of it runs in the daemon. The newest frame wins
+//! everywhere, so a slow browser delays no other. `docs/web.md` specifies the protocol.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -32,7 +31,7 @@ mod reports;
 mod server;
 mod steering;
 
-/// How long a signal may go unnoticed.
+/// How often the stop flag is checked.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Arguments of `foveate web`.
@@ -41,46 +40,45 @@ pub struct Arguments {
     /// The view that the page shows first [default: the first there is]
     #[arg(value_name = "STREAM/VIEW")]
     view: Option<ViewName>,
-    /// Where to serve the page; port 0 takes any that is free
+    /// Where to serve the page; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8707", value_parser = address)]
     listen: SocketAddr,
     /// Open the page in the browser of this desktop
     #[arg(long)]
     open: bool,
-    /// Serve it on an address that other machines reach, too: whoever reaches it sees the pictures and may steer the
-    /// views
+    /// Allow an address that other machines can reach: anyone who can connect sees the pictures and may steer the views
     #[arg(long)]
     anywhere: bool,
-    /// A name of this machine that browsers may ask for, besides localhost; may be given again and again
+    /// A host name of this machine that browsers may use besides localhost; may be repeated
     #[arg(long = "allow-host", value_name = "NAME")]
     allowed_hosts: Vec<String>,
-    /// Only show: the page steers no view
+    /// Do not let pages steer views
     #[arg(long)]
     read_only: bool,
 }
 
-/// Why the page is not served.
+/// Errors of `foveate web`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// The arguments make no sense together.
+    /// Contradictory arguments.
     #[error("{0}")]
     Usage(String),
-    /// Nothing can be served at the address.
+    /// The address cannot be listened on.
     #[error("cannot serve a page on {address}{}", taken_port(source))]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The address cannot be told.
+    /// The address cannot be printed.
     #[error("cannot write the output")]
     Output(#[source] io::Error),
 }
 
 impl WebError {
-    /// The exit code that says so.
+    /// Exit code of the program.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => exit::USAGE,
@@ -90,11 +88,11 @@ impl WebError {
     }
 }
 
-/// The way out where another program serves there already.
+/// The remedy for a port in use.
 fn taken_port(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::AddrInUse => {
-            ", where another program does already (--listen 127.0.0.1:0 takes any free port)"
+            ": another program uses the port (--listen 127.0.0.1:0 takes any free one)"
         }
         _ => "",
     }
@@ -104,7 +102,7 @@ fn taken_port(source: &io::Error) -> &'static str {
 ///
 /// # Errors
 ///
-/// If the arguments make no sense together, or nothing can be served there.
+/// If the arguments contradict each other, or the address cannot be listened on.
 pub fn run(
     arguments: Arguments,
     socket: &Path,
@@ -155,21 +153,21 @@ fn check_reach(listen: SocketAddr, anywhere: bool) -> Result<(), WebError> {
     }
     if !anywhere {
         return Err(WebError::Usage(format!(
-            "{listen} can be reached from other machines, and whoever reaches it sees the pictures: add --anywhere if that \
-             is wanted, or listen on 127.0.0.1"
+            "{listen} can be reached from other machines, and anyone who connects sees the pictures: add --anywhere if that \
+             is intended, or listen on 127.0.0.1"
         )));
     }
-    tracing::warn!(%listen, "whoever reaches this address sees the pictures of all streams, without a password");
+    tracing::warn!(%listen, "anyone who can connect to this address sees the pictures of all streams, without a password");
     Ok(())
 }
 
-/// Asks the desktop for a browser. Without one the address is printed all the same.
+/// Opens `url` in the desktop's browser, if there is one; the address has been printed anyway.
 fn open_browser(url: &str) {
     let mut command = Command::new("xdg-open");
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match command.spawn() {
         Ok(mut opener) => {
-            // Its end has to be taken by somebody; how it ended changes nothing.
+            // Reaps the child; its exit status does not matter.
             std::thread::spawn(move || drop(opener.wait()));
         }
         Err(error) => tracing::warn!(%error, "no browser can be opened: xdg-open does not start"),

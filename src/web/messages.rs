@@ -1,40 +1,34 @@
-//! What a page and the server say to each other in JSON, besides frames.
+//! JSON messages between a page and the server. Frames are binary: see `packet`.
 
 use serde::{Deserialize, Serialize};
 
 use foveate::messages::{RefusalReason, ViewName};
 
-/// What a page says.
+/// Message of a page.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum FromPage {
-    /// Show me this view and no other, or none.
+    /// Show this view alone, or none.
     Watch {
-        /// Which.
         view: Option<ViewName>,
-        /// Also show the same budget spent uniformly.
+        /// Also show a uniform view of the same budget.
         #[serde(default)]
         compare: bool,
     },
     /// A frame is on the screen: send the next.
     Ack {
-        /// Which of the two pictures: 0 the view, 1 the uniform one.
+        /// 0 for the view, 1 for the uniform one.
         pane: u8,
-        /// Which packet.
+        /// Number of the packet.
         serial: u32,
     },
-    /// Look at a point.
-    Look {
-        /// Pixels right of the source's left edge.
-        x: f64,
-        /// Pixels below the source's top edge.
-        y: f64,
-    },
-    /// Look where the policy says.
+    /// Look at a point, in source pixels.
+    Look { x: f64, y: f64 },
+    /// Return to the view's policy.
     Release,
 }
 
-/// What the server says.
+/// Message of the server.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum ToPage {
@@ -42,34 +36,27 @@ pub(super) enum ToPage {
     Hello {
         /// Of `foveate`.
         version: &'static str,
-        /// What to show first, where the page was not told otherwise.
+        /// The view to show first, unless the page's address names one.
         view: Option<ViewName>,
-        /// The page steers no view.
+        /// The page may not steer.
         read_only: bool,
     },
-    /// What the picture is, whether frames come, and why they do not.
+    /// The state of a feed has changed.
     State {
-        /// Which of the two pictures.
         pane: u8,
-        /// What it shows.
         state: FeedState,
-        /// Why, in words; empty where there is nothing to say.
+        /// For people; may be empty.
         reason: String,
-        /// How long ago the newest frame was captured, in milliseconds; absent before the first.
+        /// Age of the newest frame since its capture, in milliseconds; absent before the first.
         age_ms: Option<f64>,
     },
-    /// The view looks there from its next frame on.
-    Looking {
-        /// Pixels right of the source's left edge.
-        x: f64,
-        /// Pixels below the source's top edge.
-        y: f64,
-    },
-    /// The view looks where its policy says.
+    /// The view looks at this point, in source pixels, from its next frame on.
+    Looking { x: f64, y: f64 },
+    /// The view has returned to its policy.
     Released,
-    /// The view was not steered.
+    /// A command failed.
     Refused {
-        /// For programs; absent where there is no daemon to refuse.
+        /// For programs; absent if no daemon answered.
         reason: Option<RefusalReason>,
         /// For people.
         error: String,
@@ -77,25 +64,23 @@ pub(super) enum ToPage {
 }
 
 impl ToPage {
-    /// The message as text.
     pub(super) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("messages have string keys and no failing parts")
     }
 }
 
-/// What is to be seen of a view.
+/// State of a feed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FeedState {
-    /// Nothing yet.
+    /// No frame yet.
     #[default]
     Starting,
-    /// Frames come.
     Live,
-    /// Frames came and stay away.
+    /// Frames have stopped arriving.
     Stalled,
-    /// No frame will come again.
+    /// No more frames will arrive.
     Ended,
-    /// There is no daemon, or no such view; it is looked for.
+    /// There is no daemon or no such view; the follower keeps trying.
     Lost,
 }

@@ -1,6 +1,6 @@
-//! A frame on its way to a page: all records, and the texels of those tokens that the page does not hold already.
+//! Binary packet of a frame for a page: all records, and the texels of the tokens that the page does not hold yet.
 //!
-//! `docs/web.md` has the bytes; `assets/wire.js` reads them.
+//! `docs/web.md` specifies the format; `assets/wire.js` parses it.
 
 use std::collections::HashMap;
 
@@ -8,21 +8,17 @@ use super::decoder::DecodedFrame;
 use foveate_core::clock::monotonic_ns;
 use foveate_ring::TokenRecord;
 
-/// "FVW1": the first bytes of a packet.
 const MAGIC: [u8; 4] = *b"FVW1";
 
-/// Bytes before the records.
 const HEADER_BYTES: usize = 88;
-
-/// Bytes of a record.
 const RECORD_BYTES: usize = 24;
 
-/// Stands in a record for texels that the page holds.
+/// Texel index of a token that the page already holds.
 const HELD: u32 = u32::MAX;
 
-/// The bytes that make a page that shows `held` show `frame`. The page acknowledges `serial`.
+/// The packet that updates a page from `held` to `frame`. The page acknowledges it by `serial`.
 ///
-/// Tokens of the same place, segment and last change have the same texels, so those are left out.
+/// Tokens of equal place, epoch and `changed_frame` have equal texels, and are not sent again.
 pub(super) fn packet(
     pane: u8,
     serial: u32,
@@ -55,7 +51,6 @@ pub(super) fn packet(
     bytes
 }
 
-/// Where a token lies.
 fn place(record: &TokenRecord) -> (u16, u32, u32) {
     (record.level, record.x, record.y)
 }
@@ -106,7 +101,7 @@ fn put_record(bytes: &mut Vec<u8>, record: &TokenRecord, frame: &DecodedFrame, t
     bytes.extend_from_slice(&texels.to_le_bytes());
 }
 
-/// The number, or the largest there is: of what is counted so, more cannot be shown.
+/// Saturates: larger counts cannot be displayed.
 fn narrowed(number: impl TryInto<u32>) -> u32 {
     number.try_into().unwrap_or(u32::MAX)
 }

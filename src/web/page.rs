@@ -1,7 +1,7 @@
-//! One page in one browser: what it is shown, and what it says.
+//! One open page, served over its WebSocket.
 //!
-//! A page holds at most one frame that it has not acknowledged, of each picture. Frames that come meanwhile are passed
-//! over, so that a browser that is slow, far away or in the background is shown fewer, and nobody else is.
+//! For each pane, a page has at most one frame in flight that it has not acknowledged; frames that arrive meanwhile are skipped.
+//! A slow, remote or hidden browser gets fewer frames and delays no other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,55 +19,51 @@ use super::server::Shared;
 use super::steering::Steering;
 use foveate::messages::{ViewName, clipped};
 
-/// A browser that takes nothing for so long is gone.
+/// A page that cannot be written to for this long is closed.
 const SEND_LIMIT: Duration = Duration::from_secs(20);
 
-/// How often a browser is asked whether it is there. It answers by itself, also for a page in the background.
+/// Browsers answer pings by themselves, even for pages in the background.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Who has said nothing for so long steers no more: a machine that sleeps, or a network that is gone, says no farewell.
+/// Silence after which a page stops steering: a suspended machine or a lost network closes no connection.
 const SILENCE_ENDS_STEERING: Duration = Duration::from_secs(6);
 
-/// Who has said nothing for so long is gone.
+/// Silence after which a page is closed.
 const SILENCE_ENDS_PAGE: Duration = Duration::from_secs(30);
 
-/// The longest reason with which a WebSocket may be closed, in bytes.
+/// The protocol allows 123.
 const CLOSE_REASON_BYTES: usize = 120;
 
-/// Serves a page until it is closed.
 pub(super) async fn run(socket: WebSocket, shared: Shared) {
     let page = Page {
         view: None,
         panes: [None, None],
         serial: 0,
-        heard: Instant::now(),
+        last_message: Instant::now(),
         steering: Steering::new(shared.site.socket.clone()),
         shared,
     };
     let mut wire = Wire(socket);
     match page.serve(&mut wire).await {
-        Ok(()) => {}
-        Err(Closing::Gone) => {}
+        Ok(()) | Err(Closing::Gone) => {}
         Err(Closing::Misuse(reason)) => wire.close(close_code::POLICY, &reason).await,
     }
 }
 
-/// Tells a page that there are as many as there may be.
+/// Refuses a page beyond the limit.
 pub(super) async fn turn_away(socket: WebSocket, most: usize) {
     let reason = format!("{most} pages are open already: close one of them");
     Wire(socket).close(close_code::AGAIN, &reason).await;
 }
 
-/// Why a page is served no longer.
+/// Why a connection ends.
 #[derive(Debug)]
 enum Closing {
-    /// It is closed, or takes nothing.
     Gone,
-    /// It said what no page says.
+    /// Violation of the protocol.
     Misuse(String),
 }
 
-/// The WebSocket.
 struct Wire(WebSocket);
 
 impl Wire {
@@ -84,27 +80,24 @@ impl Wire {
 
     async fn close(&mut self, code: u16, reason: &str) {
         let reason = clipped(reason, CLOSE_REASON_BYTES).into();
-        // Whoever is gone already needs no reason.
+        // Fails if the page is gone already.
         let _ = self.send(Message::Close(Some(CloseFrame { code, reason }))).await;
     }
 }
 
 struct Page {
     shared: Shared,
-    /// What it shows.
     view: Option<ViewName>,
-    /// The picture of the view, and that of the same budget spent uniformly.
+    /// The view, and the uniform view of the same budget.
     panes: [Option<Pane>; 2],
-    /// Number of the newest packet, of either picture.
+    /// Of the newest packet of either pane.
     serial: u32,
-    /// When its browser last said anything.
-    heard: Instant,
+    last_message: Instant,
     steering: Steering,
 }
 
-/// What a page waits for.
-enum News {
-    Heard(Option<Result<Message, Error>>),
+enum Event {
+    Message(Option<Result<Message, Error>>),
     Report,
     Feed(usize),
     Answer(Option<ToPage>),
@@ -121,49 +114,49 @@ impl Page {
         let mut pings = interval(PING_INTERVAL);
         loop {
             let [main, uniform] = &mut self.panes;
-            let news = tokio::select! {
-                heard = wire.0.recv() => News::Heard(heard),
-                Ok(()) = report.changed() => News::Report,
-                () = changed(main) => News::Feed(0),
-                () = changed(uniform) => News::Feed(1),
-                answer = self.steering.answer() => News::Answer(answer),
-                _ = pings.tick() => News::Ping,
+            let event = tokio::select! {
+                message = wire.0.recv() => Event::Message(message),
+                Ok(()) = report.changed() => Event::Report,
+                () = changed(main) => Event::Feed(0),
+                () = changed(uniform) => Event::Feed(1),
+                answer = self.steering.answer() => Event::Answer(answer),
+                _ = pings.tick() => Event::Ping,
             };
-            if let News::Heard(Some(Ok(_))) = news {
-                self.heard = Instant::now();
+            if let Event::Message(Some(Ok(_))) = event {
+                self.last_message = Instant::now();
             }
-            match news {
-                News::Heard(Some(Ok(Message::Text(text)))) => self.hear(&text, wire).await?,
-                News::Heard(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-                News::Heard(Some(Ok(Message::Binary(_)))) => {
-                    return Err(Closing::Misuse("pages say nothing in binary".to_owned()));
+            match event {
+                Event::Message(Some(Ok(Message::Text(text)))) => self.handle(&text, wire).await?,
+                Event::Message(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                Event::Message(Some(Ok(Message::Binary(_)))) => {
+                    return Err(Closing::Misuse("binary messages are not supported".to_owned()));
                 }
-                News::Heard(None | Some(Err(_) | Ok(Message::Close(_)))) => return Ok(()),
-                News::Report => {
+                Event::Message(None | Some(Err(_) | Ok(Message::Close(_)))) => return Ok(()),
+                Event::Report => {
                     let text = report.borrow_and_update().to_string();
                     wire.send(Message::text(text)).await?;
                 }
-                News::Feed(index) => self.show(index, wire).await?,
-                News::Answer(Some(answer)) => wire.say(&answer).await?,
-                News::Answer(None) => {}
-                News::Ping => self.ask_whether_there(wire).await?,
+                Event::Feed(index) => self.show(index, wire).await?,
+                Event::Answer(Some(answer)) => wire.say(&answer).await?,
+                Event::Answer(None) => {}
+                Event::Ping => self.ping(wire).await?,
             }
         }
     }
 
-    /// Lets go of what a browser steers that does not answer, and of the browser when it stays so.
-    async fn ask_whether_there(&mut self, wire: &mut Wire) -> Result<(), Closing> {
-        let silence = self.heard.elapsed();
+    /// Pings the browser. One that does not answer stops steering, and later is dropped.
+    async fn ping(&mut self, wire: &mut Wire) -> Result<(), Closing> {
+        let silence = self.last_message.elapsed();
         if SILENCE_ENDS_PAGE < silence {
             return Err(Closing::Gone);
         }
-        if SILENCE_ENDS_STEERING < silence && self.steering.let_go() {
+        if SILENCE_ENDS_STEERING < silence && self.steering.release_all() {
             wire.say(&ToPage::Released).await?;
         }
         wire.send(Message::Ping(Vec::new().into())).await
     }
 
-    async fn hear(&mut self, text: &str, wire: &mut Wire) -> Result<(), Closing> {
+    async fn handle(&mut self, text: &str, wire: &mut Wire) -> Result<(), Closing> {
         let message =
             serde_json::from_str(text).map_err(|error| Closing::Misuse(error.to_string()))?;
         match message {
@@ -177,7 +170,7 @@ impl Page {
                 }
             }
             FromPage::Look { .. } | FromPage::Release if self.shared.site.read_only => {
-                let error = "this page only shows: it was started with --read-only".to_owned();
+                let error = "steering is disabled: `foveate web` runs with --read-only".to_owned();
                 wire.say(&ToPage::Refused { reason: None, error }).await?;
             }
             FromPage::Look { x, y } => {
@@ -197,7 +190,7 @@ impl Page {
     /// Shows `view` from now on.
     fn watch(&mut self, view: Option<ViewName>, compare: bool) {
         if view != self.view {
-            self.steering.let_go();
+            self.steering.release_all();
             let subject = view.clone().map(Subject::View);
             self.panes = [subject.map(|subject| self.pane(0, subject)), None];
             self.view = view;
@@ -212,7 +205,7 @@ impl Page {
         }
     }
 
-    /// The picture that stands beside that of the view, once it is known what the view spends.
+    /// The uniform view of the same budget; `None` until the view's first frame.
     fn uniform_subject(&self) -> Option<Subject> {
         let view = self.view.as_ref()?;
         let frame = self.panes[0].as_ref()?.feed.borrow().frame.clone()?;
@@ -230,15 +223,15 @@ impl Page {
             index,
             subject,
             feed,
-            told: None,
+            reported: None,
             held: None,
             serial: 0,
-            awaits: false,
+            is_in_flight: false,
             wants_uniform: false,
         }
     }
 
-    /// Sends what is new of a picture.
+    /// Sends the news of a pane.
     async fn show(&mut self, index: usize, wire: &mut Wire) -> Result<(), Closing> {
         if let Some(pane) = &mut self.panes[index] {
             pane.show(wire, &mut self.serial).await?;
@@ -246,7 +239,7 @@ impl Page {
         let [main, uniform] = &self.panes;
         if main.as_ref().is_some_and(|main| main.wants_uniform)
             && let Some(wanted) = self.uniform_subject()
-            // The view may have been set to spend something else.
+            // The budget of the view may have changed.
             && uniform.as_ref().is_none_or(|uniform| uniform.subject != wanted)
         {
             self.panes[1] = Some(self.pane(1, wanted));
@@ -255,41 +248,41 @@ impl Page {
     }
 }
 
-/// One picture of a page.
+/// One of the two pictures of a page.
 struct Pane {
     index: u8,
     subject: Subject,
     feed: watch::Receiver<Feed>,
-    /// The state that the page knows.
-    told: Option<(FeedState, String)>,
-    /// The frame that was sent last, and that the page shows once it has acknowledged it.
+    /// The state and reason that were sent last.
+    reported: Option<(FeedState, String)>,
+    /// The frame that was sent last.
     held: Option<Arc<DecodedFrame>>,
-    /// Number of the packet that it was; no other packet of the page has it.
+    /// Of its packet; unique within the page.
     serial: u32,
     /// It has not been acknowledged.
-    awaits: bool,
-    /// Another picture is to stand beside this one.
+    is_in_flight: bool,
+    /// The page compares it with the uniform view.
     wants_uniform: bool,
 }
 
 impl Pane {
-    /// Notes that the page shows packet `serial`; false for any but the one that is waited for.
+    /// Returns whether `serial` is the packet in flight, which no longer is.
     fn acknowledge(&mut self, serial: u32) -> bool {
-        let is_it = self.awaits && serial == self.serial;
-        self.awaits &= !is_it;
-        is_it
+        let is_expected = self.is_in_flight && serial == self.serial;
+        self.is_in_flight &= !is_expected;
+        is_expected
     }
 
     async fn show(&mut self, wire: &mut Wire, serial: &mut u32) -> Result<(), Closing> {
         let feed = self.feed.borrow_and_update().clone();
         let state = (feed.state, feed.reason.clone());
-        if self.told.as_ref() != Some(&state) {
+        if self.reported.as_ref() != Some(&state) {
             let age_ms = feed.age().map(|age| age.as_secs_f64() * 1e3);
-            self.told = Some(state.clone());
+            self.reported = Some(state.clone());
             let (state, reason) = state;
             wire.say(&ToPage::State { pane: self.index, state, reason, age_ms }).await?;
         }
-        let Some(frame) = feed.frame.filter(|_| !self.awaits) else { return Ok(()) };
+        let Some(frame) = feed.frame.filter(|_| !self.is_in_flight) else { return Ok(()) };
         if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &frame)) {
             return Ok(());
         }
@@ -297,18 +290,18 @@ impl Pane {
         self.serial = *serial;
         let bytes = packet(self.index, self.serial, &frame, self.held.as_deref());
         self.held = Some(frame);
-        self.awaits = true;
+        self.is_in_flight = true;
         wire.send(Message::Binary(bytes.into())).await
     }
 }
 
-/// Waits until there is something new to be seen; for ever where nothing is shown.
+/// Waits until the feed of `pane` changes; forever without a pane.
 async fn changed(pane: &mut Option<Pane>) {
     let changed = match pane {
         Some(pane) => pane.feed.changed().await,
         None => std::future::pending().await,
     };
-    // The follower is gone, which it never is before its pages, unless it could not be started.
+    // The sender is gone only if the follower could not be started.
     if changed.is_err() {
         std::future::pending::<()>().await;
     }

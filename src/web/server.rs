@@ -1,4 +1,4 @@
-//! What the server serves: the files of the page, and one WebSocket for each page.
+//! HTTP server: the files of the page, and a WebSocket for each open page.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use super::page;
 use super::reports::Reports;
 use foveate::messages::ViewName;
 
-/// Pages at a time. Each costs a copy of the newest frame, and a lease where it steers.
+/// Most pages at a time. Each costs a copy of the newest frame, and a lease if it steers.
 pub(super) const PAGES_MAX: usize = 16;
 
-/// The longest message of a page, in bytes.
+/// Of a page.
 const MESSAGE_BYTES_MAX: usize = 4096;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -31,7 +31,7 @@ const CSS: &str = "text/css; charset=utf-8";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 
-/// Where a file of the page is found, what it is, and what it holds.
+/// Path, content type and content of each file of the page.
 const ASSETS: [(&str, &str, &str); 10] = [
     ("/", HTML, include_str!("assets/index.html")),
     ("/page.css", CSS, include_str!("assets/page.css")),
@@ -45,25 +45,25 @@ const ASSETS: [(&str, &str, &str); 10] = [
     ("/favicon.svg", SVG, include_str!("assets/favicon.svg")),
 ];
 
-/// What the command line says of the page.
+/// Settings from the command line.
 #[derive(Debug)]
 pub(super) struct Site {
     /// The daemon's socket.
     pub(super) socket: PathBuf,
-    /// What the page shows first.
+    /// The view that pages show first.
     pub(super) view: Option<ViewName>,
-    /// The page steers no view.
+    /// Pages may not steer.
     pub(super) read_only: bool,
 }
 
-/// What all pages share.
+/// State shared by all pages.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) site: Site,
     pub(super) hosts: Hosts,
     pub(super) followers: Arc<Followers>,
     pub(super) reports: Reports,
-    /// Room for pages.
+    /// Limits the number of pages.
     seats: Arc<Semaphore>,
 }
 
@@ -91,16 +91,15 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// The WebSocket of a page.
 async fn open_page(
     State(shared): State<Shared>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     if !guard::is_own_page(&headers) {
-        return guard::refusal(
+        return guard::plain_text(
             StatusCode::FORBIDDEN,
-            "Only the page that this server serves may connect: the Origin is missing or is not the Host.",
+            "Only pages of this server may connect: the Origin header is missing or does not match the Host header.",
         );
     }
     let seat = Arc::clone(&shared.seats).try_acquire_owned().ok();
@@ -110,7 +109,7 @@ async fn open_page(
             page::run(socket, shared).await;
             drop(seat);
         }
-        // A browser shows a page nothing of an answer that opens no WebSocket, but the reason for which one closes.
+        // A page cannot read the response of a refused upgrade, but it can read the reason of a close.
         None => page::turn_away(socket, PAGES_MAX).await,
     })
 }

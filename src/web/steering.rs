@@ -1,4 +1,4 @@
-//! Where a page looks: commands to the daemon, over a connection of the page's own, with which its lease ends.
+//! Steering of views by a page, over a control connection of its own: the page's lease ends with the connection.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,79 +12,74 @@ use foveate::client::Client;
 use foveate::messages::{Look, RefusalReason, ViewName};
 use foveate_core::error::chain;
 
-/// How often a view is told again where to look: a lease ends, and a policy takes over, after a silence. A small part
-/// of what either takes, unless a configuration says otherwise.
+/// How often a look is renewed, so that the lease does not expire and the policy does not take over. A small part of the
+/// default limits of both.
 const RENEWAL: Duration = Duration::from_millis(400);
 
-/// What a page wants of a view.
 #[derive(Clone, Debug)]
 enum Command {
     Look { view: ViewName, x: f64, y: f64 },
     Release { view: ViewName },
 }
 
-/// Sends one command after the other; of those that come meanwhile the newest wins.
+/// Sends one command at a time; of those that arrive meanwhile, the newest wins.
 #[derive(Debug)]
 pub(super) struct Steering {
     socket: PathBuf,
-    /// `None` before the first command, and while one is on its way.
+    /// `None` before the first command, and while one is in flight.
     client: Option<Client>,
     next: Option<Command>,
-    under_way: Option<UnderWay>,
-    /// What the view is told again and again, until the page says something else.
+    in_flight: Option<InFlight>,
+    /// The look to renew until the next command.
     held: Option<Held>,
 }
 
 #[derive(Debug)]
-struct UnderWay {
-    asked: JoinHandle<(Option<Client>, Result<ToPage, ControlError>)>,
+struct InFlight {
+    request: JoinHandle<(Option<Client>, Result<ToPage, ControlError>)>,
     command: Command,
-    /// The page has been told of it before.
-    is_told: bool,
-    /// The page does not want it any more.
-    is_let_go: bool,
+    /// The page knows its result already: it is a renewal.
+    is_reported: bool,
+    is_cancelled: bool,
 }
 
 #[derive(Debug)]
 struct Held {
     command: Command,
     renew_at: Instant,
-    /// The page has been told of it.
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Steering {
-    /// Nothing is steered yet.
     pub(super) fn new(socket: PathBuf) -> Self {
-        Self { socket, client: None, next: None, under_way: None, held: None }
+        Self { socket, client: None, next: None, in_flight: None, held: None }
     }
 
-    /// Makes `view` look at a point, in pixels, until something else is said.
+    /// Makes `view` look at a point, in pixels, until the next command.
     pub(super) fn look(&mut self, view: &ViewName, x: f64, y: f64) {
-        self.want(Command::Look { view: view.clone(), x, y });
+        self.submit(Command::Look { view: view.clone(), x, y });
     }
 
-    /// Gives `view` back to its policy, and to other clients.
+    /// Returns `view` to its policy, and ends the lease.
     pub(super) fn release(&mut self, view: &ViewName) {
-        self.want(Command::Release { view: view.clone() });
+        self.submit(Command::Release { view: view.clone() });
     }
 
-    /// Hangs up: whatever was steered is free. Says whether anything was.
-    pub(super) fn let_go(&mut self) -> bool {
-        let is_steering = self.under_way.as_ref().is_some_and(|under_way| !under_way.is_let_go)
+    /// Closes the connection, which ends all leases. Returns whether there was anything to release.
+    pub(super) fn release_all(&mut self) -> bool {
+        let is_steering = self.in_flight.as_ref().is_some_and(|request| !request.is_cancelled)
             || self.held.is_some()
             || self.client.is_some();
         (self.client, self.next, self.held) = (None, None, None);
-        if let Some(under_way) = &mut self.under_way {
-            under_way.is_let_go = true;
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.is_cancelled = true;
         }
         is_steering
     }
 
-    /// Waits until a command has been answered, and returns what the page is to be told of it; for ever where nothing
-    /// is steered. It may be given up and called again.
+    /// Waits for the answer to a command, or forever without one, and returns its message for the page, if any. Cancel-safe.
     pub(super) async fn answer(&mut self) -> Option<ToPage> {
-        let Some(under_way) = &mut self.under_way else {
+        let Some(in_flight) = &mut self.in_flight else {
             match &self.held {
                 Some(held) => sleep_until(held.renew_at).await,
                 None => std::future::pending().await,
@@ -92,29 +87,29 @@ impl Steering {
             self.renew();
             return None;
         };
-        let asked = (&mut under_way.asked).await;
-        let UnderWay { command, is_told, is_let_go, .. } = self.under_way.take()?;
-        let answer = match asked {
-            Ok((client, answer)) if !is_let_go => {
+        let finished = (&mut in_flight.request).await;
+        let InFlight { command, is_reported, is_cancelled, .. } = self.in_flight.take()?;
+        let answer = match finished {
+            Ok((client, answer)) if !is_cancelled => {
                 self.client = client;
-                Some(self.settle(command, is_told, answer))
+                Some(self.settle(command, is_reported, answer))
             }
             Ok(_) => None,
             Err(error) => {
-                tracing::error!(%error, "a command to the daemon has not been finished");
+                tracing::error!(%error, "the thread of a command to the daemon panicked");
                 None
             }
         };
         if let Some(next) = self.next.take() {
             self.send(next, false);
         }
-        let is_news = |answer: &ToPage| !is_told || matches!(answer, ToPage::Refused { .. });
+        let is_news = |answer: &ToPage| !is_reported || matches!(answer, ToPage::Refused { .. });
         answer.flatten().filter(is_news)
     }
 
-    fn want(&mut self, command: Command) {
+    fn submit(&mut self, command: Command) {
         self.held = None;
-        if self.under_way.is_some() {
+        if self.in_flight.is_some() {
             self.next = Some(command);
         } else {
             self.send(command, false);
@@ -122,26 +117,26 @@ impl Steering {
     }
 
     fn renew(&mut self) {
-        if let Some(Held { command, is_told, .. }) = self.held.take() {
-            self.send(command, is_told);
+        if let Some(Held { command, is_reported, .. }) = self.held.take() {
+            self.send(command, is_reported);
         }
     }
 
-    fn send(&mut self, command: Command, is_told: bool) {
+    fn send(&mut self, command: Command, is_reported: bool) {
         let (socket, mut client) = (self.socket.clone(), self.client.take());
-        let asking = command.clone();
-        let asked = tokio::task::spawn_blocking(move || {
-            let answer = ask_again(&mut client, &socket, &asking);
+        let sent = command.clone();
+        let request = tokio::task::spawn_blocking(move || {
+            let answer = request_with_retry(&mut client, &socket, &sent);
             (client, answer)
         });
-        self.under_way = Some(UnderWay { asked, command, is_told, is_let_go: false });
+        self.in_flight = Some(InFlight { request, command, is_reported, is_cancelled: false });
     }
 
-    /// Notes what an answer means for later, and puts it into words for the page.
+    /// Schedules the renewal of a look, and returns the message for the page.
     fn settle(
         &mut self,
         command: Command,
-        is_told: bool,
+        is_reported: bool,
         answer: Result<ToPage, ControlError>,
     ) -> Option<ToPage> {
         let is_look = matches!(command, Command::Look { .. });
@@ -149,7 +144,7 @@ impl Steering {
         let (answer, is_held) = match answer {
             Ok(answer) => (Some(answer), is_look),
             Err(ControlError::Refused(refusal)) => match refusal.reason {
-                // A hand that moves fast, or a camera that stands still: it is said once more.
+                // Retried with the renewal: the pointer moves fast, or the camera stands still.
                 RefusalReason::RateLimit | RefusalReason::Busy => (None, true),
                 reason => {
                     (Some(ToPage::Refused { reason: Some(reason), error: refusal.error }), false)
@@ -161,29 +156,29 @@ impl Steering {
             }
         };
         if is_held && self.next.is_none() {
-            let is_told = is_told || answer.is_some();
-            self.held = Some(Held { command, renew_at, is_told });
+            let is_reported = is_reported || answer.is_some();
+            self.held = Some(Held { command, renew_at, is_reported });
         }
         answer
     }
 }
 
-/// Asks over the connection there is; where the daemon has closed that, once more over another.
-fn ask_again(
+/// Sends a command over the existing connection, or over a new one if the daemon has closed it.
+fn request_with_retry(
     client: &mut Option<Client>,
     socket: &Path,
     command: &Command,
 ) -> Result<ToPage, ControlError> {
     if let Some(client) = client {
-        match ask(client, command) {
+        match request(client, command) {
             Err(ControlError::Disconnected) => {}
             answer => return answer,
         }
     }
-    ask(client.insert(Client::connect(socket)?), command)
+    request(client.insert(Client::connect(socket)?), command)
 }
 
-fn ask(client: &mut Client, command: &Command) -> Result<ToPage, ControlError> {
+fn request(client: &mut Client, command: &Command) -> Result<ToPage, ControlError> {
     match command {
         Command::Look { view, x, y } => {
             let looking = client.look(Look::at(view, *x, *y))?;

@@ -91,7 +91,7 @@ fn health_is_that_every_stream_is_live_and_fresh() {
     let stalled = foveate(&stage.path, &["health"]);
     assert_eq!(stalled.status.code(), Some(69));
     assert_eq!(text(&stalled.stdout), "two: stalled: no frame for 2 s\n");
-    assert_eq!(text(&stalled.stderr), "foveate: 1 of 2 streams are not well: see above\n");
+    assert_eq!(text(&stalled.stderr), "foveate: 1 of 2 streams are unhealthy: see above\n");
 }
 
 #[test]

@@ -138,7 +138,10 @@ fn beyond_loopback_it_warns_and_is_reached_by_any_address_but_by_no_other_name()
     }
     let (code, words) = web.interrupt();
     assert_eq!(code, Some(0));
-    assert!(words.contains("WARN") && words.contains("whoever reaches this address"), "{words}");
+    assert!(
+        words.contains("WARN") && words.contains("anyone who can connect to this address"),
+        "{words}"
+    );
 }
 
 #[test]

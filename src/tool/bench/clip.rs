@@ -1,8 +1,8 @@
-//! Frames of a file, read into memory: `.y4m` and raw samples by this program itself, so that machines without
-//! GStreamer can play clips, and whatever else GStreamer plays where the build has it.
+//! Reads clips into memory: `.y4m` and raw samples natively, so that builds without GStreamer can play clips, and all other
+//! files with GStreamer.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use super::frames::{Frames, frame_bytes, kind_of};
@@ -10,19 +10,19 @@ use crate::ToolError;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 
-/// Frames are not taken beyond so many bytes of memory.
+/// Memory limit for frames.
 const CLIP_BYTES_MAX: usize = 1 << 30;
 
-/// The longest line of a `.y4m` file that is read.
+/// Limit for a header line of a `.y4m` file.
 const LINE_BYTES_MAX: u64 = 4096;
 
-/// How many frames of a kind are taken at most.
+/// Most frames that fit into the memory limit, but at least 2.
 pub(super) fn most_frames(kind: FrameKind, asked: usize) -> usize {
     asked.min((CLIP_BYTES_MAX / frame_bytes(kind)).max(2))
 }
 
-/// The first frames of the file at `path`, at most `count`. `extent` is what the user says, which raw samples need and
-/// nothing else may have.
+/// The first `count` frames of the file, at most. `extent` is the user's, which raw samples require and all other files
+/// refuse.
 pub(super) fn load(path: &Path, extent: Option<Extent>, count: usize) -> Result<Frames, ToolError> {
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let raw =
@@ -30,11 +30,11 @@ pub(super) fn load(path: &Path, extent: Option<Extent>, count: usize) -> Result<
     match (raw, extent) {
         (Some(format), Some(extent)) => raw_frames(path, kind_of(format, extent), count),
         (Some(_), None) => Err(ToolError::Usage(format!(
-            "{} holds samples and no size: give --size WIDTHxHEIGHT",
+            "{} holds raw samples without a size: add --size WIDTHxHEIGHT",
             path.display()
         ))),
         (None, Some(_)) => Err(ToolError::Usage(format!(
-            "{} has a size of its own: leave --size away",
+            "{} has a size of its own: remove --size",
             path.display()
         ))),
         (None, None) if extension.eq_ignore_ascii_case("y4m") => y4m_frames(path, count),
@@ -50,8 +50,8 @@ fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
 #[cfg(not(feature = "gst"))]
 fn decoded(path: &Path, _count: usize) -> Result<Frames, ToolError> {
     Err(ToolError::Usage(format!(
-        "this build has no GStreamer and plays only .y4m files and raw ones such as .nv12 with --size: \
-         `ffmpeg -i {} -pix_fmt yuv420p clip.y4m` makes one, or build with the feature `gst`",
+        "this build has no GStreamer and plays only .y4m files, and raw ones such as .nv12 with --size: convert it with \
+         `ffmpeg -i {} -pix_fmt yuv420p clip.y4m`, or build with the feature `gst`",
         path.display()
     )))
 }
@@ -79,7 +79,7 @@ fn y4m_frames(path: &Path, count: usize) -> Result<Frames, ToolError> {
         match line(path, &mut file)?.as_str() {
             "" => break,
             line if line.starts_with("FRAME") => {}
-            _ => return Err(broken(path, &format!("no FRAME where frame {number} should begin"))),
+            _ => return Err(broken(path, &format!("frame {number} does not begin with FRAME"))),
         }
         let buffer = read_frame(path, &mut file, kind, number)?;
         buffers.push(buffer.ok_or_else(|| cut(path, number))?);
@@ -87,7 +87,7 @@ fn y4m_frames(path: &Path, count: usize) -> Result<Frames, ToolError> {
     played(path, kind, buffers)
 }
 
-/// Width and height that the first line of a `.y4m` file gives.
+/// Parses width and height from the header line of a `.y4m` file.
 fn y4m_extent(header: &str) -> Result<Extent, String> {
     let mut words = header.split_ascii_whitespace();
     if words.next() != Some("YUV4MPEG2") {
@@ -101,8 +101,8 @@ fn y4m_extent(header: &str) -> Result<Extent, String> {
             ("C", "420" | "420jpeg" | "420mpeg2" | "420paldv") => {}
             ("C", other) => {
                 return Err(format!(
-                    "its samples are C{other} and not 4:2:0 of 8 bits: `ffmpeg -i FILE -pix_fmt yuv420p clip.y4m` \
-                     converts them"
+                    "its samples are C{other} instead of 8-bit 4:2:0: convert them with \
+                     `ffmpeg -i FILE -pix_fmt yuv420p clip.y4m`"
                 ));
             }
             _ => {}
@@ -112,19 +112,22 @@ fn y4m_extent(header: &str) -> Result<Extent, String> {
     if extent.is_supported() {
         Ok(extent)
     } else {
-        Err(format!("its frames are {extent}; sides from 1 to {} are read", Extent::MAX_SIDE))
+        Err(format!(
+            "its frames are {extent}; both sides must be between 1 and {}",
+            Extent::MAX_SIDE
+        ))
     }
 }
 
-/// The next line without its end; empty at the end of the file.
+/// The next line without its terminator; empty at the end of the file.
 fn line(path: &Path, file: &mut BufReader<File>) -> Result<String, ToolError> {
     let mut bytes = Vec::new();
     let read = file.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
-    read.map_err(|source| unreadable(path, source))?;
+    read.map_err(|source| ToolError::reading(path, source))?;
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
-/// Frame `number`, or `None` where the file ends before it.
+/// Frame `number`, or `None` at the end of the file.
 fn read_frame(
     path: &Path,
     file: &mut BufReader<File>,
@@ -134,7 +137,7 @@ fn read_frame(
     let bytes = frame_bytes(kind);
     let mut buffer = Vec::with_capacity(bytes);
     let read = file.take(bytes as u64).read_to_end(&mut buffer);
-    match read.map_err(|source| unreadable(path, source))? {
+    match read.map_err(|source| ToolError::reading(path, source))? {
         0 => Ok(None),
         whole if whole == bytes => Ok(Some(buffer)),
         _ => Err(cut(path, number)),
@@ -142,17 +145,17 @@ fn read_frame(
 }
 
 fn opened(path: &Path) -> Result<BufReader<File>, ToolError> {
-    File::open(path).map(BufReader::new).map_err(|source| unreadable(path, source))
+    File::open(path).map(BufReader::new).map_err(|source| ToolError::reading(path, source))
 }
 
-/// The frames that were read, of which there must be one.
+/// Fails without a frame.
 pub(super) fn played(
     path: &Path,
     kind: FrameKind,
     buffers: Vec<Vec<u8>>,
 ) -> Result<Frames, ToolError> {
     if buffers.is_empty() {
-        return Err(broken(path, "it has no frame"));
+        return Err(broken(path, "it has no frames"));
     }
     Ok(Frames::new(kind, buffers))
 }
@@ -161,11 +164,6 @@ fn cut(path: &Path, number: usize) -> ToolError {
     broken(path, &format!("it ends within frame {number}; is --size right, and the file whole?"))
 }
 
-/// Says what is wrong with the contents of a file.
 pub(super) fn broken(path: &Path, problem: &str) -> ToolError {
     ToolError::Clip(format!("{}: {problem}", path.display()))
-}
-
-fn unreadable(path: &Path, source: io::Error) -> ToolError {
-    ToolError::Unreadable { path: path.to_owned(), source }
 }

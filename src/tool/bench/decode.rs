@@ -1,4 +1,4 @@
-//! Frames of any file that GStreamer plays, decoded into memory before anything is measured.
+//! Decodes clips with GStreamer into memory, before the measurement.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use foveate_config::{Pace, SourceChoice, StreamConfig};
 use foveate_core::frame::FrameView;
 use foveate_stats::StreamCounters;
 
-/// A decoder that is silent for so long hangs.
+/// A decoder without output for this long hangs.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The first frames of the file at `path`, at most `count`.
+/// The first `count` frames of the file, at most.
 pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
     let spec = SourceSpec::from(&StreamConfig {
         name: "bench".to_owned(),
@@ -27,7 +27,7 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
     });
     let mut source = Source::open(&spec, &Arc::new(StreamCounters::default()))?;
     let Some(first) = next_frame(path, &mut source)? else {
-        return Err(broken(path, "it has no frame"));
+        return Err(broken(path, "it has no frames"));
     };
     let kind = view_of(path, &first)?.kind();
     let mut buffers = vec![packed(&view_of(path, &first)?)];
@@ -36,7 +36,7 @@ pub(super) fn decoded(path: &Path, count: usize) -> Result<Frames, ToolError> {
         let view = view_of(path, &frame)?;
         if view.kind() != kind {
             let number = buffers.len() + 1;
-            return Err(broken(path, &format!("frame {number} is of another size or format")));
+            return Err(broken(path, &format!("frame {number} has another size or format")));
         }
         buffers.push(packed(&view));
     }
@@ -50,17 +50,17 @@ fn next_frame(path: &Path, source: &mut Source) -> Result<Option<CapturedFrame>,
         Taken::Ended(End::Eos) => Ok(None),
         Taken::Ended(End::Failed(error)) => Err(error.into()),
         Taken::TimedOut => {
-            Err(broken(path, &format!("the decoder has been silent for {SILENCE_MAX:?}")))
+            Err(broken(path, &format!("the decoder gave no frame for {SILENCE_MAX:?}")))
         }
     }
 }
 
-/// A source gives only frames that it has looked at.
+/// Never fails: a source checks its frames.
 fn view_of<'a>(path: &Path, frame: &'a CapturedFrame) -> Result<FrameView<'a>, ToolError> {
     frame.view().map_err(|error| broken(path, &error.to_string()))
 }
 
-/// All samples, rows without gaps.
+/// All samples, rows without padding.
 fn packed(view: &FrameView<'_>) -> Vec<u8> {
     let mut samples = Vec::with_capacity(frame_bytes(view.kind()));
     for plane in 0..view.format().plane_count() {

@@ -1,4 +1,4 @@
-//! The frames and the token plan as files, for programs that measure something else on the same frames and patches.
+//! `--dump`: frames, token plan and tokens as files, for other programs that measure on the same frames and patches.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,20 +20,20 @@ struct Plan {
     width: u32,
     height: u32,
     frame_count: usize,
-    /// The frame that the tokens are of.
+    /// Index of the frame that was tokenised.
     tokens_of_frame: usize,
     patch_side: u32,
-    /// Of R, G, B: what a number is taken from, once it lies in 0..=1, and divided by.
+    /// Of R, G and B in 0..=1.
     mean: [f64; 3],
     std: [f64; 3],
     /// Width and height of each level of the pyramid.
     levels: Vec<[u32; 2]>,
-    /// Level, and leftmost column and topmost row in texels of the level, of each token of each view.
+    /// Level, column and row of each token of each view, in texels of the level.
     views: Vec<Vec<[u32; 3]>>,
 }
 
-/// Writes the frames one behind the other to `frames.FORMAT`, the plan of each view to `plan.json`, and the tokens of the
-/// newest frame that `session` published to `tokens-VIEW.bin`; names the files on `out`.
+/// Writes all frames to `frames.FORMAT`, the plan of each view to `plan.json`, and the tokens of the newest frame of `session`
+/// to `tokens-VIEW.bin`; prints their paths.
 pub(super) fn write(
     folder: &Path,
     frames: &Frames,
@@ -76,8 +76,6 @@ fn places(frame: &TokenFrameBuf) -> Vec<[u32; 3]> {
 fn save(path: PathBuf, parts: &[impl AsRef<[u8]>], out: &mut dyn Write) -> Result<(), ToolError> {
     let written = File::create(&path)
         .and_then(|mut file| parts.iter().try_for_each(|part| file.write_all(part.as_ref())));
-    match written {
-        Ok(()) => writeln!(out, "{}", path.display()).map_err(ToolError::Output),
-        Err(source) => Err(ToolError::File { path, source }),
-    }
+    written.map_err(|source| ToolError::writing(&path, source))?;
+    writeln!(out, "{}", path.display()).map_err(ToolError::Output)
 }

@@ -1,26 +1,25 @@
-//! Empties the caches, so that a frame is measured as if other work had run since the one before.
+//! Evicts the CPU caches, to measure frames as if other work had run in between.
 
 use std::fs;
 use std::hint::black_box;
 
-/// Words of a cache line.
+/// Words per cache line.
 const LINE_WORDS: usize = 8;
 
-/// Where the kernel does not tell how large the caches are.
+/// Assumed if the kernel does not report cache sizes.
 const UNKNOWN_CACHE_BYTES: usize = 64 << 20;
 
-/// A buffer that is twice as large as the last-level cache.
+/// A buffer of twice the size of the last-level cache.
 #[derive(Debug)]
 pub(super) struct Evictor(Vec<u64>);
 
 impl Evictor {
-    /// A buffer for the caches of this machine.
     pub(super) fn new() -> Self {
         let bytes = 2 * largest_cache_bytes().unwrap_or(UNKNOWN_CACHE_BYTES);
         Self(vec![1; bytes / size_of::<u64>()])
     }
 
-    /// Writes to every line of the buffer.
+    /// Writes to every cache line of the buffer.
     pub(super) fn evict(&mut self) {
         for word in self.0.iter_mut().step_by(LINE_WORDS) {
             *word = word.wrapping_add(1);
@@ -29,14 +28,14 @@ impl Evictor {
     }
 }
 
-/// The size of the largest cache of the first processor.
+/// The size of the largest cache of the first CPU.
 fn largest_cache_bytes() -> Option<usize> {
     let caches = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
     let sizes = caches.filter_map(|cache| fs::read_to_string(cache.ok()?.path().join("size")).ok());
     sizes.filter_map(|size| bytes_of(size.trim())).max()
 }
 
-/// Bytes of a size as the kernel writes it, such as `32768K`.
+/// Parses a size of sysfs, such as `32768K`.
 fn bytes_of(size: &str) -> Option<usize> {
     let digits = size.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
     let shift = match size.get(digits.len()..)? {

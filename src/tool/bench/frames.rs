@@ -1,4 +1,4 @@
-//! The frames that a measurement plays: all in memory before it begins, each in a buffer of its own.
+//! Frames of a measurement, all in memory before it starts, each in its own buffer.
 
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
@@ -8,13 +8,13 @@ use foveate_core::geometry::extent::Extent;
 #[derive(Clone, Debug)]
 pub(super) struct Frames {
     kind: FrameKind,
-    /// Planes one behind the other, rows without gaps.
+    /// Consecutive planes, rows without padding.
     buffers: Vec<Vec<u8>>,
 }
 
 impl Frames {
-    /// Frames of [`frame_bytes`] each, of which there must be one. A single one gets a twin, so that a frame never lies
-    /// where the one before it lay.
+    /// Frames of [`frame_bytes`] each, at least one. A single frame is duplicated, so that no frame has the address of the
+    /// previous one.
     pub(super) fn new(kind: FrameKind, mut buffers: Vec<Vec<u8>>) -> Self {
         assert!(buffers.iter().all(|buffer| buffer.len() == frame_bytes(kind)), "whole frames");
         if let [only] = buffers.as_slice() {
@@ -24,25 +24,22 @@ impl Frames {
         Self { kind, buffers }
     }
 
-    /// What the frames have in common.
     pub(super) fn kind(&self) -> FrameKind {
         self.kind
     }
 
-    /// All samples of each frame.
     pub(super) fn buffers(&self) -> &[Vec<u8>] {
         &self.buffers
     }
 
-    /// Which frame comes at `position`: forward to the last one, backward to the first one, and so on, so that each
-    /// differs from the one before it by what changes from one frame of the clip to the next.
+    /// The frame at `position` of the playback, which runs forward and backward in turn, so that successive frames are always
+    /// neighbours in the clip.
     pub(super) fn index_at(&self, position: usize) -> usize {
         let last = self.buffers.len() - 1;
         let step = position % (2 * last);
         step.min(2 * last - step)
     }
 
-    /// Frame `index`.
     pub(super) fn view(&self, index: usize) -> FrameView<'_> {
         let FrameKind { format, extent, color } = self.kind;
         let mut rest = self.buffers[index].as_slice();
@@ -67,8 +64,8 @@ pub(super) fn frame_bytes(FrameKind { format, extent, .. }: FrameKind) -> usize 
     (0..format.plane_count()).map(plane_bytes).sum()
 }
 
-/// Frames of which nothing says how their samples become RGB: BT.601, limited range, as OpenCV's `cvtColor` reads
-/// them; RGB as it is, gray of full range. What is measured does not depend on it.
+/// Frames without colorimetry: BT.601 in limited range, as OpenCV's `cvtColor` assumes; RGB unchanged, gray in full range. The
+/// measurement does not depend on it.
 pub(super) fn kind_of(format: PixelFormat, extent: Extent) -> FrameKind {
     let color = if format.is_rgb() {
         ColorTransform::IDENTITY

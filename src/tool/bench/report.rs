@@ -1,4 +1,4 @@
-//! What a measurement found, for programs and for people.
+//! Report of a measurement, as JSON or text.
 
 use std::io::{self, Write};
 
@@ -6,20 +6,21 @@ use serde::{Serialize, Serializer};
 
 use super::session::Samples;
 use crate::list::write_columns;
+use crate::meter::quantile;
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
 use foveate_core::clock::Span;
 use foveate_core::token::DType;
 use foveate_engine::StageTimes;
 use foveate_engine::backend::UpdateTimes;
 
-/// One backend's figures; one line of `--json`.
+/// Result for one backend; a line of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) backend: BackendKind,
     pub(super) device: String,
-    /// `None` on the CPU.
+    /// `None` for the CPU.
     pub(super) driver: Option<String>,
-    /// Processors that this process may use.
+    /// CPUs available to this process.
     pub(super) cpus: usize,
     pub(super) frames: FrameFacts,
     pub(super) views: ViewFacts,
@@ -33,27 +34,26 @@ pub(super) struct Report {
     pub(super) bandwidth: Bandwidth,
 }
 
-/// What was played.
+/// The frames played.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct FrameFacts {
     pub(super) format: &'static str,
     pub(super) width: u32,
     pub(super) height: u32,
-    /// The file, or `None` for made frames.
+    /// File name; `None` for synthetic frames.
     pub(super) clip: Option<String>,
-    /// The share of tiles that changes, of made frames.
+    /// Share of tiles that change, for synthetic frames.
     pub(super) changed: Option<f64>,
-    /// Different frames in memory.
+    /// Distinct frames in memory.
     pub(super) buffers: usize,
-    /// Frames that the figures are of.
+    /// Frames measured.
     pub(super) measured: usize,
-    /// Frames before them.
+    /// Frames played before.
     pub(super) warm_up: usize,
-    /// Whether the caches were emptied before each frame.
+    /// Whether the CPU caches were evicted before each frame.
     pub(super) cold: bool,
 }
 
-/// What was sampled.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ViewFacts {
     pub(super) count: usize,
@@ -64,48 +64,46 @@ pub(super) struct ViewFacts {
     pub(super) dtype: DType,
 }
 
-/// Tiles a frame.
+/// Tiles per frame.
 #[derive(Debug, Serialize)]
 pub(super) struct TileFacts {
-    /// Dirty or refreshed, in the mean.
+    /// Mean count of dirty or refreshed tiles.
     pub(super) dirty_mean: f64,
-    /// Of so many.
     pub(super) count: usize,
 }
 
-/// Tokens a frame, of all views.
+/// Tokens per frame, of all views.
 #[derive(Debug, Serialize)]
 pub(super) struct TokenFacts {
-    /// Sampled anew, in the mean.
+    /// Mean count of resampled tokens.
     pub(super) sampled_mean: f64,
-    /// Of so many.
     pub(super) count: usize,
 }
 
-/// Bytes a frame.
+/// Bytes per frame.
 #[derive(Debug, Serialize)]
 pub(super) struct ByteFacts {
-    /// Samples of the camera that were compared with as many of the resident copy.
+    /// Camera samples, all of which are compared with the resident copy.
     pub(super) compared: u64,
-    /// Samples that crossed to the device, in the mean.
+    /// Mean of the samples uploaded to the device.
     pub(super) uploaded_mean: f64,
-    /// Tokens that were sampled, in the mean.
+    /// Mean of the sampled tokens.
     pub(super) sampled_mean: f64,
 }
 
-/// Bytes that the processor, or the device that finds the changes, moved in a second, in 10^9, by the median times: those it read from the frame and from the
-/// resident copy, and those that a copy of the frame reads and writes.
+/// Memory bandwidth in 10^9 bytes per second, by median times: of change detection, which reads the frame and the resident copy,
+/// and of a copy of the frame, which reads and writes.
 #[derive(Debug, Serialize)]
 pub(super) struct Bandwidth {
     pub(super) change_gb_s: f64,
     pub(super) memcpy_gb_s: f64,
 }
 
-/// Times of the stages in the order in which they run.
+/// Durations of the stages, in the order in which they run.
 #[derive(Debug)]
 pub(super) struct Stages(Vec<(&'static str, Quantiles)>);
 
-/// What half of the frames, and what 99 of 100, stay within; in microseconds.
+/// Quantiles and mean of a duration per frame, in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Quantiles {
     pub(super) p50_us: f64,
@@ -120,8 +118,8 @@ impl Serialize for Stages {
 }
 
 impl Stages {
-    /// The stages of `kind`; on Vulkan `ingest`, `reduce` and `sample` are times of the GPU, as is `change` where it finds
-    /// the changes, `gpu` is their sum, and `rest` holds the submission and what of the wait was not the GPU's work.
+    /// The stages of `backend`. On Vulkan `ingest`, `reduce` and `sample` are GPU times, as is `change` if changes are detected
+    /// there; `gpu` is their sum, and `rest` is planning, submission and waiting beyond the GPU's work.
     pub(super) fn of(backend: &BackendInfo, samples: &Samples) -> Self {
         let (kind, change_on) = (backend.kind, backend.change_on);
         type Stage = (&'static str, fn(&StageTimes, ChangeSite) -> u64);
@@ -147,21 +145,20 @@ impl Stages {
         Self(parts.chain([total]).map(|(name, stage)| (name, quantiles(stage))).collect())
     }
 
-    /// The stage of that name.
     fn get(&self, name: &str) -> Quantiles {
         let stage = self.0.iter().find(|(stage, _)| *stage == name);
-        stage.expect("one of the names above").1
+        stage.expect("a name of `STAGES`").1
     }
 }
 
-/// What the passes took.
+/// Total time of the GPU passes.
 fn gpu_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
     let UpdateTimes { change, ingest, reduce, sample, .. } = times.update;
     let change = if change_on == ChangeSite::Gpu { change } else { Span::NONE };
     [change, ingest, reduce, sample].map(Span::ns).iter().sum()
 }
 
-/// What of the total is in no stage: planning, waiting, submitting.
+/// Time outside of all stages: planning, submitting, waiting.
 fn rest_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
     let UpdateTimes { change, upload, collect, .. } = times.update;
     let change = if change_on == ChangeSite::Cpu { change } else { Span::NONE };
@@ -170,20 +167,19 @@ fn rest_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
 }
 
 impl Quantiles {
-    /// Of some nanoseconds, one for each frame, of which there is at least one.
+    /// Of the durations of at least one frame, in nanoseconds.
     pub(super) fn of(mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
         let us = |ns: u64| ns as f64 / 1e3;
-        let rank = |percent: usize| us(ns[(ns.len() * percent).div_ceil(100) - 1]);
         let mean_us = us(ns.iter().sum()) / ns.len() as f64;
-        Self { p50_us: rank(50), p99_us: rank(99), mean_us }
+        Self { p50_us: us(quantile(&ns, 500)), p99_us: us(quantile(&ns, 990)), mean_us }
     }
 }
 
 impl Bandwidth {
-    /// Of a change stage that compares `bytes` of samples.
+    /// Of change detection over `bytes` of samples.
     pub(super) fn of(bytes: u64, stages: &Stages, samples: &Samples) -> Self {
-        // Two streams of memory each: one read and one read, or one read and one written.
+        // Each touches twice the bytes: two reads, or a read and a write.
         let gb_s = |quantiles: Quantiles| 2.0 * bytes as f64 / (quantiles.p50_us * 1e3).max(1.0);
         Self {
             change_gb_s: gb_s(stages.get("change")),
@@ -193,17 +189,10 @@ impl Bandwidth {
 }
 
 impl Report {
-    /// Writes one line for programs.
-    pub(super) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, self)?;
-        writeln!(out)
-    }
-
-    /// Writes a table for people.
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { frames, views, .. } = self;
         let driver = self.driver.as_ref().map_or(String::new(), |driver| format!(", {driver}"));
-        writeln!(out, "{} on {}{driver}; {} processors", self.backend, self.device, self.cpus)?;
+        writeln!(out, "{} on {}{driver}; {} CPUs", self.backend, self.device, self.cpus)?;
         writeln!(out, "  frames  {}", frames.text())?;
         writeln!(
             out,
@@ -225,10 +214,7 @@ impl Report {
         let refresh = self.refresh_frames.map_or(String::new(), |frames| {
             format!(", every tile refreshed within {frames} frames")
         });
-        format!(
-            "differences above {} count{refresh}; found on the {}",
-            self.threshold, self.change_on
-        )
+        format!("threshold {}{refresh}; detected on the {}", self.threshold, self.change_on)
     }
 
     fn row(&self, name: &str, Quantiles { p50_us, p99_us, .. }: Quantiles) -> [String; 4] {
@@ -248,9 +234,9 @@ impl Report {
                 tokens.count,
                 megabytes(bytes.sampled_mean)
             ),
-            "gpu" => "all passes, by the clock of the GPU".to_owned(),
+            "gpu" => "all passes, by GPU timestamps".to_owned(),
             "rest" => "planning, submitting, waiting".to_owned(),
-            "total" => format!("{:.0} frames a second", 1e6 / p50_us.max(1e-3)),
+            "total" => format!("{:.0} frames per second", 1e6 / p50_us.max(1e-3)),
             _ => String::new(),
         };
         [name.to_owned(), format!("{p50_us:>8.1}"), format!("{p99_us:>8.1}"), remark]
@@ -263,7 +249,7 @@ impl FrameFacts {
         let content = match (&self.clip, self.changed) {
             (Some(clip), _) => format!("{buffers} of {clip}, forward and backward"),
             (None, share) => {
-                format!("two, between which {} % of the tiles change", share.unwrap_or(0.0) * 100.0)
+                format!("two that differ in {} % of the tiles", share.unwrap_or(0.0) * 100.0)
             }
         };
         let caches = if self.cold { "cold" } else { "warm" };

@@ -1,10 +1,10 @@
-//! `foveate bench ring`: how long a token frame takes from its writer to the copy of a reader in another process.
+//! `foveate bench ring`: latency of token frames from the writer to the copies of readers in other processes.
 //!
 //! ```text
 //!  this process                                   reader processes: `foveate bench ring-reader`
-//!  Writer::publish, Waker::wake --> ring, wakes --> Subscription::next_frame, as every client in Rust
+//!  Writer::publish, Waker::wake --> ring, wakes --> Subscription::next_frame, as in any Rust client
 //!  Server, on a socket of its own <--------------- subscribe
-//!  quantiles <------------------------------------ one line of times each, at the end
+//!  quantiles <------------------------------------ a line of times each, at the end
 //! ```
 
 use std::fs::DirBuilder;
@@ -20,7 +20,7 @@ use bytemuck::Zeroable;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::report::Report;
-use crate::ToolError;
+use crate::{ToolError, write_json_line};
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
 use foveate_core::clock::monotonic_ns;
@@ -35,72 +35,67 @@ use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_li
 pub(super) mod reader;
 mod report;
 
-/// The address that the readers follow.
 const STREAM: &str = "bench";
 const VIEW: &str = "ring";
 
-/// Readers, and those that are stopped.
+/// Running and stopped readers together.
 const CLIENTS_MAX: usize = 128;
 
-/// Frames before those that count, for each reader to be at its place and every slot to have been written.
+/// Frames before the measurement, in which readers catch up and every slot is written.
 const WARM_UP_FRAMES: u64 = 50;
 
-/// How long a reader waits for a frame before it gives up.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `foveate bench ring`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Texels of a frame in bytes, 1536 to 16777216; whole tokens of 1536 bytes are what is published
+    /// Bytes of texels per frame, 1536 to 16777216, rounded down to whole tokens of 1536 bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1536..=16_777_216), default_value_t = 419_328)]
     payload: u32,
     /// Reader processes, 0 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64), default_value_t = 1)]
     readers: u16,
-    /// Reader processes beside these that are stopped (SIGSTOP) once they follow, 0 to 64
+    /// Additional reader processes that are stopped (SIGSTOP) once they follow, 0 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64), default_value_t = 0)]
     stopped: u16,
     /// Slots of the ring, 2 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64), default_value_t = 8)]
     slots: u16,
-    /// How the readers wait [default: each way in turn]
+    /// How the readers wait [default: each of the ways]
     #[arg(long, value_name = "HOW", value_enum)]
     how: Option<Waiting>,
-    /// Frames to measure, 1 to 1000000, after 50 to warm up
+    /// Frames to measure, 1 to 1000000, after 50 warm-up frames
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 2000)]
     frames: u32,
-    /// From one frame to the next, 0 to 1000000; with 0 as fast as it goes
+    /// Time from frame to frame, 0 to 1000000; 0 is as fast as possible
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u32).range(0..=1_000_000), default_value_t = 1000)]
     interval_us: u32,
-    /// Print one JSON object for each way of waiting, one a line
+    /// Print a line of JSON for each way of waiting
     #[arg(long)]
     json: bool,
 }
 
-/// How a reader learns of a frame.
+/// How a reader waits for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Waiting {
-    /// It sleeps on the futex word
+    /// Sleep on the futex word
     Futex,
-    /// It polls its socket, to which the daemon sends a notice of each frame
+    /// Poll the socket for the daemon's notice of each frame
     Notice,
-    /// It looks again and again
+    /// Busy-wait
     Spin,
 }
 
-/// Measures each way of waiting that was asked for, and writes what was found to `out`.
+/// Measures each requested way of waiting, and writes a report of each.
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let ways = arguments
         .how
         .map_or_else(|| vec![Waiting::Futex, Waiting::Notice, Waiting::Spin], |how| vec![how]);
     for how in ways {
         let report = measure(arguments, how)?;
-        let written = if arguments.json {
-            report.write_json(&mut *out)
-        } else {
-            report.write_text(&mut *out)
-        };
+        let written =
+            if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };
         written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
     }
     Ok(())
@@ -111,7 +106,7 @@ fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
     let followers = |count: u16| (0..count).map(|_| Follower::start(&stage.socket, how));
     let mut readers = followers(arguments.readers).collect::<Result<Vec<_>, _>>()?;
     let mut stopped = followers(arguments.stopped).collect::<Result<Vec<_>, _>>()?;
-    // Before the first frame nobody has a segment to follow.
+    // Readers get their segment with the first frame.
     stage.publish();
     for reader in readers.iter_mut().chain(&mut stopped) {
         reader.await_following()?;
@@ -146,7 +141,7 @@ const TOKEN_FORMAT: TokenFormat = TokenFormat {
     normalisation: foveate_core::token::Normalisation::NONE,
 };
 
-/// A daemon in miniature: one view, a server, and frames that are made up.
+/// A minimal daemon: a server with one view of synthetic frames.
 struct Stage {
     socket: PathBuf,
     port: StreamPort,
@@ -154,7 +149,7 @@ struct Stage {
     waker: Waker,
     records: Vec<TokenRecord>,
     pixels: Vec<u8>,
-    /// 0 for each token, so that every frame is stored whole.
+    /// 0 for each token, so that every frame is written completely.
     versions: Vec<u64>,
     /// Number of the newest frame.
     frame_seq: u64,
@@ -162,7 +157,6 @@ struct Stage {
     _folder: Folder,
 }
 
-/// How long the steps of one publication took, in nanoseconds.
 struct PublishTimes {
     publish_ns: u64,
     wake_ns: u64,
@@ -176,7 +170,7 @@ impl Stage {
         let directory = Directory::new().map_err(ToolError::RingBench)?;
         let view =
             ViewConfig { name: VIEW.to_owned(), format: TOKEN_FORMAT, ..ViewConfig::default() };
-        let source = "made up".to_owned();
+        let source = "synthetic".to_owned();
         let mut port =
             directory.add_stream(StreamSpec { name: STREAM.to_owned(), source, views: vec![view] });
         let limits = Limits { clients: CLIENTS_MAX, ..Limits::default() };
@@ -199,10 +193,10 @@ impl Stage {
         })
     }
 
-    /// Publishes one frame, and wakes those who wait.
+    /// Publishes a frame, and wakes the readers.
     fn publish(&mut self) -> PublishTimes {
         self.frame_seq += 1;
-        // As if they came right out of the cache of the retina: the same ones, changed a little.
+        // Hot in cache, as after sampling; changed a little.
         self.pixels[..8].copy_from_slice(&self.frame_seq.to_le_bytes());
         let started_ns = monotonic_ns();
         self.writer.publish(&TokenFrame {
@@ -239,27 +233,27 @@ impl Stage {
         }
     }
 
-    /// Tells the readers that no frame will come any more.
+    /// Ends the readers.
     fn end(&self) {
-        self.port.ended("everything was measured");
+        self.port.ended("the measurement is complete");
     }
 }
 
-/// A folder of this process alone, removed with what is in it.
+/// A private directory, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
     fn create() -> Result<Self, ToolError> {
         let path = env::temp_dir().join(format!("foveate-bench-{}", process::id()));
         let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|source| ToolError::File { path: path.clone(), source })?;
+        made.map_err(|source| ToolError::writing(&path, source))?;
         Ok(Self(path))
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What would stay behind is a socket in a folder for what may be deleted.
+        // Best effort: only a socket in the temporary directory would be left.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -281,7 +275,7 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
     }
 }
 
-/// A reader in a process of its own.
+/// A reader process.
 struct Follower {
     process: Child,
     lines: BufReader<ChildStdout>,
@@ -303,18 +297,18 @@ impl Follower {
         Ok(Self { process, lines })
     }
 
-    /// Comes back once it has read a frame.
+    /// Waits until it has read a frame.
     fn await_following(&mut self) -> Result<(), ToolError> {
         self.line().map(drop)
     }
 
-    /// Stops it where it is, for good.
+    /// Stops the process, without ever continuing it.
     fn stop(&self) -> Result<(), ToolError> {
         let pid = Pid::from_child(&self.process);
         kill_process(pid, Signal::STOP).map_err(|errno| ToolError::RingBench(errno.into()))
     }
 
-    /// What it saw.
+    /// Waits for its end and its result.
     fn finish(mut self) -> Result<reader::Seen, ToolError> {
         let line = self.line()?;
         serde_json::from_str(&line).map_err(|error| ToolError::RingBench(error.into()))
@@ -332,7 +326,7 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // It fails where the process has ended.
+        // Fails if the process has exited.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,12 +1,12 @@
-//! Two frames that differ in an exact share of their tiles: smooth surfaces with edges, texture and grain, so that
-//! no kernel meets the constant memory that a real picture never is.
+//! Two synthetic frames that differ in an exact share of their tiles. Surfaces, edges, texture and grain, because kernels
+//! may be faster on constant memory than on real pictures.
 
 use super::frames::{Frames, frame_bytes};
 use foveate_core::frame::{FrameKind, PixelFormat, PlaneShape};
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 
-/// Two frames; every sample of `changed_count` tiles differs between them, and no sample of the others. The tiles lie
-/// scattered, always the same ones for an extent and a count.
+/// Two frames between which every sample of `changed_count` tiles differs, and no other. The tiles are scattered, and always
+/// the same for an extent and a count.
 pub(super) fn alternating(kind: FrameKind, changed_count: usize) -> Frames {
     let changed = scattered(kind, changed_count);
     let mut before = vec![0; frame_bytes(kind)];
@@ -27,7 +27,6 @@ pub(super) fn alternating(kind: FrameKind, changed_count: usize) -> Frames {
     Frames::new(kind, vec![before, after])
 }
 
-/// How many of `tile_count` tiles are a share of them.
 #[expect(clippy::cast_possible_truncation, reason = "no more than there are tiles")]
 #[expect(clippy::cast_sign_loss, reason = "a share is not negative")]
 pub(super) fn tiles_of_share(tile_count: usize, share: f64) -> usize {
@@ -48,19 +47,18 @@ fn scattered(kind: FrameKind, count: usize) -> TileSet {
     tiles
 }
 
-/// What a sample stands for.
 #[derive(Clone, Copy, PartialEq)]
 enum Component {
     Luma,
-    /// Blue difference is 0, red difference 1.
+    /// 0 is Cb, 1 is Cr.
     Chroma(u32),
     /// R, G, B are 0, 1, 2.
     Primary(u32),
-    /// A byte that means nothing.
+    /// A padding byte.
     Spare,
 }
 
-/// One sample, and the pixel that it belongs to; the top left one of those that share it.
+/// One sample and its pixel, the top left one for subsampled chroma.
 struct Site {
     component: Component,
     x: u32,
@@ -89,7 +87,6 @@ impl Site {
         tiles.contains(self.x / TILE_SIDE, self.y / TILE_SIDE)
     }
 
-    /// The sample in the scene that `seed` makes.
     fn value(&self, seed: u32) -> u8 {
         let Self { component, x, y } = *self;
         match component {
@@ -102,20 +99,20 @@ impl Site {
         }
     }
 
-    /// Another sample than `value`, as if something else had come to its place.
+    /// A sample that differs from `value`, as of another object.
     fn changed(&self, value: u8) -> u8 {
         let other = self.value(SECOND);
         if other == value && self.component != Component::Spare { value ^ 1 } else { other }
     }
 }
 
-/// Makes the scene of the first frame.
+/// Seed of the first frame.
 const FIRST: u32 = 1;
 
-/// Makes the scene that the changed tiles of the second frame show.
+/// Seed of the changed tiles in the second frame.
 const SECOND: u32 = 101;
 
-/// Surfaces and texture of three sizes, brighter disks, and grain.
+/// Texture of three scales, brighter disks, and grain.
 fn luma(seed: u32, x: u32, y: u32) -> u32 {
     let texture =
         noise(seed, x, y, 7) * 110 + noise(seed, x, y, 5) * 50 + noise(seed, x, y, 3) * 24;
@@ -123,12 +120,12 @@ fn luma(seed: u32, x: u32, y: u32) -> u32 {
     if is_in_disk(seed, x, y) { 270 - shade } else { shade }
 }
 
-/// Large areas of one tint each, without edges.
+/// Large areas of one tint, without edges.
 fn chroma(seed: u32, x: u32, y: u32) -> u32 {
     96 + ((noise(seed, x, y, 6) * 64) >> 8) + hash(seed, x, y) % 2
 }
 
-/// Whether a pixel lies in the disk that each square of 256 x 256 pixels has.
+/// Whether a pixel lies in the disk of its square of 256 x 256 pixels.
 fn is_in_disk(seed: u32, x: u32, y: u32) -> bool {
     let random = hash(seed, x >> 8, y >> 8);
     let radius = 24 + random % 72;
@@ -136,7 +133,7 @@ fn is_in_disk(seed: u32, x: u32, y: u32) -> bool {
     from_centre(x, 8).pow(2) + from_centre(y, 16).pow(2) < radius.pow(2)
 }
 
-/// 0..=255, random at the corners of squares of 2^`log_side` pixels and linear between them.
+/// Value noise in 0..=255, bilinear between the corners of squares of 2^`log_side` pixels.
 fn noise(seed: u32, x: u32, y: u32, log_side: u32) -> u32 {
     let side = 1 << log_side;
     let corner = |dx, dy| hash(seed + log_side, (x >> log_side) + dx, (y >> log_side) + dy) & 255;

@@ -1,4 +1,4 @@
-//! Which Vulkan devices there are, and what `backend = "auto"` takes.
+//! Checks of the Vulkan devices, and the choice of `backend = "auto"`.
 
 use super::{Finding, Mark};
 use foveate_config::BackendChoice;
@@ -10,8 +10,8 @@ pub(super) fn findings() -> Vec<Finding> {
     let mut findings = devices();
     if let Ok(chosen) = Backends::default().choose(BackendChoice::Auto, None) {
         let backend = chosen.info();
-        let taken = format!("takes {} on {}: {}", backend.kind, backend.device, backend.reason);
-        findings.push(Finding::ok("backend \"auto\"", taken));
+        let chosen = format!("chooses {} on {}: {}", backend.kind, backend.device, backend.reason);
+        findings.push(Finding::ok("backend \"auto\"", chosen));
     }
     findings
 }

@@ -1,4 +1,4 @@
-//! A daemon that runs, and how its streams are.
+//! Checks of the running daemon and its streams.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use foveate::ControlError;
 use foveate::client::Client;
 use foveate_control::{ClientExt as _, Stats, StreamState, StreamStats};
 
-/// Drops in a hundred frames from which a machine is too small for its streams.
+/// Percentage of dropped frames above which a machine is too slow for its streams.
 const DROPPED_PERCENT_MAX: u64 = 10;
 
-/// What the daemon at `socket` says, if there is one.
+/// Findings about the daemon at `socket`, if one is running.
 pub fn findings(socket: &Path) -> Vec<Finding> {
     let subject = "daemon";
     match Client::connect(socket).and_then(|mut client| client.stats()) {
@@ -20,7 +20,7 @@ pub fn findings(socket: &Path) -> Vec<Finding> {
             std::iter::once(daemon(&stats, socket)).chain(streams).collect()
         }
         Err(ControlError::NoDaemon { .. }) => {
-            vec![Finding::ok(subject, format!("none listens on {}", socket.display()))]
+            vec![Finding::ok(subject, format!("none is listening on {}", socket.display()))]
         }
         Err(error @ ControlError::Permission { .. }) => vec![Finding::bad(
             Mark::Warn,
@@ -32,7 +32,7 @@ pub fn findings(socket: &Path) -> Vec<Finding> {
             Mark::Warn,
             subject,
             error.to_string(),
-            "look at its log (journalctl -u foveated), and start it again",
+            "check its log (journalctl -u foveated), and restart it",
         )],
     }
 }
@@ -45,7 +45,7 @@ fn daemon(stats: &Stats, socket: &Path) -> Finding {
     if running == ours {
         return Finding::ok("daemon", detail);
     }
-    let remedy = format!("this tool is version {ours}: start the daemon again after an update");
+    let remedy = format!("this tool is version {ours}: restart the daemon after an update");
     Finding::bad(Mark::Warn, "daemon", detail, remedy)
 }
 
@@ -65,20 +65,19 @@ fn stream(stream: &StreamStats) -> Finding {
     }
 }
 
-/// What to do about a stream, if it is not well.
 fn remedy(stream: &StreamStats) -> Option<&'static str> {
     let is_flooded = stream.frames_captured * DROPPED_PERCENT_MAX < stream.frames_dropped * 100;
     match stream.state {
-        StreamState::Live if is_flooded => {
-            Some("the machine is too small for it: fewer or smaller frames, a GPU, or fewer views")
-        }
+        StreamState::Live if is_flooded => Some(
+            "the machine is too slow for it: use fewer or smaller frames, a GPU, or fewer views",
+        ),
         StreamState::Live => None,
-        StreamState::Starting => {
-            Some("no frame has come: is the camera on, and its address in the configuration right?")
-        }
+        StreamState::Starting => Some(
+            "no frame has arrived: check that the camera is on and its address in the configuration correct",
+        ),
         StreamState::Stalled => {
-            Some("frames stay away: look at the camera, its cable and its network")
+            Some("frames have stopped: check the camera, its cable and its network")
         }
-        StreamState::Ended => Some("mend what the reason says, and start the daemon again"),
+        StreamState::Ended => Some("fix the cause, and restart the daemon"),
     }
 }

@@ -1,12 +1,12 @@
-//! GStreamer and its plugins, by what they are needed for.
+//! Checks of GStreamer and its plugins, by use.
 
 use super::{Finding, Mark};
 use foveate_capture::hints;
 
-/// The oldest GStreamer that is tested: Debian 12's.
+/// The oldest tested version of GStreamer: Debian 12's.
 const TESTED: (u32, u32) = (1, 22);
 
-/// What a use needs, and how bad it is without.
+/// Elements needed for each use, and the severity if one is missing.
 const USES: [(&str, Mark, &[&str]); 7] = [
     ("every stream", Mark::Fail, &["appsink", "videoconvert", "videotestsrc"]),
     ("files", Mark::Warn, &["filesrc", "decodebin", "qtdemux", "avidemux", "matroskademux"]),

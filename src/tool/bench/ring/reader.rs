@@ -1,4 +1,4 @@
-//! `foveate bench ring-reader`: one of the readers that `foveate bench ring` starts.
+//! `foveate bench ring-reader`: reader process of `foveate bench ring`.
 
 use std::io::Write;
 use std::path::Path;
@@ -18,31 +18,30 @@ use foveate_ring::TokenFrameBuf;
 /// Arguments of `foveate bench ring-reader`.
 #[derive(Debug, clap::Args)]
 pub(in crate::bench) struct Arguments {
-    /// How it waits
+    /// How to wait
     #[arg(long, value_enum)]
     how: Waiting,
 }
 
-/// What a reader saw: a line of JSON.
+/// Result of a reader: a line of JSON.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Seen {
-    /// The frames that it read, in their order.
+    /// The frames that it read, in order.
     pub(super) frames: Vec<SeenFrame>,
 }
 
-/// When a reader had a frame.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct SeenFrame {
     pub(super) frame_seq: u64,
-    /// Frames before it that were passed over.
+    /// Frames skipped before it.
     pub(super) missed: u64,
-    /// From before the writer stored it to when its copy was whole, in nanoseconds.
+    /// From the start of its publication to the complete copy, in nanoseconds.
     pub(super) total_ns: u64,
-    /// From right before its release store to when its copy was whole, in nanoseconds.
+    /// From just before its release store to the complete copy, in nanoseconds.
     pub(super) read_ns: u64,
 }
 
-/// Follows until the end, and tells `out` when it has begun, and what it saw.
+/// Follows the view to its end; writes a line to `out` after the first frame, and the result at the end.
 pub(in crate::bench) fn run(
     arguments: &Arguments,
     socket: &Path,
@@ -53,7 +52,7 @@ pub(in crate::bench) fn run(
     let mut subscription = Client::connect(socket)?.subscribe(&view, notify)?;
     let mut frame = TokenFrameBuf::default();
     let mut seen = Seen::default();
-    let mut says =
+    let mut say =
         |line: &str| writeln!(out, "{line}").and_then(|()| out.flush()).map_err(ToolError::Output);
     let mut is_following = false;
     loop {
@@ -65,14 +64,13 @@ pub(in crate::bench) fn run(
         }
         if !is_following && !seen.frames.is_empty() {
             is_following = true;
-            says("following")?;
+            say("following")?;
         }
     }
     let line = serde_json::to_string(&seen).expect("numbers become JSON");
-    says(&line)
+    say(&line)
 }
 
-/// Waits for the next frame in one of the ways.
 fn next(
     subscription: &mut Subscription,
     frame: &mut TokenFrameBuf,
@@ -80,7 +78,7 @@ fn next(
 ) -> Result<Next, ToolError> {
     let next = match how {
         Waiting::Futex => subscription.next_frame(frame, READER_TIMEOUT),
-        // What was taken from the socket may be told only after the frame before it.
+        // Notices already taken from the socket may be reported only after the previous frame.
         Waiting::Notice => match subscription.next_frame(frame, Duration::ZERO)? {
             Next::TimedOut => {
                 await_readable(subscription)?;
@@ -96,7 +94,7 @@ fn next(
     Ok(next?)
 }
 
-/// As an event loop does.
+/// Polls as an event loop does.
 fn await_readable(subscription: &Subscription) -> Result<(), ToolError> {
     let timeout = Timespec::try_from(READER_TIMEOUT).ok();
     let mut entries = [PollFd::new(subscription, PollFlags::IN)];
@@ -108,7 +106,7 @@ fn await_readable(subscription: &Subscription) -> Result<(), ToolError> {
 }
 
 impl SeenFrame {
-    /// `frame`, whose copy has just become whole.
+    /// Of `frame`, whose copy has just been completed.
     fn now(frame: &TokenFrameBuf, missed: u64) -> Self {
         let now_ns = monotonic_ns();
         let since = |then_ns: u64| now_ns.saturating_sub(then_ns);

@@ -1,4 +1,4 @@
-//! What was found, for programs and for people.
+//! Report of a ring measurement, as JSON or text.
 
 use std::io::{self, Write};
 
@@ -7,31 +7,32 @@ use serde::Serialize;
 use super::Waiting;
 use super::reader::Seen;
 use crate::list::write_columns;
+use crate::meter::quantile;
 
-/// One way of waiting; one line of `--json`.
+/// Result for one way of waiting; a line of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     how: Waiting,
     readers: u16,
     stopped: u16,
     payload_bytes: usize,
-    /// Frames that were published and count.
+    /// Frames measured.
     frames: usize,
-    /// Frames that all readers together read.
+    /// Frames read, by all readers together.
     read: usize,
-    /// Frames that they did not, because a newer one was there already.
+    /// Frames skipped because a newer one was there already, by all readers together.
     missed: u64,
-    /// From the beginning of a publication to its release store.
+    /// From the start of a publication to its release store.
     publish: Tail,
-    /// From there to when everybody was woken, or the waker thread told to.
+    /// From there until all readers were woken, or the waker thread was notified.
     wake: Tail,
-    /// From right before the release store to a reader's whole copy.
+    /// From just before the release store to a reader's complete copy.
     read_done: Tail,
-    /// From the beginning of a publication to a reader's whole copy.
+    /// From the start of a publication to a reader's complete copy.
     total: Tail,
 }
 
-/// What half, 99 of 100 and 999 of 1000 stay within, in microseconds; all 0 where there was nothing.
+/// Quantiles of durations in microseconds; 0 without any.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Tail {
     p50_us: f64,
@@ -40,14 +41,11 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Of some nanoseconds.
     fn of(mut ns: Vec<u64>) -> Self {
         ns.sort_unstable();
-        let rank = |per_mille: usize| {
-            let rank = (ns.len() * per_mille).div_ceil(1000);
-            rank.checked_sub(1).map_or(0.0, |index| ns[index] as f64 / 1e3)
-        };
-        Self { p50_us: rank(500), p99_us: rank(990), p99_9_us: rank(999) }
+        let [p50_us, p99_us, p99_9_us] =
+            [500, 990, 999].map(|per_mille| quantile(&ns, per_mille) as f64 / 1e3);
+        Self { p50_us, p99_us, p99_9_us }
     }
 
     fn row(self, name: &str, meaning: &str) -> [String; 5] {
@@ -58,7 +56,6 @@ impl Tail {
 }
 
 impl Report {
-    /// Of readers that wait in one way, of frames of so many bytes.
     pub(super) fn new(how: Waiting, readers: u16, stopped: u16, payload_bytes: usize) -> Self {
         Self {
             how,
@@ -75,31 +72,23 @@ impl Report {
         }
     }
 
-    /// Takes in how long the writer took, in nanoseconds.
     pub(super) fn add_writing(&mut self, publish_ns: Vec<u64>, wake_ns: Vec<u64>) {
         self.frames = publish_ns.len();
         self.publish = Tail::of(publish_ns);
         self.wake = Tail::of(wake_ns);
     }
 
-    /// Takes in what the readers saw of the frames from `first_seq` on.
+    /// Adds the results of the readers, of the frames from `first_seq` on.
     pub(super) fn add_reading(&mut self, readers: &[Seen], first_seq: u64) {
         let frames = || readers.iter().flat_map(|reader| &reader.frames);
         let counted = || frames().filter(|frame| first_seq <= frame.frame_seq);
         self.read = counted().count();
-        // Of those before the first that counts nobody asks.
+        // Frames skipped before the first one measured do not count.
         self.missed = counted().map(|frame| frame.missed.min(frame.frame_seq - first_seq)).sum();
         self.read_done = Tail::of(counted().map(|frame| frame.read_ns).collect());
         self.total = Tail::of(counted().map(|frame| frame.total_ns).collect());
     }
 
-    /// Writes one line for programs.
-    pub(super) fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, self)?;
-        writeln!(out)
-    }
-
-    /// Writes a table for people.
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { how, readers, stopped, payload_bytes, frames, read, missed, .. } = self;
         let how = format!("{how:?}").to_lowercase();
@@ -107,13 +96,13 @@ impl Report {
             out,
             "{how}: {readers} readers, {stopped} stopped; {frames} frames of {payload_bytes} bytes"
         )?;
-        writeln!(out, "  {read} copies, {missed} passed over for newer ones")?;
+        writeln!(out, "  {read} copies, {missed} skipped for newer ones")?;
         let heading = ["", "  P50 US", "  P99 US", "P99.9 US", ""].map(str::to_owned);
         let rows = [
-            ("publish", self.publish, "from its beginning to the release store"),
-            ("wake", self.wake, "from there until everybody is woken, or the thread that does it"),
-            ("read", self.read_done, "from the release store until a reader has its copy"),
-            ("total", self.total, "from the beginning until a reader has its copy"),
+            ("publish", self.publish, "from its start to the release store"),
+            ("wake", self.wake, "from there until all readers, or the waker thread, are woken"),
+            ("read", self.read_done, "from the release store to a reader's complete copy"),
+            ("total", self.total, "from the start to a reader's complete copy"),
         ];
         let rows = rows.map(|(name, tail, meaning)| tail.row(name, meaning));
         write_columns(out, &std::iter::once(heading).chain(rows).collect::<Vec<_>>())
