@@ -1,4 +1,4 @@
-//! What an operator, or a changed configuration, wants of a daemon that runs.
+//! Admin requests, and reloading the configuration.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use foveate_core::error::chain;
 use foveate_log::redact::{self, redacted};
 
 impl Daemon<'_> {
-    /// Does what an operator asked for, and says what came of it.
+    /// Carries out a request of an operator, and returns the answer.
     pub(super) fn carry_out(&mut self, request: &AdminRequest) -> Result<Value, Refusal> {
         match request {
             AdminRequest::AddStream { config, file } => self.add_stream(config, file),
@@ -24,30 +24,33 @@ impl Daemon<'_> {
         }
     }
 
-    /// Reads the configuration again because a signal said so.
+    /// Reloads the configuration after SIGHUP.
     pub(super) fn reload_and_log(&mut self) {
         if let Err(refusal) = self.reload() {
-            tracing::warn!(reason = refusal.error, "the configuration stays as it was");
+            tracing::warn!(
+                reason = refusal.error,
+                "the configuration was not reloaded: the old one stays in force"
+            );
         }
     }
 
-    /// Brings the streams to what the configuration says by now, and tells the service manager meanwhile.
+    /// Reloads the configuration, between the service manager's notifications of it.
     fn reload(&mut self) -> Result<Difference, Refusal> {
         self.service.reloading();
-        let result = self.follow_configuration();
+        let result = self.apply_configuration();
         self.service.reloaded();
         result
     }
 
-    /// Brings the streams to what the configuration says by now. One that cannot be used changes nothing.
-    fn follow_configuration(&mut self) -> Result<Difference, Refusal> {
+    /// Reads and applies the configuration. An invalid one changes nothing.
+    fn apply_configuration(&mut self) -> Result<Difference, Refusal> {
         let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
         mask_secrets(&config);
         self.check(config.streams.iter().filter(|stream| !self.supervisor.runs(stream)))?;
-        if config.daemon != self.daemon {
-            tracing::warn!("what [daemon] says now takes effect at the next start");
+        if config.daemon != self.config {
+            tracing::warn!("changes to [daemon] take effect at the next start");
         }
-        let difference = self.supervisor.follow(config.streams);
+        let difference = self.supervisor.apply(config.streams);
         let Difference { added, removed, changed, adjusted, kept } = &difference;
         tracing::info!(
             ?added,
@@ -55,12 +58,12 @@ impl Daemon<'_> {
             ?changed,
             ?adjusted,
             ?kept,
-            "the configuration was read again"
+            "the configuration was reloaded"
         );
         Ok(difference)
     }
 
-    /// Makes sure that the streams can be, and that there is what they are to run on.
+    /// Checks that the streams can run, and that their backends are available.
     fn check<'b>(
         &self,
         streams: impl IntoIterator<Item = &'b StreamConfig> + Clone,
@@ -96,7 +99,7 @@ impl Daemon<'_> {
         Ok(json!({ "stream": stream.name }))
     }
 
-    /// Makes a view another one.
+    /// Changes keys of a view.
     fn set(
         &mut self,
         view: &ViewName,
@@ -108,7 +111,7 @@ impl Daemon<'_> {
         }
         let config =
             self.supervisor.view(view)?.with(keys, directory).map_err(|error| match error {
-                // Which line of the table it was made from means nothing to whoever sent one key.
+                // The line of the generated table means nothing to a client that sent one key.
                 ConfigError::Refused { key, message, .. } if key.is_empty() => refusal(&message),
                 ConfigError::Refused { key, message, .. } => refusal(&format!("{key}: {message}")),
                 error => refusal(&chain(&error)),
@@ -129,7 +132,7 @@ impl Daemon<'_> {
     }
 }
 
-/// Makes sure that no secret of `config` is ever shown.
+/// Registers the secrets of `config` for redaction.
 fn mask_secrets(config: &Config) {
     for secret in config.secrets() {
         redact::register(secret);

@@ -1,4 +1,4 @@
-//! The server's side of the sockets: what the daemon tells of itself, and where its frame loops pick up what clients ask.
+//! The server side of the control sockets: listings, subscriptions, feedback and admin requests.
 
 pub mod described;
 pub mod directory;

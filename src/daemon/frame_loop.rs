@@ -1,4 +1,4 @@
-//! The thread of one stream: frames out of the mailbox, through the stages, and the news of it into the directory.
+//! The thread of one stream: takes frames from the mailbox through the stages, and reports to the directory.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,7 +10,7 @@ use super::running::StopSign;
 use super::views::{self, ViewChange, ViewThread};
 use crate::control::directory::{StreamPort, ViewPort};
 use crate::stream::{
-    NewView, Refusal, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+    AddViewError, NewView, Replacement, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
 use foveate::messages::ViewName;
 use foveate_capture::reconnecting::{Loss, ReconnectingSource, SourceEvent};
@@ -19,15 +19,15 @@ use foveate_config::{StreamConfig, ViewConfig};
 use foveate_control::StreamState;
 use foveate_core::camera::Camera;
 use foveate_core::error::chain;
+use foveate_core::frame::FrameView;
 use foveate_log::redact::redacted;
 
-/// How long the loop waits for a frame before it looks whether it is to stop.
-const TURN: Duration = Duration::from_millis(100);
+/// How long the loop waits for a frame before it checks whether to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Bytes of a reason that a segment holds.
+/// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
 
-/// One stream and what it needs to run.
 pub(super) struct FrameLoop {
     name: String,
     source: ReconnectingSource,
@@ -35,7 +35,7 @@ pub(super) struct FrameLoop {
     port: StreamPort,
     view_thread: ViewThread,
     stop: StopSign,
-    /// After how long without a frame a stream that has delivered is stalled.
+    /// Time without a frame after which a stream that has delivered one is stalled.
     stall_timeout: Duration,
     last_frame: Option<Instant>,
     is_stalled: bool,
@@ -81,7 +81,7 @@ impl FrameLoop {
         })
     }
 
-    /// Runs until the source has ended for good, or the stream is to stop; tells readers and listings why.
+    /// Runs until the source has ended for good or the stream is asked to stop, and informs readers and listings of the reason.
     pub(super) fn run(mut self) -> Result<(), StreamFailure> {
         let frames = AssertUnwindSafe(|| self.frames());
         let result = panic::catch_unwind(frames).unwrap_or_else(|_| {
@@ -93,31 +93,30 @@ impl FrameLoop {
             Err(failure) => redacted(&chain(failure)),
         };
         tracing::info!(stream = self.name, reason, "the stream has ended");
-        // Before the source is dropped, because a pipeline may take its time to stop.
+        // Before the source is dropped: a pipeline may take its time to stop.
         self.stream.end(&reason);
         self.port.ended(&reason);
         self.view_thread.end();
         result.map(drop)
     }
 
-    /// Takes the frames of the source, until it has ended for good.
+    /// Returns the reason for the end.
     fn frames(&mut self) -> Result<&'static str, StreamFailure> {
         let counters = Arc::clone(self.port.counters());
         loop {
             if let Some(reason) = self.stop.reason() {
                 return Ok(reason);
             }
-            let event = match self.source.take(TURN) {
+            let event = match self.source.take(POLL_INTERVAL) {
                 SourceEvent::Ended(End::Eos) => return Ok("end of file"),
                 SourceEvent::Ended(End::Failed(error)) => return Err(error.into()),
                 event => event,
             };
-            counters.stages.frame_loop.during(|| self.turn(event))?;
+            counters.stages.frame_loop.during(|| self.iterate(event))?;
         }
     }
 
-    /// Does what there is to do, with a frame or without.
-    fn turn(&mut self, event: SourceEvent) -> Result<(), StreamFailure> {
+    fn iterate(&mut self, event: SourceEvent) -> Result<(), StreamFailure> {
         self.change_views();
         match event {
             SourceEvent::Frame(frame) => self.step(&frame)?,
@@ -146,7 +145,7 @@ impl FrameLoop {
         }
         self.last_frame = Some(Instant::now());
         if std::mem::take(&mut self.is_stalled) {
-            tracing::info!(stream = self.name, "frames come again");
+            tracing::info!(stream = self.name, "frames are arriving again");
             self.stream.resume();
             self.port.update(|status| {
                 status.state = StreamState::Live;
@@ -156,11 +155,8 @@ impl FrameLoop {
         Ok(())
     }
 
-    /// Says what is in the new segments, and hands them out.
-    fn announce(
-        &mut self,
-        frame: &foveate_core::frame::FrameView<'_>,
-    ) -> Result<(), StreamFailure> {
+    /// Updates the listing for the new segments, and hands them out.
+    fn announce(&mut self, frame: &FrameView<'_>) -> Result<(), StreamFailure> {
         let (format, extent) = (frame.format(), frame.extent());
         let backend = self.stream.backend().clone();
         self.port.update(|status| {
@@ -170,14 +166,14 @@ impl FrameLoop {
             status.extent = Some(extent);
             status.backend = Some(backend);
         });
-        // Only now, because whoever has a segment may ask to look somewhere in the picture.
+        // Only now: a client with a segment may ask to look somewhere in the picture.
         self.hand_out_segments()?;
         tracing::info!(stream = self.name, format = format.name(), %extent, "publishing");
         Ok(())
     }
 
-    /// Gives subscribers the segments that they do not have yet. Where no descriptor is left, it is a view that a client opened
-    /// that has to go, and not the stream.
+    /// Hands subscribers the segments that they do not have yet. If no descriptor is left, a view that a client opened fails, not the
+    /// stream.
     fn hand_out_segments(&self) -> Result<(), StreamFailure> {
         for (index, port) in self.port.views.iter().enumerate() {
             if self.stream.epoch(index) == port.epoch() {
@@ -193,35 +189,35 @@ impl FrameLoop {
         Ok(())
     }
 
-    /// Takes in the views that were made since, and lets those go that were closed. Never waits.
+    /// Applies the pending changes of views. Never waits.
     fn change_views(&mut self) {
         while let Some(change) = self.view_thread.next_change() {
             match change {
-                ViewChange::Join(joining) => self.join(*joining),
-                ViewChange::Leave(name) => self.leave(&name),
-                ViewChange::Replace(replacement) => self.replace(*replacement),
+                ViewChange::Add(view) => self.add_view(*view),
+                ViewChange::Remove(name) => self.remove_view(&name),
+                ViewChange::Replace(replacement) => self.replace_view(*replacement),
                 ViewChange::SetPace(name, config) => self.set_pace(&name, *config),
             }
         }
     }
 
-    fn join(&mut self, (port, view): (ViewPort, NewView)) {
-        // It may have been closed while it was made again.
+    fn add_view(&mut self, (port, view): (ViewPort, NewView)) {
+        // It may have been closed while it was being built.
         if port.is_over() {
-            return self.view_thread.drop_unused(view);
+            return self.view_thread.discard(view);
         }
         match self.stream.add_view(view).map_err(|refused| *refused) {
             Ok(()) => self.port.views.push(port),
-            Err((view, Refusal::Outdated)) => self.view_thread.give_back(port, view),
-            Err((view, refusal)) => {
-                port.fail(&refusal.to_string());
-                self.view_thread.drop_unused(view);
+            Err((view, AddViewError::Outdated)) => self.view_thread.rebuild(port, view),
+            Err((view, error)) => {
+                port.fail(&error.to_string());
+                self.view_thread.discard(view);
             }
         }
     }
 
-    fn leave(&mut self, name: &ViewName) {
-        // One that could not be made, or is made again, is not there.
+    fn remove_view(&mut self, name: &ViewName) {
+        // There is none if it failed, or is being rebuilt.
         if let Some(index) = self.index_of(name) {
             self.port.views.remove(index);
             let old = self.stream.remove_view(index, "the client that opened the view is gone");
@@ -229,16 +225,15 @@ impl FrameLoop {
         }
     }
 
-    /// A view becomes another one under its name.
-    fn replace(&mut self, (name, config, replacement): (ViewName, ViewConfig, Replacement)) {
+    fn replace_view(&mut self, (name, config, replacement): (ViewName, ViewConfig, Replacement)) {
         let Some(index) = self.index_of(&name) else { return };
         match self.stream.replace_view(index, replacement) {
             Ok(old) => {
                 self.view_thread.discard(old);
-                tracing::info!(view = %name, "the view goes on as another one");
+                tracing::info!(view = %name, "the view has changed");
                 self.port.views[index].set_config(config);
             }
-            Err(_) => self.view_thread.replace_again(name),
+            Err(_) => self.view_thread.rebuild_replacement(name),
         }
     }
 
@@ -262,20 +257,20 @@ impl FrameLoop {
         }
     }
 
-    /// The source is gone, and will be looked for.
+    /// The source is lost, and is being reopened.
     fn lose(&mut self, loss: &Loss) {
         let reason = loss.to_string();
-        // A camera may be away for months.
+        // A camera may be unavailable for months.
         if loss.attempt.is_power_of_two() {
             tracing::warn!(stream = self.name, reason, "the stream has lost its source");
         } else {
-            tracing::debug!(stream = self.name, reason, "the source stays away");
+            tracing::debug!(stream = self.name, reason, "the source is still unavailable");
         }
         self.stall(&loss.to_text(REASON_BYTES), &reason);
     }
 
-    /// Tells readers and listings that no frames come, and why.
-    fn stall(&mut self, reason: &str, listed: &str) {
+    /// Informs readers and listings that no frames arrive, and why.
+    fn stall(&mut self, reason: &str, listed_reason: &str) {
         self.is_stalled = true;
         self.stream.stall(reason);
         let has_delivered = self.last_frame.is_some();
@@ -283,7 +278,7 @@ impl FrameLoop {
             if has_delivered {
                 status.state = StreamState::Stalled;
             }
-            listed.clone_into(&mut status.reason);
+            listed_reason.clone_into(&mut status.reason);
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon_run of `foveated`: sockets, one thread for each stream, signals, and an end.
+//! `foveated`: its sockets, a thread for each stream, signals, and shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,8 +20,9 @@ use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use foveate_control::admin_path;
-use foveate_core::error::exit;
+use foveate_core::error::{chain, exit};
 use foveate_engine::pool::Pool;
+use foveate_log::redact::redacted;
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
@@ -40,10 +41,10 @@ pub mod stream;
 mod supervisor;
 mod views;
 
-/// How often it is looked whether a stream is stuck.
+/// Interval between checks for stuck streams.
 const HEALTH_PERIOD: Duration = Duration::from_secs(1);
 
-/// Why the daemon ended without being asked to.
+/// Why the daemon failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
@@ -53,7 +54,7 @@ pub enum DaemonError {
     /// The socket that the service manager passed cannot be used.
     #[error(transparent)]
     Activation(#[from] ActivationError),
-    /// The group of the socket is not there.
+    /// The group of the socket does not exist.
     #[error(
         "socket_group: there is no group {group} on this system: add it, or configure another one"
     )]
@@ -61,7 +62,7 @@ pub enum DaemonError {
         /// Its name.
         group: String,
     },
-    /// Metrics cannot be served.
+    /// The address of the metrics cannot be listened on.
     #[error(
         "daemon.metrics: cannot listen at {address}: choose a free port of an address of this machine"
     )]
@@ -71,15 +72,15 @@ pub enum DaemonError {
         /// What the system said.
         source: io::Error,
     },
-    /// The system refused something that the daemon cannot do without.
+    /// A system call failed that the daemon cannot do without.
     #[error("{what}")]
     System {
-        /// What it was for.
+        /// What failed.
         what: &'static str,
         /// What the system said.
         source: io::Error,
     },
-    /// Every stream has ended, and this one was the first that failed.
+    /// Every stream has ended; this one was the first to fail.
     #[error("stream {stream}")]
     Stream {
         /// Name of the stream.
@@ -93,13 +94,13 @@ pub enum DaemonError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamFailure {
-    /// Its source gives no frames.
+    /// Its source delivers no frames.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// Its backend is not there.
+    /// Its backend is not available.
     #[error("no backend for the stream")]
     Backend(#[from] BackendError),
-    /// What one of its views was to look at cannot be read.
+    /// The gaze log that one of its views replays cannot be read.
     #[error(transparent)]
     GazeLog(#[from] GazeLogError),
     /// The calibration of its camera cannot be used.
@@ -108,16 +109,16 @@ pub enum StreamFailure {
     /// Its frames cannot be published.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// The system gives it no thread.
+    /// No thread could be started for it.
     #[error("the system gives it no thread")]
     NoThread(#[source] io::Error),
-    /// Its frame loop hit a bug; the log has the place.
+    /// Its frame loop hit a bug; the log has the location.
     #[error("its frame loop panicked: this is a bug, please report the log")]
     Panicked,
 }
 
 impl DaemonError {
-    /// The exit code that says so: 69 where something is not there, 78 where the configuration is wrong, else 1.
+    /// The exit code: 69 if something is unavailable, 78 if the configuration is wrong, else 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
@@ -137,32 +138,28 @@ impl DaemonError {
     }
 }
 
-/// What wakes the daemon.
 enum Event {
-    /// Somebody wants it to end.
+    /// SIGTERM or SIGINT.
     Signal,
-    /// Somebody wants it to read its configuration again.
+    /// SIGHUP.
     Reload,
-    /// A stream is over.
     StreamEnded {
-        /// Its name.
         name: String,
-        /// By which the supervisor knows it.
+        /// The supervisor's number of it.
         number: u64,
-        /// What came of it.
         result: Result<(), StreamFailure>,
     },
 }
 
-/// Reads the configuration anew.
+/// Reads the configuration again.
 pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
 
-/// Runs every stream of `config` and serves `socket` and the [admin socket](admin_path) beside it, until a signal comes or
-/// every stream has ended. SIGHUP, or an operator, has it `reread` the configuration, and brings the streams to what that says.
+/// Runs every stream of `config` and serves `socket` and the [admin socket](admin_path) beside it, until a signal arrives or
+/// every stream has ended. On SIGHUP, or an operator's request, it applies the configuration that `reread` returns.
 ///
 /// # Errors
 ///
-/// If a socket cannot be served, or a stream failed and no other is left.
+/// If a socket cannot be served, or every stream has ended and one failed.
 pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), DaemonError> {
     let threads = config.daemon.threads.map(|threads| threads as usize);
     let backends = Backends::new(Arc::new(Pool::of_threads(threads)));
@@ -172,22 +169,22 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let directory = Directory::new().map_err(system("cannot make an event descriptor"))?;
     let mut supervisor = Supervisor::new(Arc::clone(&directory), backends, sender);
     // Before the first client can ask for them.
-    let listed: Vec<_> = config.streams.iter().map(|stream| supervisor.list(stream)).collect();
+    let ports: Vec<_> = config.streams.iter().map(|stream| supervisor.register(stream)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
     let server = serve(config, socket, Arc::clone(&directory))?;
-    let (requests, requested) = unbounded();
-    let admin = AdminServer::bind(&admin_path(server.path()), requests)?;
+    let (request_sender, requests) = unbounded();
+    let admin = AdminServer::bind(&admin_path(server.path()), request_sender)?;
 
     let serve_metrics = |address| Metrics::serve(address, server.tally());
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
 
-    for (stream, port) in config.streams.iter().zip(listed) {
+    for (stream, port) in config.streams.iter().zip(ports) {
         supervisor.start(stream.clone(), port);
     }
-    let (daemon, service) = (config.daemon.clone(), ServiceNotifier::new(required(config)));
-    let mut daemon_run = Daemon { supervisor, daemon, reread, service, outcome: Ok(()) };
-    daemon_run.run(&events, &requested, &directory);
-    let Daemon { supervisor, mut service, outcome, .. } = daemon_run;
+    let (daemon_config, service) = (config.daemon.clone(), ServiceNotifier::new(required(config)));
+    let mut daemon = Daemon { supervisor, config: daemon_config, reread, service, outcome: Ok(()) };
+    daemon.run(&events, &requests, &directory);
+    let Daemon { supervisor, mut service, outcome, .. } = daemon;
     service.stopping();
     supervisor.stop();
     drop(admin);
@@ -196,7 +193,7 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     outcome
 }
 
-/// Serves the socket that the service manager passed, or else makes one.
+/// Serves the socket that the service manager passed, or else creates one.
 fn serve(config: &Config, socket: &Path, directory: Arc<Directory>) -> Result<Server, DaemonError> {
     let limits = Limits::default();
     Ok(match service::passed_socket()? {
@@ -205,7 +202,7 @@ fn serve(config: &Config, socket: &Path, directory: Arc<Directory>) -> Result<Se
     })
 }
 
-/// Names of the streams that the daemon is not ready without.
+/// Names of the streams that must have published a frame before the daemon is ready.
 fn required(config: &Config) -> Vec<String> {
     let required = config.streams.iter().filter(|stream| stream.required);
     required.map(|stream| stream.name.clone()).collect()
@@ -214,8 +211,8 @@ fn required(config: &Config) -> Vec<String> {
 /// The daemon while it runs.
 struct Daemon<'a> {
     supervisor: Supervisor,
-    /// What concerns it as a whole, as it was at its start.
-    daemon: DaemonConfig,
+    /// `[daemon]` as it was at the start.
+    config: DaemonConfig,
     reread: &'a Reread<'a>,
     service: ServiceNotifier,
     /// The first failure of a stream.
@@ -223,8 +220,8 @@ struct Daemon<'a> {
 }
 
 impl Daemon<'_> {
-    /// Does what comes, until a signal comes, no stream is left, or one that is required ends before its first frame. Says
-    /// meanwhile where one is stuck, and tells the service manager.
+    /// Handles events and admin requests until a signal arrives, no stream is left, or a required one ends before its first frame.
+    /// Meanwhile logs stuck streams and notifies the service manager.
     fn run(
         &mut self,
         events: &Receiver<Event>,
@@ -232,17 +229,17 @@ impl Daemon<'_> {
         directory: &Directory,
     ) {
         let mut health = HealthLog::default();
-        let looks = tick(HEALTH_PERIOD);
+        let health_checks = tick(HEALTH_PERIOD);
         loop {
             self.service.tick(directory, directory.health().is_ok());
             select! {
                 recv(events) -> event => match event {
                     Ok(Event::StreamEnded { name, number, result }) => {
-                        let is_missed = self.service.waits_for(&name, directory);
-                        let is_meant = self.note_end(name, number, result);
-                        // Not where an operator removed the last one: another may be added.
+                        let is_required = self.service.waits_for(&name, directory);
+                        let is_managed = self.note_end(name, number, result);
+                        // After an operator has removed the last stream another may be added.
                         let is_last = self.supervisor.running() == 0 && events.is_empty();
-                        if is_meant && (is_missed || is_last) {
+                        if is_managed && (is_required || is_last) {
                             return;
                         }
                     }
@@ -254,23 +251,27 @@ impl Daemon<'_> {
                 },
                 recv(requests) -> pending => if let Ok(pending) = pending {
                     let answer = self.carry_out(&pending.request);
-                    // An operator may have left.
+                    // The operator may have disconnected.
                     let _ = pending.answer.send(answer);
                 },
-                recv(looks) -> _ => health.look(directory),
+                recv(health_checks) -> _ => health.log(directory),
                 default(self.service.pause()) => {}
             }
         }
     }
 
-    /// Notes that a stream is over. Says whether it was one that is still meant.
+    /// Notes the end of a stream; false if it had been removed or restarted.
     fn note_end(&mut self, name: String, number: u64, result: Result<(), StreamFailure>) -> bool {
         if !self.supervisor.note_end(&name, number) {
             return false;
         }
         if let Err(source) = result {
             if 0 < self.supervisor.running() {
-                supervisor::log_failure(&name, &source);
+                tracing::warn!(
+                    stream = name,
+                    reason = chain(&source),
+                    "the stream failed; others go on"
+                );
             }
             if self.outcome.is_ok() {
                 self.outcome = Err(DaemonError::Stream { stream: name, source });
@@ -280,12 +281,12 @@ impl Daemon<'_> {
     }
 }
 
-/// Makes sure that the streams can be: their pipelines, the gaze logs that their views replay, and calibrations. A camera or
-/// server may be away.
+/// Checks what the streams need: their pipelines, calibrations, and the gaze logs that their views replay. A camera or server may
+/// be unavailable.
 ///
 /// # Errors
 ///
-/// If a pipeline cannot work, or a file cannot be read or is none.
+/// If a pipeline cannot work, or a file cannot be read or is invalid.
 pub fn check<'a>(streams: impl IntoIterator<Item = &'a StreamConfig>) -> Result<(), DaemonError> {
     for stream in streams {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
@@ -301,10 +302,10 @@ fn access(config: &DaemonConfig) -> Result<Access, DaemonError> {
     Ok(Access { mode: config.socket_mode, group })
 }
 
-/// The number of a group that is given by its name or its number.
+/// The ID of a group that is given by its name or ID.
 fn group_number(group: &str) -> Result<u32, DaemonError> {
     if group.bytes().all(|byte| byte.is_ascii_digit()) {
-        // The greatest number means none to the system.
+        // The greatest number means "no group" to the system.
         let number = group.parse().ok().filter(|number| *number != u32::MAX);
         return number.ok_or_else(|| DaemonError::NoGroup { group: group.to_owned() });
     }
@@ -317,14 +318,14 @@ fn group_number(group: &str) -> Result<u32, DaemonError> {
     }
 }
 
-/// A thread that turns signals into events.
+/// Starts a thread that turns signals into events.
 fn forward_signals(events: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in &mut signals {
             let event = if signal == SIGHUP { Event::Reload } else { Event::Signal };
             let means = if signal == SIGHUP { "reloading" } else { "stopping" };
-            tracing::info!(signal, means, "a signal came");
+            tracing::info!(signal, means, "received a signal");
             if events.send(event).is_err() {
                 break;
             }
@@ -333,11 +334,10 @@ fn forward_signals(events: Sender<Event>) -> io::Result<()> {
     Ok(())
 }
 
-/// What listings show of a stream before it delivers.
 fn stream_spec(config: &StreamConfig) -> StreamSpec {
     StreamSpec {
         name: config.name.clone(),
-        source: foveate_log::redact::redacted(&config.source.text()),
+        source: redacted(&config.source.text()),
         views: config.views.clone(),
     }
 }

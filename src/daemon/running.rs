@@ -1,4 +1,4 @@
-//! One stream that runs: started from its configuration, stopped on its own, and over when its thread is.
+//! One running stream: its thread, and how to stop it.
 
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -18,25 +18,25 @@ pub(super) struct RunningStream {
     thread: JoinHandle<()>,
 }
 
-/// Whether a stream is to end, and why.
+/// Asks a stream to end, with a reason.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StopSign(Arc<OnceLock<&'static str>>);
 
 impl StopSign {
-    /// Why the stream is to end, once it is.
+    /// Why the stream is to end, once it has been asked to.
     pub(super) fn reason(&self) -> Option<&'static str> {
         self.0.get().copied()
     }
 }
 
 impl RunningStream {
-    /// Starts the stream of `config`, which serves `port`. `ended` is called on its thread when it is over; what comes of it is
-    /// in the directory by then.
+    /// Starts the stream of `config`, which publishes through `port`. `ended` is called on its thread when it ends, after the
+    /// directory has been updated.
     ///
     /// # Errors
     ///
-    /// If what the stream needs beside its source is not there: a backend, a gaze log, a calibration, a thread. It has ended
-    /// then, as the directory shows.
+    /// If something other than its source is missing: a backend, a gaze log, a calibration, a thread. The directory then lists the
+    /// stream as ended.
     pub(super) fn start(
         config: &StreamConfig,
         port: StreamPort,
@@ -67,12 +67,11 @@ impl RunningStream {
         builder.spawn(move || ended(frame_loop.run())).map_err(StreamFailure::NoThread)
     }
 
-    /// Asks the stream to end, and says why; the first reason counts. Readers and listings are told by its thread.
+    /// Asks the stream to end; the first reason counts. Its thread informs readers and listings.
     pub(super) fn stop(&self, reason: &'static str) {
         let _ = self.stop.0.set(reason);
     }
 
-    /// Waits until it is over.
     pub(super) fn join(self) {
         if self.thread.join().is_err() {
             tracing::error!(stream = self.name, "a frame loop panicked");
@@ -80,7 +79,7 @@ impl RunningStream {
     }
 }
 
-/// What a stream runs on.
+/// The backend of a stream.
 pub(super) fn backend(
     stream: &StreamConfig,
     backends: &Backends,

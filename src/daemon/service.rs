@@ -1,6 +1,6 @@
-//! What the service manager is told: that the daemon is ready, how it fares, and that it lives; and the socket that it passes.
+//! Notifications to the service manager (readiness, status, watchdog), and the socket that it passes.
 //!
-//! systemd's protocol: datagrams to `$NOTIFY_SOCKET`. Without one nobody is told anything.
+//! systemd's protocol: datagrams to `$NOTIFY_SOCKET`. Without that variable nothing is sent.
 
 use std::env;
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ pub use self::status::status_text;
 mod activation;
 mod status;
 
-/// How often it is looked how the streams fare.
+/// Interval of status notifications.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The same until the daemon is ready, so that what waits for it does not wait for long.
+/// Interval of checks until the daemon is ready, short for the sake of units that wait for it.
 const PERIOD_AT_START: Duration = Duration::from_millis(50);
 
-/// By how much the time to start is extended while a required stream has no frame.
+/// Extension of the start timeout while a required stream has no frame.
 const EXTENSION: Duration = Duration::from_secs(30);
 
-/// What the service manager knows of this daemon.
+/// Notifies the service manager.
 #[derive(Debug)]
 pub struct ServiceNotifier {
-    /// Nobody listens without a socket to tell them.
+    /// Whether `$NOTIFY_SOCKET` is set.
     has_socket: bool,
-    /// Names of the streams that the daemon is not ready without.
+    /// Names of the streams that must have published a frame before the daemon is ready.
     required: Vec<String>,
     is_ready: bool,
     watchdog: Option<Watchdog>,
@@ -41,7 +41,7 @@ pub struct ServiceNotifier {
     has_failed: bool,
 }
 
-/// The sign of life that the service manager waits for.
+/// The watchdog of the service manager, to be notified once a period.
 #[derive(Debug)]
 struct Watchdog {
     period: Duration,
@@ -49,12 +49,12 @@ struct Watchdog {
 }
 
 impl ServiceNotifier {
-    /// The service manager as the environment describes it. The daemon is not ready before each of the `required` streams has
-    /// published a frame.
+    /// The service manager that the environment describes. The daemon is ready once each of the `required` streams has published a
+    /// frame.
     pub fn new(required: Vec<String>) -> Self {
         let now = Instant::now();
         let has_socket = env::var_os("NOTIFY_SOCKET").is_some();
-        // Half, so that one sign that comes late is not the last.
+        // Half the timeout, so that one late notification does no harm.
         let watchdog =
             sd_notify::watchdog_enabled().map(|limit| Watchdog { period: limit / 2, due: now });
         Self {
@@ -69,20 +69,20 @@ impl ServiceNotifier {
         }
     }
 
-    /// How long [`ServiceNotifier::tick`] may be put off.
+    /// Time until the next [`tick`](Self::tick) is due.
     pub fn pause(&self) -> Duration {
         let period = if self.is_ready { PERIOD } else { PERIOD_AT_START };
         let watchdog = self.watchdog.as_ref().map(|watchdog| watchdog.due - Instant::now());
         watchdog.map_or(period, |due| due.min(period))
     }
 
-    /// Tells what is due. Call it when every stream was started, and then again and again: whoever calls it lives.
+    /// Sends the notifications that are due. To be called from the main loop once every stream has been started.
     ///
-    /// `every_stage_moves` says that no thread of a stream is stuck in a call; a stream that waits for its camera is not. While
-    /// it is false no sign of life is given, and the service manager restarts the daemon when its patience is over.
-    pub fn tick(&mut self, directory: &Directory, every_stage_moves: bool) {
+    /// `is_healthy` means that no thread of a stream is stuck in a call; waiting for a camera does not count. While it is false the
+    /// watchdog is not notified, and the service manager restarts the daemon when its timeout expires.
+    pub fn tick(&mut self, directory: &Directory, is_healthy: bool) {
         let now = Instant::now();
-        self.ping_watchdog(now, every_stage_moves);
+        self.ping_watchdog(now, is_healthy);
         if self.is_ready && (!self.has_socket || now < self.status_due) {
             return;
         }
@@ -90,70 +90,70 @@ impl ServiceNotifier {
         let awaited: Vec<_> = self.awaited(&streams).map(str::to_owned).collect();
         if !self.is_ready && awaited.is_empty() {
             self.is_ready = true;
-            self.tell(&[NotifyState::Ready]);
+            self.send(&[NotifyState::Ready]);
         }
         self.extend_start(now);
-        self.tell_status(now, status_text(&streams, &awaited));
+        self.send_status(now, status_text(&streams, &awaited));
     }
 
-    /// Whether the daemon is not ready because stream `name` has not published a frame.
+    /// Whether the daemon is not ready and stream `name` is one of the reasons.
     pub fn waits_for(&self, name: &str, directory: &Directory) -> bool {
         !self.is_ready && self.awaited(&directory.listings()).any(|awaited| awaited == name)
     }
 
-    /// Says that the configuration is being read again.
+    /// Notifies that the configuration is being reloaded.
     pub fn reloading(&mut self) {
-        // Before it is ready nobody expects that, and without its time the message would not count.
+        // Not before it is ready; and systemd ignores the message without the time.
         if self.is_ready
             && let Ok(time) = NotifyState::monotonic_usec_now()
         {
-            self.tell(&[NotifyState::Reloading, time]);
+            self.send(&[NotifyState::Reloading, time]);
         }
     }
 
-    /// Says that what [`ServiceNotifier::reloading`] began is over.
+    /// Notifies that the reload is complete.
     pub fn reloaded(&mut self) {
         if self.is_ready {
-            self.tell(&[NotifyState::Ready]);
+            self.send(&[NotifyState::Ready]);
         }
     }
 
-    /// Says that the daemon ends by itself or because it was asked to.
+    /// Notifies that the daemon is shutting down.
     pub fn stopping(&mut self) {
-        self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+        self.send(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    fn ping_watchdog(&mut self, now: Instant, every_stage_moves: bool) {
+    fn ping_watchdog(&mut self, now: Instant, is_healthy: bool) {
         let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| watchdog.due <= now) else {
             return;
         };
         watchdog.due = now + watchdog.period;
-        if every_stage_moves {
-            self.tell(&[NotifyState::Watchdog]);
+        if is_healthy {
+            self.send(&[NotifyState::Watchdog]);
         }
     }
 
-    /// Has the service manager wait on where it is waited for a camera.
+    /// Extends the start timeout while a required stream waits for its camera.
     fn extend_start(&mut self, now: Instant) {
         if self.is_ready || now < self.extension_due {
             return;
         }
-        // Again long before it is over.
+        // Renewed well before it expires.
         self.extension_due = now + EXTENSION / 3;
         let extension = u32::try_from(EXTENSION.as_micros()).unwrap_or(u32::MAX);
-        self.tell(&[NotifyState::ExtendTimeoutUsec(extension)]);
+        self.send(&[NotifyState::ExtendTimeoutUsec(extension)]);
     }
 
-    fn tell_status(&mut self, now: Instant, status: String) {
+    fn send_status(&mut self, now: Instant, status: String) {
         if now < self.status_due || status == self.status {
             return;
         }
         self.status_due = now + PERIOD;
-        self.tell(&[NotifyState::Status(&redacted(&status))]);
+        self.send(&[NotifyState::Status(&redacted(&status))]);
         self.status = status;
     }
 
-    /// Required streams that no frame of was ever published, in the order of their names.
+    /// Names of the required streams that have not published a frame, sorted.
     fn awaited<'a>(&self, streams: &'a [StreamListing]) -> impl Iterator<Item = &'a str> {
         let is_awaited = |stream: &&StreamListing| {
             self.required.contains(&stream.name) && stream.frames_published == 0
@@ -161,13 +161,13 @@ impl ServiceNotifier {
         streams.iter().filter(is_awaited).map(|stream| stream.name.as_str())
     }
 
-    fn tell(&mut self, states: &[NotifyState<'_>]) {
-        // Without a socket it does nothing.
+    fn send(&mut self, states: &[NotifyState<'_>]) {
+        // Does nothing without a socket.
         let result = sd_notify::notify(states);
         if let Err(error) = &result
             && !self.has_failed
         {
-            tracing::warn!(%error, "cannot reach the service manager");
+            tracing::warn!(%error, "cannot notify the service manager");
         }
         self.has_failed = result.is_err();
     }

@@ -1,4 +1,4 @@
-//! One stream of the daemon: an [`Engine`], the views that it publishes in rings, and the way back to a GPU that was lost.
+//! One stream of the daemon: an [`Engine`], the rings that its views publish in, and recovery from a lost GPU.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use self::builder::{NewView, Replacement, RingBuilder};
 pub use self::publisher::REPLACED;
-use self::publisher::{Publisher, Seat};
+use self::publisher::{Publisher, ViewContext};
 use self::recovery::Recovery;
 use crate::channel::ViewChannel;
 use foveate_config::{ChangeConfig, PublishChoice, ViewConfig};
@@ -37,7 +37,7 @@ mod recovery;
 pub struct ServedView {
     /// Name of the view.
     pub name: String,
-    /// What it wants of the stream.
+    /// What it samples.
     pub spec: ViewSpec,
     /// Slots of its ring.
     pub slot_count: usize,
@@ -48,7 +48,7 @@ pub struct ServedView {
 impl TryFrom<&ViewConfig> for ServedView {
     type Error = GazeLogError;
 
-    /// Reads the gaze log, where there is one to replay.
+    /// Reads the gaze log, if it replays one.
     fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
         Ok(Self {
             name: config.name.clone(),
@@ -59,10 +59,10 @@ impl TryFrom<&ViewConfig> for ServedView {
     }
 }
 
-/// Which frames a view publishes. The first one of a segment it always does, so that whoever comes finds one.
+/// Which frames a view publishes. The first frame of a segment is always published, so that new readers find one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ViewPace {
-    /// How far apart they are, on average and in the time of the stream; all where it is not given.
+    /// Average interval in the time of the stream; all frames if `None`.
     pub interval: Option<Duration>,
     /// Whether only while somebody is subscribed.
     pub when_read: bool,
@@ -77,50 +77,50 @@ impl From<&ViewConfig> for ViewPace {
     }
 }
 
-/// Why a stream cannot go on.
+/// Why a stream failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// The backend refused.
     #[error("the backend failed")]
     Backend(#[from] BackendError),
-    /// No shared memory for all the views together.
-    #[error("the views have no rings")]
+    /// Too little shared memory for all views together.
+    #[error("no memory for the rings of all views")]
     Rings(#[source] RingError),
     /// No shared memory for a view.
-    #[error("view {view:?} has no ring")]
+    #[error("no ring for view {view:?}")]
     Ring {
         /// Name of the view.
         view: String,
-        /// What the kernel refused.
+        /// What failed.
         source: RingError,
     },
 }
 
-/// Why a stream did not take a view in.
+/// Why a view could not be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AddViewError {
     /// It was built for other frames or another backend: the stream was rebuilt meanwhile.
-    #[error("the view was built for what the stream was before: build it again")]
+    #[error("the view is outdated, as the stream has changed: build it again")]
     Outdated,
-    /// There are as many views as there may be.
-    #[error("the stream has {VIEWS_MAX} views, and may have no more: close another first")]
+    /// The stream has as many views as it can have.
+    #[error("the stream already has {VIEWS_MAX} views, the most it can have: close one first")]
     Full,
 }
 
-/// What a step did beside publishing.
+/// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
-    /// No view wanted the frame: nobody read it, or it had enough. Nothing was computed.
+    /// No view wanted the frame, for want of readers or to keep its rate. Nothing was computed.
     Rested,
-    /// The frame went into the segments that readers have.
+    /// The frame was published in the segments that readers have.
     Published,
-    /// The same, and views that joined have their first segments, which readers must be given.
+    /// The same, and new views have their first segments, which readers must be given.
     PublishedNewViews,
     /// The frame is the first of its kind: every view has a new segment, which readers must be given.
     PublishedInNewSegments,
 }
 
-/// A view that has left its stream, or what it was before it was replaced, to be dropped where nobody waits for it.
+/// A view that was removed or replaced, to be dropped on another thread.
 pub struct OldView(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Send>);
 
 impl fmt::Debug for OldView {
@@ -137,12 +137,12 @@ pub struct Stream {
     change: ChangeConfig,
     counters: Arc<StreamCounters>,
     /// Views before the first frame.
-    waiting: Vec<(ServedView, Seat)>,
+    waiting: Vec<(ServedView, ViewContext)>,
     /// Views from the first frame on.
     views: Vec<View<Publisher>>,
     /// `None` until the first frame.
     engine: Option<Engine>,
-    /// Engines so far, and changes of their backends.
+    /// Number of engines so far, plus the changes of their backends.
     generation: u64,
     builder: RingBuilder,
     recovery: Recovery,
@@ -150,8 +150,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream that has seen no frame. `change` says which differences between frames count; each view comes with the
-    /// channel to its clients.
+    /// A stream before its first frame. `change` says which differences between frames count; each view comes with the channel to
+    /// its clients.
     pub fn new(
         name: &str,
         chosen: StreamBackend,
@@ -160,8 +160,8 @@ impl Stream {
         counters: Arc<StreamCounters>,
     ) -> Self {
         let waiting = views.into_iter().map(|(view, channel)| {
-            let seat = Seat::new(&view, channel, &counters);
-            (view, seat)
+            let context = ViewContext::new(&view, channel, &counters);
+            (view, context)
         });
         let waiting = waiting.collect();
         let recovery = Recovery::new(name, &counters, monotonic_ns());
@@ -180,7 +180,7 @@ impl Stream {
         }
     }
 
-    /// Publishes what is known of the camera; before the first frame.
+    /// Sets the camera whose calibration is published; to be called before the first frame.
     #[must_use]
     pub fn with_camera(mut self, camera: Option<Camera>) -> Self {
         self.builder = RingBuilder::new(&self.name, camera);
@@ -191,8 +191,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// If the backend refuses frames of this kind, or there is no memory for a ring. A lost GPU is no error: the
-    /// stream goes on on the CPU, and tries the GPU again.
+    /// If the backend refuses frames of this kind, or there is no memory for a ring. A lost GPU is no error: the stream continues on
+    /// the CPU, and retries the GPU.
     pub fn step(
         &mut self,
         frame: &FrameView<'_>,
@@ -205,7 +205,7 @@ impl Stream {
         }
         let at = FrameTime::of(stamp);
         let is_wanted = self.is_wanted(at);
-        // A lost GPU is left also where no view wants the frame: new views could not be built.
+        // A lost GPU is left even if no view wants the frame: new views could not be built on it.
         if !is_wanted && !self.chosen.is_lost() {
             self.counters.frames_rested.add(1);
             self.counters.newest_capture_ns.set(Some(stamp.capture_ns));
@@ -217,15 +217,15 @@ impl Stream {
         };
         let extent = frame.extent();
         views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at));
-        if recovery.turn(chosen, engine, views, stamp.arrival_ns) {
-            builder.set(engine.view_builder(), chosen.info());
+        if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
+            builder.set_target(engine.view_builder(), chosen.info());
         }
         if let Err(error) = engine.step(frame, stamp, views) {
             chosen.fall_back(&error);
             let backend = chosen.build_on_cpu(frame.kind());
-            let remains = engine.recover(backend, frame, stamp, views)?;
-            recovery.begin(chosen, Some(remains), stamp.arrival_ns);
-            builder.set(engine.view_builder(), chosen.info());
+            let retired = engine.recover(backend, frame, stamp, views)?;
+            recovery.begin(chosen, Some(retired), stamp.arrival_ns);
+            builder.set_target(engine.view_builder(), chosen.info());
         }
         let mut times = engine.times();
         times.plan.start_ns = start_ns;
@@ -239,7 +239,7 @@ impl Stream {
         })
     }
 
-    /// Has every view decide whether it takes the frame of `at`; says whether one does.
+    /// Lets every view decide whether it takes the frame of `at`; true if one does.
     fn is_wanted(&mut self, at: FrameTime) -> bool {
         let mut is_wanted = false;
         for view in &mut self.views {
@@ -255,50 +255,48 @@ impl Stream {
         &self.builder
     }
 
-    /// Takes in a view, behind the others: it publishes with the next frame.
+    /// Appends a view, which publishes from the next frame on.
     ///
     /// # Errors
     ///
-    /// If it was built for what the stream was before, or the stream has as many views as it may have. The view comes back
-    /// with the reason.
-    pub fn add_view(&mut self, view: NewView) -> Result<(), Box<(NewView, Refusal)>> {
+    /// If it is outdated, or the stream has as many views as it can have. The view is returned with the reason.
+    pub fn add_view(&mut self, view: NewView) -> Result<(), Box<(NewView, AddViewError)>> {
         if VIEWS_MAX <= self.waiting.len() + self.views.len() {
-            return Err(Box::new((view, Refusal::Full)));
+            return Err(Box::new((view, AddViewError::Full)));
         }
         match (&self.engine, view) {
             (None, NewView { view, channel, built: None }) => {
-                let seat = Seat::new(&view, channel, &self.counters);
-                self.waiting.push((view, seat));
+                let context = ViewContext::new(&view, channel, &self.counters);
+                self.waiting.push((view, context));
             }
             (Some(engine), NewView { view, channel, built: Some((built, waker)) })
                 if built.generation() == engine.generation() =>
             {
-                let seat = Seat::new(&view, channel, &self.counters);
-                self.views.push(built.with_sink(|writer| Publisher::new(seat, writer, waker)));
+                let context = ViewContext::new(&view, channel, &self.counters);
+                self.views.push(built.with_sink(|writer| Publisher::new(context, writer, waker)));
                 self.has_new_views = true;
             }
-            (_, view) => return Err(Box::new((view, Refusal::Outdated))),
+            (_, view) => return Err(Box::new((view, AddViewError::Outdated))),
         }
         Ok(())
     }
 
-    /// Lets view `index` go, for another thread to drop; those behind it move up. Its readers are told why.
+    /// Removes view `index`, for another thread to drop; later ones move up. Its readers are informed of the reason.
     pub fn remove_view(&mut self, index: usize, reason: &str) -> OldView {
         if self.engine.is_none() {
             return OldView(Box::new(self.waiting.remove(index)));
         }
         let mut view = self.views.remove(index);
-        view.sink.hold_up(State::Ended, reason);
+        view.sink.interrupt(State::Ended, reason);
         OldView(Box::new(view))
     }
 
-    /// Makes view `index` another one from the next frame on, in a new segment under the same name. What it was comes back, for
-    /// another thread to drop.
+    /// Replaces view `index` from the next frame on, in a new segment under the same name. The old one is returned, for another
+    /// thread to drop.
     ///
     /// # Errors
     ///
-    /// If the replacement was built for what the stream was before. What it was to be comes back, to be built again, and the
-    /// view stays what it was.
+    /// If the replacement is outdated. It is returned, to be built again, and the view stays as it is.
     pub fn replace_view(
         &mut self,
         index: usize,
@@ -306,8 +304,8 @@ impl Stream {
     ) -> Result<OldView, Box<ServedView>> {
         match (&self.engine, replacement) {
             (None, Replacement { view, built: None }) => {
-                let (present, seat) = &mut self.waiting[index];
-                seat.change(&view);
+                let (present, context) = &mut self.waiting[index];
+                context.change(&view);
                 Ok(OldView(Box::new(std::mem::replace(present, view))))
             }
             (Some(engine), Replacement { view, built: Some(built) })
@@ -315,7 +313,7 @@ impl Stream {
             {
                 let (old, mut publisher) = self.views.remove(index).split();
                 let (built, writer) = built.split();
-                let old_writer = publisher.start_anew(&view, writer);
+                let old_writer = publisher.replace(&view, writer);
                 self.views.insert(index, built.with_sink(|()| publisher));
                 self.has_new_views = true;
                 Ok(OldView(Box::new((old, old_writer))))
@@ -324,14 +322,14 @@ impl Stream {
         }
     }
 
-    /// Has view `index` publish other frames from the next one on.
+    /// Changes which frames view `index` publishes, from the next one on.
     pub fn set_pace(&mut self, index: usize, pace: ViewPace) {
         match self.views.get_mut(index) {
-            Some(view) => view.sink.seat.set_pace(pace),
+            Some(view) => view.sink.context.set_pace(pace),
             None => {
-                let (view, seat) = &mut self.waiting[index];
+                let (view, context) = &mut self.waiting[index];
                 view.pace = pace;
-                seat.set_pace(pace);
+                context.set_pace(pace);
             }
         }
     }
@@ -341,7 +339,7 @@ impl Stream {
         self.views.get(index)?.gaze()
     }
 
-    /// Identity of the segment that view `index` publishes in; `None` before the first frame.
+    /// Epoch of the segment that view `index` publishes in; `None` before the first frame.
     pub fn epoch(&self, index: usize) -> Option<u64> {
         Some(self.views.get(index)?.sink.epoch())
     }
@@ -360,49 +358,49 @@ impl Stream {
         self.engine.as_ref().map(Engine::times).unwrap_or_default()
     }
 
-    /// What the newest frame changed or refreshed; `None` before the first frame.
+    /// Tiles that the newest frame changed or refreshed; `None` before the first frame.
     pub fn ingested(&self) -> Option<&TileSet> {
         self.engine.as_ref().map(|engine| engine.tracker().ingested())
     }
 
-    /// Tokens of the newest frame, of all views.
+    /// Number of tokens of the newest frame, over all views.
     pub fn token_count(&self) -> usize {
         self.views.iter().map(|view| view.planes().plan().tokens.len()).sum()
     }
 
-    /// Tokens that were sampled for the newest frame; the others were as they had been.
+    /// Number of tokens that were sampled for the newest frame; the others were unchanged.
     pub fn sampled_count(&self) -> usize {
         self.views.iter().map(|view| view.planes().stale().len()).sum()
     }
 
-    /// What the stream runs on, and why.
+    /// The backend in use, and why.
     pub fn backend(&self) -> &BackendInfo {
         self.chosen.info()
     }
 
-    /// A number that grows whenever [`backend`](Self::backend) says something else.
+    /// Grows whenever [`backend`](Self::backend) changes.
     pub fn backend_changes(&self) -> u64 {
         self.recovery.changes()
     }
 
-    /// Tells the readers of every view that no frame will come any more, and why.
+    /// Informs the readers of every view that the stream has ended, and why.
     pub fn end(&mut self, reason: &str) {
-        self.views.iter_mut().for_each(|view| view.sink.hold_up(State::Ended, reason));
+        self.views.iter_mut().for_each(|view| view.sink.interrupt(State::Ended, reason));
     }
 
-    /// Tells the readers of every view that no frame has come for a while.
+    /// Informs the readers of every view that the stream has stalled, and why.
     pub fn stall(&mut self, reason: &str) {
-        self.views.iter_mut().for_each(|view| view.sink.hold_up(State::Stalled, reason));
+        self.views.iter_mut().for_each(|view| view.sink.interrupt(State::Stalled, reason));
     }
 
-    /// Tells the readers of every view that frames come again.
+    /// Informs the readers of every view that frames are arriving again.
     pub fn resume(&mut self) {
         self.views.iter_mut().for_each(|view| view.sink.resume());
     }
 
-    /// Builds what one kind of frame needs, and a new segment for every view.
+    /// Builds an engine for frames of this kind, and a new segment for every view.
     fn rebuild(&mut self, frame: &FrameView<'_>, stamp: &FrameStamp) -> Result<(), StreamError> {
-        // The old pyramid goes first: both at once might not fit.
+        // Dropped first: the old and the new pyramid together might not fit.
         if let Some(engine) = self.engine.take() {
             self.generation = engine.generation();
         }
@@ -413,26 +411,26 @@ impl Stream {
             self.recovery.begin(&mut self.chosen, None, stamp.arrival_ns);
         }
         let engine = Engine::new(backend, self.change, self.generation);
-        self.builder.set(engine.view_builder(), self.chosen.info());
-        // A ring takes the place of one as large, so only first ones are more than there is already.
+        self.builder.set_target(engine.view_builder(), self.chosen.info());
+        // Existing rings are replaced by ones of about the same size, so only first ones need more memory.
         let specs = self.waiting.iter().map(|(view, _)| self.builder.segment_spec(view));
         check_memory(&specs.flatten().collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         for view in &mut self.views {
-            let writer = self.builder.create_ring(&view.sink.seat.served(view.spec()))?;
+            let writer = self.builder.create_ring(&view.sink.context.served(view.spec()))?;
             engine.view_builder().rebuild(view, FrameTime::of(stamp))?;
             view.sink.move_to(writer);
         }
-        for (view, seat) in self.waiting.drain(..) {
+        for (view, context) in self.waiting.drain(..) {
             let built = self.builder.build(&view)?.expect("the stream has frames");
-            let waker = seat.waker(&built.sink)?;
-            self.views.push(built.with_sink(|writer| Publisher::new(seat, writer, waker)));
+            let waker = context.waker(&built.sink)?;
+            self.views.push(built.with_sink(|writer| Publisher::new(context, writer, waker)));
         }
         self.engine = Some(engine);
         Ok(())
     }
 }
 
-/// Counts a frame that went through the stages, also one that no view took.
+/// Counts a frame that went through the stages, whether or not a view took it.
 fn count_frame(
     counters: &StreamCounters,
     engine: &Engine,
@@ -449,7 +447,7 @@ fn count_frame(
     taken.add(1);
 }
 
-/// Counts how long each part of a frame took that was taken at `capture_ns`. What did not run is not counted.
+/// Records how long each stage of a frame captured at `capture_ns` took. A stage that did not run is not counted.
 fn count_times(times: &StageTimes, durations: &StreamDurations, capture_ns: u64) {
     for (stage, histogram) in FrameStage::ALL.into_iter().zip(&durations.stages) {
         let span = match stage {
@@ -470,7 +468,7 @@ fn count_times(times: &StageTimes, durations: &StreamDurations, capture_ns: u64)
     durations.age.observe(times.publish.end_ns.saturating_sub(capture_ns));
 }
 
-/// Tells what counts as a change now.
+/// Sets the gauges of change detection.
 fn gauge_change(engine: &Engine, gauges: &ChangeGauges) {
     let tracker = engine.tracker();
     let (threshold, ingested) = (tracker.threshold(), tracker.ingested());
@@ -483,13 +481,13 @@ fn gauge_change(engine: &Engine, gauges: &ChangeGauges) {
     gauges.tile_count.set(Some(ingested.grid().area() as u64));
 }
 
-/// A noise, at most 255, in thousandths.
+/// `sigma`, at most 255, in thousandths.
 #[expect(clippy::cast_possible_truncation, reason = "at most 255000")]
 fn thousandths(sigma: f64) -> u64 {
     (1000.0 * sigma).round() as u64
 }
 
-/// Whether clients may score the tokens of a view.
+/// Whether clients may score the tokens of a view, which needs its plans.
 fn keeps_plans(spec: &ViewSpec) -> bool {
     spec.policy == Policy::Feedback
 }

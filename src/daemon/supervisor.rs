@@ -1,4 +1,4 @@
-//! The streams that run: started, stopped, and brought to what a new configuration says.
+//! The stream supervisor: starts and stops streams, and applies a new configuration to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,46 +12,42 @@ use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::stream::Backends;
 use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
 use foveate_config::{StreamConfig, ViewConfig};
-use foveate_core::error::chain;
 use foveate_log::redact::redacted;
 
-/// What readers are told of a stream that goes.
+/// Reason given to the readers of a removed stream.
 const REMOVED: &str = "the stream was removed";
 
-/// How long a stream may take to make a view another one. Some drivers compile for it.
-const VIEW_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a stream may take to rebuild a view. Some drivers compile for it.
+const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The streams of the daemon, by name.
 pub(super) struct Supervisor {
     directory: Arc<Directory>,
     backends: Arc<Backends>,
     events: Sender<Event>,
-    streams: BTreeMap<String, Member>,
-    /// Streams that were started so far.
+    streams: BTreeMap<String, ManagedStream>,
+    /// Streams started so far.
     started: u64,
 }
 
-/// One stream.
-struct Member {
+struct ManagedStream {
     config: StreamConfig,
-    /// Tells it from others of its name, before and after it.
+    /// Tells it apart from earlier and later streams of the same name.
     number: u64,
-    /// `None` once it is over.
+    /// `None` once it has ended.
     running: Option<RunningStream>,
 }
 
-/// What a new configuration changed.
+/// Changes made by a new configuration, as names of streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(super) struct Difference {
-    /// Streams that are new.
     pub(super) added: Vec<String>,
-    /// Streams that are gone.
     pub(super) removed: Vec<String>,
-    /// Streams that began anew.
+    /// Restarted.
     pub(super) changed: Vec<String>,
-    /// Streams that run on, with views that became others.
+    /// Still running, with changed views.
     pub(super) adjusted: Vec<String>,
-    /// Streams that run on as if nothing had happened.
+    /// Still running, untouched.
     pub(super) kept: Vec<String>,
 }
 
@@ -67,92 +63,91 @@ impl Supervisor {
         Self { directory, backends, events, streams, started: 0 }
     }
 
-    /// Whether a stream of that name is there, over or not.
+    /// Whether there is a stream of that name, running or ended.
     pub(super) fn has(&self, name: &str) -> bool {
         self.streams.contains_key(name)
     }
 
-    /// Makes sure that there is what a stream is to run on.
+    /// Checks that the backend of a stream is available.
     pub(super) fn check_backend(&self, stream: &StreamConfig) -> Result<(), StreamFailure> {
         Ok(running::backend(stream, &self.backends).map(drop)?)
     }
 
-    /// Whether that very stream is there already.
+    /// Whether there is a stream of exactly this configuration.
     pub(super) fn runs(&self, stream: &StreamConfig) -> bool {
-        self.streams.get(&stream.name).is_some_and(|member| member.config == *stream)
+        self.streams.get(&stream.name).is_some_and(|managed| managed.config == *stream)
     }
 
-    /// Streams that are not over.
+    /// Number of streams that have not ended.
     pub(super) fn running(&self) -> usize {
-        self.streams.values().filter(|member| member.running.is_some()).count()
+        self.streams.values().filter(|managed| managed.running.is_some()).count()
     }
 
-    /// Lists the stream of `config`, whose name nobody has, as one that starts.
-    pub(super) fn list(&self, config: &StreamConfig) -> StreamPort {
+    /// Adds the stream of `config`, whose name must be free, to the directory as one that is starting.
+    pub(super) fn register(&self, config: &StreamConfig) -> StreamPort {
         self.directory.add_stream(stream_spec(config))
     }
 
-    /// Starts the stream of `config`, which is [listed](Supervisor::list). What becomes of it comes as an event.
+    /// Starts the stream of `config`, which is [registered](Supervisor::register). Its end is reported as an event.
     pub(super) fn start(&mut self, config: StreamConfig, port: StreamPort) {
         self.started += 1;
         let number = self.started;
         let (name, ended) = (config.name.clone(), self.events.clone());
-        let tell = move |result| {
-            // Nobody listens once a signal came.
+        let report = move |result| {
+            // Nobody receives it once the daemon is stopping.
             let _ = ended.send(Event::StreamEnded { name, number, result });
         };
-        let running = match RunningStream::start(&config, port, &self.backends, tell.clone()) {
+        let running = match RunningStream::start(&config, port, &self.backends, report.clone()) {
             Ok(running) => Some(running),
             Err(error) => {
-                tell(Err(error));
+                report(Err(error));
                 None
             }
         };
-        self.streams.insert(config.name.clone(), Member { config, number, running });
+        self.streams.insert(config.name.clone(), ManagedStream { config, number, running });
     }
 
-    /// Lists and starts the stream of `config`.
+    /// Registers and starts the stream of `config`.
     pub(super) fn add(&mut self, config: StreamConfig) {
-        let port = self.list(&config);
+        let port = self.register(&config);
         self.start(config, port);
     }
 
-    /// Notes that a stream is over. Says whether it was one that is still meant.
+    /// Notes the end of a stream; false if it had been removed or restarted.
     pub(super) fn note_end(&mut self, name: &str, number: u64) -> bool {
-        let member = self.streams.get_mut(name).filter(|member| member.number == number);
-        let Some(member) = member else { return false };
-        if let Some(running) = member.running.take() {
+        let managed = self.streams.get_mut(name).filter(|managed| managed.number == number);
+        let Some(managed) = managed else { return false };
+        if let Some(running) = managed.running.take() {
             running.join();
         }
         true
     }
 
-    /// Asks a stream to end.
     fn stop_one(&self, name: &str, reason: &'static str) {
-        if let Some(running) = self.streams.get(name).and_then(|member| member.running.as_ref()) {
+        if let Some(running) = self.streams.get(name).and_then(|managed| managed.running.as_ref()) {
             running.stop(reason);
         }
     }
 
-    /// Waits until a stream that was asked to end is over; it is not listed any more.
+    /// Waits for a stopped stream to end, and takes it out of the directory.
     fn take_out(&mut self, name: &str) {
-        if let Some(running) = self.streams.remove(name).and_then(|member| member.running) {
+        if let Some(running) = self.streams.remove(name).and_then(|managed| managed.running) {
             running.join();
         }
         self.directory.remove_stream(name);
     }
 
-    /// What a view of the configuration is to be.
+    /// The configuration of a view.
     pub(super) fn view(&self, name: &ViewName) -> Result<&ViewConfig, Refusal> {
-        let member = self.streams.get(name.stream());
-        let views = member.map_or(&[][..], |member| &member.config.views);
+        let managed = self.streams.get(name.stream());
+        let views = managed.map_or(&[][..], |managed| &managed.config.views);
         views.iter().find(|view| view.name == name.view()).ok_or_else(|| {
             let error = format!("there is no view `{name}` of the configuration: see `foveate ls`");
             Refusal::new(RefusalReason::UnknownView, error)
         })
     }
 
-    /// Makes a view of the configuration another one of its name.
+    /// Changes a view of the configuration.
     pub(super) fn set_view(&mut self, name: &ViewName, config: ViewConfig) -> Result<(), Refusal> {
         let present = self.view(name)?;
         if *present == config {
@@ -169,7 +164,7 @@ impl Supervisor {
             answer,
         });
         let refused = |reason, error: &str| Err(Refusal::new(reason, error));
-        match answered.recv_timeout(VIEW_PATIENCE) {
+        match answered.recv_timeout(VIEW_TIMEOUT) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return refused(RefusalReason::BadRequest, &redacted(&error)),
             Err(RecvTimeoutError::Disconnected) => {
@@ -179,20 +174,21 @@ impl Supervisor {
                 return refused(RefusalReason::Busy, "its stream is busy: see the log");
             }
         }
-        let member = self.streams.get_mut(name.stream());
-        let views = member.into_iter().flat_map(|member| &mut member.config.views);
+        let managed = self.streams.get_mut(name.stream());
+        let views = managed.into_iter().flat_map(|managed| &mut managed.config.views);
         views.filter(|view| view.name == config.name).for_each(|view| *view = config.clone());
         Ok(())
     }
 
-    /// Makes the views of a stream what `wanted` says, if nothing else of it changes. Says whether that did.
+    /// Changes the views of a stream to those of `wanted` without a restart, if nothing else differs; false if that is not
+    /// possible.
     fn adjust(&mut self, wanted: &StreamConfig) -> bool {
-        let Some(member) = self.streams.get(&wanted.name) else { return false };
+        let Some(managed) = self.streams.get(&wanted.name) else { return false };
         let names = |views: &[ViewConfig]| views.iter().map(|view| view.name.clone()).collect();
         let (present, views): (Vec<_>, Vec<_>) =
-            (names(&member.config.views), names(&wanted.views));
-        let others = StreamConfig { views: member.config.views.clone(), ..wanted.clone() };
-        if present != views || member.config != others || member.running.is_none() {
+            (names(&managed.config.views), names(&wanted.views));
+        let others = StreamConfig { views: managed.config.views.clone(), ..wanted.clone() };
+        if present != views || managed.config != others || managed.running.is_none() {
             return false;
         }
         wanted.views.iter().all(|view| {
@@ -202,19 +198,19 @@ impl Supervisor {
         })
     }
 
-    /// Ends a stream; it is not listed any more.
+    /// Stops a stream and takes it out of the directory.
     pub(super) fn remove(&mut self, name: &str) {
         self.stop_one(name, REMOVED);
         self.take_out(name);
     }
 
-    /// Brings the streams to what a new configuration says. Those of which it says the same run on untouched.
-    pub(super) fn follow(&mut self, streams: Vec<StreamConfig>) -> Difference {
+    /// Applies a new configuration. Streams that it does not change keep running untouched.
+    pub(super) fn apply(&mut self, streams: Vec<StreamConfig>) -> Difference {
         let mut difference = Difference::default();
-        for (name, member) in &self.streams {
+        for (name, managed) in &self.streams {
             match streams.iter().find(|stream| stream.name == *name) {
                 None => difference.removed.push(name.clone()),
-                Some(stream) if member.config != *stream => difference.changed.push(name.clone()),
+                Some(stream) if managed.config != *stream => difference.changed.push(name.clone()),
                 Some(_) => difference.kept.push(name.clone()),
             }
         }
@@ -225,7 +221,7 @@ impl Supervisor {
             }
         }
         let Difference { removed, changed, .. } = &difference;
-        // All before the first is waited for, because a pipeline takes its time to stop.
+        // Stops all before it waits for any: a pipeline takes its time to stop.
         removed.iter().for_each(|name| self.stop_one(name, REMOVED));
         changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
         removed.iter().chain(changed).for_each(|name| self.take_out(name));
@@ -241,19 +237,13 @@ impl Supervisor {
         difference
     }
 
-    /// Ends every stream because the daemon does.
+    /// Stops every stream, as the daemon ends.
     pub(super) fn stop(self) {
-        let running = self.streams.into_values().filter_map(|member| member.running);
-        let running: Vec<_> = running.collect();
+        let running: Vec<_> =
+            self.streams.into_values().filter_map(|managed| managed.running).collect();
         for stream in &running {
             stream.stop(DAEMON_STOPS);
         }
         running.into_iter().for_each(RunningStream::join);
     }
-}
-
-/// Says in the log what became of a stream that failed while others go on.
-pub(super) fn log_failure(stream: &str, failure: &StreamFailure) {
-    let reason = chain(failure);
-    tracing::warn!(stream, reason, "the stream failed; others go on");
 }

@@ -1,5 +1,5 @@
-//! The thread that makes the views that clients open and what operators want views to be, and drops what they were, so that
-//! no frame waits for it.
+//! The view thread of a stream: builds views that clients open or operators change, and drops old ones, so that no frame waits
+//! for either.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,94 +8,82 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use crate::control::directory::{ViewCommand, ViewPort, ViewSetting};
-use crate::stream::{
-    GazeLogError, NewView, OldView, Replacement, RingBuilder, ServedView, StreamError,
-};
+use crate::stream::{GazeLogError, NewView, Replacement, RingBuilder, ServedView, StreamError};
 use foveate::messages::ViewName;
 use foveate_config::ViewConfig;
 use foveate_core::error::chain;
 
-/// Views that the frame loop may leave waiting before no more are made.
+/// Changes in the queue to the frame loop; the thread waits while it is full.
 const CHANGES_PENDING_MAX: usize = 16;
 
-/// What happens to the views of a stream, in the order in which it happened.
+/// A change to the views of a stream.
 pub(super) enum ViewChange {
-    /// It is ready to join.
-    Join(Box<(ViewPort, NewView)>),
-    /// It is to leave.
-    Leave(ViewName),
-    /// It is to be another one.
+    Add(Box<(ViewPort, NewView)>),
+    Remove(ViewName),
+    /// The view continues as another one under the same name.
     Replace(Box<(ViewName, ViewConfig, Replacement)>),
-    /// It is to publish other frames.
     SetPace(ViewName, Box<ViewConfig>),
 }
 
-/// The frame loop's end of the thread that builds views.
+/// The frame loop's end of the thread.
 pub(super) struct ViewThread {
     changes: Receiver<ViewChange>,
     returns: Sender<Return>,
     thread: JoinHandle<()>,
 }
 
-/// What comes back from the frame loop.
+/// What the frame loop returns to the thread.
 enum Return {
-    /// A view that was made for what the stream was before.
-    Misfit(Box<(ViewPort, NewView)>),
-    /// What was made to refit a view, for what the stream was before.
-    MisfitReplacement(ViewName),
-    /// A view that was closed before it joined.
-    Unused(#[expect(dead_code, reason = "it comes to be dropped here")] Box<NewView>),
-    /// A view that has left.
-    Old(#[expect(dead_code, reason = "it comes to be dropped here")] Box<OldView>),
+    /// A view built for an earlier backend or kind of frames.
+    Outdated(Box<(ViewPort, NewView)>),
+    /// The replacement of this view, built for an earlier backend or kind of frames.
+    OutdatedReplacement(ViewName),
+    /// Something to drop.
+    Discarded(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Send>),
 }
 
 impl ViewThread {
-    /// What happened next to its views, if anything has. Never waits.
+    /// The next change, if there is one. Never waits.
     pub(super) fn next_change(&self) -> Option<ViewChange> {
         self.changes.try_recv().ok()
     }
 
-    /// Ends the thread, and waits for what it is at.
+    /// Ends the thread once it has finished what it is doing.
     pub(super) fn end(self) {
         let Self { changes, returns, thread } = self;
         drop((changes, returns));
         if thread.join().is_err() {
-            tracing::error!("the thread that makes views panicked");
+            tracing::error!("the thread that builds views panicked");
         }
     }
 
-    /// Has a view made again.
-    pub(super) fn give_back(&self, port: ViewPort, view: NewView) {
-        // The thread ends only after this end is dropped.
-        let _ = self.returns.send(Return::Misfit(Box::new((port, view))));
+    /// Sends back a view that is outdated.
+    pub(super) fn rebuild(&self, port: ViewPort, view: NewView) {
+        // Does not fail: the thread ends only after this end is dropped.
+        let _ = self.returns.send(Return::Outdated(Box::new((port, view))));
     }
 
-    /// Has it made again what a view is to be.
-    pub(super) fn replace_again(&self, view: ViewName) {
-        let _ = self.returns.send(Return::MisfitReplacement(view));
+    /// Asks for another replacement of a view, as the one sent is outdated.
+    pub(super) fn rebuild_replacement(&self, view: ViewName) {
+        let _ = self.returns.send(Return::OutdatedReplacement(view));
     }
 
-    /// Has a view dropped that never joined.
-    pub(super) fn drop_unused(&self, view: NewView) {
-        let _ = self.returns.send(Return::Unused(Box::new(view)));
-    }
-
-    /// Has a view dropped.
-    pub(super) fn discard(&self, view: OldView) {
-        let _ = self.returns.send(Return::Old(Box::new(view)));
+    /// Has a view dropped on the thread.
+    pub(super) fn discard(&self, view: impl Send + 'static) {
+        let _ = self.returns.send(Return::Discarded(Box::new(view)));
     }
 }
 
-/// Why a view cannot be made.
+/// Why a view cannot be built.
 #[derive(Debug, thiserror::Error)]
-enum MakeError {
+enum BuildError {
     #[error(transparent)]
     GazeLog(#[from] GazeLogError),
     #[error(transparent)]
     Stream(#[from] StreamError),
 }
 
-/// Starts the thread for `stream`. It ends with the frame loop's end.
+/// Starts the thread of `stream`, which ends when the [`ViewThread`] is dropped.
 pub(super) fn start(
     stream: &str,
     builder: RingBuilder,
@@ -115,29 +103,29 @@ fn work(
     returned: &Receiver<Return>,
     changed: &Sender<ViewChange>,
 ) {
-    // What operators want views to be, the newest.
+    // The newest settings of operators.
     let mut settings = BTreeMap::new();
     loop {
         let change = select! {
             recv(returned) -> back => match back {
-                Ok(Return::Misfit(misfit)) => {
-                    let (port, view) = *misfit;
-                    made(port, |_| Ok(builder.rebuild(view)?))
+                Ok(Return::Outdated(outdated)) => {
+                    let (port, view) = *outdated;
+                    build(port, |_| Ok(builder.rebuild(view)?))
                 }
-                Ok(Return::MisfitReplacement(view)) => {
+                Ok(Return::OutdatedReplacement(view)) => {
                     let config = settings.get(&view).cloned();
-                    config.and_then(|config| remade(builder, view, config))
+                    config.and_then(|config| rebuild_replacement(builder, view, config))
                 }
-                Ok(Return::Old(_) | Return::Unused(_)) => None,
+                Ok(Return::Discarded(_)) => None,
                 // The frame loop is gone.
                 Err(_) => return,
             },
             recv(commands) -> command => match command {
-                Ok(ViewCommand::Open(port)) => made(*port, |port| {
+                Ok(ViewCommand::Open(port)) => build(*port, |port| {
                     let served = ServedView::try_from(&*port.config())?;
                     Ok(builder.build_new(served, port.take_channel())?)
                 }),
-                Ok(ViewCommand::Close(name)) => Some(ViewChange::Leave(name)),
+                Ok(ViewCommand::Close(name)) => Some(ViewChange::Remove(name)),
                 Ok(ViewCommand::Set(setting)) => set(builder, *setting, &mut settings),
                 // The directory is gone, and with it the daemon.
                 Err(_) => return,
@@ -151,7 +139,7 @@ fn work(
     }
 }
 
-/// What makes a view another one, if it can be made; the operator is told either way.
+/// The change for an operator's setting, if it can be built; answers the operator either way.
 fn set(
     builder: &RingBuilder,
     setting: ViewSetting,
@@ -159,45 +147,49 @@ fn set(
 ) -> Option<ViewChange> {
     let ViewSetting { view, config, keeps_segment, answer } = setting;
     let wanted = (view.clone(), config.clone());
-    let made = if keeps_segment {
+    let built = if keeps_segment {
         Ok(ViewChange::SetPace(view, Box::new(config)))
     } else {
-        replacement_of(builder, view, config)
+        build_replacement(builder, view, config)
     };
-    // Who has waited too long was told that it is not done, so it is not.
-    let is_awaited = answer.send(made.as_ref().map(drop).map_err(|error| chain(error))).is_ok();
-    let change = made.ok().filter(|_| is_awaited)?;
+    // An operator who timed out was told that nothing changed, so nothing does.
+    let is_awaited = answer.send(built.as_ref().map(drop).map_err(|error| chain(error))).is_ok();
+    let change = built.ok().filter(|_| is_awaited)?;
     settings.extend([wanted]);
     Some(change)
 }
 
-fn replacement_of(
+fn build_replacement(
     builder: &RingBuilder,
     view: ViewName,
     config: ViewConfig,
-) -> Result<ViewChange, MakeError> {
+) -> Result<ViewChange, BuildError> {
     let replacement = builder.build_replacement(ServedView::try_from(&config)?)?;
     Ok(ViewChange::Replace(Box::new((view, config, replacement))))
 }
 
-/// What makes a view another one, again, because the stream has become another meanwhile.
-fn remade(builder: &RingBuilder, view: ViewName, config: ViewConfig) -> Option<ViewChange> {
-    match replacement_of(builder, view.clone(), config) {
+/// Builds a replacement again after the stream has changed.
+fn rebuild_replacement(
+    builder: &RingBuilder,
+    view: ViewName,
+    config: ViewConfig,
+) -> Option<ViewChange> {
+    match build_replacement(builder, view.clone(), config) {
         Ok(change) => Some(change),
         Err(error) => {
-            tracing::warn!(%view, reason = chain(&error), "the view stays as it was");
+            tracing::warn!(%view, reason = chain(&error), "the view could not be changed");
             None
         }
     }
 }
 
-/// The view that `make` makes, or the news that it cannot be made.
-fn made(
+/// The view that `make` builds; if it fails, the clients of `port` are informed.
+fn build(
     mut port: ViewPort,
-    make: impl FnOnce(&mut ViewPort) -> Result<NewView, MakeError>,
+    make: impl FnOnce(&mut ViewPort) -> Result<NewView, BuildError>,
 ) -> Option<ViewChange> {
     match make(&mut port) {
-        Ok(view) => Some(ViewChange::Join(Box::new((port, view)))),
+        Ok(view) => Some(ViewChange::Add(Box::new((port, view)))),
         Err(error) => {
             tracing::warn!(view = %port.name(), reason = chain(&error), "a view cannot be opened");
             port.fail(&chain(&error));

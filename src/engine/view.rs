@@ -195,7 +195,7 @@ impl<S> View<S> {
 
     /// Takes what clients said before the frame of `at`, the newest of it. It came at `heard_ns` on CLOCK_MONOTONIC, in
     /// nanoseconds.
-    pub fn hear(&mut self, feedback: &Feedback, at: FrameTime, heard_ns: u64) {
+    pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, heard_ns: u64) {
         self.start_looking(at).take(feedback, at);
         self.heard_ns = heard_ns;
     }

@@ -99,7 +99,7 @@ impl Player {
         };
         if let Err(error) = engine.step(frame, stamp, views) {
             chosen.fall_back(&error);
-            tracing::warn!(reason = chosen.info().reason, "going on on the CPU");
+            tracing::warn!(reason = chosen.info().reason, "continuing on the CPU");
             let _remains =
                 engine.recover(chosen.build_on_cpu(frame.kind()), frame, stamp, views)?;
         }

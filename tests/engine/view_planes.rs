@@ -50,7 +50,11 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
             move_on(&mut picture, 4 + random.below(2), frame_seq, &mut random);
         }
         if 3 < frame_seq && random.below(4) == 0 {
-            view.hear(&attention(extent, frame_seq - 1, &mut random), FrameTime::of(&stamp), 1);
+            view.take_feedback(
+                &attention(extent, frame_seq - 1, &mut random),
+                FrameTime::of(&stamp),
+                1,
+            );
         }
         engine.step(&picture.view(), &stamp, std::slice::from_mut(&mut view)).unwrap();
 

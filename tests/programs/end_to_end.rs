@@ -254,7 +254,7 @@ fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
         drop(feed);
         let log = assert_ends_by_itself(daemon);
         let said =
-            ["going on on the CPU", "back on the GPU"].map(|words| log.matches(words).count());
+            ["continuing on the CPU", "back on the GPU"].map(|words| log.matches(words).count());
         assert_eq!(said, [2, 2], "{log}");
     });
 }

@@ -234,7 +234,7 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
     refused.assert_clean_exit(69);
     assert!(refused.message().contains("nosuchelement"), "{refused:#?}");
     daemon.process.signal(Signal::HUP);
-    daemon.process.stderr.wait_for("the configuration stays as it was");
+    daemon.process.stderr.wait_for("the old one stays in force");
     assert_eq!(listed(&daemon), [("camera".to_owned(), StreamState::Live)]);
     assert!(before.ring_sequence < follower.next_frame().head.ring_sequence, "the same segment");
     daemon.stop().assert_clean_exit(0);
@@ -299,7 +299,7 @@ fn whatever_is_said_to_the_admin_socket_is_answered() {
 /// A daemon to which operators may connect.
 fn operated<'a>(place: &'a Place, config: &str) -> Daemon<'a> {
     let daemon = place.daemon(config);
-    daemon.process.stderr.wait_for("operators may connect");
+    daemon.process.stderr.wait_for("serving operators");
     daemon
 }
 

@@ -72,7 +72,7 @@ fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
             let outcome = extract(&place, environment);
             outcome.assert_clean_exit(0);
             let is_lost = environment.first().is_some_and(|(name, _)| name.ends_with("LOSS"));
-            assert_eq!(outcome.stderr.contains("going on on the CPU"), is_lost, "{outcome:?}");
+            assert_eq!(outcome.stderr.contains("continuing on the CPU"), is_lost, "{outcome:?}");
             assert_eq!(outcome.stderr.contains(" WARN "), is_lost, "{outcome:?}");
             let bytes = NAMES.map(|name| {
                 ["tokens.npy", "pixels.npy", "relevance.npy"]

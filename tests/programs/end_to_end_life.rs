@@ -167,7 +167,7 @@ fn a_killed_daemon_is_noticed_and_another_takes_its_place() {
     follower.next_frame();
     assert_ne!(follower.subscription.reader().unwrap().header().epoch, first_epoch);
     let log = daemon.stop().stderr;
-    assert!(log.contains("taking over the socket of a daemon that is gone"), "{log}");
+    assert!(log.contains("taking over the socket of a daemon that has ended"), "{log}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_reload_follows_the_files_and_is_over_when_the_streams_are_there() {
         let entries = || manager.journal();
         until("the refusal is logged", || {
             let message = |entry: &Entry| entry.get("MESSAGE").cloned().unwrap_or_default();
-            entries().iter().any(|entry| message(entry).contains("stays as it was"))
+            entries().iter().any(|entry| message(entry).contains("stays in force"))
         });
         assert_eq!(manager.property("ActiveState"), "active");
         assert_eq!(manager.property("NRestarts"), "0");

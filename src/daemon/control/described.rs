@@ -1,24 +1,24 @@
-//! The view that a client describes.
+//! View descriptions of clients.
 
 use serde_json::{Map, Value};
 
 use foveate::messages::{Refusal, RefusalReason};
 use foveate_config::{GazeChoice, ViewConfig};
 
-/// Bytes of JSON that a view may be described in; all keys that there are take a fifth of them.
+/// Longest description of a view, in bytes of JSON; all existing keys together take a fifth of that.
 const VIEW_BYTES_MAX: usize = 4096;
 
-/// The view of [`Request::OpenView`](foveate::messages::Request::OpenView), as a configuration would have it. Nothing of it names a file
-/// of the daemon's.
+/// The configuration of the view of an `open_view` request. It cannot name a file of the daemon's.
 ///
 /// # Errors
 ///
-/// A refusal that says what makes no sense.
+/// A refusal that says what is invalid.
 pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal> {
     let bytes = serde_json::to_string(table).map_or(usize::MAX, |text| text.len());
     if VIEW_BYTES_MAX < bytes {
-        let error =
-            format!("a view of {bytes} bytes, where at most {VIEW_BYTES_MAX} bytes will do");
+        let error = format!(
+            "the description of the view has {bytes} bytes; at most {VIEW_BYTES_MAX} are allowed"
+        );
         return Err(Refusal::new(RefusalReason::BadRequest, error));
     }
     let text = toml_text(table).map_err(|error| bad_request(&error))?;
@@ -30,8 +30,8 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
     Ok(config)
 }
 
-/// One line for each key. Tables are written inline: under headers, each of which repeats the names of the tables around it, a
-/// deep one would grow with the square of its depth.
+/// One line for each key. Tables are written inline: headers repeat the names of all enclosing tables, so the text would grow with
+/// the square of the depth.
 fn toml_text(table: &Map<String, Value>) -> Result<String, toml::ser::Error> {
     let mut text = String::new();
     for (key, value) in table {

@@ -1,4 +1,4 @@
-//! Why a socket cannot be served.
+//! Errors of serving a socket.
 
 use std::path::PathBuf;
 
@@ -34,21 +34,21 @@ pub enum ServeError {
         source: std::io::Error,
     },
 
-    /// Something that is not a socket is in the way.
+    /// The path exists and is not a socket.
     #[error("{} exists and is not a socket: move it away, or choose another path with --socket", path.display())]
     NotASocket {
-        /// What is in the way.
+        /// The path.
         path: PathBuf,
     },
 
-    /// A socket that was handed to the daemon is of no use to it.
+    /// The passed socket is of the wrong kind.
     #[error(
         "the socket that the service manager passed is not a listening SOCK_SEQPACKET socket at a path: \
          use ListenSequentialPacket= with a path in the socket unit"
     )]
     NotListening,
 
-    /// The path cannot be used, as it could not by a client.
+    /// The path cannot be used.
     #[error(transparent)]
     Path(#[from] ControlError),
 }

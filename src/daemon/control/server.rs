@@ -1,4 +1,4 @@
-//! The daemon's end of the socket: one thread, one poll, and nobody that it waits for.
+//! The control server: one thread with one poll loop, which never waits for a client.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,12 +14,11 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
 
 pub use self::admin::{AdminServer, PendingAdminRequest};
-use self::connection::{Connection, PendingAnswer, Subscription};
+use self::connection::{Connection, ConnectionLog, PendingAnswer, Subscription};
 pub use self::limits::Limits;
 use self::linger::LingeringClose;
 pub use self::listener::Access;
 use self::listener::Listener;
-use self::visitors::Visitors;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::steering::{Steered, SteeringRequest};
 use super::tally::Tally;
@@ -39,21 +38,20 @@ mod limits;
 mod linger;
 mod listener;
 mod opening;
-mod visitors;
 
-/// Bytes of a page of a listing; what one view adds to it stays far below the rest of a datagram.
+/// Size of a page of a listing, in bytes; one view more is far below the rest of a datagram.
 const PAGE_BYTES: usize = 64 * 1024;
 
-/// Names of views that a refusal lists.
+/// Views listed in a refusal.
 const NAMES_LISTED_MAX: usize = 16;
 
-/// How long a client that wants to wait for a decision may wait.
+/// How long a request with `wait` is held before it is answered without a result.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Connections that are accepted before those that are open are served again.
+/// Connections accepted per turn, before the open ones are served again.
 const ACCEPTED_AT_ONCE: usize = 16;
 
-/// How long no connection is accepted after the system had no descriptor for one.
+/// How long no connection is accepted after the system ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the server has done since it started.
@@ -97,15 +95,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on `path` and starts to serve, for those who have `access` and within `limits`.
+    /// Listens on `path` with permissions `access`, and starts to serve within `limits`.
     ///
-    /// The directory is made if there is none (mode 0750). Beside the socket lies a lock file, which stays: whoever holds
-    /// its lock owns the path, so a socket left by a dead daemon is taken over.
+    /// The directory is created if there is none (mode 0750). A lock file beside the socket is never removed: the holder of its lock
+    /// owns the path, so a socket left by a dead daemon is taken over.
     ///
     /// # Errors
     ///
-    /// If a living daemon or a file that is not a socket has the path, or the system refuses, such as a group that this process
-    /// is not in.
+    /// If a running daemon has the path, it is not a socket, or the system refuses, such as for a group that this process is not
+    /// in.
     pub fn bind(
         path: &Path,
         directory: Arc<Directory>,
@@ -115,12 +113,12 @@ impl Server {
         Self::serve(Listener::bind(path, access)?, path, directory, limits)
     }
 
-    /// Starts to serve on a socket that somebody else has bound to a path and listens on, such as a service manager. Who may
-    /// connect is theirs to say, and the socket stays when the server ends: clients wait in it for the next one.
+    /// Starts to serve on a socket that another process, such as a service manager, has bound and listens on. That process sets the
+    /// permissions, and the socket outlives the server: clients queue there for the next one.
     ///
     /// # Errors
     ///
-    /// If it is no such socket: Unix, SOCK_SEQPACKET, listening.
+    /// If it is not a listening Unix socket of type SOCK_SEQPACKET.
     pub fn adopt(
         socket: OwnedFd,
         directory: Arc<Directory>,
@@ -146,7 +144,7 @@ impl Server {
             counters: Arc::clone(&counters),
             connections: Vec::new(),
             clients_seen: 0,
-            visitors: Visitors::new(),
+            connection_log: ConnectionLog::new(),
             lingering: LingeringClose::default(),
             accept_again_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -160,7 +158,7 @@ impl Server {
         Ok(Self { path: path.to_owned(), stopping, directory, counters, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The path that it listens on.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -170,12 +168,12 @@ impl Server {
         Tally::new(Arc::clone(&self.directory), Arc::clone(&self.counters))
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counters(&self) -> &Arc<ServerCounters> {
         &self.counters
     }
 
-    /// Tells subscribers what they do not know yet, hangs up on everybody and removes the socket where it made it. Soon done.
+    /// Sends pending events, hangs up on all clients, and removes the socket if it created it. Takes milliseconds.
     pub fn stop(self) {
         drop(self);
     }
@@ -193,7 +191,6 @@ impl Drop for Server {
     }
 }
 
-/// What the thread owns.
 #[derive(Debug)]
 struct ServerThread {
     listener: Listener,
@@ -202,16 +199,16 @@ struct ServerThread {
     counters: Arc<ServerCounters>,
     tally: Tally,
     connections: Vec<Connection>,
-    /// Connections so far.
+    /// Connections accepted so far.
     clients_seen: u64,
-    visitors: Visitors,
+    connection_log: ConnectionLog,
     lingering: LingeringClose,
-    /// When the system had no descriptor left: the listener is not polled until then.
+    /// The listener is not polled until then; set when the system ran out of descriptors.
     accept_again_at: Option<Instant>,
     buffer: Vec<u8>,
 }
 
-/// What becomes of a connection after it was served.
+/// Whether to keep a connection after serving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Keep,
@@ -226,21 +223,21 @@ impl ServerThread {
                 break;
             }
         }
-        self.tell_all();
+        self.notify_all();
         for connection in std::mem::take(&mut self.connections) {
             self.lingering.close(connection.socket);
         }
     }
 
-    /// Waits until there is something to do, and does it.
+    /// One iteration of the poll loop.
     fn turn(&mut self) -> Result<(), Errno> {
         let ready = self.wait()?;
         self.serve(&ready.connections);
         if ready.bell {
             self.directory.bell().silence();
-            self.tell_all();
+            self.notify_all();
         }
-        self.answer_awaiting();
+        self.answer_pending();
         if ready.listener {
             self.accept();
         }
@@ -257,13 +254,14 @@ impl ServerThread {
             PollFd::new(&self.listener.socket, accepting),
         ];
         entries.extend(self.connections.iter().map(|connection| {
-            // Who waits for an answer is not heard before it has it, but for a hang-up.
+            // A client that waits for an answer is polled for hang-ups only.
             let interest =
-                if connection.awaiting.is_some() { PollFlags::empty() } else { interest };
+                if connection.pending_answer.is_some() { PollFlags::empty() } else { interest };
             PollFd::new(&connection.socket, interest)
         }));
-        let awaited = self.connections.iter().filter_map(|connection| connection.awaiting.as_ref());
-        let deadline = awaited.map(|awaiting| awaiting.until).chain(self.accept_again_at).min();
+        let pending =
+            self.connections.iter().filter_map(|connection| connection.pending_answer.as_ref());
+        let deadline = pending.map(|pending| pending.until).chain(self.accept_again_at).min();
         let pause = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let timeout = pause.and_then(|pause| Timespec::try_from(pause).ok());
         retry_on_intr(|| poll(&mut entries, timeout.as_ref()))?;
@@ -276,17 +274,17 @@ impl ServerThread {
         })
     }
 
-    /// Serves one request of every connection that is `ready`, so that a busy one delays no other for long.
+    /// Serves one request of every `ready` connection, so that a busy client does not delay others for long.
     fn serve(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
-        self.for_each(|service, connection| {
+        self.for_each(|server, connection| {
             let is_ready = ready.next().copied().unwrap_or(false);
-            if is_ready { service.serve_one(connection) } else { Fate::Keep }
+            if is_ready { server.serve_one(connection) } else { Fate::Keep }
         });
     }
 
-    /// Does something for every connection. Those to be closed are hung up on after the last, because what one leaves behind
-    /// depends on who is still there.
+    /// Calls `serve` for every connection. Those to be closed are closed after the last, because their cleanup depends on which
+    /// others remain.
     fn for_each(&mut self, mut serve: impl FnMut(&mut Self, &mut Connection) -> Fate) {
         let mut leaving = Vec::new();
         for mut connection in std::mem::take(&mut self.connections) {
@@ -301,11 +299,11 @@ impl ServerThread {
     }
 
     fn serve_one(&mut self, connection: &mut Connection) -> Fate {
-        if connection.awaiting.is_some() {
+        if connection.pending_answer.is_some() {
             return Fate::Close;
         }
         let received = match socket::brings_descriptors(&connection.socket) {
-            Ok(true) => return self.turn_out(connection),
+            Ok(true) => return self.refuse_descriptors(connection),
             Ok(false) => socket::receive_bytes(&connection.socket, &mut self.buffer),
             Err(errno) => Err(errno),
         };
@@ -316,7 +314,8 @@ impl ServerThread {
             Err(_) => return Fate::Close,
         };
         self.counters.requests.add(1);
-        let allowed = connection.allowance.take(Instant::now(), self.limits.requests_per_second);
+        let allowed =
+            connection.request_bucket.take(Instant::now(), self.limits.requests_per_second);
         let answer = if allowed {
             self.answer(len, connection)
         } else {
@@ -326,22 +325,22 @@ impl ServerThread {
         };
         let datagram = answer.unwrap_or_else(|refusal| Some(self.refusal(&refusal)));
         let sent = datagram.map_or(Fate::Keep, |datagram| self.send(connection, &datagram));
-        if !allowed || sent == Fate::Close || self.tell(connection) == Fate::Close {
+        if !allowed || sent == Fate::Close || self.notify(connection) == Fate::Close {
             return Fate::Close;
         }
         connection.start_notices()
     }
 
-    /// Refuses a request that comes with descriptors, unread.
-    fn turn_out(&self, connection: &Connection) -> Fate {
+    /// Refuses a request with descriptors attached, without reading it.
+    fn refuse_descriptors(&self, connection: &Connection) -> Fate {
         self.counters.requests.add(1);
-        let error = "descriptors come with the request, and no request takes any";
+        let error = "descriptors are attached to the request, and no request takes any";
         let refusal = self.refusal(&Refusal::new(RefusalReason::BadRequest, error));
         self.send(connection, &refusal);
         Fate::Close
     }
 
-    /// The answer to the datagram of `len` bytes in the buffer.
+    /// The answer to the datagram of `len` bytes in the buffer; `None` if it comes later.
     fn answer(&self, len: usize, connection: &mut Connection) -> Result<Option<Vec<u8>>, Refusal> {
         let Some(datagram) = self.buffer.get(..len) else {
             let error = format!("{len} bytes are more than the {DATAGRAM_BYTES_MAX} of a message");
@@ -355,17 +354,20 @@ impl ServerThread {
             Request::List { after } => Ok(Some(self.list(after.as_ref()))),
             Request::Stats { after } => Ok(Some(self.stats(after.as_deref()))),
             Request::Look(look) => {
-                self.steer(connection, &look.view, look.wait, |helm| helm.look(&look))
+                self.steer(connection, &look.view, look.wait, |steering| steering.look(&look))
             }
-            Request::Attend(attend) => self
-                .steer(connection, &attend.view, attend.wait, |helm| helm.attend(&attend, payload)),
+            Request::Attend(attend) => {
+                self.steer(connection, &attend.view, attend.wait, |steering| {
+                    steering.attend(&attend, payload)
+                })
+            }
             Request::AttendTokens(attend) => {
-                self.steer(connection, &attend.view, attend.wait, |helm| {
-                    helm.attend_tokens(&attend, payload)
+                self.steer(connection, &attend.view, attend.wait, |steering| {
+                    steering.attend_tokens(&attend, payload)
                 })
             }
             Request::Release { view } => {
-                self.steer_with(connection, &view, |helm| helm.release())?;
+                self.steer_with(connection, &view, |steering| steering.release())?;
                 Ok(Some(accepted(&Granted { view })))
             }
             Request::OpenView { stream, view } => {
@@ -391,7 +393,7 @@ impl ServerThread {
         let (stream, view) = self.find(&name)?;
         if notify && view.channel().subscriber_queue_is_full() {
             let error = format!(
-                "view `{name}` publishes no frames and has {SUBSCRIBERS_PENDING_MAX} subscribers to take"
+                "view `{name}` publishes no frames, and {SUBSCRIBERS_PENDING_MAX} subscribers are waiting already"
             );
             return Err(Refusal::new(RefusalReason::Busy, error));
         }
@@ -403,7 +405,7 @@ impl ServerThread {
         Ok(accepted(&Granted { view: name }))
     }
 
-    /// Lets the client of `connection` steer a view. There is no answer yet where it wants to wait for what it leads to.
+    /// Lets the client of `connection` steer a view. With `wait` the answer comes later, with the fixation that follows.
     fn steer(
         &self,
         connection: &mut Connection,
@@ -412,18 +414,18 @@ impl ServerThread {
         steer: impl FnOnce(SteeringRequest<'_>) -> Result<Steered, Refusal>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         let (view, Steered { ticket, point: (x, y) }) = self.steer_with(connection, name, steer)?;
-        tracing::debug!(view = %name, x, y, "asked to look");
+        tracing::debug!(view = %name, x, y, "feedback accepted");
         let looking = Looking { view: name.clone(), x, y, fixation: None };
         if !wait {
             return Ok(Some(accepted(&looking)));
         }
         view.channel().set_awaited(true);
         let until = Instant::now() + DECISION_TIMEOUT;
-        connection.awaiting = Some(PendingAnswer { view, ticket, looking, until });
+        connection.pending_answer = Some(PendingAnswer { view, ticket, looking, until });
         Ok(None)
     }
 
-    /// Lets the client of `connection` steer a view; refusals are counted there.
+    /// Lets the client of `connection` steer a view, and counts a refusal in the view.
     fn steer_with<T>(
         &self,
         connection: &mut Connection,
@@ -432,7 +434,7 @@ impl ServerThread {
     ) -> Result<(Arc<ViewEntry>, T), Refusal> {
         let (stream, view) = self.find(name)?;
         let limit = self.limits.feedback_per_second;
-        let steered = if connection.feedback_allowance.take(Instant::now(), limit) {
+        let steered = if connection.feedback_bucket.take(Instant::now(), limit) {
             steer(SteeringRequest { stream: &stream, view: &view, client: &connection.client })
         } else {
             let error =
@@ -466,7 +468,7 @@ impl ServerThread {
             }
             page.streams.push(listing);
         }
-        // The page before may have held the last view of a stream, or this one no more than its name.
+        // Without views if the last page ended with the stream's last view, or this page had room for the stream only.
         page.streams.retain(|stream| !stream.views.is_empty());
         accepted(&page)
     }
@@ -483,21 +485,21 @@ impl ServerThread {
         })
     }
 
-    /// What has been counted, from the stream behind `after` on.
+    /// One page of statistics, from the stream after `after` on.
     fn stats(&self, after: Option<&str>) -> Vec<u8> {
         accepted(&self.tally.page(after, PAGE_BYTES))
     }
 
-    /// Tells everybody what changed since they were told last.
-    fn tell_all(&mut self) {
+    /// Sends all subscribers the events since the last call.
+    fn notify_all(&mut self) {
         let gazes = self.take_gazes();
-        self.for_each(|service, connection| match service.tell_gazes(connection, &gazes) {
-            Fate::Keep => service.tell(connection),
+        self.for_each(|server, connection| match server.send_gazes(connection, &gazes) {
+            Fate::Keep => server.notify(connection),
             Fate::Close => Fate::Close,
         });
     }
 
-    /// Where the views that somebody records have looked.
+    /// The gaze changes of all recorded views.
     fn take_gazes(&self) -> Vec<(Arc<ViewEntry>, Vec<GazeChange>)> {
         let mut taken: Vec<(Arc<ViewEntry>, Vec<GazeChange>)> = Vec::new();
         for view in self.connections.iter().filter_map(Connection::recorded) {
@@ -508,59 +510,60 @@ impl ServerThread {
         taken
     }
 
-    fn tell_gazes(
+    fn send_gazes(
         &self,
         connection: &Connection,
         gazes: &[(Arc<ViewEntry>, Vec<GazeChange>)],
     ) -> Fate {
         let Some(view) = connection.recorded() else { return Fate::Keep };
         let lost = connection.gazes_lost();
-        let notes = gazes.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
-        let mut fates = notes.flat_map(|(_, notes)| notes).map(|note| {
-            let entry = GazeEntry::new(&note.gaze, note.frame_seq);
+        let changes = gazes.iter().filter(|(other, _)| Arc::ptr_eq(other, view));
+        let mut fates = changes.flat_map(|(_, changes)| changes).map(|change| {
+            let entry = GazeEntry::new(&change.gaze, change.frame_seq);
             let event = Event::Gaze(GazeEvent { view: view.name().clone(), entry, lost });
             self.send(connection, &event.to_datagram())
         });
         fates.find(|fate| *fate == Fate::Close).unwrap_or(Fate::Keep)
     }
 
-    /// Answers those who waited for a decision that has been made, or for too long.
-    fn answer_awaiting(&mut self) {
+    /// Sends the pending answers that are decided or have timed out.
+    fn answer_pending(&mut self) {
         let now = Instant::now();
         let mut answered = Vec::new();
-        self.for_each(|service, connection| {
-            let Some(awaiting) = connection.awaiting.take_if(|awaiting| awaiting.is_over(now))
+        self.for_each(|server, connection| {
+            let Some(pending) = connection.pending_answer.take_if(|pending| pending.is_due(now))
             else {
                 return Fate::Keep;
             };
-            let fate = service.send(connection, &awaiting.answer());
-            answered.push(awaiting.view);
+            let fate = server.send(connection, &pending.answer());
+            answered.push(pending.view);
             fate
         });
         for view in answered {
-            self.await_no_more(&view);
+            self.update_awaited(&view);
         }
     }
 
-    /// Has the bell left alone by a view that nobody waits for any more.
-    fn await_no_more(&self, view: &Arc<ViewEntry>) {
-        let mut awaited = self.connections.iter().filter_map(|other| other.awaiting.as_ref());
-        if awaited.all(|awaiting| !Arc::ptr_eq(&awaiting.view, view)) {
+    /// Stops the view from ringing the bell if no answer is pending on it.
+    fn update_awaited(&self, view: &Arc<ViewEntry>) {
+        let mut pending = self.connections.iter().filter_map(|other| other.pending_answer.as_ref());
+        if pending.all(|pending| !Arc::ptr_eq(&pending.view, view)) {
             view.channel().set_awaited(false);
         }
     }
 
-    fn tell(&self, connection: &mut Connection) -> Fate {
+    /// Sends a subscriber the segment or the end of its view, unless it has been sent.
+    fn notify(&self, connection: &mut Connection) -> Fate {
         let Some(subscription) = &mut connection.subscription else {
             return Fate::Keep;
         };
         let name = subscription.view.name();
         if let Some(segment) = subscription.view.segment()
-            && subscription.epoch_told != Some(segment.epoch)
+            && subscription.sent_epoch != Some(segment.epoch)
         {
-            subscription.epoch_told = Some(segment.epoch);
-            // To the subscriber, a new segment is a new beginning, whose end is news again.
-            subscription.end_told = false;
+            subscription.sent_epoch = Some(segment.epoch);
+            // A new segment may end in its turn.
+            subscription.sent_end = false;
             let event = Event::Segment { view: name.clone(), epoch: segment.epoch };
             let descriptor = Some(segment.descriptor.as_fd());
             let sent = socket::send(
@@ -574,9 +577,9 @@ impl ServerThread {
             }
         }
         let end_reason = subscription.end_reason();
-        let was_told = std::mem::replace(&mut subscription.end_told, end_reason.is_some());
+        let was_sent = std::mem::replace(&mut subscription.sent_end, end_reason.is_some());
         match end_reason {
-            Some(reason) if !was_told => {
+            Some(reason) if !was_sent => {
                 let event = Event::Ended { view: name.clone(), reason };
                 self.send(connection, &event.to_datagram())
             }
@@ -584,7 +587,7 @@ impl ServerThread {
         }
     }
 
-    /// A client is gone, or has to go: what it holds is given up.
+    /// Closes a connection and releases what it holds.
     fn hang_up(&mut self, connection: Connection) {
         self.counters.clients.leave();
         let number = connection.client.number;
@@ -598,14 +601,14 @@ impl ServerThread {
             self.directory.bell().ring();
         }
         let others = &self.connections;
-        let is_with_others = |view: &ViewEntry| {
+        let is_recorded_by_others = |view: &ViewEntry| {
             others.iter().filter_map(Connection::recorded).any(|other| other.name() == view.name())
         };
-        if let Some(view) = connection.recorded().filter(|view| !is_with_others(view)) {
+        if let Some(view) = connection.recorded().filter(|view| !is_recorded_by_others(view)) {
             view.channel().set_recorded(false);
         }
-        if let Some(awaiting) = &connection.awaiting {
-            self.await_no_more(&awaiting.view);
+        if let Some(pending) = &connection.pending_answer {
+            self.update_awaited(&pending.view);
         }
         self.lingering.close(connection.socket);
         if let Some(subscription) = &connection.subscription {
@@ -618,21 +621,21 @@ impl ServerThread {
         self.fate_after(socket::send(&connection.socket, datagram, None, SendFlags::DONTWAIT))
     }
 
-    /// A client that does not read is dropped, never waited for.
+    /// A client whose socket is full is dropped, never waited for.
     fn fate_after(&self, sent: Result<(), Errno>) -> Fate {
         match sent {
             Ok(()) => Fate::Keep,
             Err(Errno::AGAIN) => {
                 self.counters.clients_dropped.add(1);
-                tracing::warn!("dropping a client that does not read what it is sent");
+                tracing::warn!("dropping a client that does not read its socket");
                 Fate::Close
             }
-            // It hung up while it was served.
+            // It has hung up.
             Err(_) => Fate::Close,
         }
     }
 
-    /// Takes connections that wait; those above the limit are told so and closed.
+    /// Accepts waiting connections; those above the limit are refused.
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
             if self.limits.clients <= self.lingering.pending() {
@@ -658,23 +661,23 @@ impl ServerThread {
                 self.clients_seen += 1;
                 self.counters.clients.enter();
                 let connection = Connection::new(socket, self.clients_seen, self.limits);
-                self.visitors.note(&connection);
+                self.connection_log.note(&connection);
                 self.connections.push(connection);
             } else {
-                self.turn_away(socket);
+                self.refuse_connection(socket);
             }
         }
     }
 
-    fn turn_away(&self, socket: OwnedFd) {
+    fn refuse_connection(&self, socket: OwnedFd) {
         let error = format!("{} clients are connected already", self.limits.clients);
         let refusal = self.refusal(&Refusal::new(RefusalReason::TooManyClients, error));
-        // The socket is fresh, so there is room for it unless the client is gone.
+        // Fails only if the client is gone: a new socket has room.
         let _ = socket::send(&socket, &refusal, None, SendFlags::DONTWAIT);
         self.lingering.close(socket);
     }
 
-    /// Counts a refusal and puts it into a datagram.
+    /// Counts a refusal, and returns its datagram.
     fn refusal(&self, refusal: &Refusal) -> Vec<u8> {
         self.counters.refusals.add(1);
         *self.counters.refusals_by_reason.lock().entry(refusal.reason).or_default() += 1;
@@ -683,7 +686,7 @@ impl ServerThread {
     }
 }
 
-/// What poll found.
+/// The result of a poll.
 struct Ready {
     bell: bool,
     listener: bool,

@@ -1,4 +1,4 @@
-//! What only the server does with the sockets of its clients.
+//! Socket operations that only the server needs.
 
 use std::os::fd::AsFd;
 
@@ -7,65 +7,65 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::io::retry_on_intr;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown};
 
-/// More datagrams without bytes than the default limits of a socket's memory allow.
+/// More empty datagrams than fit a socket's default buffers.
 const EMPTY_DATAGRAMS_MAX: usize = 600;
 
-/// Who is at the other end of a connection: whoever connected or, seen from there, whoever listens.
+/// Credentials of the process at the other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    /// The process; `None` where it has no number here, because it lives in another namespace.
+    /// Its ID; `None` if it is in another PID namespace.
     pub(super) process: Option<i32>,
     pub(super) user: u32,
     pub(super) group: u32,
 }
 
-/// Who is at the other end of `socket`, if the system says so.
+/// The peer's credentials, if the system knows them.
 pub(super) fn peer(socket: impl AsFd) -> Option<Peer> {
-    // rustix takes the number 0 for impossible, which processes of other namespaces have.
+    // Not rustix: it rejects ID 0, which processes of other namespaces have.
     let peer = getsockopt(&socket, sockopt::PeerCredentials).ok()?;
     let process = Some(peer.pid()).filter(|pid| *pid != 0);
     Some(Peer { process, user: peer.uid(), group: peer.gid() })
 }
 
-/// Receives one datagram and no descriptor: without a control buffer the kernel discards what the sender
-/// attached before it becomes a descriptor of this process. The length exceeds the buffer's where it was
-/// cut; 0 is a hang-up.
+/// Receives one datagram, never a descriptor: without a control buffer the kernel discards attached ones before they become
+/// descriptors of this process. The length exceeds that of the buffer if the datagram was truncated; 0 is a hang-up.
 pub(super) fn receive_bytes(socket: impl AsFd, buffer: &mut [u8]) -> rustix::io::Result<usize> {
     let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
     retry_on_intr(|| rustix::net::recv(&socket, &mut *buffer, flags)).map(|(_, len)| len)
 }
 
-/// Whether a descriptor comes with the next datagram, which stays where it is.
+/// Whether descriptors are attached to the next datagram, which stays in the queue.
 pub(super) fn brings_descriptors(socket: impl AsFd) -> rustix::io::Result<bool> {
-    let mut nothing = RecvAncillaryBuffer::new(&mut []);
+    let mut no_descriptors = RecvAncillaryBuffer::new(&mut []);
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-    let peeked = retry_on_intr(|| rustix::net::recvmsg(&socket, &mut [], &mut nothing, flags))?;
+    let peeked =
+        retry_on_intr(|| rustix::net::recvmsg(&socket, &mut [], &mut no_descriptors, flags))?;
     Ok(peeked.flags.contains(ReturnFlags::CTRUNC))
 }
 
-/// Hangs up on a peer for everybody who holds the socket.
+/// Shuts down a connection for all holders of the socket.
 pub(super) fn shut_down(socket: impl AsFd) {
-    // It fails where the peer was faster.
+    // Fails if the peer has hung up first.
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
-/// Reads away what a peer has sent before the socket was shut down, up to a datagram with descriptors unless those are
-/// `to_be_discarded`, which may take any time. Returns whether there was no such datagram.
+/// Reads and drops what the peer sent before the socket was shut down. Stops with false at a datagram with descriptors, unless those
+/// are `to_be_discarded`, which may take any time.
 ///
-/// Linux resets the peer of a socket that is closed with datagrams unread, and the peer would see that before the last answer.
-/// A datagram without bytes looks as the end does; a socket holds fewer than are passed over here.
+/// Linux resets the peer of a socket that is closed with unread datagrams, and the peer would see that before the last answer.
+/// An empty datagram looks like the end of the queue, so more of them are skipped than a socket can hold.
 pub(super) fn drain(socket: impl AsFd, to_be_discarded: bool) -> bool {
-    let mut nothing_count = 0;
-    while nothing_count < EMPTY_DATAGRAMS_MAX {
+    let mut empty_count = 0;
+    while empty_count < EMPTY_DATAGRAMS_MAX {
         match brings_descriptors(&socket) {
             Ok(true) if !to_be_discarded => return false,
             Ok(_) => {
                 if !matches!(receive_bytes(&socket, &mut [0; 16]), Ok(1..)) {
-                    nothing_count += 1;
+                    empty_count += 1;
                 }
             }
-            // That the peer has gone is told once, and before what it sent.
-            Err(_) => nothing_count += 1,
+            // The peer's hang-up is reported once, before the data that it sent.
+            Err(_) => empty_count += 1,
         }
     }
     true

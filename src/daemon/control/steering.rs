@@ -1,7 +1,7 @@
-//! Who steers a view, and what becomes of what clients say.
+//! Steering leases, and checks of feedback.
 //!
-//! One client at a time steers a view: its feedback takes out a lease, which ends with its silence, its `release`, or its
-//! connection. Others are refused, and told who it is.
+//! One client at a time steers a view: its feedback takes out a lease, which ends when the client falls silent, sends `release`, or
+//! disconnects. Others are refused, and the refusal names the holder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::snapped;
 
-/// A connection, for those who ask who it is.
+/// Identity of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Client {
-    /// Counts the connections of the daemon, from 1.
+    /// Number of the connection, from 1.
     pub(super) number: u64,
     /// Such as `process 4711 (python3)`.
     pub(super) name: String,
 }
 
-/// Who steers one view, and what became of those who tried.
+/// The steering lease of one view, and counts of feedback.
 #[derive(Debug, Default)]
 pub(super) struct Steering {
     lease: Option<Lease>,
@@ -41,28 +41,26 @@ struct Lease {
     until: Instant,
 }
 
-/// What a view was told, and where that is.
+/// Accepted feedback.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Steered {
-    /// By which the channel knows it.
+    /// Its number in the channel of the view.
     pub(super) ticket: u64,
     /// The point, or the peak of the map, in pixels.
     pub(super) point: (f64, f64),
 }
 
 impl Steering {
-    /// Everything about it.
     pub(super) fn listing(&self) -> SteeringListing {
         let holder = self.holder(Instant::now()).map(|holder| holder.name.clone());
         SteeringListing { holder, accepted: self.accepted, refused: self.refused.clone() }
     }
 
-    /// Counts a refusal.
     pub(super) fn refuse(&mut self, reason: RefusalReason) {
         *self.refused.entry(reason).or_default() += 1;
     }
 
-    /// Ends the lease of client `number`, if it is its.
+    /// Ends the lease if client `number` holds it.
     pub(super) fn release(&mut self, number: u64) {
         self.lease.take_if(|lease| lease.holder.number == number);
     }
@@ -91,7 +89,7 @@ impl Steering {
     }
 }
 
-/// A view that a client wants to steer.
+/// The view that a client wants to steer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SteeringRequest<'a> {
     pub(super) stream: &'a StreamEntry,
@@ -145,7 +143,7 @@ impl SteeringRequest<'_> {
         self.post_map(map, image, attend.frame)
     }
 
-    /// `release`: only who holds the lease may, or anybody where nobody does.
+    /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
         let image = self.open_for(None)?;
         self.post(Feedback::Release, image, (0.0, 0.0))?;
@@ -153,7 +151,7 @@ impl SteeringRequest<'_> {
         Ok(())
     }
 
-    /// The extent of the image, if the view can be steered by what was seen in `frame`.
+    /// The extent of the image, if the view takes feedback about `frame`.
     fn open_for(self, frame: Option<u64>) -> Result<Extent, Refusal> {
         let refused = |reason, text: &str| {
             Err(Refusal::new(reason, format!("stream `{}` {text}", self.stream.name())))
@@ -237,7 +235,7 @@ impl SteeringRequest<'_> {
         let Some(ticket) = self.view.channel().send_feedback(feedback, image, monotonic_ns())
         else {
             let error = format!(
-                "stream `{}` delivers no frames and has {FEEDBACK_PENDING_MAX} messages to take",
+                "stream `{}` delivers no frames, and {FEEDBACK_PENDING_MAX} messages are waiting already",
                 self.stream.name()
             );
             return Err(Refusal::new(RefusalReason::Busy, error));

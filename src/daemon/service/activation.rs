@@ -1,4 +1,4 @@
-//! The socket that a service manager made, and passes to each daemon that it starts.
+//! Socket activation: the socket that the service manager listens on and passes to the daemon.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -6,14 +6,14 @@ use std::os::fd::{OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-/// Why what the service manager passed cannot be used.
+/// Why the passed socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ActivationError {
-    /// `LISTEN_FDS` and its kin make no sense.
-    #[error("what the service manager says of the sockets that it passes makes no sense")]
+    /// `LISTEN_FDS` or a variable like it is invalid.
+    #[error("the environment describes no valid socket activation (LISTEN_FDS, LISTEN_PID)")]
     Environment(#[source] io::Error),
-    /// There is more than one socket.
+    /// More than one socket was passed.
     #[error(
         "the service manager passed {count} sockets, and one is served: list one path in the socket unit"
     )]
@@ -21,7 +21,7 @@ pub enum ActivationError {
         /// How many.
         count: usize,
     },
-    /// The descriptor is not there, or the kernel does not hand it out.
+    /// The descriptor does not exist, or the kernel refuses to duplicate it.
     #[error("cannot take the socket that the service manager passed as descriptor {number}")]
     NoDescriptor {
         /// Its number.
@@ -31,13 +31,13 @@ pub enum ActivationError {
     },
 }
 
-/// The socket that the service manager passed to this process, if it did: `$LISTEN_PID` and `$LISTEN_FDS` say so.
+/// The socket that the service manager passed to this process, if any, by `$LISTEN_PID` and `$LISTEN_FDS`.
 ///
 /// # Errors
 ///
-/// If there is more than one, or what is passed cannot be taken.
+/// If there is more than one, or it cannot be taken.
 pub fn passed_socket() -> Result<Option<OwnedFd>, ActivationError> {
-    // They are no longer inherited from here on, either.
+    // This also makes child processes not inherit them.
     let mut numbers = sd_notify::listen_fds().map_err(ActivationError::Environment)?;
     match (numbers.len(), numbers.next()) {
         (1, Some(number)) => descriptor(number).map(Some),
@@ -46,8 +46,8 @@ pub fn passed_socket() -> Result<Option<OwnedFd>, ActivationError> {
     }
 }
 
-/// A descriptor of this process that is known by its number, as one that is owned. The kernel duplicates it, because whose a
-/// number is cannot be checked otherwise.
+/// Descriptor `number` of this process as an `OwnedFd`. The kernel duplicates it, since nothing else proves that the number is not
+/// owned elsewhere.
 fn descriptor(number: RawFd) -> Result<OwnedFd, ActivationError> {
     pidfd_open(getpid(), PidfdFlags::empty())
         .and_then(|own| pidfd_getfd(&own, number, PidfdGetfdFlags::empty()))

@@ -1,12 +1,12 @@
-//! How the streams fare, in one line.
+//! The status of all streams in one line.
 
 use foveate_control::{StreamListing, StreamState};
 
-/// Names that a line lists of one state.
+/// Names listed for one state.
 const NAMES_MAX: usize = 5;
 
-/// How the streams fare, in one line, such as "2 streams, 1 stalled: front (no frame for 2 s)". The daemon is not ready without
-/// those that are `awaited`.
+/// The status of all streams in one line, such as "2 streams, 1 stalled: front (no frame for 2 s)". `awaited` are the streams that
+/// the daemon is not ready without.
 pub fn status_text(streams: &[StreamListing], awaited: &[String]) -> String {
     let count = streams.len();
     let mut text = format!("{count} stream{}", if count == 1 { "" } else { "s" });
@@ -27,7 +27,7 @@ pub fn status_text(streams: &[StreamListing], awaited: &[String]) -> String {
     if !awaited.is_empty() {
         text.push_str(&format!("; not ready without {}", listed(awaited)));
     }
-    // The protocol ends a value with its line.
+    // The protocol ends a value at a newline.
     text.replace(char::is_control, " ")
 }
 

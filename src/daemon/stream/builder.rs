@@ -1,4 +1,4 @@
-//! Builds views while the stream runs, on another thread, so that no frame waits for them.
+//! Builds views on another thread while the stream runs.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use foveate_core::camera::Camera;
 use foveate_engine::{View, ViewBuilder};
 use foveate_ring::{SegmentSpec, Waker, Writer};
 
-/// Builds views of one stream and their rings, on any thread. The stream locks what it knows of it only to change it, when the
-/// kind of its frames or its backend changes.
+/// Builds views of one stream and their rings, on any thread. The stream takes the lock only when the kind of its frames or its
+/// backend changes.
 #[derive(Clone, Debug)]
 pub struct RingBuilder {
     stream: String,
@@ -29,7 +29,7 @@ struct Target {
     backend: BackendInfo,
 }
 
-/// A view that is ready to [join](super::Stream::add_view) its stream.
+/// A view that is ready to be [added](super::Stream::add_view) to its stream.
 #[derive(Debug)]
 pub struct NewView {
     pub(super) view: ServedView,
@@ -38,7 +38,7 @@ pub struct NewView {
     pub(super) built: Option<(View<Writer>, Waker)>,
 }
 
-/// What makes a view of a stream [another one](super::Stream::replace_view).
+/// What is to [replace](super::Stream::replace_view) a view of the stream.
 #[derive(Debug)]
 pub struct Replacement {
     pub(super) view: ServedView,
@@ -47,17 +47,17 @@ pub struct Replacement {
 }
 
 impl RingBuilder {
-    /// For a stream that has seen no frame.
+    /// The builder of a stream before its first frame.
     pub(super) fn new(stream: &str, camera: Option<Camera>) -> Self {
         Self { stream: stream.to_owned(), camera: camera.map(Arc::new), target: Arc::default() }
     }
 
-    /// The stream has frames of another kind, or another backend, from now on.
-    pub(super) fn set(&self, views: ViewBuilder, backend: &BackendInfo) {
+    /// Sets the engine and the backend that views are built for.
+    pub(super) fn set_target(&self, views: ViewBuilder, backend: &BackendInfo) {
         *self.target.lock() = Some(Target { views, backend: backend.clone() });
     }
 
-    /// Builds a view that joins the stream.
+    /// Builds a new view.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl RingBuilder {
         Ok(NewView { view, channel, built })
     }
 
-    /// Builds a view again that was built for what the stream was before.
+    /// Rebuilds an outdated view.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl RingBuilder {
         self.build_new(view.view, view.channel)
     }
 
-    /// Builds what one of the stream's views is to become.
+    /// Builds the replacement of a view.
     ///
     /// # Errors
     ///

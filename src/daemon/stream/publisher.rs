@@ -1,4 +1,4 @@
-//! Where a view of the daemon publishes: its ring, those who wait for it, and its clients.
+//! Publishing of one view: its ring, its waker, and the channel to its clients.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use foveate_engine::{SampledFrame, Sink, View, ViewSpec};
 use foveate_ring::{State, Waker, Writer};
 use foveate_stats::{NoticeCounts, StreamCounters};
 
-/// What readers of a segment are told when the stream goes on in another.
+/// Reason given to the readers of a segment when the stream continues in another.
 pub const REPLACED: &str = "the stream goes on in a new segment";
 
-/// What readers of a view are told that publishes only when it is read, and is not.
+/// Reason given while a view that publishes only when read has no readers.
 const UNREAD: &str = "nobody reads the view: it publishes when somebody does";
 
-/// What a view keeps whatever becomes of its ring and of its stream.
+/// What a view keeps when its ring or its engine is replaced.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ViewContext {
     name: String,
     slot_count: usize,
     channel: ViewChannel,
     pace: ViewPace,
-    /// `None` where all frames are published.
+    /// `None` if all frames are published.
     limit: Option<RateLimit>,
     counters: Arc<StreamCounters>,
 }
@@ -33,31 +33,31 @@ pub(super) struct Seat {
 /// Publishes the token frames of one view.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    pub(super) seat: Seat,
+    pub(super) context: ViewContext,
     writer: Writer,
     waker: Waker,
-    /// The newest fixation that was counted; 0 before the first.
+    /// Number of the newest fixation counted; 0 before the first.
     counted_fixation: u64,
-    /// Whether it is at rest because nobody reads it.
+    /// Whether it publishes nothing because nobody reads it.
     is_unread: bool,
-    /// Whether its stream gives no frames, and says why.
-    is_held_up: bool,
+    /// Whether its stream has stalled or ended.
+    is_interrupted: bool,
 }
 
-impl Seat {
+impl ViewContext {
     pub(super) fn new(
         view: &ServedView,
         channel: ViewChannel,
         counters: &Arc<StreamCounters>,
     ) -> Self {
         let (pace, counters) = (ViewPace::default(), Arc::clone(counters));
-        let mut seat =
+        let mut context =
             Self { name: String::new(), slot_count: 0, channel, pace, limit: None, counters };
-        seat.change(view);
-        seat
+        context.change(view);
+        context
     }
 
-    /// Is that of `view` from now on.
+    /// Changes to the settings of `view`.
     pub(super) fn change(&mut self, view: &ServedView) {
         self.name.clone_from(&view.name);
         self.slot_count = view.slot_count;
@@ -65,25 +65,25 @@ impl Seat {
         self.set_pace(view.pace);
     }
 
-    /// Publishes other frames from the next one on.
+    /// Changes which frames are published, from the next one on.
     pub(super) fn set_pace(&mut self, pace: ViewPace) {
         self.pace = pace;
         self.limit = pace.interval.map(RateLimit::new);
     }
 
-    /// The view that sits here, which wants `spec`.
+    /// The view as the daemon serves it, with `spec`.
     pub(super) fn served(&self, spec: &ViewSpec) -> ServedView {
         let Self { name, slot_count, pace, .. } = self;
         ServedView { name: name.clone(), spec: spec.clone(), slot_count: *slot_count, pace: *pace }
     }
 
-    /// Wakes the readers of `writer`'s segment.
+    /// The waker of `writer`'s segment.
     pub(super) fn waker(&self, writer: &Writer) -> Result<Waker, StreamError> {
         waker(&self.name, &self.channel, writer)
     }
 }
 
-/// Wakes the readers of `writer`'s segment, and those who subscribe to the view.
+/// The waker of `writer`'s segment and of the subscribers of `view`.
 pub(super) fn waker(
     view: &str,
     channel: &ViewChannel,
@@ -93,31 +93,31 @@ pub(super) fn waker(
         .map_err(|source| StreamError::Ring { view: view.to_owned(), source })
 }
 
-/// Takes the newest feedback of the clients of `view`. What was said of a picture of another extent means nothing in this one.
+/// Applies the newest feedback of the clients of `view`, unless it refers to a picture of another extent.
 pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: FrameTime) {
     if view.planes().is_resting() {
         return;
     }
-    if let Some(post) = view.sink.seat.channel.newest_feedback().filter(|post| post.image == extent)
-    {
-        view.hear(&post.feedback, at, post.at_ns);
+    let newest = view.sink.context.channel.newest_feedback();
+    if let Some(newest) = newest.filter(|newest| newest.image == extent) {
+        view.take_feedback(&newest.feedback, at, newest.at_ns);
     }
 }
 
 impl Publisher {
-    pub(super) fn new(seat: Seat, writer: Writer, waker: Waker) -> Self {
-        let (counted_fixation, is_unread, is_held_up) = (0, false, false);
-        Self { seat, writer, waker, counted_fixation, is_unread, is_held_up }
+    pub(super) fn new(context: ViewContext, writer: Writer, waker: Waker) -> Self {
+        let (counted_fixation, is_unread, is_interrupted) = (0, false, false);
+        Self { context, writer, waker, counted_fixation, is_unread, is_interrupted }
     }
 
-    /// Publishes what `view` is from now on, in another ring; that of before comes back.
-    pub(super) fn start_anew(&mut self, view: &ServedView, writer: Writer) -> Writer {
-        self.seat.change(view);
+    /// Continues as `view` in another ring, and returns the old one.
+    pub(super) fn replace(&mut self, view: &ServedView, writer: Writer) -> Writer {
+        self.context.change(view);
         self.counted_fixation = 0;
         self.move_to(writer)
     }
 
-    /// Publishes in another ring from now on; readers of the one before, which comes back, are told.
+    /// Continues in another ring; informs the readers of the old one, and returns it.
     pub(super) fn move_to(&mut self, writer: Writer) -> Writer {
         self.writer.set_state(State::Ended, REPLACED);
         self.waker.wake();
@@ -125,28 +125,28 @@ impl Publisher {
         std::mem::replace(&mut self.writer, writer)
     }
 
-    /// Identity of its segment.
+    /// Epoch of its segment.
     pub(super) fn epoch(&self) -> u64 {
         self.writer.epoch()
     }
 
     /// A descriptor of its segment, and the epoch.
     pub(super) fn segment(&self) -> Result<(OwnedFd, u64), StreamError> {
-        let refused = |source| StreamError::Ring { view: self.seat.name.clone(), source };
+        let refused = |source| StreamError::Ring { view: self.context.name.clone(), source };
         Ok((self.writer.reader_fd().map_err(refused)?, self.writer.epoch()))
     }
 
-    /// Whether it publishes the frame of `at`. The first one of a segment it does.
+    /// Whether it publishes the frame of `at`, always true of the first one of a segment.
     pub(super) fn takes(&mut self, at: FrameTime) -> bool {
         let is_first = self.writer.published() == 0;
-        let counters = self.seat.channel.counters();
-        let is_read = !self.seat.pace.when_read || 0 < counters.subscribers.get();
+        let counters = self.context.channel.counters();
+        let is_read = !self.context.pace.when_read || 0 < counters.subscribers.get();
         if !is_read && !is_first {
             counters.frames_unread.add(1);
             self.set_unread(true);
             return false;
         }
-        let is_due = self.seat.limit.as_mut().is_none_or(|limit| limit.takes(at.time_ns));
+        let is_due = self.context.limit.as_mut().is_none_or(|limit| limit.takes(at.time_ns));
         if !is_due && !is_first {
             counters.frames_skipped.add(1);
         }
@@ -154,35 +154,35 @@ impl Publisher {
         is_due || is_first
     }
 
-    /// Tells its readers, who come later, that it is at rest, or that it is no more.
+    /// Updates the state in the segment when the view loses its last reader or gains one.
     fn set_unread(&mut self, is_unread: bool) {
         let was_unread = std::mem::replace(&mut self.is_unread, is_unread);
-        if was_unread != is_unread && !self.is_held_up {
+        if was_unread != is_unread && !self.is_interrupted {
             self.resume();
         }
     }
 
-    /// Its stream gives frames: tells its readers what becomes of it.
+    /// After [`interrupt`](Self::interrupt): the stream delivers frames again.
     pub(super) fn resume(&mut self) {
-        self.is_held_up = false;
+        self.is_interrupted = false;
         let (state, reason) =
             if self.is_unread { (State::Stalled, UNREAD) } else { (State::Live, "") };
-        self.tell(state, reason);
+        self.set_state(state, reason);
     }
 
-    /// Its stream gives no frames: tells its readers why.
-    pub(super) fn hold_up(&mut self, state: State, reason: &str) {
-        self.is_held_up = true;
-        self.tell(state, reason);
+    /// Informs readers that the stream has stalled or ended, and why.
+    pub(super) fn interrupt(&mut self, state: State, reason: &str) {
+        self.is_interrupted = true;
+        self.set_state(state, reason);
     }
 
-    fn tell(&mut self, state: State, reason: &str) {
+    fn set_state(&mut self, state: State, reason: &str) {
         self.writer.set_state(state, reason);
         self.waker.wake();
     }
 }
 
-/// What became of notices; where a thread sends them, up to a frame before.
+/// Counts of notices, up to the frame before if a thread sends them.
 fn notices(waker: &Waker) -> NoticeCounts {
     let counters = waker.counters();
     NoticeCounts {
@@ -194,10 +194,15 @@ fn notices(waker: &Waker) -> NoticeCounts {
 
 impl Sink for Publisher {
     fn publish(&mut self, frame: &SampledFrame<'_>) {
-        let Self { seat: Seat { channel, counters, .. }, writer, waker, counted_fixation, .. } =
-            self;
+        let Self {
+            context: ViewContext { channel, counters, .. },
+            writer,
+            waker,
+            counted_fixation,
+            ..
+        } = self;
         let fixation = frame.gaze.fixation.id;
-        // The first one is no saccade. Another picture may have moved it, too.
+        // The first fixation is no saccade. A change of the picture may have moved it, too.
         let before = std::mem::replace(counted_fixation, fixation);
         channel.counters().saccades.add(fixation.saturating_sub(before.max(1)));
         channel.update(&ViewUpdate {

@@ -1,10 +1,9 @@
-//! The way back to a GPU that a stream had to leave: tried again and again, for as long as the stream runs.
+//! Recovery from a lost GPU: the stream runs on the CPU and retries the GPU with backoff for as long as it lives.
 //!
-//! A driver may take seconds to open a device and to compile for it, and one that has just lost a device may hang. So
-//! all that calls it is done on a thread of its own. Between two frames the stream looks whether a retina is ready,
-//! fills it from the resident copy, and goes on on it.
+//! A driver may take seconds to open a device and compile for it, and may hang after losing one, so it is called on a thread of
+//! its own. Between two frames the stream checks whether a new backend is ready, fills it from the resident copy, and switches.
 //!
-//! Time is that of the frames' arrival: a stream without frames needs no GPU.
+//! Time is the frames' arrival time: a stream without frames needs no GPU.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -26,49 +25,49 @@ use foveate_core::error::chain;
 use foveate_core::frame::FrameKind;
 use foveate_stats::StreamCounters;
 
-/// The pause before the first try: about what a kernel driver takes to reset a device.
+/// Pause before the first attempt: about what a kernel driver takes to reset a device.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What pauses grow to: trying costs the processor a second or so, and whoever exchanges a driver waits no longer.
+/// Longest pause: an attempt costs about a second of CPU time, and a replaced driver should be picked up within minutes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// A device is well when it has served for so long, and for as long as the pause before it. One that fails again sooner
-/// is waited for longer than before.
-const WELL_AFTER: Duration = Duration::from_secs(60);
+/// A device counts as healthy, and the backoff restarts, once it has run for this long and at least as long as the pause before
+/// it.
+const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// After how long a try is said to hang.
+/// An attempt that takes longer is logged as hanging.
 const HANGS_AFTER: Duration = Duration::from_secs(30);
 
 /// How long a stream that ends waits for the thread. A process that exits while a driver compiles may crash.
-const PARTING: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What there is to do for one stream.
+/// Recovery state of one stream.
 #[derive(Debug)]
 pub(super) struct Recovery {
     stream: String,
     counters: Arc<StreamCounters>,
     backoff: Backoff,
-    /// The newest pause.
+    /// The latest pause.
     pause: Duration,
     phase: Phase,
-    /// How often the backend was described anew.
+    /// Changes of the backend's description.
     changes: u64,
-    /// `None` where there is nothing to do for it, or none could be started.
+    /// `None` if it has nothing to do, or no thread could be started.
     worker: Option<Worker>,
 }
 
-/// Where the stream stands. `now` is when a frame arrived, on CLOCK_MONOTONIC, in nanoseconds.
+/// Times are arrivals of frames, CLOCK_MONOTONIC in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// On the backend that was chosen, and since when if it was lost before.
+    /// On the chosen backend; `since_ns` is when the stream returned to it, if it was lost before.
     Settled { since_ns: Option<u64> },
-    /// On the CPU until then.
+    /// On the CPU, until the next attempt.
     Pausing { until_ns: u64 },
-    /// On the CPU, and the thread is at it since then.
-    Trying { since_ns: u64, is_told: bool },
+    /// On the CPU while the thread attempts to reopen the GPU.
+    Trying { since_ns: u64, is_logged: bool },
 }
 
-/// Why a try came to nothing.
+/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -80,8 +79,7 @@ enum Failure {
 }
 
 impl Recovery {
-    /// For a stream on the backend that was chosen. `seed` decides how pauses are moved: not all
-    /// streams are to try at once.
+    /// For a stream on the chosen backend. `seed` sets the jitter of the pauses, so that streams do not all retry at once.
     pub(super) fn new(stream: &str, counters: &Arc<StreamCounters>, seed: u64) -> Self {
         Self {
             stream: stream.to_owned(),
@@ -94,36 +92,36 @@ impl Recovery {
         }
     }
 
-    /// A number that grows whenever the description of the backend changes.
+    /// Grows whenever the description of the backend changes.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The stream goes on on the CPU, as `backend` says. `remains` are what is left of its retina.
+    /// Starts recovery: the stream continues on the CPU, for the reason in `backend`, and `retired` is dropped off its thread.
     pub(super) fn begin(
         &mut self,
         backend: &mut StreamBackend,
-        remains: Option<RetiredBackend>,
+        retired: Option<RetiredBackend>,
         now_ns: u64,
     ) {
         self.counters.backend_fallbacks.add(1);
         if let Phase::Settled { since_ns: Some(since_ns) } = self.phase
-            && self.pause.max(WELL_AFTER).as_nanos() <= now_ns.saturating_sub(since_ns).into()
+            && self.pause.max(HEALTHY_AFTER).as_nanos() <= now_ns.saturating_sub(since_ns).into()
         {
             self.backoff.succeeded();
         }
         let reason = backend.info().reason.clone();
         self.pause(backend, reason, now_ns);
         let reason = backend.info().reason.as_str();
-        tracing::warn!(stream = self.stream, reason, "going on on the CPU");
-        if let Some(remains) = remains {
-            self.bury(backend, Box::new(remains));
+        tracing::warn!(stream = self.stream, reason, "continuing on the CPU");
+        if let Some(retired) = retired {
+            self.drop_on_worker(backend, Box::new(retired));
         }
     }
 
-    /// Begins a try that is due, or takes what one has brought. Says whether the stream is on another retina now: then
+    /// Starts an attempt that is due, or takes the result of one. Returns whether the stream switched to another backend, for which
     /// every token will be sampled.
-    pub(super) fn turn(
+    pub(super) fn poll(
         &mut self,
         backend: &mut StreamBackend,
         engine: &mut Engine,
@@ -137,23 +135,24 @@ impl Recovery {
                 self.counters.backend_attempts.add(1);
                 self.try_again(backend, engine.kind(), specs(views), now_ns);
             }
-            Phase::Trying { since_ns, is_told } => match self.outcome() {
-                None if is_told || now_ns.saturating_sub(since_ns) < nanoseconds(HANGS_AFTER) => {}
+            Phase::Trying { since_ns, is_logged } => match self.outcome() {
+                None if is_logged || now_ns.saturating_sub(since_ns) < nanoseconds(HANGS_AFTER) => {
+                }
                 None => {
-                    self.phase = Phase::Trying { since_ns, is_told: true };
+                    self.phase = Phase::Trying { since_ns, is_logged: true };
                     tracing::warn!(stream = self.stream, "the GPU's driver does not answer");
                 }
                 Some(Ok(reopened)) => {
-                    return self.take(backend, engine, views, *reopened, now_ns);
+                    return self.switch(backend, engine, views, *reopened, now_ns);
                 }
-                Some(Err(failure)) => self.put_off(backend, &failure, now_ns),
+                Some(Err(failure)) => self.retry_later(backend, &failure, now_ns),
             },
         }
         false
     }
 
-    /// Goes on on what was reopened, if it is for the frames and views that the stream has by now.
-    fn take(
+    /// Switches to the reopened GPU, unless the kind of frames or the views have changed since the attempt began.
+    fn switch(
         &mut self,
         backend: &mut StreamBackend,
         engine: &mut Engine,
@@ -162,20 +161,20 @@ impl Recovery {
         now_ns: u64,
     ) -> bool {
         if reopened.backend.kind() != engine.kind() || reopened.views != specs(views) {
-            self.bury(backend, Box::new(reopened));
+            self.drop_on_worker(backend, Box::new(reopened));
             self.try_again(backend, engine.kind(), specs(views), now_ns);
             return false;
         }
         match engine.move_to(reopened.backend, reopened.samplers, views) {
-            Ok(remains) => {
-                self.bury(backend, Box::new(remains));
+            Ok(retired) => {
+                self.drop_on_worker(backend, Box::new(retired));
                 *backend = reopened.chosen;
                 self.settle(backend, now_ns);
                 true
             }
-            Err((remains, error)) => {
-                self.bury(backend, Box::new(remains));
-                self.put_off(backend, &error, now_ns);
+            Err((retired, error)) => {
+                self.drop_on_worker(backend, Box::new(retired));
+                self.retry_later(backend, &error, now_ns);
                 false
             }
         }
@@ -185,18 +184,23 @@ impl Recovery {
         self.counters.backend_returns.add(1);
         self.changes += 1;
         self.phase = Phase::Settled { since_ns: Some(now_ns) };
-        // It ends once it has dropped what it was given, and nobody waits for that.
+        // The thread ends once it has dropped what it was given; nobody waits for it.
         self.worker = None;
         let (stream, device) = (&self.stream, &backend.info().device);
         let attempts = self.backoff.failures();
         tracing::info!(stream, device, attempts, "back on the GPU");
     }
 
-    /// A try failed: waits for longer.
-    fn put_off(&mut self, backend: &mut StreamBackend, error: &(dyn Error + 'static), now_ns: u64) {
-        self.pause(backend, format!("the GPU stays away: {}", chain(error)), now_ns);
+    /// After a failed attempt: pauses for longer.
+    fn retry_later(
+        &mut self,
+        backend: &mut StreamBackend,
+        error: &(dyn Error + 'static),
+        now_ns: u64,
+    ) {
+        self.pause(backend, format!("the GPU is still unavailable: {}", chain(error)), now_ns);
         let reason = backend.info().reason.as_str();
-        // A GPU may be away for months.
+        // A GPU may be unavailable for months.
         if self.backoff.failures().is_power_of_two() {
             tracing::warn!(stream = self.stream, reason, "staying on the CPU");
         } else {
@@ -219,33 +223,33 @@ impl Recovery {
         views: Vec<SamplerSpec>,
         now_ns: u64,
     ) {
-        self.phase = Phase::Trying { since_ns: now_ns, is_told: false };
-        if let Err(error) = self.hand_over(backend, Job::Build(kind, views)) {
-            self.put_off(backend, &Failure::NoThread(error), now_ns);
+        self.phase = Phase::Trying { since_ns: now_ns, is_logged: false };
+        if let Err(error) = self.send_job(backend, Job::Build(kind, views)) {
+            self.retry_later(backend, &Failure::NoThread(error), now_ns);
         }
     }
 
-    /// Has something dropped that may call the driver.
-    fn bury(&mut self, backend: &StreamBackend, remains: Box<dyn Send>) {
-        if let Err(error) = self.hand_over(backend, Job::Drop(remains)) {
-            tracing::debug!(%error, "what is left of a retina was dropped in the frame loop");
+    /// Drops on the worker thread what may call the driver when dropped.
+    fn drop_on_worker(&mut self, backend: &StreamBackend, retired: Box<dyn Send>) {
+        if let Err(error) = self.send_job(backend, Job::Drop(retired)) {
+            tracing::debug!(%error, "a retired backend was dropped in the frame loop");
         }
     }
 
-    fn hand_over(&mut self, backend: &StreamBackend, job: Job) -> io::Result<()> {
+    fn send_job(&mut self, backend: &StreamBackend, job: Job) -> io::Result<()> {
         let Some(reopener) = backend.reopener() else {
-            unreachable!("who was on a GPU knows the way back");
+            unreachable!("a stream that left a GPU has a reopener");
         };
         let worker = match self.worker.take() {
             Some(worker) => worker,
             None => Worker::start(&self.stream, reopener)?,
         };
-        // One that panicked is noticed when its outcome is asked for.
+        // `outcome` notices a thread that has panicked.
         let _ = self.worker.insert(worker).jobs.send(job);
         Ok(())
     }
 
-    /// What the try came to, once it did.
+    /// The result of the attempt; `None` while it runs.
     fn outcome(&mut self) -> Option<Result<Box<ReopenedGpu>, Failure>> {
         let outcome = self.worker.as_ref().map(|worker| worker.outcomes.try_recv());
         match outcome {
@@ -263,23 +267,22 @@ impl Recovery {
 impl Drop for Recovery {
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take()
-            && !worker.parts_within(PARTING)
+            && !worker.stops_within(STOP_TIMEOUT)
         {
             let stream = &self.stream;
-            tracing::warn!(stream, "the GPU's driver does not answer: its thread is left alone");
+            tracing::warn!(stream, "the GPU's driver does not answer: leaving its thread behind");
         }
     }
 }
 
-/// The thread that may wait for the driver.
+/// The thread that calls the driver.
 struct Worker {
     jobs: Sender<Job>,
     outcomes: Receiver<Outcome>,
-    /// Nothing comes this reopener; it is cut when the thread ends.
+    /// Carries nothing; disconnected when the thread ends.
     end: Receiver<Infallible>,
 }
 
-/// What there is to do on that thread.
 enum Job {
     Build(FrameKind, Vec<SamplerSpec>),
     Drop(Box<dyn Send>),
@@ -299,8 +302,8 @@ impl Worker {
         Ok(Self { jobs, outcomes, end })
     }
 
-    /// Lets the thread end, and says whether it did in time.
-    fn parts_within(self, limit: Duration) -> bool {
+    /// Tells the thread to end, and returns whether it did in time.
+    fn stops_within(self, limit: Duration) -> bool {
         let Self { jobs, outcomes, end } = self;
         drop((jobs, outcomes));
         !matches!(end.recv_timeout(limit), Err(RecvTimeoutError::Timeout))
@@ -313,16 +316,15 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// What the views sample with.
 fn specs(views: &[View<Publisher>]) -> Vec<SamplerSpec> {
     views.iter().map(|view| view.planes().spec()).collect()
 }
 
-/// Does what there is to do until nobody has more.
+/// Runs jobs until the stream drops its end.
 fn work(reopener: &GpuReopener, to_do: &Receiver<Job>, done: &Sender<Outcome>) {
     for job in to_do {
         match job {
-            Job::Drop(remains) => drop(remains),
+            Job::Drop(retired) => drop(retired),
             Job::Build(kind, views) => {
                 if done.send(reopener.build(kind, views).map(Box::new)).is_err() {
                     return;
@@ -332,7 +334,6 @@ fn work(reopener: &GpuReopener, to_do: &Receiver<Job>, done: &Sender<Outcome>) {
     }
 }
 
-/// A pause in nanoseconds; pauses are minutes at most.
 fn nanoseconds(pause: Duration) -> u64 {
     u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
-//! The socket of those who run the daemon: `add_stream`, `remove_stream`, `set`, `reload`. Only its user may connect.
+//! The admin socket: `add_stream`, `remove_stream`, `set`, `reload`. Only the daemon's user may connect.
 //!
-//! Descriptions of pipelines come in here and nowhere else, because pipelines can write files. One client is served at a time,
-//! and each request has been carried out when its answer comes; a view that was set takes its place with the next frame.
+//! Pipeline descriptions are accepted here and nowhere else, because pipelines can write files. One client is served at a time, and
+//! a request has been carried out when its answer arrives; a changed view takes effect with the next frame.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,18 +23,18 @@ use foveate::ControlError;
 use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason};
 use foveate_control::{AdminRequest, accepted, refused};
 
-/// How long a client may be silent while others wait for their turn.
+/// How long a client may be silent before the next one is served.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an order may take to be carried out: stopping a pipeline takes up to a second for each stream.
+/// How long a request may take: stopping a pipeline takes up to a second for each stream.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A request, and where its answer goes.
+/// A request that waits for its answer.
 #[derive(Debug)]
 pub struct PendingAdminRequest {
-    /// What is wanted.
+    /// The request.
     pub request: AdminRequest,
-    /// Takes what came of it, once.
+    /// Takes the answer, once.
     pub answer: Sender<Result<Value, Refusal>>,
 }
 
@@ -47,11 +47,11 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// Listens on `path` (mode 0600), and hands what comes to `requests`.
+    /// Listens on `path` (mode 0600), and sends requests to `requests`.
     ///
     /// # Errors
     ///
-    /// If a living daemon or a file that is not a socket has the path, or the system refuses.
+    /// If a running daemon has the path, it is not a socket, or the system refuses.
     pub fn bind(path: &Path, requests: Sender<PendingAdminRequest>) -> Result<Self, ServeError> {
         let listener = Listener::bind(path, Access { mode: 0o600, group: None })?;
         let started = |source| ControlError::io("serve", path, source);
@@ -68,7 +68,7 @@ impl AdminServer {
             .name("admin".to_owned())
             .spawn(move || service.run())
             .map_err(started)?;
-        tracing::info!(path = %path.display(), "operators may connect");
+        tracing::info!(path = %path.display(), "serving operators");
         Ok(Self { stopping, bell, thread: Some(thread) })
     }
 }
@@ -85,7 +85,6 @@ impl Drop for AdminServer {
     }
 }
 
-/// What the thread owns.
 struct AdminThread {
     listener: Listener,
     requests: Sender<PendingAdminRequest>,
@@ -103,20 +102,20 @@ impl AdminThread {
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
                 Err(errno) => {
                     tracing::warn!(%errno, "cannot accept an operator");
-                    // Such as without a descriptor left: one that is closed meanwhile may help.
+                    // Such as for want of a descriptor: one may be closed meanwhile.
                     std::thread::sleep(Duration::from_millis(100));
                 }
             }
         }
     }
 
-    /// Serves one client until it leaves, or is silent for too long.
+    /// Serves one client until it disconnects or times out.
     fn serve(&mut self, client: &OwnedFd) {
         let mut deadline = Instant::now() + CLIENT_TIMEOUT;
         while self.await_readable(Some(client), Some(deadline)) {
             let len = match socket::brings_descriptors(client) {
                 Ok(false) => socket::receive_bytes(client, &mut self.buffer).unwrap_or(0),
-                // What comes with descriptors is not read: see the other socket.
+                // A datagram with descriptors is not read: see `linger`.
                 Ok(true) | Err(_) => 0,
             };
             if len == 0 {
@@ -138,7 +137,7 @@ impl AdminThread {
     fn carry_out(&self, len: usize) -> Result<Value, Refusal> {
         let refusal = |reason, error: String| Refusal::new(reason, error);
         let datagram = self.buffer.get(..len).ok_or_else(|| {
-            let error = format!("a request may have {DATAGRAM_BYTES_MAX} bytes");
+            let error = format!("a request may have at most {DATAGRAM_BYTES_MAX} bytes");
             refusal(RefusalReason::TooLarge, error)
         })?;
         let request = serde_json::from_slice(datagram)
@@ -149,7 +148,7 @@ impl AdminThread {
         answered.recv_timeout(REQUEST_TIMEOUT).map_err(|_| gone(()))?
     }
 
-    /// Waits for a client, or for what it sends; false where it took too long, or the daemon stops.
+    /// Waits for a client, or for data from it; false at the deadline, or if the daemon is stopping.
     fn await_readable(&self, client: Option<&OwnedFd>, deadline: Option<Instant>) -> bool {
         let socket = client.unwrap_or(&self.listener.socket);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

@@ -1,4 +1,4 @@
-//! One client of the server.
+//! One client of the server, and the log of those that connect.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,35 +12,34 @@ use crate::control::steering::Client;
 use foveate::messages::{Epoch, Looking};
 use foveate_control::accepted;
 
-/// One client.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) client: Client,
-    pub(super) allowance: TokenBucket,
-    pub(super) feedback_allowance: TokenBucket,
+    pub(super) request_bucket: TokenBucket,
+    pub(super) feedback_bucket: TokenBucket,
     pub(super) subscription: Option<Subscription>,
-    /// What it waits for before it is heard again.
-    pub(super) awaiting: Option<PendingAnswer>,
-    /// Views that it has opened.
+    /// No request is read until it is answered.
+    pub(super) pending_answer: Option<PendingAnswer>,
+    /// Number of views that it has opened.
     pub(super) opened: usize,
 }
 
-/// What a client follows, and what it has been told of it.
+/// The view that a client follows, and what it has been sent.
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub(super) stream: Arc<StreamEntry>,
     pub(super) view: Arc<ViewEntry>,
-    pub(super) epoch_told: Option<Epoch>,
-    pub(super) end_told: bool,
-    /// Asked for and not yet handed to the waker: the first notice must not overtake the answer.
+    pub(super) sent_epoch: Option<Epoch>,
+    pub(super) sent_end: bool,
+    /// Requested and not yet started: the first notice must not overtake the answer.
     wants_notices: bool,
     wants_gazes: bool,
-    /// Gazes of the view that were lost before.
+    /// Gaze changes of the view that were lost before.
     lost_before: u64,
 }
 
-/// A decision that a client waits for.
+/// An answer to feedback that waits for the gaze to account for it.
 #[derive(Debug)]
 pub(super) struct PendingAnswer {
     pub(super) view: Arc<ViewEntry>,
@@ -56,10 +55,10 @@ impl Connection {
         Self {
             socket,
             client: Client { number, name },
-            allowance: TokenBucket::full(limits.requests_per_second),
-            feedback_allowance: TokenBucket::full(limits.feedback_per_second),
+            request_bucket: TokenBucket::full(limits.requests_per_second),
+            feedback_bucket: TokenBucket::full(limits.feedback_per_second),
             subscription: None,
-            awaiting: None,
+            pending_answer: None,
             opened: 0,
         }
     }
@@ -70,7 +69,7 @@ impl Connection {
         subscription.wants_gazes.then_some(&subscription.view)
     }
 
-    /// Gazes that it should have been told and that were lost.
+    /// Gaze changes that it missed.
     pub(super) fn gazes_lost(&self) -> u64 {
         let lost = |subscription: &Subscription| {
             subscription.view.channel().gazes_lost() - subscription.lost_before
@@ -78,7 +77,7 @@ impl Connection {
         self.subscription.as_ref().map_or(0, lost)
     }
 
-    /// Hands it to the waker if it wants notices, once it has its answer and its segment.
+    /// Starts notices if they were requested. To be called once the answer and the segment are sent.
     pub(super) fn start_notices(&mut self) -> Fate {
         let Self { socket, subscription: Some(subscription), .. } = self else {
             return Fate::Keep;
@@ -103,7 +102,7 @@ impl Connection {
 }
 
 impl Subscription {
-    /// A client that has been told nothing.
+    /// The subscription of a client that has been sent nothing yet.
     pub(super) fn new(
         stream: Arc<StreamEntry>,
         view: Arc<ViewEntry>,
@@ -114,34 +113,63 @@ impl Subscription {
         Self {
             stream,
             view,
-            epoch_told: None,
-            end_told: false,
+            sent_epoch: None,
+            sent_end: false,
             wants_notices,
             wants_gazes,
             lost_before,
         }
     }
 
-    /// Why the view publishes no more, if so.
+    /// Why the view has ended, if it has.
     pub(super) fn end_reason(&self) -> Option<String> {
         self.view.end_reason().or_else(|| self.stream.end_reason())
     }
 }
 
 impl PendingAnswer {
-    /// Whether it has been decided, or has lasted too long.
-    pub(super) fn is_over(&self, now: Instant) -> bool {
+    /// Whether the feedback has taken effect, or the wait has timed out.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
         self.until <= now || self.view.channel().settled(self.ticket).is_some()
     }
 
-    /// The answer: what it led to, if that is known.
+    /// The answer, with the resulting fixation if there is one.
     pub(super) fn answer(&self) -> Vec<u8> {
         let fixation = self.view.channel().settled(self.ticket);
         accepted(&Looking { fixation, ..self.looking.clone() })
     }
 }
 
-/// Who is at the other end, such as `process 4711 (python3)`.
+/// Clients a second that are logged.
+const LOGGED_PER_SECOND: u32 = 5;
+
+/// Logs a line for each client that connects, up to a rate.
+#[derive(Debug)]
+pub(super) struct ConnectionLog {
+    bucket: TokenBucket,
+    /// Clients since the last line that were not logged.
+    unlogged: u64,
+}
+
+impl ConnectionLog {
+    pub(super) fn new() -> Self {
+        Self { bucket: TokenBucket::full(LOGGED_PER_SECOND), unlogged: 0 }
+    }
+
+    pub(super) fn note(&mut self, connection: &Connection) {
+        if !self.bucket.take(Instant::now(), LOGGED_PER_SECOND) {
+            self.unlogged += 1;
+            return;
+        }
+        let peer = socket::peer(&connection.socket);
+        let (user, group) = (peer.map(|peer| peer.user), peer.map(|peer| peer.group));
+        let client = &connection.client.name;
+        let unlogged_before = std::mem::take(&mut self.unlogged);
+        tracing::info!(client, user, group, unlogged_before, "a client has connected");
+    }
+}
+
+/// The peer's process, such as `process 4711 (python3)`.
 fn peer_name(socket: &OwnedFd) -> String {
     let Some(pid) = socket::peer(socket).and_then(|peer| peer.process) else {
         return "a process of another namespace".to_owned();
@@ -151,7 +179,7 @@ fn peer_name(socket: &OwnedFd) -> String {
     format!("process {pid}{name}")
 }
 
-/// A name that its process chose, such that it does nothing to a terminal.
+/// A process's name without control characters, which could act on a terminal.
 fn printable(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name.trim_ascii_end());
     name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()

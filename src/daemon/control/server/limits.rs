@@ -1,23 +1,23 @@
-//! How much clients may ask for, and how often.
+//! Limits on clients, and the token bucket that enforces their rates.
 
 use std::time::Instant;
 
-/// What clients may take.
+/// Limits on clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at a time.
     pub clients: usize,
-    /// Requests that one connection may send in a second, and at once; beyond them it is closed.
+    /// Requests a second from one connection, and the largest burst; it is closed beyond that.
     pub requests_per_second: u32,
-    /// Feedback that one connection may send in a second, and at once; beyond it is refused.
+    /// Feedback a second from one connection, and the largest burst; more is refused.
     pub feedback_per_second: u32,
     /// Views that one connection may open.
     pub views_per_client: usize,
-    /// Views that all of them may open.
+    /// Views that all clients together may open.
     pub views_opened: usize,
-    /// Tokens a frame of the views that all of them may open: what they cost every frame.
+    /// Tokens a frame of all opened views together, which bounds their cost.
     pub opened_tokens: usize,
-    /// Bytes of the rings of views that all of them may open.
+    /// Bytes of the rings of all opened views together.
     pub opened_bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// A token bucket: requests that a client may send at once, refilled over time.
+/// A token bucket whose burst is the rate of one second.
 #[derive(Debug)]
 pub(super) struct TokenBucket {
     requests: f64,

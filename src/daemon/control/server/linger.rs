@@ -1,7 +1,7 @@
-//! How the server closes connections without waiting for anybody.
+//! Lingering close: connections are closed without blocking the server.
 //!
-//! A client may have sent descriptors, and closing the last one of a file can take any time: a TCP socket lingers as long as
-//! its owner has set. So a datagram with descriptors is never received on the server's thread.
+//! A client may have sent descriptors, and closing the last descriptor of a file can take any time, such as the linger time of a TCP
+//! socket. So a datagram with descriptors is never received on the server's thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -9,16 +9,15 @@ use std::thread;
 
 use crate::control::socket;
 
-/// Closes connections.
 #[derive(Debug, Default)]
 pub(super) struct LingeringClose {
-    /// One reference more than there are threads.
+    /// One reference more than there are closing threads.
     threads: Arc<()>,
 }
 
 impl LingeringClose {
-    /// Closes a connection for everybody who holds its socket, such that what was sent still reaches the peer. Where descriptors
-    /// are left in it, a thread of its own waits for them.
+    /// Closes a connection for all holders of its socket; what was sent still reaches the peer. If descriptors are queued in it, a new
+    /// thread drains them.
     pub(super) fn close(&self, socket: OwnedFd) {
         socket::shut_down(&socket);
         if socket::drain(&socket, false) {
@@ -31,7 +30,7 @@ impl LingeringClose {
             drop(presence);
         });
         if let Err(error) = started {
-            tracing::warn!(%error, "no thread for what a client left: the control socket may stand still");
+            tracing::warn!(%error, "no thread to close a connection: the control socket may block");
         }
     }
 

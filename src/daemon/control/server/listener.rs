@@ -1,4 +1,4 @@
-//! The listening socket and its place in the file system.
+//! The listening socket and its path.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -17,12 +17,12 @@ use crate::control::{ServeError, socket};
 use foveate::ControlError;
 use foveate_config::SOCKET_MODE;
 
-/// Who may connect.
+/// Permissions of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The mode of the socket.
+    /// Mode of the socket.
     pub mode: u32,
-    /// The group of the socket, and of its directory where that is made; without it that of this process.
+    /// Group of the socket, and of its directory if that is created; `None` for the group of this process.
     pub group: Option<u32>,
 }
 
@@ -33,31 +33,30 @@ impl Default for Access {
     }
 }
 
-/// The listening socket and its place in the file system.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) socket: OwnedFd,
-    /// `None` where another process made the socket, and keeps it.
+    /// `None` if another process created the socket, and keeps it.
     _place: Option<Place>,
 }
 
-/// A path that this process owns for as long as it listens there.
+/// The path, owned by this process while it listens there.
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
-    /// Device and inode of the socket, by which it is known to be ours.
+    /// Device and inode of the socket, which identify it as ours.
     identity: (u64, u64),
-    /// Holds the lock; released when the file is closed.
+    /// Holds the lock, which is released when the file is closed.
     _lock: File,
 }
 
 impl Listener {
-    /// Takes over a socket that listens already, and returns it with the path that it is bound to.
+    /// Adopts a listening socket, and returns it with its path.
     pub(super) fn adopt(socket: OwnedFd) -> Result<(Self, PathBuf), ServeError> {
-        let is_ours = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
+        let is_usable = sockopt::socket_domain(&socket) == Ok(AddressFamily::UNIX)
             && sockopt::socket_type(&socket) == Ok(SocketType::SEQPACKET)
             && sockopt::socket_acceptconn(&socket) == Ok(true);
-        if !is_ours {
+        if !is_usable {
             return Err(ServeError::NotListening);
         }
         let address = rustix::net::getsockname(&socket).and_then(SocketAddrUnix::try_from);
@@ -102,13 +101,13 @@ impl Drop for Place {
         let ours = std::fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);
         if ours && let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "the socket stays behind");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the socket");
         }
     }
 }
 
-/// Makes the directory if there is none. In one that is there somebody has decided who may enter; where that leaves out the
-/// group that is to connect, the log says so.
+/// Creates the directory if there is none. The permissions of an existing one are left alone, with a warning if they lock out the
+/// socket's group.
 fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
     let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
@@ -127,13 +126,12 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
     }
 }
 
-/// Says so where members of the socket's group cannot reach it.
 fn warn_if_group_locked_out(directory: &Path, access: Access) {
     let (Some(group), Ok(metadata)) = (access.group, std::fs::metadata(directory)) else { return };
     let may_enter = if metadata.gid() == group { 0o010 } else { 0o001 };
     if metadata.mode() & may_enter == 0 {
         let directory = directory.display();
-        tracing::warn!(%directory, group, "members of the socket's group may not enter its directory: chgrp or chmod it");
+        tracing::warn!(%directory, group, "members of the socket's group cannot enter its directory: chgrp or chmod it");
     }
 }
 
@@ -146,7 +144,7 @@ fn give_to_group(path: &Path, access: Access) -> Result<(), ServeError> {
     })
 }
 
-/// Locks the file beside the socket and writes this process's number into it.
+/// Locks the file beside the socket and writes this process's ID into it.
 fn take_lock(path: &Path) -> Result<File, ServeError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -174,7 +172,7 @@ fn take_lock(path: &Path) -> Result<File, ServeError> {
     Ok(file)
 }
 
-/// Makes room for our socket, if what is there is a socket that nobody listens on.
+/// Removes the path if it is a socket that nobody listens on.
 fn remove_dead_socket(path: &Path) -> Result<(), ServeError> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {}
@@ -186,12 +184,12 @@ fn remove_dead_socket(path: &Path) -> Result<(), ServeError> {
         .map_err(|errno| ControlError::io("create a socket for", path, errno))?;
     match rustix::net::connect(&probe, &socket::address(path)?) {
         Err(Errno::CONNREFUSED) => {
-            tracing::info!(path = %path.display(), "taking over the socket of a daemon that is gone");
+            tracing::info!(path = %path.display(), "taking over the socket of a daemon that has ended");
             std::fs::remove_file(path)
                 .map_err(|source| ControlError::io("remove", path, source))?;
             Ok(())
         }
-        // Whatever else it answers, somebody is there.
+        // Any other answer means that somebody listens.
         _ => {
             let pid = socket::peer(&probe).and_then(|peer| peer.process);
             Err(ServeError::InUse { path: path.to_owned(), pid })

@@ -1,4 +1,4 @@
-//! Views that clients open.
+//! `open_view`: views that clients open.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use foveate_config::{VIEWS_MAX, ViewConfig};
 use foveate_control::{StreamState, accepted};
 
 impl ServerThread {
-    /// Opens a view of the client's own on `stream`, as `table` says.
+    /// Opens a view on `stream` as `table` describes it, which lasts as long as the connection.
     pub(super) fn open_view(
         &self,
         connection: &mut Connection,
@@ -24,7 +24,7 @@ impl ServerThread {
             let error = format!("there is no stream `{stream}`; there are: {}", names.join(", "));
             return Err(Refusal::new(RefusalReason::UnknownStream, error));
         };
-        // Before its first frame it is not known what a view takes, and one that cannot be had must not end the stream.
+        // Before the first frame the cost of a view is unknown, and one that cannot be built must not end the stream.
         let refused =
             |reason, text: &str| Err(Refusal::new(reason, format!("stream `{stream}` {text}")));
         match entry.state().0 {
@@ -56,7 +56,7 @@ impl ServerThread {
         Ok(accepted(&Granted { view }))
     }
 
-    /// Refuses what is beyond the limits.
+    /// Checks the limits on opened views.
     fn check_room(&self, connection: &Connection, config: &ViewConfig) -> Result<(), Refusal> {
         let limits = self.limits;
         let opened = self.directory.views_of_clients();
@@ -89,7 +89,7 @@ impl ServerThread {
     }
 }
 
-/// A name for a view of client `number` that none has.
+/// A free name for a view of client `number`.
 fn free_name(stream: &StreamEntry, number: u64) -> String {
     let mut index = 1;
     loop {
