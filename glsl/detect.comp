@@ -4,25 +4,26 @@
 #include "shared/linear.glsl"
 #include "shared/tiles.glsl"
 
-// Finds the tiles of a frame that are to be ingested, and takes them over into the resident copy.
+// Finds the tiles of a frame that are to be ingested, and copies them to the resident copy.
 //
-// One workgroup per tile of the grid: it compares the samples a word at a time, says by how much they differ at most, and
-// where that is beyond the threshold, or where it is the tile's turn, copies them and lists the tile. Bytes that are no
-// samples do not count: what hangs over the frame's edge, the fourth byte of RGB, the last luma of an odd row of YUY2.
-// The resident copy has a record for each tile of the grid, as the ingest pass reads them. Tiles are listed in any order.
+// One workgroup per tile of the grid: it compares the samples a word at a time and writes their largest difference; if that
+// exceeds the threshold, or the tile is due for a refresh, it copies the samples and lists the tile. Bytes that are not samples
+// are ignored: those beyond the frame's edge, the fourth byte of RGB, the last luma of an odd row of YUY2.
+// The resident copy has a record for each tile of the grid, as the ingest pass reads them. Tiles are listed in no particular
+// order.
 //
 // Host side: src/engine/backend/vulkan/detect.rs    Twin: src/engine/change/detect.rs
 
 layout(local_size_x = 64) in;
 
-// What a tile takes of each plane: words of a row, then rows; 0 where there is no such plane.
+// Extent of a tile in each plane: words of a row, then rows; 0 if there is no such plane.
 layout(constant_id = 0) const uint ROW_WORDS_0 = 1;
 layout(constant_id = 1) const uint ROW_WORDS_1 = 0;
 layout(constant_id = 2) const uint ROW_WORDS_2 = 0;
 layout(constant_id = 3) const uint ROWS_0 = 1;
 layout(constant_id = 4) const uint ROWS_1 = 0;
 layout(constant_id = 5) const uint ROWS_2 = 0;
-// Which bytes of a word are samples, of any word and of the last of a row.
+// Masks of the bytes that are samples: of any word, and of the last word of a row.
 layout(constant_id = 6) const uint SAMPLE_MASK = 0;
 layout(constant_id = 7) const uint ROW_END_MASK = 0;
 layout(constant_id = 8) const uint GROUPS_PER_ROW = 1;
@@ -32,7 +33,7 @@ const uint PLANE_2_WORD = PLANE_1_WORD + ROW_WORDS_1 * ROWS_1;
 const uint PLANE_COUNT = ROWS_2 != 0u ? 3u : ROWS_1 != 0u ? 2u : 1u;
 const uint RECORD_WORDS = PLANE_2_WORD + ROW_WORDS_2 * ROWS_2;
 
-// Where a plane lies in the frame's memory.
+// A plane in the frame's memory.
 struct PlanePlace {
     uint first_byte;
     uint stride;
@@ -46,17 +47,17 @@ layout(set = 0, binding = 0, std430) readonly restrict buffer Frame {
 layout(set = 0, binding = 1, std430) restrict buffer Resident {
     uint words[];
 } resident;
-// For each tile of the grid, row by row.
+// One per tile of the grid, row by row.
 layout(set = 0, binding = 2, std430) writeonly restrict buffer Differences {
     uint largest[];
 } differences;
-// Empty before.
+// Initially empty.
 layout(set = 0, binding = 3, std430) restrict buffer TileList {
     uvec3 groups;
     uint count;
     TileRecord tiles[];
 } ingested;
-// A bit for each tile of the grid, row by row; 0 before.
+// One bit per tile of the grid, row by row; initially 0.
 layout(set = 0, binding = 4, std430) restrict buffer TileBits {
     uint words[];
 } bits;
@@ -64,20 +65,20 @@ layout(set = 0, binding = 4, std430) restrict buffer TileBits {
 layout(push_constant) uniform DetectPush {
     PlanePlace planes[3];
     uvec2 grid; // Columns and rows of tiles.
-    uvec2 refreshed; // Indices of the tiles whose turn it is: the first, and the first behind.
+    uvec2 refreshed; // Range of indices of the tiles due for a refresh, end exclusive.
     uint threshold;
 } push;
 
 shared uint largest_of_tile;
 
-// What one invocation looks at of one plane of a tile: a column of words, in every few rows.
+// Share of an invocation of one plane of a tile: a column of words, in every few rows.
 struct Column {
-    uint word; // Of the first row, in the resident copy; for each next one a workgroup further.
+    uint word; // Of the first row, in the resident copy; each next row is one workgroup size further.
     uint byte; // Of the first row, in the frame.
     uint byte_step; // To the next row.
     uint row_count;
-    uint byte_count; // Of a word, that lie in the frame.
-    uint mask; // The bytes of a word that are samples.
+    uint byte_count; // Bytes of a word inside the frame.
+    uint mask; // Bytes of a word that are samples.
 };
 
 Column column_of(uint plane, uint index, uvec2 tile) {
@@ -104,8 +105,8 @@ Column column_of(uint plane, uint index, uvec2 tile) {
                   x + 4u == place.row_bytes ? mask & ROW_END_MASK : mask);
 }
 
-// The word of row `row` of the column in the frame. Reads no word without a byte that lies in the frame, as its memory may
-// end there. Rows may begin at any byte.
+// The frame's word in row `row` of the column. Never reads a word without a byte of the frame, as its memory may end there. Rows
+// may begin at any byte.
 uint load(Column column, uint row) {
     uint first_byte = column.byte + row * column.byte_step;
     uint shift = first_byte % 4u * 8u;
@@ -116,7 +117,7 @@ uint load(Column column, uint row) {
     return word;
 }
 
-// By how much the samples of this invocation's words of the tile differ at most.
+// Largest difference of this invocation's samples of the tile.
 uint compare(uint index, uvec2 tile) {
     uvec4 largest = uvec4(0);
     for (uint plane = 0u; plane < PLANE_COUNT; plane++) {
@@ -130,7 +131,7 @@ uint compare(uint index, uvec2 tile) {
     return max(max(largest.x, largest.y), max(largest.z, largest.w));
 }
 
-void take_over(uint index, uvec2 tile) {
+void copy_to_resident(uint index, uvec2 tile) {
     for (uint plane = 0u; plane < PLANE_COUNT; plane++) {
         Column column = column_of(plane, index, tile);
         for (uint row = 0u; row < column.row_count; row++) {
@@ -139,7 +140,7 @@ void take_over(uint index, uvec2 tile) {
     }
 }
 
-// Lists the tile, and makes the next pass run in a workgroup more.
+// Lists the tile, and adds a workgroup to the next pass.
 void list(uint index, uvec2 tile) {
     uint place = atomicAdd(ingested.count, 1u);
     ingested.tiles[place] = TileRecord(tile.x, tile.y);
@@ -165,7 +166,7 @@ void main() {
     bool is_due = push.refreshed.x <= index && index < push.refreshed.y;
     bool is_ingested = push.threshold < largest_of_tile || is_due;
     if (is_ingested) {
-        take_over(index, tile);
+        copy_to_resident(index, tile);
     }
     if (gl_LocalInvocationIndex == 0u) {
         differences.largest[index] = largest_of_tile;

@@ -6,20 +6,20 @@
 #include "shared/mean.glsl"
 #include "shared/tiles.glsl"
 
-// Turns the camera's samples of the dirty tiles into their texels of levels 0 to 5, and into one sum per tile.
+// Converts the camera's samples of the dirty tiles to texels of levels 0 to 5, and writes one sum per tile.
 //
-// One workgroup per dirty tile, one invocation per block of 4x4 pixels: a block's row of luma is one word, so every
-// sample is read once, and levels 0 to 2 come out of registers. The upper three climb through shared memory. Sums
-// stay exact until each texel is rounded, once. Texels that hang over the source are written to the image's padding.
+// One workgroup per dirty tile, one invocation per block of 4x4 pixels: a row of a block is one word of luma, so every sample is
+// read once, and levels 0 to 2 are computed in registers; levels 3 to 5 through shared memory. Sums are exact until each texel is
+// rounded, once. Texels beyond the source are written to the image's padding.
 //
 // Host side: src/engine/backend/vulkan/ingest.rs    Twin: src/engine/backend/cpu/ingest.rs
 
 layout(local_size_x = 64) in; // (TILE_SIDE / 4)^2
 
 layout(constant_id = 0) const uint TILE_SIDE = 1;
-layout(constant_id = 1) const uint SAMPLING = 0; // One of the following, as `sampling` in ingest.rs says.
+layout(constant_id = 1) const uint SAMPLING = 0; // One of the following; `sampling` in ingest.rs.
 layout(constant_id = 2) const uint FRACTION_BITS = 1;
-layout(constant_id = 3) const bool IS_RESIDENT = false; // Whether there is a record for each tile of the grid.
+layout(constant_id = 3) const bool IS_RESIDENT = false; // Whether records are those of the whole grid, not of the list.
 
 const uint SAMPLING_NV12 = 0;
 const uint SAMPLING_I420 = 1;
@@ -28,7 +28,7 @@ const uint SAMPLING_RGB = 3;
 const uint SAMPLING_BGR = 4;
 const uint SAMPLING_GRAY = 5;
 
-// Tile after tile, of the list or of the grid: the planes of a source of TILE_SIDE x TILE_SIDE pixels, without padding.
+// One record per tile of the list or of the grid: the planes of a source of TILE_SIDE x TILE_SIDE pixels, without padding.
 layout(set = 0, binding = 0, std430) readonly restrict buffer Records {
     uint words[];
 } records;
@@ -43,7 +43,7 @@ layout(set = 0, binding = 4, rgba8ui) uniform writeonly restrict uimage2D level_
 layout(set = 0, binding = 5, rgba8ui) uniform writeonly restrict uimage2D level_3;
 layout(set = 0, binding = 6, rgba8ui) uniform writeonly restrict uimage2D level_4;
 layout(set = 0, binding = 7, rgba8ui) uniform writeonly restrict uimage2D level_5;
-// R, G, B and the number of pixels, for each tile of the grid, row by row.
+// R, G, B and the number of pixels, per tile of the grid, row by row.
 layout(set = 0, binding = 8, std430) writeonly restrict buffer TileSums {
     uvec4 sums[];
 } tile_sums;
@@ -53,21 +53,21 @@ layout(push_constant) uniform IngestPush {
     ColorTransform color;
 } push;
 
-// Sums of the blocks, then of the texels of levels 3 and 4.
+// Sums of the blocks, then those of the texels of levels 3 and 4.
 shared uvec3 climb[64 + 16 + 4];
 
-// Pixels of the source in the square of `side` pixels at `origin`.
+// Number of source pixels in the square of `side` pixels at `origin`.
 uint pixel_count(uvec2 origin, uint side) {
     uvec2 real = clamp(ivec2(push.extent) - ivec2(origin), ivec2(0), ivec2(side));
     return real.x * real.y;
 }
 
-// Four bytes of a plane that starts `first_word` words into the records, whose rows have `row_bytes`.
+// Four bytes of a plane that starts `first_word` words into the records and has rows of `row_bytes`.
 uint word_at(uint first_word, uint row_bytes, uvec2 byte_at) {
     return records.words[first_word + (byte_at.y * row_bytes + byte_at.x) / 4u];
 }
 
-// The two chroma samples of a plane of I420 for four pixels, each twice.
+// The two chroma samples of an I420 plane for four pixels, each twice.
 uvec4 i420_chroma(uint first_word, uvec2 at) {
     uint word = word_at(first_word, TILE_SIDE / 2u, at / 2u);
     return bytes_of(word >> (at.x / 2u % 4u * 8u)).xxyy;
@@ -130,7 +130,7 @@ uvec3 right_sum(Row top, Row bottom) {
                     Row(bottom.r.zwxy, bottom.g.zwxy, bottom.b.zwxy));
 }
 
-// 2x2 pixels hold 1, 2 or 4 real ones, so this mean needs no division.
+// 1, 2 or 4 of 2x2 pixels are real, so the mean needs no division.
 void store_level_1(uvec2 at, uvec3 sum) {
     uint count = pixel_count(at * 2u, 2u);
     uvec3 mean = (sum + count / 2u) >> max(findMSB(count), 0);

@@ -3,11 +3,11 @@
 #include "shared/mean.glsl"
 #include "shared/tiles.glsl"
 
-// Brings the tail of the pyramid, level 6 and up, up to date above the dirty tiles.
+// Updates the tail of the pyramid, level 6 and up, above the dirty tiles.
 //
-// One workgroup climbs level by level: the whole tail of 1920x1080 is 685 texels, too few to share out. A bit of shared
-// memory for each of them says whether a dirty tile lies below, so that nothing else is read or written. Every texel is
-// rounded once, from the exact sums and counts of the level below, never from rounded texels.
+// A single workgroup climbs level by level: the whole tail of 1920x1080 has 685 texels, too few to distribute. One bit of shared
+// memory per texel says whether a dirty tile lies below; nothing else is read or written. Every texel is rounded once, from the
+// exact sums and counts of the level below, never from rounded texels.
 //
 // Host side: src/engine/backend/vulkan/reduce.rs    Twin: src/engine/backend/cpu/reduce.rs
 
@@ -17,7 +17,7 @@ layout(local_size_x = 256) in;
 layout(set = 0, binding = 0, std430) coherent restrict buffer TileSums {
     uvec4 sums[];
 } tile_sums;
-// Texel i is the mean of sum i, R lowest; the part of the tile grid stays empty, as the image holds it.
+// Texel i is the mean of sum i, R lowest; the part of the tile grid stays empty, as it is in the image.
 layout(set = 0, binding = 1, std430) writeonly restrict buffer TailTexels {
     uint texels[];
 } tail;
@@ -32,7 +32,7 @@ layout(push_constant) uniform ReducePush {
     uint tail_level_count;
 } push;
 
-// One bit for each texel of the largest tail there is, level after level: 256^2 + 128^2 + ... + 8^2, over 512^2 tiles.
+// One bit per texel of the largest possible tail, level after level: 256^2 + 128^2 + ... + 8^2, over 512^2 tiles.
 const uint REACHED_WORDS = (65536 + 16384 + 4096 + 1024 + 256 + 64) / 32;
 shared uint reached[REACHED_WORDS];
 
@@ -40,12 +40,12 @@ void mark(uint texel) {
     atomicOr(reached[texel / 32u], 1u << (texel % 32u));
 }
 
-// Reads as an atomic: the last word of a level also has marks of the level above, which others set meanwhile.
+// Atomic: the last word of a level also holds bits of the next one, which others set meanwhile.
 bool is_reached(uint texel) {
     return (atomicOr(reached[texel / 32u], 0u) >> (texel % 32u) & 1u) != 0u;
 }
 
-// The sum of the up to 2x2 entries of the finer level below entry `at`.
+// Sum of the up to 2x2 entries of the finer level below entry `at`.
 uvec4 sum_below(uint finer_offset, uvec2 finer, uvec2 at) {
     uvec4 sum = uvec4(0);
     for (uint y = at.y * 2u; y < min(at.y * 2u + 2u, finer.y); y++) {

@@ -4,10 +4,10 @@
 #include "shared/linear.glsl"
 #include "shared/tokens.glsl"
 
-// Gathers the tokens of one view from the pyramid and turns their texels into the view's number format.
+// Samples the tokens of one view from the pyramid, and converts their texels to the view's number format.
 //
-// One invocation per word of a token's channel: it fetches the one, two or four texels whose numbers share that word and
-// writes R, G and B, so that each texel is fetched once. A texel outside its level repeats the nearest one inside.
+// One invocation per word of a token's channel: it fetches the one, two or four texels that share the word and writes R, G and B,
+// so that each texel is fetched once. Texels outside the level repeat the nearest one inside.
 //
 // Host side: src/engine/backend/vulkan/sample.rs    Twin: src/engine/backend/cpu/sample.rs
 
@@ -28,7 +28,7 @@ layout(set = 0, binding = 2, std430) readonly restrict buffer TokenList {
     uint count;
     TokenRecord tokens[];
 } stale;
-// What each of 0..255 becomes, for R, then G, then B.
+// Numbers for the values 0..255 of R, then of G, then of B.
 layout(set = 0, binding = 3, std430) readonly restrict buffer Table {
     uint numbers[];
 } table;

@@ -3,10 +3,10 @@
 #include "shared/linear.glsl"
 #include "shared/tokens.glsl"
 
-// Lists the tokens of one view that the next pass samples: those over a tile that was ingested, and all of a new plan.
+// Lists the stale tokens of one view for the sample pass: those over an ingested tile, or all of a new plan.
 //
-// One workgroup, 256 tokens at a time. They are listed in the order of the plan, with their places in it for the CPU, which
-// takes the pixels from there.
+// One workgroup, 256 tokens at a time. Tokens are listed in plan order, with their indices in the plan for the CPU, which copies
+// their pixels.
 //
 // Host side: src/engine/backend/vulkan/stale.rs    Twin: Planes::find_stale in src/engine/planes.rs
 
@@ -16,7 +16,7 @@ layout(constant_id = 0) const uint CHANNEL_WORDS = 1;
 layout(constant_id = 1) const uint SAMPLE_INVOCATIONS = 1;
 layout(constant_id = 2) const uint GROUPS_PER_ROW = 1;
 
-// A token, and the tiles below it: the first, and the first behind.
+// A token and the range of tiles below it, end exclusive.
 struct TokenEntry {
     TokenRecord token;
     uvec2 first_tile;
@@ -26,7 +26,7 @@ struct TokenEntry {
 layout(set = 0, binding = 0, std430) readonly restrict buffer Plan {
     TokenEntry entries[];
 } plan;
-// A bit for each tile of the grid that was ingested, row by row.
+// One bit per tile of the grid that was ingested, row by row.
 layout(set = 0, binding = 1, std430) readonly restrict buffer TileBits {
     uint words[];
 } bits;
@@ -36,7 +36,7 @@ layout(set = 0, binding = 2, std430) writeonly restrict buffer TokenList {
     TokenRecord tokens[];
 } stale;
 
-// The places in the plan of the tokens that were found, for the CPU.
+// Indices in the plan of the stale tokens, for the CPU.
 layout(set = 0, binding = 3, std430) writeonly restrict buffer Found {
     uint count;
     uint indices[];
@@ -45,13 +45,13 @@ layout(set = 0, binding = 3, std430) writeonly restrict buffer Found {
 layout(push_constant) uniform StalePush {
     uint token_count;
     uint grid_width;
-    uint is_new; // Whether no token of the plan was sampled yet.
+    uint is_new; // Whether the plan has not been sampled yet.
 } push;
 
-// A bit for each token of those that are looked at.
+// One bit per token of the current 256.
 shared uint found[gl_WorkGroupSize.x / 32u];
 
-// Whether one of the bits first..end, of which there is at least one, is set.
+// Whether any bit of the non-empty range first..end is set.
 bool any_set(uint first, uint end) {
     uint last = end - 1u;
     for (uint word = first / 32u; word <= last / 32u; word++) {
@@ -75,7 +75,7 @@ bool lies_over_ingested(TokenEntry entry) {
     return false;
 }
 
-// The tokens that were found before `place`, or all of them.
+// Number of stale tokens before `place`.
 uint found_before(uint place) {
     uint count = 0u;
     for (uint word = 0u; word < found.length(); word++) {

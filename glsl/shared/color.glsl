@@ -1,4 +1,4 @@
-// From the camera's samples to 8-bit RGB, four pixels of a row at a time.    Twin: src/core/color.rs
+// Conversion of camera samples to 8-bit RGB, four pixels of a row at a time.    Twin: src/core/color.rs
 
 // ColorTransform in src/core/color.rs.
 struct ColorTransform {

@@ -1,6 +1,6 @@
-// Workgroups that are counted along one line. A dispatch may hold only 65535 of them along one axis, so the host
-// wraps the line into rows (src/gpu/recorder.rs), the last of which may hang over: compare with the count. A pass that
-// says in how many workgroups another one runs wraps the line alike.
+// Linear workgroup indices. A dispatch may have only 65535 workgroups along an axis, so the host wraps the line into rows
+// (src/gpu/recorder.rs), the last of which may be partial: compare the index with the count. Passes that write the workgroup
+// count of another pass wrap it in the same way.
 
 uint linear_workgroup() {
     return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;

@@ -1,6 +1,6 @@
-// The list of the tokens that a frame samples.    Twin: src/engine/backend/vulkan/sample.rs
+// List of the sampled tokens of a frame.    Twin: src/engine/backend/vulkan/sample.rs
 
-// Where a token lies, in texels of its level, and where the level starts in the tail.
+// Position of a token, in texels of its level, and where that level starts in the tail.
 struct TokenRecord {
     uint level;
     uint x;

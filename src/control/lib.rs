@@ -1,4 +1,4 @@
-//! The messages of the daemon's sockets as the daemon and its tools have them; a reader makes do with those of [`foveate`].
+//! Messages of the daemon's sockets for the daemon and its tools; readers need only those of [`foveate`].
 //!
 //! ```text
 //! client                                                         daemon
@@ -28,9 +28,9 @@
 //!                        <- {"ok":false,"reason":"bad-request","error":"unknown variant `jump`, expected ..."}
 //! ```
 //!
-//! A subscriber gets its first `segment` event at once if the stream has started, otherwise when it does, and
-//! another one whenever the picture's size or format changed and the view moved to a new segment. Hang-up
-//! means that the daemon is gone. A notice is told from a message by its length: no message is that short.
+//! A subscriber gets its first `segment` event at once if the stream has started, otherwise when it starts, and another one
+//! whenever a change of size or format moves the view to a new segment. A hang-up means that the daemon is gone. A notice is
+//! distinguished by its length: no message is that short.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,61 +50,61 @@ mod listing;
 mod operator;
 mod stats;
 
-/// What a client asks.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Send me the view's segment, now and whenever it is replaced, and tell me when it ends. Once a connection.
+    /// Subscribe to a view: its segments, now and whenever they are replaced, and its end. Once per connection.
     Subscribe {
-        /// Which view.
+        /// The view.
         view: ViewName,
         /// Whether to send a notice of [`NOTICE_BYTES`](foveate::messages::NOTICE_BYTES) with every token frame, so that the
         /// socket can be polled.
         #[serde(default)]
         notify: bool,
-        /// Whether to send an event whenever the view looks elsewhere.
+        /// Whether to send an event for every change of gaze.
         #[serde(default)]
         gaze: bool,
     },
-    /// What streams and views are there?
+    /// List streams and views.
     List {
-        /// Where to go on: the `next` of the page before.
+        /// Where to continue: the `next` of the previous page.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<ViewName>,
     },
-    /// What has been counted?
+    /// Get statistics.
     Stats {
-        /// Where to go on: the `next` of the page before.
+        /// Where to continue: the `next` of the previous page.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
     },
     /// Look at a point.
     Look(Look),
-    /// Look where a map says.
+    /// Look at the peak of a map.
     Attend(Attend),
-    /// Look where the scores of tokens say.
+    /// Look at the peak of the scores of tokens.
     AttendTokens(AttendTokens),
-    /// Look where the view's policy says, and let other clients steer it.
+    /// Return control of a view to its policy and to other clients.
     Release {
-        /// Which view.
+        /// The view.
         view: ViewName,
     },
-    /// Make a view of my own, which lives as long as this connection.
+    /// Open a view that lives as long as this connection.
     OpenView {
-        /// The stream to look at.
+        /// The stream.
         stream: String,
-        /// The view, as a `[[stream.view]]` of a configuration has it; without a `name` it gets one.
+        /// The view, with the keys of a `[[stream.view]]` of a configuration; without a `name` it is given one.
         #[serde(default)]
         view: serde_json::Map<String, serde_json::Value>,
     },
 }
 
 impl Request {
-    /// Reads a datagram: what is asked, and the raw bytes that come with it.
+    /// Parses a datagram into a request and its raw bytes.
     ///
     /// # Errors
     ///
-    /// A refusal that says what is wrong with it and what is allowed.
+    /// A refusal that says what is wrong and what is allowed.
     pub fn from_datagram(datagram: &[u8]) -> Result<(Self, &[u8]), Refusal> {
         let (head, payload) = split(datagram);
         let request: Self = serde_json::from_slice(head).map_err(|error| {
@@ -113,12 +113,12 @@ impl Request {
         if payload.is_empty() || request.takes_payload() {
             Ok((request, payload))
         } else {
-            let error = format!("{} raw bytes follow a request that takes none", payload.len());
+            let error = format!("{} raw bytes after a request that takes none", payload.len());
             Err(Refusal::new(RefusalReason::BadRequest, error))
         }
     }
 
-    /// The request as a datagram, with the raw bytes that come with it, if any.
+    /// The request as a datagram, with its raw bytes, if any.
     pub fn to_datagram(&self, payload: &[u8]) -> Vec<u8> {
         let mut datagram = to_json(self);
         if self.takes_payload() {
@@ -133,26 +133,26 @@ impl Request {
     }
 }
 
-/// The datagram that grants a request; `body` must serialise to an object.
+/// Datagram that grants a request; `body` must serialize to an object.
 pub fn accepted<T: Serialize>(body: &T) -> Vec<u8> {
     to_json(&Answer { ok: true, body })
 }
 
-/// The datagram that refuses a request.
+/// Datagram that refuses a request.
 pub fn refused(refusal: &Refusal) -> Vec<u8> {
     to_json(&Answer { ok: false, body: refusal })
 }
 
-/// What only tools ask a daemon.
+/// Requests of tools.
 pub trait ClientExt {
-    /// All streams and views, and what the server has done, on one page.
+    /// All pages of streams and views, and the server's statistics.
     ///
     /// # Errors
     ///
     /// If the daemon does not answer or refuses.
     fn listing(&mut self) -> Result<Listing, ControlError>;
 
-    /// All streams and views, streams in the order of their names.
+    /// All streams and views, in the order of stream names.
     ///
     /// # Errors
     ///
@@ -161,7 +161,7 @@ pub trait ClientExt {
         self.listing().map(|listing| listing.streams)
     }
 
-    /// What the daemon has counted, on one page.
+    /// All pages of statistics.
     ///
     /// # Errors
     ///
@@ -196,15 +196,15 @@ impl ClientExt for Client {
     }
 }
 
-/// Reads the numbers of a payload.
+/// Parses the numbers of a payload.
 ///
 /// # Errors
 ///
-/// If it ends within a number.
+/// If its length is not a multiple of a number's.
 pub fn numbers(format: NumberFormat, payload: &[u8]) -> Result<Vec<f32>, Refusal> {
     let size = format.bytes();
     if !payload.len().is_multiple_of(size) {
-        let error = format!("{} bytes are no array of numbers of {size} bytes", payload.len());
+        let error = format!("{} bytes are not a whole number of {size}-byte values", payload.len());
         return Err(Refusal::new(RefusalReason::WrongCount, error));
     }
     let numbers = payload.chunks_exact(size);
@@ -230,7 +230,7 @@ fn to_json<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).expect("messages have string keys and no failing parts")
 }
 
-/// The JSON of a datagram and the raw bytes after its newline.
+/// Splits a datagram at its newline into JSON and raw bytes.
 fn split(datagram: &[u8]) -> (&[u8], &[u8]) {
     match datagram.iter().position(|&byte| byte == b'\n') {
         Some(end) => (&datagram[..end], &datagram[end + 1..]),

@@ -1,4 +1,4 @@
-//! The other end of the admin socket, for tools.
+//! Messages of the admin socket, and a client for tools.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use foveate::client::Client;
 use foveate::messages::ViewName;
 use foveate::{ControlError, SOCKET_NAME};
 
-/// What an operator wants of the daemon.
+/// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AdminRequest {
@@ -19,7 +19,7 @@ pub enum AdminRequest {
     AddStream {
         /// One `[[stream]]`, as a configuration has it.
         config: String,
-        /// The file that it is in, an absolute path: errors name it, and relative paths in it start at its directory.
+        /// Absolute path of its file, which errors name; relative paths in `config` start at its directory.
         file: PathBuf,
     },
     /// Stop a stream.
@@ -27,21 +27,21 @@ pub enum AdminRequest {
         /// Its name.
         stream: String,
     },
-    /// Make a view of the configuration another one.
+    /// Change a configured view.
     Set {
-        /// Which.
+        /// The view.
         view: ViewName,
-        /// The keys of `[[stream.view]]` that change, such as `budget` or `gaze.policy`, each with its value as TOML, or a bare word
-        /// for a string; `default` for what it is without.
+        /// Keys of `[[stream.view]]` such as `budget` or `gaze.policy`, each with its value as TOML, or a bare word for a string;
+        /// `default` resets a key.
         keys: BTreeMap<String, String>,
-        /// Where relative paths start, an absolute path.
+        /// Absolute path of the directory at which relative paths start.
         directory: PathBuf,
     },
-    /// Read the configuration again.
+    /// Reload the configuration.
     Reload,
 }
 
-/// Where the admin socket of the daemon on `socket` is: `admin.sock` beside `foveate.sock`, else the same name and `.admin`.
+/// Path of the admin socket of the daemon on `socket`: `admin.sock` beside `foveate.sock`, else the same name and `.admin`.
 pub fn admin_path(socket: &Path) -> PathBuf {
     if socket.file_name().is_some_and(|name| name == SOCKET_NAME) {
         return socket.with_file_name("admin.sock");
@@ -51,14 +51,14 @@ pub fn admin_path(socket: &Path) -> PathBuf {
     path.into()
 }
 
-/// How long the daemon may take: it answers when all is done, and stopping a stream takes a second at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for an answer, which comes when all is done; stopping a stream takes at most a second.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Has the daemon on `socket` do something, and returns what came of it.
+/// Sends a request to the admin socket of the daemon on `socket`, and returns the answer.
 ///
 /// # Errors
 ///
-/// If there is no daemon, the user may not, or the daemon refuses.
+/// If there is no daemon, the user lacks permission, or the daemon refuses.
 pub fn order(socket: &Path, request: &AdminRequest) -> Result<Value, ControlError> {
-    Client::connect_for(&admin_path(socket), PATIENCE)?.request(request, &[])
+    Client::connect_for(&admin_path(socket), TIMEOUT)?.request(request, &[])
 }

@@ -1,11 +1,11 @@
-//! What a stream's retina runs on: the words for it in rings, listings and logs.
+//! Kinds of backends, as named in rings, listings and logs.
 
-/// Which implementation of the retina.
+/// Kind of backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {
-    /// Compute shaders.
+    /// Vulkan compute shaders.
     Vulkan,
-    /// Threads of this process.
+    /// Threads of the process.
     Cpu,
 }
 
@@ -15,9 +15,9 @@ crate::codes!(BackendKind { Cpu = 1, Vulkan = 2 });
 /// Where frames are compared with the resident copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeSite {
-    /// In threads of this process.
+    /// On the CPU.
     Cpu,
-    /// In a compute shader.
+    /// On the device, in a compute shader.
     Gpu,
 }
 
@@ -26,13 +26,13 @@ crate::names!(ChangeSite { Cpu = "cpu", Gpu = "gpu" });
 /// The backend in use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendInfo {
-    /// Which implementation.
+    /// Kind of the backend.
     pub kind: BackendKind,
     /// Name of the device, as its driver gives it.
     pub device: String,
-    /// Why this one, in words.
+    /// Why this one was chosen, in words.
     pub reason: String,
-    /// Where changes are found.
+    /// Where frames are compared.
     pub change_on: ChangeSite,
 }
 

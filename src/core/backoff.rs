@@ -1,10 +1,10 @@
-//! How long to wait before something that failed is tried again.
+//! Pauses between retries.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Pauses that double with every failure up to a longest one, each moved at random by up to a quarter either way, so that
-/// what failed together is not tried together.
+/// Exponential backoff with jitter: pauses double with every failure up to a limit, each varied at random by up to a quarter, so
+/// that simultaneous failures are not retried simultaneously.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -14,7 +14,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Pauses around `first`, twice that, and so on up to around `longest`. `seed` decides how each is moved.
+    /// Pauses of about `first`, doubling up to about `longest`; `seed` determines the jitter.
     pub fn new(first: Duration, longest: Duration, seed: u64) -> Self {
         Self { first, longest, failures: 0, random: seed }
     }
@@ -24,7 +24,7 @@ impl Backoff {
         self.failures
     }
 
-    /// Counts a failure, and says how long to wait for the next try.
+    /// Counts a failure and returns the pause before the next try.
     pub fn after_failure(&mut self) -> Duration {
         let doublings = self.failures.min(u32::BITS - 1);
         self.failures = self.failures.saturating_add(1);
@@ -32,12 +32,12 @@ impl Backoff {
         pause.mul_f64(0.75 + 0.5 * self.next_fraction())
     }
 
-    /// It worked: the next pause is the first one again.
+    /// Resets the pause after a success.
     pub fn succeeded(&mut self) {
         self.failures = 0;
     }
 
-    /// A number from 0 to 1, by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    /// Uniform in [0, 1), by SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
     fn next_fraction(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -47,12 +47,12 @@ impl Backoff {
     }
 }
 
-/// When something that failed is tried again, in words.
+/// The next retry, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextTry {
-    /// How long until then.
+    /// Pause before it.
     pub pause: Duration,
-    /// Which try that is since the last success, from 1.
+    /// Number of the try since the last success, from 1.
     pub attempt: u32,
 }
 

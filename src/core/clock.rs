@@ -1,4 +1,4 @@
-//! The two clocks of the system, in nanoseconds.
+//! The system's clocks, in nanoseconds, and spans of time.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -12,17 +12,17 @@ pub fn unix_ns() -> u64 {
     now_ns(ClockId::Realtime)
 }
 
-/// A stretch of time on CLOCK_MONOTONIC.
+/// An interval on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// When it began, in nanoseconds.
+    /// Start in nanoseconds.
     pub start_ns: u64,
-    /// When it was over, in nanoseconds.
+    /// End in nanoseconds.
     pub end_ns: u64,
 }
 
 impl Span {
-    /// No time at all: what the span of something is that did not happen.
+    /// The span of something that did not happen.
     pub const NONE: Self = Self { start_ns: 0, end_ns: 0 };
 
     /// From `start_ns` until now.
@@ -30,12 +30,12 @@ impl Span {
         Self { start_ns, end_ns: monotonic_ns() }
     }
 
-    /// From where this one ends until now: what came next.
+    /// From the end of this one until now.
     pub fn next(self) -> Self {
         Self::since(self.end_ns)
     }
 
-    /// From where this one begins to where a later one ends; the other one where one of them is none.
+    /// From the start of this one to the end of a later one; if either is [`NONE`](Self::NONE), the other.
     pub fn through(self, later: Self) -> Self {
         match (self, later) {
             (Self::NONE, span) | (span, Self::NONE) => span,

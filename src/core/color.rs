@@ -1,4 +1,4 @@
-//! From the camera's samples to 8-bit RGB, in integers, defined once for the CPU, the shaders and the tests.
+//! Conversion of camera samples to 8-bit RGB in integers: one definition for the CPU, the shaders and the tests.
 //!
 //! With Y' = Y - `y_offset`, U' = U - 128 and V' = V - 128, and coefficients round(c * 2^13),
 //!
@@ -8,14 +8,14 @@
 //! B = clamp((y * Y' + bu * U'           + 4096) >> 13, 0, 255)
 //! ```
 //!
-//! where c follows from the matrix's Kr and Kb as in Rec. ITU-R BT.601-7, BT.709-6 and BT.2020-2. RGB samples
-//! take the place of Y', each on its own; in full range that is the identity. Chroma is replicated: the
-//! sample of pixel (x, y) is (x / 2, y / 2) where both sides are halved, (x / 2, y) where only the width is.
+//! where c follows from the matrix's Kr and Kb as in Rec. ITU-R BT.601-7, BT.709-6 and BT.2020-2. RGB samples each take the
+//! place of Y'; in full range that is the identity. Chroma is replicated: the sample of pixel (x, y) is (x / 2, y / 2) where
+//! both sides are halved, (x / 2, y) where only the width is.
 
 /// Fractional bits of a coefficient. 16-bit multiply-add instructions hold the largest, 2.14 * 2^13.
 pub const FRACTION_BITS: u32 = 13;
 
-/// Added before the shift, so that it rounds half up.
+/// Added before the shift to round half up.
 pub const ROUNDING: i32 = 1 << (FRACTION_BITS - 1);
 
 /// The matrix of the caps' colorimetry.
@@ -46,7 +46,7 @@ impl ColorMatrix {
     }
 }
 
-/// What sample values stand for black and white.
+/// Sample values of black and white.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColorRange {
     /// Luma 16..=235, chroma 16..=240.
@@ -55,7 +55,7 @@ pub enum ColorRange {
     Full,
 }
 
-/// The coefficients of the conversion, in units of 2^-13; in memory as shaders have it.
+/// Coefficients of the conversion in units of 2^-13, laid out as in shaders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
 #[repr(C)]
@@ -75,11 +75,11 @@ pub struct ColorTransform {
 }
 
 impl ColorTransform {
-    /// RGB samples of full range, unchanged.
+    /// Full-range RGB, unchanged.
     pub const IDENTITY: Self =
         Self { y_offset: 0, y: 1 << FRACTION_BITS, rv: 0, gu: 0, gv: 0, bu: 0 };
 
-    /// The conversion of Y'CbCr samples of a matrix and a range. Gray samples use its luma part.
+    /// Conversion of Y'CbCr samples. Gray samples use the luma part.
     pub fn from_ycbcr(matrix: ColorMatrix, range: ColorRange) -> Self {
         let (kr, kb) = matrix.weights();
         let kg = 1.0 - kr - kb;
@@ -97,20 +97,19 @@ impl ColorTransform {
         }
     }
 
-    /// The conversion of RGB samples of a range.
+    /// Conversion of RGB samples.
     pub fn from_rgb(range: ColorRange) -> Self {
         let luma = Self::from_ycbcr(ColorMatrix::Bt709, range);
         Self { y_offset: luma.y_offset, y: luma.y, ..Self::IDENTITY }
     }
 
-    /// The most by which a channel of an 8-bit RGB pixel, or of a mean of such pixels, can move when no sample moves
-    /// by more than `sample_bound`: ceil(`sample_bound` * S / 2^13) + 1, and 0 where no sample moves.
+    /// Bound on the change of a channel of an 8-bit RGB pixel, or of a mean of such pixels, when no sample changes by more than
+    /// `sample_bound`: ceil(`sample_bound` * S / 2^13) + 1, and 0 for a bound of 0.
     ///
-    /// S is the largest sum, over R, G and B, of the magnitudes of the coefficients that the channel has. Before it is
-    /// rounded a channel is that linear sum of its samples, so it moves by at most `sample_bound` * S / 2^13. Rounding
-    /// adds at most a half at either end, which makes 1; clamping only brings two values closer. A mean moves no
-    /// further than the pixel that moves furthest, which is a whole number, so that rounding the mean adds nothing.
-    /// RGB samples have no coefficient but `y`. Nor have gray ones, for which a Y'CbCr conversion's bound is wide.
+    /// S is the largest sum of the magnitudes of a channel's coefficients, over R, G and B. Before rounding a channel is that linear
+    /// sum of its samples, so it changes by at most `sample_bound` * S / 2^13. Rounding adds at most a half at either end, together 1;
+    /// clamping only brings values closer. A mean changes no more than the pixel that changes most, by a whole number, so rounding
+    /// the mean adds nothing. RGB and gray samples have no coefficient but `y`; for gray ones the bound of a Y'CbCr conversion is loose.
     pub fn rgb_bound(self, sample_bound: u8) -> u32 {
         if sample_bound == 0 {
             return 0;

@@ -1,8 +1,8 @@
-//! Errors in words and in exit codes.
+//! Error chains and exit codes.
 
 use std::error::Error;
 
-/// An error and its causes, as `cause: cause: cause`; a cause that only repeats the one before is left out.
+/// An error and its causes, joined by `: `; a cause that the text before already ends with is left out.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -17,14 +17,14 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Exit codes of the programs.
+/// Exit codes of all programs.
 pub mod exit {
-    /// A failure that has no code of its own.
+    /// Any other failure.
     pub const FAILURE: u8 = 1;
-    /// A wrong command line, as clap has it.
+    /// Invalid command line; clap's code.
     pub const USAGE: u8 = 2;
-    /// Something needed is not there: a source, a device, a daemon, a view. EX_UNAVAILABLE of sysexits.h.
+    /// A source, device, daemon or view is unavailable. EX_UNAVAILABLE of sysexits.h.
     pub const UNAVAILABLE: u8 = 69;
-    /// The configuration cannot be used. EX_CONFIG of sysexits.h.
+    /// Unusable configuration. EX_CONFIG of sysexits.h.
     pub const CONFIG: u8 = 78;
 }

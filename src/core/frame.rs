@@ -1,11 +1,11 @@
-//! A camera frame as the stages see it: borrowed samples in the camera's format, and when they were taken.
+//! A camera frame as the stages see it: borrowed samples in the camera's format, and its stamp.
 
 use std::fmt;
 
 use crate::color::ColorTransform;
 use crate::geometry::extent::Extent;
 
-/// The memory layouts of camera samples that are read without conversion. All have 8 bits a sample.
+/// Memory layouts of camera samples that are read without conversion; all have 8 bits a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PixelFormat {
     /// Luma, then interleaved Cb Cr at half width and half height.
@@ -14,9 +14,9 @@ pub enum PixelFormat {
     I420,
     /// Y0 Cb Y1 Cr in one plane; chroma at half width.
     Yuy2,
-    /// R G B and a byte that means nothing.
+    /// R G B and a padding byte.
     Rgbx,
-    /// B G R and a byte that means nothing.
+    /// B G R and a padding byte.
     Bgrx,
     /// R G B and alpha, which is ignored.
     Rgba,
@@ -48,7 +48,7 @@ impl PixelFormat {
         Self::Gray8,
     ];
 
-    /// The name that GStreamer's caps use.
+    /// Name in GStreamer's caps.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nv12 => "NV12",
@@ -62,7 +62,7 @@ impl PixelFormat {
         }
     }
 
-    /// The format of that name in GStreamer's caps.
+    /// The format with this name in GStreamer's caps.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
@@ -81,7 +81,7 @@ impl PixelFormat {
         }
     }
 
-    /// What plane `index` of a source of `extent` holds. Odd sides round chroma up, so that every pixel has some.
+    /// Shape of plane `index` for a source of `extent`. Odd sides round chroma up, so that every pixel has a sample.
     pub const fn plane_shape(self, index: usize, extent: Extent) -> PlaneShape {
         let Extent { width, height } = extent;
         let (row_bytes, rows) = match (self, index) {
@@ -98,14 +98,14 @@ impl PixelFormat {
 /// Rows of samples in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane<'a> {
-    /// The samples; the last row may end before a whole stride.
+    /// Samples; the last row may end before a whole stride.
     pub bytes: &'a [u8],
     /// Bytes from one row to the next.
     pub stride: usize,
 }
 
 impl<'a> Plane<'a> {
-    /// Row `y`, from its first byte to `row_bytes`.
+    /// The first `row_bytes` of row `y`.
     #[inline]
     pub fn row(self, y: usize, row_bytes: usize) -> &'a [u8] {
         &self.bytes[y * self.stride..][..row_bytes]
@@ -132,7 +132,7 @@ pub enum FrameError {
         stride: usize,
         /// Its length in bytes.
         len: usize,
-        /// The length that its samples take.
+        /// The length that its samples need.
         needed: usize,
     },
 }
@@ -155,7 +155,7 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// What frames of one stream have in common until its caps change: what resident copies and pyramids are built for.
+/// What all frames of a stream share until its caps change; resident copies and pyramids are built for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameKind {
     /// Memory layout of the samples.
@@ -190,7 +190,7 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
-    /// A frame of `extent` pixels in `planes`, of which there must be [`PixelFormat::plane_count`].
+    /// A frame of `extent` pixels in `planes`, exactly [`PixelFormat::plane_count`] of them.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl<'a> FrameView<'a> {
         Ok(Self { format, extent, color, planes: all, row_bytes: all_row_bytes })
     }
 
-    /// What it has in common with the frames around it.
+    /// Format, extent and colour.
     pub fn kind(&self) -> FrameKind {
         let Self { format, extent, color, .. } = *self;
         FrameKind { format, extent, color }
@@ -260,7 +260,7 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// Copies the samples of a row; those of a single tile without a call, as their lengths are known here.
+/// Copies a row of samples; the row lengths of a single tile are special-cased, so that they compile to plain moves.
 #[inline(always)]
 pub fn copy_row(target: &mut [u8], source: &[u8]) {
     match (target.as_chunks_mut::<16>(), source.as_chunks::<16>()) {
@@ -271,10 +271,10 @@ pub fn copy_row(target: &mut [u8], source: &[u8]) {
     }
 }
 
-/// Where a capture time comes from.
+/// Source of a capture time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureClock {
-    /// Nothing told when the frame was taken; the arrival time stands in.
+    /// Unknown capture time; the arrival time stands in.
     Unknown,
     /// Base time of the pipeline plus running time of the frame.
     RunningTime,
@@ -287,20 +287,20 @@ crate::names!(CaptureClock {
 });
 crate::codes!(CaptureClock { Unknown = 0, RunningTime = 1, Reference = 2 });
 
-/// Which frame it is and when it was taken.
+/// Number and times of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameStamp {
-    /// Counts the frames that the pipeline delivered, from 1; given at capture, so that drops show as gaps.
+    /// Counts the frames that the pipeline delivered, from 1; assigned at capture, so that drops show as gaps.
     pub frame_seq: u64,
     /// Presentation time in the stream, in nanoseconds; `None` where the pipeline gives none.
     pub pts_ns: Option<u64>,
-    /// When it was taken, on CLOCK_MONOTONIC, in nanoseconds.
+    /// Capture time on CLOCK_MONOTONIC, in nanoseconds.
     pub capture_ns: u64,
-    /// The same moment on CLOCK_REALTIME, in nanoseconds since 1970.
+    /// The same instant on CLOCK_REALTIME, in nanoseconds since 1970.
     pub capture_unix_ns: u64,
-    /// Where the capture time comes from.
+    /// Source of the capture time.
     pub capture_clock: CaptureClock,
-    /// When it reached this process, on CLOCK_MONOTONIC, in nanoseconds.
+    /// Arrival in this process on CLOCK_MONOTONIC, in nanoseconds.
     pub arrival_ns: u64,
 }
 
@@ -323,7 +323,7 @@ impl FrameStamp {
 pub struct FrameTime {
     /// `frame_seq` of the frame.
     pub frame_seq: u64,
-    /// Presentation time in nanoseconds, or capture time where there is none. May jump, also backwards, when a file starts over.
+    /// Presentation time in nanoseconds, or capture time where there is none. May jump, also backwards when a file starts over.
     pub time_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where a view looks: pure code, no device, no clock.
+//! Gaze control: pure code, without device or clock.
 
 pub mod controller;
 mod fixation_state;

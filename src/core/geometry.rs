@@ -1,5 +1,5 @@
-//! Where things are: pure arithmetic on extents, tiles, levels and patches, and the types that the
-//! stages exchange. Knows no device and no clock, allocates only what it returns, and never fails.
+//! Geometry: pure arithmetic on extents, tiles, levels and patches, and the types that stages exchange. It knows no device and
+//! no clock, allocates only what it returns, and never fails.
 
 pub mod attention;
 pub mod coarse;

@@ -1,4 +1,4 @@
-//! JSON by serde without its derive, which would add six crates to the twelve of a reader.
+//! serde without its derive, which would add six crates to the twelve of a reader.
 
 use serde_core::de::value::UnitDeserializer;
 use serde_core::de::{Deserialize, Error};
@@ -6,8 +6,8 @@ use serde_core::de::{Deserialize, Error};
 #[doc(hidden)]
 pub use serde_core;
 
-/// `names!(Enum { Variant = "name", ... })` gives each variant its name, in `Display` and in JSON. With `else Variant` behind the
-/// braces, an unknown name is read as that variant instead of being refused.
+/// `names!(Enum { Variant = "name", ... })` gives each variant its name, in `Display` and in JSON. With `else Variant` after the
+/// braces, an unknown name is read as that variant instead of being an error.
 #[macro_export]
 macro_rules! names {
     ($Enum:ident { $($Variant:ident = $name:literal),+ $(,)? } $(else $Other:ident)?) => {
@@ -43,9 +43,9 @@ macro_rules! names {
     };
 }
 
-/// `object!(Struct { "key": field, ...; "key": field, ... })` makes a struct a JSON object. Fields behind the semicolon are left out
-/// where they are their type's default, and may be absent; an `Option` may always be absent. With `, strict` behind the braces,
-/// unknown keys are refused.
+/// `object!(Struct { "key": field, ...; "key": field, ... })` makes a struct a JSON object. Fields after the semicolon are omitted
+/// where they have their type's default, and may be absent; an `Option` may always be absent. With `, strict` after the braces,
+/// unknown keys are errors.
 #[macro_export]
 macro_rules! object {
     (
@@ -117,13 +117,12 @@ macro_rules! object {
     };
 }
 
-/// Whether a field may be left out.
 #[doc(hidden)]
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// What a field is whose key is absent: nothing, if it is an `Option`.
+/// Value of a field whose key is absent: `None` for an `Option`, an error for all else.
 #[doc(hidden)]
 pub fn absent<'de, T: Deserialize<'de>, E: Error>(key: &'static str) -> Result<T, E> {
     T::deserialize(UnitDeserializer::<E>::new()).map_err(|_| E::missing_field(key))

@@ -1,8 +1,8 @@
-//! The words of Foveate, and what is pure: extents, tiles, tokens and their [`layout`], [`color`], where a view looks
-//! ([`gaze`]). Knows no device, no thread and no file but a gaze log.
+//! Foveate's shared types and pure code: extents, tiles, tokens and their [`layout`], [`color`], [`gaze`] control. No devices,
+//! threads, or files other than gaze logs.
 //!
-//! Features are for those who make tokens: `half` converts texels from and to their number formats, `bytemuck` makes of a
-//! [`color::ColorTransform`] what a shader reads.
+//! Features for producers of tokens: `half` converts texels between number formats; `bytemuck` makes
+//! [`color::ColorTransform`] plain data for shaders.
 
 pub mod backend;
 pub mod backoff;

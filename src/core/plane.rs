@@ -1,23 +1,23 @@
-//! Planes: the arrays that a view publishes, each with one item for each token.
+//! Planes: the arrays that a view publishes, each with one item per token.
 
 use crate::token::{DType, TokenFormat};
 
-/// Name of the plane that holds the tokens' texels, always the first.
+/// Name of the plane of token texels, always the first.
 pub const PIXELS: &str = "pixels";
 
-/// Name of the plane that holds the relevance that the layout used for each token.
+/// Name of the plane of the relevance that the layout used for each token.
 pub const RELEVANCE: &str = "relevance";
 
-/// What a plane holds for each token.
+/// Name, type and shape of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneSpec {
     /// Its name.
     pub name: &'static str,
-    /// One letter for each axis, `N` for the tokens first: `NCHW` is token, channel, row, column.
+    /// Axes, one letter each, `N` for tokens first: `NCHW` is token, channel, row, column.
     pub order: &'static str,
-    /// Number format of an element.
+    /// Element type.
     pub dtype: DType,
-    /// Extent of each axis behind the first; elements follow each other without gaps, the last axis fastest.
+    /// Length of each axis after the first; elements are packed, the last axis varies fastest.
     pub item_shape: Vec<u32>,
 }
 

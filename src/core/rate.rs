@@ -1,25 +1,25 @@
-//! Fewer frames than there are, where fewer are asked for: of a source, or for a view.
+//! Frame rate limits.
 
 use std::time::Duration;
 
-/// Chooses frames so that they are an interval apart on average.
+/// Selects frames so that they are an interval apart on average.
 ///
-/// A frame is taken when it is due, and the next one is due an interval after this one was, not after it came. So a source that
-/// gives just as many frames as are asked for, and not quite regularly, loses one and no more.
+/// The due time advances by an interval from the last due time, not from the frame's: a source at just the requested rate, with
+/// some jitter, loses at most one frame.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     interval_ns: u64,
-    /// When the next frame is due, in the time of the stream; `None` before the first.
+    /// When the next frame is due, in stream time; `None` before the first.
     due_ns: Option<u64>,
 }
 
 impl RateLimit {
-    /// A limit of one frame in `interval`.
+    /// One frame per `interval`.
     pub fn new(interval: Duration) -> Self {
         Self { interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), due_ns: None }
     }
 
-    /// Whether the frame of `time_ns` is taken. Where time jumps, either way, it begins anew.
+    /// Whether to take the frame at `time_ns`. Starts over where stream time jumps, either way.
     pub fn takes(&mut self, time_ns: u64) -> bool {
         let after = |due_ns: u64| due_ns.saturating_add(self.interval_ns);
         let next_ns = match self.due_ns {

@@ -1,8 +1,8 @@
-//! Which earlier commands a command must wait for: the bookkeeping from which the recorder derives barriers.
+//! Resource hazards: the access tracking from which the recorder derives barriers.
 
 use ash::vk;
 
-/// A set of pipeline stages and of the kinds of memory access that they do.
+/// Pipeline stages and their kinds of memory access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Scope {
     pub(super) stages: vk::PipelineStageFlags2,
@@ -61,20 +61,20 @@ impl Access {
     }
 }
 
-/// What has happened to a resource since its last write. Outlives the submission: barriers reach back to earlier ones.
+/// Accesses to a resource since its last write. Outlives submissions: barriers reach back to earlier ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct History {
     /// The last write.
     written: Scope,
-    /// Reads since then; the write is visible to all of them.
+    /// Reads since then, to all of which the write is visible.
     read: Scope,
 }
 
 impl History {
-    /// What must have finished before `next`; empty where nothing must.
+    /// What must finish before `next`; may be empty.
     pub(super) fn before(self, next: Access) -> Scope {
         if next.writes {
-            // A write waits for reads, but has no memory to see.
+            // A write after reads needs an execution dependency only.
             Scope { stages: self.written.stages | self.read.stages, access: self.written.access }
         } else if self.read.contains(next.scope) {
             Scope::default()
@@ -83,7 +83,7 @@ impl History {
         }
     }
 
-    /// The history with `next` in it.
+    /// The history extended by `next`.
     pub(super) fn then(self, next: Access) -> Self {
         if next.writes {
             Self { written: next.scope, read: Scope::default() }

@@ -14,18 +14,18 @@ use super::access::History;
 use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
 
-/// What a buffer is for. All can be storage buffers of a pass.
+/// Purpose of a buffer; all kinds can be storage buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferKind {
-    /// Mapped, written by the CPU in order and read by the device, mostly once; in device memory that the CPU can reach,
-    /// where there is some. The device may write it too, before the CPU does so again. May hold the
-    /// [numbers of workgroups](super::Groups::From) of a pass.
+    /// Mapped, written sequentially by the CPU and read by the device, mostly once; in device memory that the CPU can reach where
+    /// there is some. The device may write it too, before the CPU's next write. May hold the
+    /// [workgroup counts](super::Groups::From) of a pass.
     HostWritten,
-    /// Out of the CPU's reach.
+    /// Not mapped.
     DeviceOnly,
-    /// Mapped, written by the device and read by the CPU: cached.
+    /// Mapped and cached, written by the device and read by the CPU.
     Readback,
-    /// Memory that is not the device's, which it reads: that of a [`HostBuffer`](super::HostBuffer).
+    /// Imported host memory, read by the device: that of a [`HostBuffer`](super::HostBuffer).
     Imported,
 }
 
@@ -45,29 +45,26 @@ impl BufferKind {
             Self::HostWritten => MemoryLocation::CpuToGpu,
             Self::DeviceOnly => MemoryLocation::GpuOnly,
             Self::Readback => MemoryLocation::GpuToCpu,
-            Self::Imported => unreachable!("imported memory is there already"),
+            Self::Imported => unreachable!("imported memory is not allocated"),
         }
     }
 }
 
-/// A Vulkan buffer and the memory behind it.
+/// A Vulkan buffer and its memory.
 ///
-/// Dropping it destroys both. That is sound because [`Lane::run`](super::Lane::run) borrows what it records and
-/// returns only when the device has finished with it.
+/// Dropping it destroys both, which is sound because [`Lane::run`](super::Lane::run) borrows what it records and returns only
+/// when the device has finished with it.
 pub struct Buffer {
-    raw: vk::Buffer,
+    pub(super) raw: vk::Buffer,
     memory: Memory,
     size: usize,
     kind: BufferKind,
-    history: Cell<History>,
-    gpu: Arc<Gpu>,
+    pub(super) history: Cell<History>,
+    pub(super) gpu: Arc<Gpu>,
 }
 
-/// What lies behind a buffer.
 enum Memory {
-    /// Nothing yet, or nothing any more.
     None,
-    /// A part of what the allocator has.
     Allocated(Allocation),
     /// Pages of this process.
     Imported(vk::DeviceMemory),
@@ -120,7 +117,7 @@ impl Buffer {
             .during("vkBindBufferMemory")
     }
 
-    /// A buffer over `len` bytes of whole pages from `start` on, as one of `memory_types`, which outlive it.
+    /// A buffer over `len` bytes of whole pages from `start`, which must outlive it, as one of `memory_types`.
     pub(super) fn over_host_memory(
         gpu: &Arc<Gpu>,
         name: &str,
@@ -173,42 +170,30 @@ impl Buffer {
         unsafe { device.bind_buffer_memory(self.raw, memory, 0) }.during("vkBindBufferMemory")
     }
 
-    /// Size in bytes, as asked for.
+    /// Requested size in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// What it is for.
+    /// Purpose of the buffer.
     pub fn kind(&self) -> BufferKind {
         self.kind
     }
 
-    /// The mapped memory, to write (never to read, it may be uncached) or, of a readback buffer, to read.
-    /// Exclusive, so nothing can be recorded or running that uses the buffer.
+    /// The mapped memory: for writing only, as it may be uncached, or in a readback buffer for reading. The exclusive borrow ensures
+    /// that nothing recorded or running uses the buffer.
     ///
     /// # Panics
     ///
-    /// If the buffer is out of the CPU's reach, or its size is no multiple of `T`'s.
+    /// If the buffer is not mapped, or its size is not a multiple of `T`'s.
     pub fn mapped<T: Pod>(&mut self) -> &mut [T] {
         let size = self.size;
         let memory = match &mut self.memory {
             Memory::Allocated(allocation) => allocation.mapped_slice_mut(),
             Memory::None | Memory::Imported(_) => None,
         };
-        let memory = memory.expect("only buffers that the CPU reaches are asked for their memory");
+        let memory = memory.expect("only mapped buffers are asked for their memory");
         bytemuck::cast_slice_mut(&mut memory[..size])
-    }
-
-    pub(super) fn raw(&self) -> vk::Buffer {
-        self.raw
-    }
-
-    pub(super) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
-    pub(super) fn history(&self) -> &Cell<History> {
-        &self.history
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which devices there are, what speaks against them, and which one is taken.
+//! Device enumeration, requirements and choice.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -10,13 +10,13 @@ use super::import::can_import;
 use super::instance::{API_VERSION, Instance};
 use super::timing::{TickClock, can_calibrate};
 
-/// Storage images that one pass may bind at once; the ingest pass writes six levels.
+/// Storage images bound by one pass; the ingest pass writes six levels.
 const STORAGE_IMAGES: u32 = 6;
 
-/// Storage buffers of the pass that has most.
+/// Most storage buffers bound by one pass.
 const STORAGE_BUFFERS: u32 = 5;
 
-/// Invocations of the largest workgroup; the reduce pass has one of so many.
+/// Invocations of the largest workgroup, that of the reduce pass.
 const GROUP_INVOCATIONS: u32 = 256;
 
 /// Which device to open.
@@ -25,18 +25,18 @@ pub enum DeviceChoice {
     /// A real GPU: discrete before integrated before virtual, never software.
     #[default]
     Auto,
-    /// The first usable device whose name contains this, in any case; software devices too.
+    /// The first usable device whose name contains this, ignoring case; may be a software device.
     Named(String),
 }
 
-/// What a device is made of.
+/// Type of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// A GPU with its own memory.
     Discrete,
     /// A GPU that shares the memory of the CPU.
     Integrated,
-    /// A GPU that a hypervisor hands out.
+    /// A GPU provided by a hypervisor.
     Virtual,
     /// Software on the CPU.
     Software,
@@ -55,12 +55,12 @@ impl DeviceKind {
         }
     }
 
-    /// Whether all of its memory is the CPU's, so that what the CPU has written need not cross anywhere.
+    /// Whether it uses the CPU's memory, so that CPU writes need no transfer.
     pub fn shares_memory(self) -> bool {
         matches!(self, Self::Integrated | Self::Software)
     }
 
-    /// Its place in the order of [`DeviceChoice::Auto`], or `None` if that never takes it.
+    /// Its rank for [`DeviceChoice::Auto`]; `None` if that never chooses it.
     fn rank(self) -> Option<u32> {
         match self {
             Self::Discrete => Some(0),
@@ -88,7 +88,7 @@ impl fmt::Display for DeviceKind {
 pub struct DeviceSummary {
     /// Name of the device.
     pub name: String,
-    /// What it is made of.
+    /// Type of the device.
     pub kind: DeviceKind,
     /// Name of the driver; empty where it is older than Vulkan 1.2.
     pub driver_name: String,
@@ -96,7 +96,7 @@ pub struct DeviceSummary {
     pub driver_version: String,
     /// Vulkan version, such as `1.3.230`.
     pub api_version: String,
-    /// Why it cannot be used, or `None` if it can.
+    /// Why it cannot be used, if so.
     pub unusable: Option<String>,
 }
 
@@ -107,24 +107,23 @@ pub(super) struct Limits {
     pub(super) image_side: u32,
 }
 
-/// A device, looked at and not opened.
+/// An inspected physical device.
 #[derive(Debug)]
 pub(super) struct Candidate {
     pub(super) raw: vk::PhysicalDevice,
     pub(super) summary: DeviceSummary,
     pub(super) limits: Limits,
-    /// How the queue's timestamps count; `None` where it has none.
+    /// Tick counter of the queue, if it has timestamps.
     pub(super) ticks: Option<TickClock>,
-    /// Whether it can read its clock together with the CPU's.
+    /// Whether it supports calibrated timestamps.
     pub(super) calibrates: bool,
-    /// Whether it can read memory of the process where it lies.
+    /// Whether it can import host memory.
     pub(super) imports_host: bool,
-    /// The first family of queues that compute; `None` makes the device unusable.
+    /// First compute queue family; without one the device is unusable.
     queue_family: Option<u32>,
 }
 
 impl Candidate {
-    /// The family of queues to compute on.
     pub(super) fn queue_family(&self) -> u32 {
         self.queue_family.expect("only usable devices are opened")
     }
@@ -134,7 +133,6 @@ impl Candidate {
     }
 }
 
-/// Every device of this machine.
 pub(super) fn candidates(instance: &Instance) -> Result<Vec<Candidate>, GpuError> {
     // SAFETY: the instance is alive.
     let devices = unsafe { instance.raw.enumerate_physical_devices() }
@@ -142,7 +140,7 @@ pub(super) fn candidates(instance: &Instance) -> Result<Vec<Candidate>, GpuError
     Ok(devices.into_iter().map(|device| inspect(instance, device)).collect())
 }
 
-/// Takes the best fit.
+/// Chooses the best usable device.
 pub(super) fn choose(
     candidates: Vec<Candidate>,
     choice: &DeviceChoice,
@@ -170,12 +168,12 @@ fn is_named(summary: &DeviceSummary, name: &str) -> bool {
     summary.name.to_lowercase().contains(&name.to_lowercase())
 }
 
-/// A device and why it was not taken.
+/// A device and why it was rejected.
 fn remark(candidate: &Candidate, choice: &DeviceChoice) -> String {
     let DeviceSummary { name, kind, unusable, .. } = &candidate.summary;
     match (unusable, choice) {
         (Some(reason), _) => format!("{name} ({reason})"),
-        (None, DeviceChoice::Auto) => format!("{name} ({kind}: taken only when named)"),
+        (None, DeviceChoice::Auto) => format!("{name} ({kind}: used only if named)"),
         (None, DeviceChoice::Named(_)) => format!("{name} ({kind})"),
     }
 }
@@ -187,7 +185,7 @@ fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
     let missing = if properties.api_version < API_VERSION {
         Some("Vulkan 1.3".to_owned())
     } else if queue_family.is_none() {
-        Some("a queue that computes".to_owned())
+        Some("a compute queue".to_owned())
     } else {
         missing_capability(instance, device, &properties.limits)
     };
@@ -223,7 +221,7 @@ fn inspect(instance: &Instance, device: vk::PhysicalDevice) -> Candidate {
     }
 }
 
-/// The first thing that the passes need and a device of Vulkan 1.3 lacks.
+/// The first requirement that a Vulkan 1.3 device does not meet.
 fn missing_capability(
     instance: &Instance,
     device: vk::PhysicalDevice,
@@ -259,7 +257,7 @@ fn missing_capability(
     .find_map(|(is_there, what)| (!is_there).then_some(what))
 }
 
-/// The first family of queues that compute, and the valid bits of their timestamps.
+/// First compute queue family and the valid bits of its timestamps.
 fn compute_family(instance: &Instance, device: vk::PhysicalDevice) -> Option<(u32, u32)> {
     // SAFETY: the device was enumerated from this instance.
     let families = unsafe { instance.raw.get_physical_device_queue_family_properties(device) };
@@ -269,7 +267,7 @@ fn compute_family(instance: &Instance, device: vk::PhysicalDevice) -> Option<(u3
     Some((index, family.timestamp_valid_bits))
 }
 
-/// Whether the device has an extension. A driver that does not answer has none.
+/// Whether the device has an extension; if the driver fails to say, no.
 fn has_extension(instance: &Instance, device: vk::PhysicalDevice, name: &CStr) -> bool {
     // SAFETY: the device was enumerated from this instance.
     let extensions = unsafe { instance.raw.enumerate_device_extension_properties(device) };
@@ -278,7 +276,7 @@ fn has_extension(instance: &Instance, device: vk::PhysicalDevice, name: &CStr) -
     extensions.is_ok_and(|extensions| extensions.iter().any(is_named))
 }
 
-/// Name and version of the driver, in its own words.
+/// The driver's name and version.
 fn driver(instance: &Instance, device: vk::PhysicalDevice, api_version: u32) -> (String, String) {
     if api_version < vk::API_VERSION_1_2 {
         return Default::default();

@@ -1,4 +1,4 @@
-//! The device of the process: its queue, its memory, and the end of both.
+//! The device of the process, its queue and its memory.
 
 use std::ffi::CString;
 use std::fmt;
@@ -16,25 +16,24 @@ use super::import::HostImports;
 use super::instance::{Instance, ValidationLog};
 use super::timing::DeviceClock;
 
-/// Loses every device after this many submissions: a test hook for whole programs.
+/// Test hook: every device is lost after this many submissions.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";
 
-/// Memory is taken from the driver in blocks that start at this size and grow to the other; larger resources get
-/// memory of their own.
+/// Size of the first blocks of memory taken from the driver, and of the largest; larger resources get memory of their own.
 const BLOCK_BYTES: u64 = 8 << 20;
 const LARGEST_BLOCK_BYTES: u64 = 64 << 20;
 
-/// Whether Vulkan calls are checked by the validation layer, synchronization included.
+/// Validation of Vulkan calls, including synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validation {
-    /// Nothing is checked.
+    /// No validation.
     Off,
-    /// Every warning and error is logged and counted. Slow.
+    /// All warnings and errors are logged and counted. Slow.
     On,
 }
 
 impl Validation {
-    /// `On` if the environment says `FOVEATE_VALIDATION=1`.
+    /// `On` if `FOVEATE_VALIDATION=1` is set.
     pub fn from_env() -> Self {
         if std::env::var_os("FOVEATE_VALIDATION").is_some_and(|value| value == "1") {
             Self::On
@@ -54,7 +53,7 @@ pub fn devices() -> Result<Vec<DeviceSummary>, GpuError> {
     Ok(candidates(&instance)?.into_iter().map(|candidate| candidate.summary).collect())
 }
 
-/// The device that [`Gpu::open`] takes for `choice`, without opening it.
+/// The device that [`Gpu::open`] would open for `choice`.
 ///
 /// # Errors
 ///
@@ -64,23 +63,23 @@ pub fn chosen_device(choice: &DeviceChoice) -> Result<DeviceSummary, GpuError> {
     Ok(choose(candidates(&instance)?, choice)?.summary)
 }
 
-/// An open device. One serves the whole process; streams share it through an [`Arc`].
+/// An open device, shared by all streams of the process in an [`Arc`].
 pub struct Gpu {
     device: ash::Device,
-    /// The one queue. Locked around the submit call only.
+    /// The only queue; locked only for submission.
     queue: Mutex<vk::Queue>,
-    queue_family: u32,
+    pub(super) queue_family: u32,
     /// `Some` until `drop`.
     allocator: Mutex<Option<Allocator>>,
     limits: Limits,
     summary: DeviceSummary,
     names: Option<ash::ext::debug_utils::Device>,
-    /// `None` where the queue has no timestamps.
-    clock: Option<DeviceClock>,
-    /// `None` where the device cannot read memory of the process where it lies.
-    host_imports: Option<HostImports>,
-    /// What passes compile to: with drivers that keep it, the next stream with equal passes compiles nothing.
-    pipelines: vk::PipelineCache,
+    /// `None` if the queue has no timestamps.
+    pub(super) clock: Option<DeviceClock>,
+    /// `None` if the device cannot import host memory.
+    pub(super) host_imports: Option<HostImports>,
+    /// Compiled passes: with drivers that cache in memory, equal passes of the next stream compile at once.
+    pub(super) pipelines: vk::PipelineCache,
     is_lost: AtomicBool,
     /// Submissions until an injected loss.
     submits_left: AtomicU64,
@@ -89,7 +88,7 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the device of `choice`, with validation if the environment asks for it.
+    /// Opens the device of `choice`, validated if `FOVEATE_VALIDATION=1` is set.
     ///
     /// # Errors
     ///
@@ -102,7 +101,7 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and if the validation layer is asked for and not installed.
+    /// As [`open`](Self::open), and if validation is requested without its layer being installed.
     pub fn open_with(choice: &DeviceChoice, validation: Validation) -> Result<Arc<Self>, GpuError> {
         let instance = Instance::new(validation == Validation::On)?;
         let candidate = choose(candidates(&instance)?, choice)?;
@@ -144,67 +143,47 @@ impl Gpu {
         &self.summary
     }
 
-    /// What the validation layer reports, `None` without it. The log outlives the device, as some of it is about what
-    /// the device leaves behind.
+    /// The messages of the validation layer, if enabled. The log outlives the device, as some messages are about objects leaked by
+    /// the device.
     pub fn validation_log(&self) -> Option<Arc<ValidationLog>> {
         self.instance.validation_log().cloned()
     }
 
-    /// A test hook: from now on every submission fails as it does when the driver loses the device.
+    /// Test hook: from now on every submission fails as after a device loss.
     ///
-    /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does the same to every device that is opened, after N submissions,
-    /// those that warm the passes included.
+    /// `FOVEATE_INJECT_DEVICE_LOSS=N` in the environment does so for every device after N submissions, including those that warm up
+    /// passes.
     pub fn inject_device_loss(&self) {
         self.inject_device_loss_after(0);
     }
 
-    /// A test hook: the same once so many more submissions were made.
+    /// Test hook: the same after this many more submissions.
     pub fn inject_device_loss_after(&self, submissions: u64) {
         self.submits_left.store(submissions, Ordering::Relaxed);
     }
 
-    /// A test hook: from now on the times of passes are tied to the CPU's waits, as on a device that cannot read both
-    /// clocks at once.
+    /// Test hook: from now on timestamps are converted as on a device without calibrated timestamps.
     pub fn forget_calibration(&self) {
         if let Some(clock) = &self.clock {
             clock.forget_calibration();
         }
     }
 
-    /// Whether the driver was seen to have lost the device. A lost one stays lost: it has to be opened anew.
+    /// Whether the device was lost, which is permanent: it has to be opened again.
     pub fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Relaxed)
-    }
-
-    /// How the device tells time; `None` where its queue does not.
-    pub(super) fn clock(&self) -> Option<&DeviceClock> {
-        self.clock.as_ref()
-    }
-
-    /// What it imports memory with; `None` where it cannot.
-    pub(super) fn host_imports(&self) -> Option<&HostImports> {
-        self.host_imports.as_ref()
     }
 
     pub(super) fn raw(&self) -> &ash::Device {
         &self.device
     }
 
-    /// The cache that passes are compiled through. The driver locks it.
-    pub(super) fn pipelines(&self) -> vk::PipelineCache {
-        self.pipelines
-    }
-
-    pub(super) fn queue_family(&self) -> u32 {
-        self.queue_family
-    }
-
-    /// A number that no other submission has.
+    /// A unique submission number.
     pub(super) fn next_submission(&self) -> u64 {
         self.submission_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Hands one command buffer to the queue.
+    /// Submits one command buffer.
     pub(super) fn submit(&self, submit: &vk::SubmitInfo2<'_>) -> Result<(), GpuError> {
         let left = self.submits_left.update(Ordering::Relaxed, Ordering::Relaxed, |left| {
             left.saturating_sub(u64::from(left != u64::MAX))
@@ -221,16 +200,16 @@ impl Gpu {
         self.noticing_loss(result.during("vkQueueSubmit2"))
     }
 
-    /// Waits for the work of all lanes, after a lane could not wait for its own.
+    /// Waits for the work of all lanes, after a lane failed to wait for its own.
     pub(super) fn wait_idle(&self) {
         let _queue = self.queue.lock();
         // SAFETY: the device's only queue is locked.
         if let Err(error) = unsafe { self.device.device_wait_idle() } {
-            tracing::warn!(%error, "the GPU does not come to rest");
+            tracing::warn!(%error, "waiting for the GPU to become idle failed");
         }
     }
 
-    /// Passes a result on, and remembers if the device is gone: then nobody needs to try again.
+    /// Passes a result on, and records a device loss.
     pub(super) fn noticing_loss<T>(&self, result: Result<T, GpuError>) -> Result<T, GpuError> {
         if let Err(GpuError::DeviceLost { .. }) = result {
             self.is_lost.store(true, Ordering::Relaxed);
@@ -261,22 +240,22 @@ impl Gpu {
 
     pub(super) fn allocate(&self, desc: &AllocationCreateDesc<'_>) -> Result<Allocation, GpuError> {
         let mut allocator = self.allocator.lock();
-        let allocator = allocator.as_mut().expect("the allocator is there until the device goes");
+        let allocator = allocator.as_mut().expect("the allocator lives as long as the device");
         allocator
             .allocate(desc)
             .map_err(|source| GpuError::OutOfMemory { resource: desc.name.to_owned(), source })
     }
 
-    /// Memory that this process has of the device, in bytes: blocks that are in use, in part or whole.
+    /// Device memory reserved by this process, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.allocator.lock().as_ref().map_or(0, Allocator::capacity)
     }
 
     pub(super) fn free(&self, allocation: Allocation) {
         let mut allocator = self.allocator.lock();
-        let allocator = allocator.as_mut().expect("the allocator is there until the device goes");
+        let allocator = allocator.as_mut().expect("the allocator lives as long as the device");
         if let Err(error) = allocator.free(allocation) {
-            // Destructors call this, and have nobody to return an error to.
+            // Called by destructors, which cannot return errors.
             tracing::error!(%error, "freeing GPU memory failed");
         }
     }
@@ -290,7 +269,7 @@ impl Gpu {
         // SAFETY: the object belongs to this device, and the caller owns it.
         let result = unsafe { names.set_debug_utils_object_name(&info) };
         if let Err(error) = result {
-            tracing::debug!(%error, "an object stays without a name");
+            tracing::debug!(%error, "naming an object failed");
         }
     }
 }
@@ -303,7 +282,7 @@ impl fmt::Debug for Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // The allocator frees its blocks, so it must go before the device.
+        // The allocator frees its blocks, so it must be dropped before the device.
         drop(self.allocator.get_mut().take());
         // SAFETY: passes hold the device in an `Arc`, so none is being compiled.
         unsafe { self.device.destroy_pipeline_cache(self.pipelines, None) };
@@ -359,12 +338,12 @@ fn create_allocator(
     .map_err(|source| GpuError::OutOfMemory { resource: "allocator".to_owned(), source })
 }
 
-/// What the environment says, or never.
+/// The value of [`INJECT_DEVICE_LOSS`], or never.
 fn submits_until_injected_loss() -> u64 {
     let Ok(value) = std::env::var(INJECT_DEVICE_LOSS) else { return u64::MAX };
     value.parse().unwrap_or_else(|_| {
         tracing::warn!(
-            "{INJECT_DEVICE_LOSS}={value:?} is ignored: it must be a number of submissions"
+            "ignoring {INJECT_DEVICE_LOSS}={value:?}, which is not a number of submissions"
         );
         u64::MAX
     })

@@ -1,13 +1,12 @@
-//! What can go wrong with a device.
+//! GPU errors.
 
 use ash::vk;
 
-/// An operating error: the device or the driver refused, and the caller decides what to do.
-/// Misuse of this module is a bug and panics instead.
+/// An operating error: the device or driver failed, and the caller decides what to do. Misuse of this crate is a bug and panics.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
-    /// The Vulkan loader is not installed, or does not load.
+    /// The Vulkan loader is missing or cannot be loaded.
     #[error(
         "the Vulkan loader cannot be opened; install the Debian packages libvulkan1 and mesa-vulkan-drivers"
     )]
@@ -17,13 +16,13 @@ pub enum GpuError {
         source: ash::LoadingError,
     },
 
-    /// There is a loader, but no driver under it.
+    /// The loader has no driver.
     #[error("no Vulkan driver is installed; Debian's package for most GPUs is mesa-vulkan-drivers")]
     DriverMissing,
 
-    /// Validation was asked for and its layer is not installed.
+    /// Validation was requested, but its layer is not installed.
     #[error(
-        "validation was asked for, but its layer is not installed; install the Debian package vulkan-validationlayers"
+        "validation was requested, but its layer is not installed; install the Debian package vulkan-validationlayers"
     )]
     ValidationLayerMissing,
 
@@ -32,9 +31,9 @@ pub enum GpuError {
         "no usable Vulkan device{wanted}; found: {found}. Name one of them with `device`, or use the CPU backend"
     )]
     NoDevice {
-        /// What was asked for, as the middle of the sentence.
+        /// The requirement, as part of the sentence.
         wanted: String,
-        /// Every device, and why it was not taken.
+        /// All devices, and why each was rejected.
         found: String,
     },
 
@@ -45,9 +44,9 @@ pub enum GpuError {
     TooLarge {
         /// Debug name of the resource.
         resource: String,
-        /// What it takes.
+        /// Its size.
         needed: u64,
-        /// What the device allows.
+        /// The device's limit.
         limit: u64,
         /// Unit of both.
         unit: &'static str,
@@ -56,7 +55,7 @@ pub enum GpuError {
     /// The driver reset or lost the device; everything created from it is gone.
     #[error("device lost during {during}")]
     DeviceLost {
-        /// The operation that noticed.
+        /// The operation that reported it.
         during: &'static str,
     },
 
@@ -65,16 +64,16 @@ pub enum GpuError {
     Vulkan {
         /// Name of the call, such as `vkCreateBuffer`.
         call: &'static str,
-        /// What the driver returned.
+        /// The driver's result.
         result: vk::Result,
     },
 
-    /// Memory for a named resource could not be had.
+    /// Allocating memory for a resource failed.
     #[error("no memory for {resource:?}")]
     OutOfMemory {
         /// Debug name of the resource.
         resource: String,
-        /// The allocator's reason.
+        /// The allocator's error.
         #[source]
         source: gpu_allocator::AllocationError,
     },
@@ -82,7 +81,6 @@ pub enum GpuError {
 
 /// Adds the name of the failed call to a `VkResult`.
 pub(super) trait VkResultExt<T> {
-    /// Names the call whose result this is.
     fn during(self, call: &'static str) -> Result<T, GpuError>;
 }
 

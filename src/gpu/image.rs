@@ -1,4 +1,4 @@
-//! Mipmapped images of four unsigned bytes a texel.
+//! Mipmapped images with four unsigned bytes a texel.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,24 +13,24 @@ use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
 use foveate_core::geometry::extent::Extent;
 
-/// Unsigned integers, so that no conversion can round: what is stored is what is fetched.
+/// Unsigned integers: fetches return exactly what was stored.
 const FORMAT: vk::Format = vk::Format::R8G8B8A8_UINT;
 
-/// A Vulkan image with mip levels, its views and the memory behind it.
+/// A Vulkan image with mip levels, its views and its memory.
 ///
-/// Passes write it one level per binding and fetch from all levels through one. Its mips are floor-sized, as Vulkan's
-/// are. Dropping it is sound for the same reason as with [`Buffer`](super::Buffer).
+/// Passes write one level per binding, and fetch from all levels through one. Mip extents are rounded down, as Vulkan's are.
+/// Dropping it is sound for the same reason as for [`Buffer`](super::Buffer).
 pub struct Image {
-    raw: vk::Image,
-    /// One per level, for storage.
+    pub(super) raw: vk::Image,
+    /// One per level, for stores.
     level_views: Vec<vk::ImageView>,
-    /// Over all levels, for fetching.
-    whole_view: vk::ImageView,
+    /// Of all levels, for fetches.
+    pub(super) whole_view: vk::ImageView,
     /// `Some` until `drop`.
     allocation: Option<Allocation>,
     is_initialised: Cell<bool>,
-    history: Cell<History>,
-    gpu: Arc<Gpu>,
+    pub(super) history: Cell<History>,
+    pub(super) gpu: Arc<Gpu>,
 }
 
 impl Image {
@@ -112,27 +112,11 @@ impl Image {
         unsafe { self.gpu.raw().create_image_view(&info, None) }.during("vkCreateImageView")
     }
 
-    pub(super) fn raw(&self) -> vk::Image {
-        self.raw
-    }
-
     pub(super) fn level_view(&self, level: u32) -> vk::ImageView {
         self.level_views[level as usize]
     }
 
-    pub(super) fn whole_view(&self) -> vk::ImageView {
-        self.whole_view
-    }
-
-    pub(super) fn gpu(&self) -> &Arc<Gpu> {
-        &self.gpu
-    }
-
-    pub(super) fn history(&self) -> &Cell<History> {
-        &self.history
-    }
-
-    /// Whether its first layout transition has been recorded; the caller that sees `false` records it.
+    /// Returns whether its layout transition was already recorded; otherwise the caller must record it.
     pub(super) fn initialise(&self) -> bool {
         self.is_initialised.replace(true)
     }

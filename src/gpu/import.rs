@@ -1,4 +1,4 @@
-//! Buffers over memory of this process, which the device reads where it lies (`VK_EXT_external_memory_host`).
+//! Buffers over memory of this process that the device reads in place (`VK_EXT_external_memory_host`).
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -21,15 +21,15 @@ const HANDLE_TYPE: vk::ExternalMemoryHandleTypeFlags =
 /// Most parts of one buffer.
 const MAX_PARTS: usize = 4;
 
-/// What a device that imports memory does it with.
+/// Import functions of an open device.
 pub(super) struct HostImports {
     functions: ash::ext::external_memory_host::Device,
-    /// Bits of the memory types that need no flushing.
+    /// Bits of the host-coherent memory types.
     coherent_types: u32,
 }
 
 impl HostImports {
-    /// The imports of a device that was opened with the extension.
+    /// The device must have been opened with the extension.
     pub(super) fn new(
         instance: &Instance,
         physical: vk::PhysicalDevice,
@@ -48,7 +48,7 @@ impl HostImports {
         Self { functions, coherent_types }
     }
 
-    /// Bits of the memory types that the pages may be imported as.
+    /// Bits of the memory types as which the pages may be imported.
     fn memory_types(&self, pages: *mut c_void) -> Result<u32, GpuError> {
         let mut properties = vk::MemoryHostPointerPropertiesEXT::default();
         let call = self.functions.fp().get_memory_host_pointer_properties_ext;
@@ -59,7 +59,7 @@ impl HostImports {
     }
 }
 
-/// Whether a device that has the extension imports single pages for storage buffers.
+/// Whether a device with the extension can import single pages as storage buffers.
 pub(super) fn can_import(instance: &Instance, device: vk::PhysicalDevice) -> bool {
     let mut host = vk::PhysicalDeviceExternalMemoryHostPropertiesEXT::default();
     let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut host);
@@ -80,7 +80,7 @@ pub(super) fn can_import(instance: &Instance, device: vk::PhysicalDevice) -> boo
         && (page_size() as u64).is_multiple_of(alignment)
 }
 
-/// The pages around some memory of this process, for the device to read for as long as this lives.
+/// Pages of this process's memory, readable by the device while this lives.
 #[derive(Debug)]
 pub struct HostBuffer<'a> {
     buffer: Buffer,
@@ -90,18 +90,17 @@ pub struct HostBuffer<'a> {
 }
 
 impl<'a> HostBuffer<'a> {
-    /// Hands the pages around `parts` to the device. `None` where that cannot be: without the extension, where there are
-    /// other pages between the parts, where the kernel does not let a device have the pages (they are not writable, or
-    /// are themselves a device's), or where the driver refuses. The reason is logged.
+    /// Imports the pages that contain `parts`. `None`, with the reason logged, if that is impossible: the extension is missing, other
+    /// pages lie between the parts, the kernel cannot pin the pages (they are read-only or a device's own), or the driver refuses.
     ///
-    /// The memory must be this process's own, or shared with whoever writes it. Pages of a private mapping of a file would
-    /// be parted from the file.
+    /// The memory must be private to this process, or shared with its writer. Pages of a private file mapping would be copied, and
+    /// no longer follow the file.
     ///
     /// # Panics
     ///
     /// If there are more than four parts.
     pub fn import(gpu: &Arc<Gpu>, name: &str, parts: &[&'a [u8]]) -> Option<Self> {
-        let imports = gpu.host_imports()?;
+        let imports = gpu.host_imports.as_ref()?;
         let import = || -> Result<Option<Self>, GpuError> {
             let Some(pages) = pages_around(parts) else { return Ok(None) };
             gpu.check_buffer_size(name, pages.len() as u64)?;
@@ -115,30 +114,31 @@ impl<'a> HostBuffer<'a> {
         };
         match import() {
             Ok(Some(imported)) => return Some(imported),
-            Ok(None) => tracing::info!(name, "the pages of this memory are none for a device"),
-            Err(error) => tracing::info!(name, %error, "the driver does not import this memory"),
+            Ok(None) => {
+                tracing::info!(name, "the pages of this memory cannot be pinned for a device")
+            }
+            Err(error) => tracing::info!(name, %error, "the driver cannot import this memory"),
         }
         None
     }
 
-    /// Where `part`, one of those that were imported, begins in the buffer, in bytes.
+    /// Byte offset in the buffer of `part`, one of the imported parts.
     pub fn offset_of(&self, part: &[u8]) -> usize {
         let offset = part.as_ptr().addr().checked_sub(self.start);
         offset.filter(|offset| offset + part.len() <= self.buffer.size()).expect("an imported part")
     }
 
-    /// The pages as passes bind them, to read.
+    /// The buffer over the pages, read-only for passes.
     pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 }
 
-/// The addresses of the pages that `parts` lie in; `None` if there are pages between them that hold nothing of them, which
-/// may not even be mapped.
+/// Addresses of the pages that contain `parts`; `None` if there are other pages in between, which may not even be mapped.
 fn pages_around(parts: &[&[u8]]) -> Option<Range<usize>> {
     let page = page_size();
     let pages_of = |part: &&[u8]| {
-        // The device is given an address, and reads all that lies there.
+        // The device gets an address, and reads all that lies there.
         let start = part.as_ptr().expose_provenance();
         start / page * page..(start + part.len()).next_multiple_of(page)
     };
@@ -152,8 +152,8 @@ fn pages_around(parts: &[&[u8]]) -> Option<Range<usize>> {
     })
 }
 
-/// Whether the kernel would let a device have these pages for good: they are writable and ordinary. Drivers that import
-/// pages pin them so, some of them only with the first submission, which is then lost with the device.
+/// Whether the kernel can pin these pages: they are writable and ordinary memory. Drivers pin imported pages, some only at the
+/// first submission, and failure then loses the device.
 fn can_be_pinned(start: *mut c_void, len: usize) -> bool {
     // SAFETY: the pages hold memory that is borrowed, and so are mapped; making them present changes no byte of it.
     unsafe { madvise(start, len, Advice::LinuxPopulateWrite) }.is_ok()

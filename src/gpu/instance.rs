@@ -1,4 +1,4 @@
-//! The connection to the Vulkan loader, and the validation layer on request.
+//! The Vulkan loader, an instance, and validation on request.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -11,13 +11,12 @@ use super::error::{GpuError, VkResultExt};
 
 const VALIDATION_LAYER: &CStr = c"VK_LAYER_KHRONOS_validation";
 
-/// What all devices must support.
 pub(super) const API_VERSION: u32 = vk::API_VERSION_1_3;
 
 /// A Vulkan instance and the loader it came from.
 pub(super) struct Instance {
     pub(super) raw: ash::Instance,
-    /// Whether objects can be given names that captures and validation messages show.
+    /// Whether objects can be named for captures and validation messages.
     pub(super) has_debug_utils: bool,
     messenger: Option<Messenger>,
     /// Keeps the library loaded for as long as its functions may be called.
@@ -25,7 +24,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Opens the loader; with `validation`, under the validation layer with synchronization validation.
+    /// Opens the loader; with `validation`, enables the validation layer and its synchronization checks.
     pub(super) fn new(validation: bool) -> Result<Self, GpuError> {
         // SAFETY: this runs the initialisers of the system's Vulkan loader, which have no preconditions.
         let entry =
@@ -49,7 +48,6 @@ impl Instance {
         &self.entry
     }
 
-    /// What the validation layer reports; `None` without it.
     pub(super) fn validation_log(&self) -> Option<&Arc<ValidationLog>> {
         self.messenger.as_ref().map(|messenger| &messenger.log)
     }
@@ -112,7 +110,7 @@ fn has_extension(entry: &ash::Entry, layer: Option<&CStr>, name: &CStr) -> Resul
     Ok(extensions.iter().any(|extension| extension.extension_name_as_c_str() == Ok(name)))
 }
 
-/// Warnings and errors of the validation layer, without its advice on performance.
+/// Warnings and errors of the validation layer, other than performance advice.
 #[derive(Debug, Default)]
 pub struct ValidationLog {
     count: AtomicU64,
@@ -120,7 +118,7 @@ pub struct ValidationLog {
 }
 
 impl ValidationLog {
-    /// How many there were so far.
+    /// How many there were.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -137,7 +135,7 @@ impl ValidationLog {
     }
 }
 
-/// Counts and logs what the validation layer has to say.
+/// Receives the messages of the validation layer.
 struct Messenger {
     functions: ash::ext::debug_utils::Instance,
     raw: vk::DebugUtilsMessengerEXT,
@@ -154,7 +152,7 @@ impl Messenger {
                 vk::DebugUtilsMessageSeverityFlagsEXT::WARNING
                     | vk::DebugUtilsMessageSeverityFlagsEXT::ERROR,
             )
-            // Not its advice on performance: images stay in one general layout on purpose.
+            // No performance advice: images stay in the general layout on purpose.
             .message_type(vk::DebugUtilsMessageTypeFlagsEXT::VALIDATION)
             .pfn_user_callback(Some(count_message))
             .user_data(Arc::as_ptr(&log).cast_mut().cast());
@@ -186,7 +184,7 @@ unsafe extern "system" fn count_message(
     // SAFETY: the layer passes valid data, or null.
     let message = unsafe { data.as_ref() }.map(|data| data.p_message);
     if let Some(message) = message.filter(|message| !message.is_null()) {
-        // SAFETY: a message that is not null is a string that ends with a zero.
+        // SAFETY: a non-null message is a NUL-terminated string.
         let message = unsafe { CStr::from_ptr(message) };
         log.add(&message.to_string_lossy());
     }

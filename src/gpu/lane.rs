@@ -1,4 +1,4 @@
-//! A lane to the queue: one command buffer, one timeline, one submission at a time.
+//! A lane: one command buffer, one timeline semaphore, one submission at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use super::recorder::Recorder;
 use super::timing::Timestamps;
 use foveate_core::clock::{Span, monotonic_ns};
 
-/// Where one thread records its submissions, and the timeline semaphore that it waits on. Lanes share the device's queue
-/// and wait for nobody else's work.
+/// Records and submits the work of one thread, and waits for it on a timeline semaphore. Lanes share the device's queue, and wait
+/// only for their own work.
 pub struct Lane {
     pool: vk::CommandPool,
     commands: vk::CommandBuffer,
     timeline: vk::Semaphore,
-    /// What the timeline reaches when the last submission is done.
+    /// Value that the timeline reaches when the last submission is done.
     value: u64,
-    /// The last submission, by the number that its passes know it by.
+    /// Number of the last submission.
     submission: u64,
-    /// `None` where the device tells no time.
+    /// `None` if the device has none.
     timestamps: Option<Timestamps>,
     gpu: Arc<Gpu>,
 }
 
 impl Lane {
-    /// Creates a lane that tells when the first `timed_passes` passes of a submission ran; `name` shows up in captures.
+    /// Creates a lane that times the first `timed_passes` passes of a submission; `name` shows up in captures.
     ///
     /// # Errors
     ///
     /// If the driver refuses.
     pub fn new(gpu: &Arc<Gpu>, name: &str, timed_passes: usize) -> Result<Self, GpuError> {
-        // Everything starts out null, which Vulkan lets one destroy, so every early return cleans up.
+        // Everything starts as a null handle, which is legal to destroy, so early returns clean up.
         let mut lane = Self {
             pool: vk::CommandPool::null(),
             commands: vk::CommandBuffer::null(),
@@ -57,7 +57,7 @@ impl Lane {
     ///
     /// # Errors
     ///
-    /// If the device is lost or refuses. Nothing is left running then either.
+    /// If the device is lost or a call fails. Nothing is left running in that case either.
     pub fn run<'a>(&mut self, record: impl FnOnce(&mut Recorder<'a>)) -> Result<(), GpuError> {
         self.begin()?;
         let queries = self.timestamps.as_mut().map(|timestamps| {
@@ -79,11 +79,10 @@ impl Lane {
         Ok(())
     }
 
-    /// When `pass` ran in the newest submission, between its handing over and the end of the wait for it, in nanoseconds
-    /// of CLOCK_MONOTONIC. [`Span::NONE`] if it was not recorded in it, beyond the passes that the lane was made for, or
-    /// on a device without a clock.
+    /// Span of `pass` in the last submission, within the time from submitting to the end of the wait, on CLOCK_MONOTONIC.
+    /// [`Span::NONE`] if the pass was not part of it, was not timed, or the device has no timestamps.
     ///
-    /// Passes that overlap on the device count from where the one before ended.
+    /// A pass that overlaps the previous one on the device starts where that one ends.
     pub fn span(&self, pass: &ComputePass) -> Span {
         let times = self.timestamps.as_ref().zip(pass.place_in(self.submission));
         times.map_or(Span::NONE, |(timestamps, place)| timestamps.span(place))
@@ -118,11 +117,11 @@ impl Lane {
         let (semaphores, values) = ([self.timeline], [self.value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         let device = self.gpu.raw();
-        // No time limit: kernel drivers reset a device that hangs, which ends the wait with a loss.
+        // No timeout: kernel drivers reset a device that hangs, which ends the wait with a device loss.
         // SAFETY: the semaphore is a live timeline, and a submission that signals the value is under way.
         let result = unsafe { device.wait_semaphores(&info, u64::MAX) }.during("vkWaitSemaphores");
         if result.is_err() {
-            // Callers may drop what they recorded once this returns, so the work itself must have ended.
+            // Callers may drop recorded resources once this returns, so the work must have ended.
             self.gpu.wait_idle();
         }
         self.gpu.noticing_loss(result)
@@ -148,7 +147,7 @@ impl Drop for Lane {
 fn make_pool(gpu: &Gpu) -> Result<vk::CommandPool, GpuError> {
     let info = vk::CommandPoolCreateInfo::default()
         .flags(vk::CommandPoolCreateFlags::TRANSIENT)
-        .queue_family_index(gpu.queue_family());
+        .queue_family_index(gpu.queue_family);
     // SAFETY: the device has this queue family.
     unsafe { gpu.raw().create_command_pool(&info, None) }.during("vkCreateCommandPool")
 }

@@ -1,12 +1,12 @@
-//! A small Vulkan library for compute: one device per process, buffers, images, passes, and a recorder that
-//! derives barriers from what passes say they use.
+//! A small Vulkan library for compute: one device per process, buffers, images, passes, and a recorder that derives barriers from
+//! how passes declare their bindings.
 //!
-//! It knows nothing of tiles or tokens, and is the only place that names `ash`. Its interface is safe: every object
-//! is owned, and [`Lane::run`] returns only when the device has finished with all that it was given.
+//! It knows nothing of tiles or tokens, and is the only crate that uses `ash`. Its interface is safe: objects are owned, and
+//! [`Lane::run`] returns only when the device has finished with everything that was recorded.
 //!
-//! The Vulkan loader is opened at run time, so a program that links this starts where there is none.
+//! The Vulkan loader is opened at run time, so programs that link this start without one.
 
-#![allow(unsafe_code, reason = "Vulkan is a C interface; every block says why it is sound")]
+#![allow(unsafe_code, reason = "Vulkan is a C interface; every block states why it is sound")]
 
 mod access;
 mod buffer;

@@ -1,4 +1,4 @@
-//! Compute passes: a shader, what it binds, and the descriptor set that it is recorded with.
+//! Compute passes: a shader, its bindings and its descriptor set.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,13 +10,13 @@ use ash::vk;
 use super::device::Gpu;
 use super::error::{GpuError, VkResultExt};
 
-/// Most bindings a pass may have.
+/// Most bindings of a pass.
 pub(super) const MAX_BINDINGS: usize = 12;
 
-/// The bytes of push constants that every device has room for.
+/// Push constants that every device supports, in bytes.
 const MAX_PUSH_BYTES: usize = 128;
 
-/// What a shader declares at one binding of set 0.
+/// Type of a binding of set 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindingKind {
     /// `buffer`
@@ -42,17 +42,17 @@ impl BindingKind {
 pub struct Shader(&'static [u8]);
 
 impl Shader {
-    /// Takes `spirv` for a shader.
+    /// Wraps `spirv`.
     ///
     /// # Safety
     ///
-    /// It must be valid SPIR-V for Vulkan 1.3, as `glslc --target-env=vulkan1.3` writes it, and whatever [`ComputePassDesc`]
-    /// names it must list its bindings, its constants and the size of its push constants as it declares them.
+    /// It must be valid SPIR-V for Vulkan 1.3, as from `glslc --target-env=vulkan1.3`, and every [`ComputePassDesc`] that names it
+    /// must state its bindings, specialization constants and push constant size as the shader declares them.
     pub const unsafe fn new(spirv: &'static [u8]) -> Self {
         Self(spirv)
     }
 
-    /// Its SPIR-V.
+    /// The SPIR-V code.
     pub const fn spirv(self) -> &'static [u8] {
         self.0
     }
@@ -64,7 +64,7 @@ impl fmt::Debug for Shader {
     }
 }
 
-/// What a compute pass is made of.
+/// Description of a compute pass.
 #[derive(Clone, Copy, Debug)]
 pub struct ComputePassDesc<'a> {
     /// Shows up in captures and error messages.
@@ -81,22 +81,22 @@ pub struct ComputePassDesc<'a> {
 
 /// A compute pipeline and its one descriptor set: recorded at most once in a submission.
 pub struct ComputePass {
-    pipeline: vk::Pipeline,
-    layout: vk::PipelineLayout,
+    pub(super) pipeline: vk::Pipeline,
+    pub(super) layout: vk::PipelineLayout,
     set_layout: vk::DescriptorSetLayout,
     pool: vk::DescriptorPool,
-    set: vk::DescriptorSet,
-    bindings: Vec<BindingKind>,
-    push_bytes: usize,
-    /// The last submission that it was recorded in.
+    pub(super) set: vk::DescriptorSet,
+    pub(super) bindings: Vec<BindingKind>,
+    pub(super) push_bytes: usize,
+    /// Number of the last submission that it was recorded in.
     recorded_in: Cell<u64>,
-    /// Its place among the passes of that submission.
+    /// Its position in that submission.
     place: Cell<usize>,
     gpu: Arc<Gpu>,
 }
 
 impl ComputePass {
-    /// Compiles the pass, or takes what an equal one compiled to. Some drivers compile only when it first runs.
+    /// Compiles the pass, or reuses an equal one from the cache. Some drivers compile only at the first dispatch.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl ComputePass {
     pub fn new(gpu: &Arc<Gpu>, desc: &ComputePassDesc<'_>) -> Result<Self, GpuError> {
         assert!(desc.bindings.len() <= MAX_BINDINGS, "{}: too many bindings", desc.name);
         assert!(desc.push_bytes <= MAX_PUSH_BYTES, "{}: too many push constants", desc.name);
-        // Everything starts out null, which Vulkan lets one destroy, so every early return cleans up.
+        // Everything starts as a null handle, which is legal to destroy, so early returns clean up.
         let mut pass = Self {
             pipeline: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),
@@ -126,32 +126,12 @@ impl ComputePass {
         Ok(pass)
     }
 
-    pub(super) fn pipeline(&self) -> vk::Pipeline {
-        self.pipeline
-    }
-
-    pub(super) fn layout(&self) -> vk::PipelineLayout {
-        self.layout
-    }
-
-    pub(super) fn set(&self) -> vk::DescriptorSet {
-        self.set
-    }
-
-    pub(super) fn bindings(&self) -> &[BindingKind] {
-        &self.bindings
-    }
-
-    pub(super) fn push_bytes(&self) -> usize {
-        self.push_bytes
-    }
-
-    /// Its place among the passes of a submission, if it was recorded in it.
+    /// Its position in a submission, if it was recorded in it.
     pub(super) fn place_in(&self, submission: u64) -> Option<usize> {
         (self.recorded_in.get() == submission).then(|| self.place.get())
     }
 
-    /// Claims the descriptor set for a submission, in which it is pass number `place`.
+    /// Claims the descriptor set for a submission, as pass number `place`.
     pub(super) fn record_in(&self, submission: u64, place: usize) {
         self.place.set(place);
         assert_ne!(
@@ -226,7 +206,7 @@ fn make_pipeline(
     let device = gpu.raw();
     let code = ash::util::read_spv(&mut Cursor::new(desc.shader.0)).expect("SPIR-V is whole words");
     let info = vk::ShaderModuleCreateInfo::default().code(&code);
-    // SAFETY: whoever made the `Shader` vouches for the code.
+    // SAFETY: by the contract of `Shader::new` the code is valid.
     let module =
         unsafe { device.create_shader_module(&info, None) }.during("vkCreateShaderModule")?;
 
@@ -248,8 +228,8 @@ fn make_pipeline(
         .name(c"main")
         .specialization_info(&constants);
     let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout);
-    // SAFETY: `info` is valid, and whoever made the `Shader` vouches that the layout has what it binds.
-    let result = unsafe { device.create_compute_pipelines(gpu.pipelines(), &[info], None) };
+    // SAFETY: `info` is valid, and by the contract of `Shader::new` the layout matches the shader's bindings.
+    let result = unsafe { device.create_compute_pipelines(gpu.pipelines, &[info], None) };
     // SAFETY: only the call above used the module.
     unsafe { device.destroy_shader_module(module, None) };
     let pipelines = result.map_err(|(_, result)| result).during("vkCreateComputePipelines")?;

@@ -1,4 +1,4 @@
-//! Records the commands of one submission and derives the barriers between them.
+//! Recording of a submission, with barriers derived from declared uses.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,17 +15,17 @@ use super::pass::{BindingKind, ComputePass, MAX_BINDINGS};
 use super::timing::Queries;
 use foveate_core::geometry::extent::Extent;
 
-/// Workgroups in a row of a dispatch; a line of more is wrapped, as `glsl/shared/linear.glsl` expects.
-/// Devices need not allow more than 65535 along one axis.
+/// Workgroups in a row of a dispatch; longer lines are wrapped, as `glsl/shared/linear.glsl` expects, since devices need not
+/// allow more than 65535 along an axis.
 pub const GROUPS_PER_ROW: u32 = 1024;
 
-/// Bytes of the numbers of workgroups along three axes.
+/// Bytes of a `VkDispatchIndirectCommand`.
 const GROUPS_BYTES: usize = 12;
 
-/// Bytes of a texel of an [`Image`].
+/// Bytes per texel of an [`Image`].
 const TEXEL_BYTES: usize = 4;
 
-/// What a pass binds, and what it does with it.
+/// A resource bound to a pass, and how it is used.
 #[derive(Clone, Copy, Debug)]
 pub enum Binding<'a> {
     /// A buffer that the pass reads.
@@ -34,9 +34,9 @@ pub enum Binding<'a> {
     Write(&'a Buffer),
     /// A buffer that the pass reads and writes.
     Update(&'a Buffer),
-    /// A level of an image that the pass writes.
+    /// A level of an image, written.
     WriteLevel(&'a Image, u32),
-    /// An image that the pass fetches from, any level.
+    /// An image, fetched from at any level.
     Fetch(&'a Image),
 }
 
@@ -69,13 +69,13 @@ impl<'a> Binding<'a> {
     }
 }
 
-/// In how many workgroups a pass runs.
+/// Workgroups of a dispatch.
 #[derive(Clone, Copy, Debug)]
 pub enum Groups<'a> {
-    /// In so many, along a line that is wrapped into rows of [`GROUPS_PER_ROW`].
+    /// A fixed number, along a line that is wrapped into rows of [`GROUPS_PER_ROW`].
     Count(u32),
-    /// In as many as the first three words of a host-written buffer say, columns, rows and layers, once the passes
-    /// before have written them.
+    /// Indirect: columns, rows and layers are the first three words of a host-written buffer, after the passes before have
+    /// written them.
     From(&'a Buffer),
 }
 
@@ -85,7 +85,6 @@ impl From<u32> for Groups<'_> {
     }
 }
 
-/// What barriers are about.
 #[derive(Clone, Copy, Debug)]
 enum Resource<'a> {
     Buffer(&'a Buffer),
@@ -94,23 +93,21 @@ enum Resource<'a> {
 
 /// Records commands that use resources that live for `'a`; [`Lane::run`](super::Lane::run) hands one out.
 ///
-/// It also notes when each pass begins and ends, for [`Lane::span`](super::Lane::span).
+/// It also writes timestamps for [`Lane::span`](super::Lane::span).
 #[derive(Debug)]
 pub struct Recorder<'a> {
     gpu: Arc<Gpu>,
     commands: vk::CommandBuffer,
     submission: u64,
-    /// Where times are noted.
     queries: Option<Queries>,
-    /// Passes so far.
     pass_count: usize,
-    /// Writes to mapped buffers, which the CPU must see in the end, if only to write there itself.
+    /// Writes to mapped buffers, to be made visible to the CPU at the end.
     written_for_host: Scope,
     resources: PhantomData<&'a Buffer>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Records into a command buffer that has just begun.
+    /// Starts recording; the command buffer has just begun.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         commands: vk::CommandBuffer,
@@ -130,13 +127,12 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Runs `pass` in `groups`. `bindings` say what lies at bindings 0, 1, 2 ... and how it is used: the pass waits for
-    /// what must come before, and no more.
+    /// Dispatches `pass`. `bindings` are its resources at bindings 0, 1, 2 ... and their uses, from which its barrier is derived.
     ///
     /// # Panics
     ///
-    /// If bindings or push constants do not fit the pass, it has already been recorded in this submission, or the groups
-    /// lie in a buffer of another kind.
+    /// If bindings or push constants do not match the pass, it is already part of this submission, or the buffer of indirect groups
+    /// is not host-written.
     pub fn dispatch(
         &mut self,
         pass: &'a ComputePass,
@@ -146,17 +142,16 @@ impl<'a> Recorder<'a> {
     ) {
         let groups = groups.into();
         let push = bytemuck::bytes_of(push);
-        assert!(bindings.iter().map(|binding| binding.kind()).eq(pass.bindings().iter().copied()));
-        assert_eq!(push.len(), pass.push_bytes());
+        assert!(bindings.iter().map(|binding| binding.kind()).eq(pass.bindings.iter().copied()));
+        assert_eq!(push.len(), pass.push_bytes);
         pass.record_in(self.submission, self.pass_count);
-        self.write_set(pass.set(), bindings);
+        self.write_set(pass.set, bindings);
         let uses = bindings.iter().map(|binding| (binding.resource(), binding.access()));
         self.wait_for(uses.chain(groups.access()));
         self.bind(pass, push);
         self.timed(|recorder| recorder.run_groups(groups));
     }
 
-    /// Records the command that runs what is bound.
     fn run_groups(&self, groups: Groups<'a>) {
         let device = self.gpu.raw();
         match groups {
@@ -167,16 +162,20 @@ impl<'a> Recorder<'a> {
                 unsafe { device.cmd_dispatch(self.commands, columns, rows, 1) };
             }
             Groups::From(buffer) => {
-                assert_eq!(buffer.kind(), BufferKind::HostWritten, "groups lie in such buffers");
+                assert_eq!(
+                    buffer.kind(),
+                    BufferKind::HostWritten,
+                    "indirect groups are in a host-written buffer"
+                );
                 assert!(GROUPS_BYTES <= buffer.size(), "groups are three words");
                 // SAFETY: a pipeline and its set are bound; the buffer outlives the submission, may be read so, and has
                 // the three words.
-                unsafe { device.cmd_dispatch_indirect(self.commands, buffer.raw(), 0) };
+                unsafe { device.cmd_dispatch_indirect(self.commands, buffer.raw, 0) };
             }
         }
     }
 
-    /// Records the one command of a pass between its two timestamps.
+    /// Records the command of a pass between its timestamps.
     fn timed(&mut self, record: impl FnOnce(&Self)) {
         let place = self.pass_count;
         self.pass_count += 1;
@@ -186,11 +185,11 @@ impl<'a> Recorder<'a> {
         queries.end(&self.gpu, self.commands, place);
     }
 
-    /// Copies the upper left `extent` texels of a level to the start of `target`, row by row.
+    /// Copies the top left `extent` texels of a level to the start of `target`, row by row.
     ///
     /// # Panics
     ///
-    /// If `target` is no readback buffer, or too small.
+    /// If `target` is not a readback buffer, or is too small.
     pub fn copy_level(
         &mut self,
         source: &'a Image,
@@ -217,9 +216,9 @@ impl<'a> Recorder<'a> {
         unsafe {
             self.gpu.raw().cmd_copy_image_to_buffer(
                 self.commands,
-                source.raw(),
+                source.raw,
                 layout,
-                target.raw(),
+                target.raw,
                 &[region],
             );
         };
@@ -229,7 +228,7 @@ impl<'a> Recorder<'a> {
     ///
     /// # Panics
     ///
-    /// If `source` is too small, or one of them is not of a kind that can be copied in this direction.
+    /// If `source` is too small, or the kinds are not device-only and readback.
     pub fn copy_buffer(&mut self, source: &'a Buffer, offset: usize, target: &'a Buffer) {
         assert!(offset + target.size() <= source.size(), "the source ends too early");
         assert_eq!((source.kind(), target.kind()), (BufferKind::DeviceOnly, BufferKind::Readback));
@@ -240,11 +239,11 @@ impl<'a> Recorder<'a> {
         let region = vk::BufferCopy::default().src_offset(offset as u64).size(target.size() as u64);
         // SAFETY: both buffers outlive the submission and hold the bytes.
         unsafe {
-            self.gpu.raw().cmd_copy_buffer(self.commands, source.raw(), target.raw(), &[region]);
+            self.gpu.raw().cmd_copy_buffer(self.commands, source.raw, target.raw, &[region]);
         };
     }
 
-    /// Shows the CPU what was written for it. The last thing recorded; returns the submission and its number of passes.
+    /// Makes writes to mapped buffers visible to the CPU. Must be recorded last; returns the submission's number and its passes.
     pub(super) fn finish(self) -> (u64, usize) {
         let host = Scope {
             stages: vk::PipelineStageFlags2::HOST,
@@ -258,31 +257,31 @@ impl<'a> Recorder<'a> {
         let device = self.gpu.raw();
         let compute = vk::PipelineBindPoint::COMPUTE;
         // SAFETY: the pass outlives the submission.
-        unsafe { device.cmd_bind_pipeline(self.commands, compute, pass.pipeline()) };
-        let sets = [pass.set()];
+        unsafe { device.cmd_bind_pipeline(self.commands, compute, pass.pipeline) };
+        let sets = [pass.set];
         // SAFETY: the set was made for this layout, and all of its bindings are written.
         unsafe {
-            device.cmd_bind_descriptor_sets(self.commands, compute, pass.layout(), 0, &sets, &[]);
+            device.cmd_bind_descriptor_sets(self.commands, compute, pass.layout, 0, &sets, &[]);
         };
         let stage = vk::ShaderStageFlags::COMPUTE;
         // SAFETY: the layout has a range of this length.
-        unsafe { device.cmd_push_constants(self.commands, pass.layout(), stage, 0, push) };
+        unsafe { device.cmd_push_constants(self.commands, pass.layout, stage, 0, push) };
     }
 
-    /// Points the set's bindings to the resources.
+    /// Updates the descriptor set.
     fn write_set(&self, set: vk::DescriptorSet, bindings: &[Binding<'a>]) {
         let mut buffers = [vk::DescriptorBufferInfo::default(); MAX_BINDINGS];
         let mut images = [vk::DescriptorImageInfo::default(); MAX_BINDINGS];
         for (index, binding) in bindings.iter().enumerate() {
             match *binding {
                 Binding::Read(buffer) | Binding::Write(buffer) | Binding::Update(buffer) => {
-                    buffers[index] = buffers[index].buffer(buffer.raw()).range(vk::WHOLE_SIZE);
+                    buffers[index] = buffers[index].buffer(buffer.raw).range(vk::WHOLE_SIZE);
                 }
                 Binding::WriteLevel(image, level) => {
                     images[index] = images[index].image_view(image.level_view(level));
                 }
                 Binding::Fetch(image) => {
-                    images[index] = images[index].image_view(image.whole_view());
+                    images[index] = images[index].image_view(image.whole_view);
                 }
             }
             images[index].image_layout = vk::ImageLayout::GENERAL;
@@ -301,7 +300,7 @@ impl<'a> Recorder<'a> {
         unsafe { self.gpu.raw().update_descriptor_sets(&writes[..bindings.len()], &[]) };
     }
 
-    /// Records one barrier for all that the next command must wait for, if there is anything.
+    /// Records at most one barrier, for all uses of the next command.
     fn wait_for(&mut self, uses: impl IntoIterator<Item = (Resource<'a>, Access)> + Clone) {
         let (mut before, mut after) = (Scope::default(), Scope::default());
         for (resource, access) in uses.clone() {
@@ -317,10 +316,10 @@ impl<'a> Recorder<'a> {
                 after = after.union(access.scope);
             }
         }
-        // Only now, as a pass may bind several levels of one image.
+        // After all hazards were found, as a pass may bind several levels of one image.
         for (resource, access) in uses {
             resource.history().update(|history| history.then(access));
-            assert!(!access.writes() || !resource.is_imported(), "imported memory is read alone");
+            assert!(!access.writes() || !resource.is_imported(), "imported memory is read-only");
             if access.writes() && resource.is_for_host() {
                 self.written_for_host = self.written_for_host.union(access.scope);
             }
@@ -342,14 +341,14 @@ impl<'a> Recorder<'a> {
         unsafe { self.gpu.raw().cmd_pipeline_barrier2(self.commands, &info) };
     }
 
-    /// Moves a new image, whose texels mean nothing yet, to the layout that it stays in.
+    /// Transitions a new image to the layout that it keeps.
     fn initialise(&self, image: &Image) {
         let barriers = [vk::ImageMemoryBarrier2::default()
             .dst_stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)
             .dst_access_mask(vk::AccessFlags2::MEMORY_READ | vk::AccessFlags2::MEMORY_WRITE)
             .old_layout(vk::ImageLayout::UNDEFINED)
             .new_layout(vk::ImageLayout::GENERAL)
-            .image(image.raw())
+            .image(image.raw)
             .subresource_range(color_range())];
         let info = vk::DependencyInfo::default().image_memory_barriers(&barriers);
         // SAFETY: the image outlives the submission, and no command has used it.
@@ -369,15 +368,15 @@ impl<'a> Groups<'a> {
 impl<'a> Resource<'a> {
     fn history(self) -> &'a Cell<History> {
         match self {
-            Self::Buffer(buffer) => buffer.history(),
-            Self::Image(image) => image.history(),
+            Self::Buffer(buffer) => &buffer.history,
+            Self::Image(image) => &image.history,
         }
     }
 
     fn gpu(self) -> &'a Arc<Gpu> {
         match self {
-            Self::Buffer(buffer) => buffer.gpu(),
-            Self::Image(image) => image.gpu(),
+            Self::Buffer(buffer) => &buffer.gpu,
+            Self::Image(image) => &image.gpu,
         }
     }
 

@@ -1,9 +1,9 @@
-//! When passes ran, on the CPU's clock.
+//! GPU timestamps of passes, on the CPU's clock.
 //!
-//! A device counts ticks of a clock of its own. Where it can read that clock together with CLOCK_MONOTONIC
-//! (`VK_EXT_calibrated_timestamps`), it does so after each submission, because the two drift apart: by up to 50 us in
-//! a second. Elsewhere the end of the last pass is taken for the moment when the CPU's wait for it returned, so that
-//! lengths and distances are right and everything is late by what the CPU takes to wake up.
+//! A device counts ticks of its own clock. Where it can read that clock together with CLOCK_MONOTONIC
+//! (`VK_EXT_calibrated_timestamps`), the two are calibrated after each submission, as they drift apart by up to 50 us a second.
+//! Elsewhere the end of the last pass is taken to be the return of the CPU's wait: durations and distances are right, and
+//! everything is late by the CPU's wake-up time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use super::error::{GpuError, VkResultExt};
 use super::instance::Instance;
 use foveate_core::clock::Span;
 
-/// How a device counts time.
+/// Tick counter of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TickClock {
-    /// The bits of a timestamp that count.
+    /// Valid bits of a timestamp.
     mask: u64,
-    /// Nanoseconds of a tick.
+    /// Nanoseconds per tick.
     period_ns: f64,
 }
 
 impl TickClock {
-    /// A clock of `valid_bits` bits; `None` for one of no bits, which is how a queue says that it has none.
+    /// A clock with `valid_bits`; `None` for 0, by which a queue says that it has no timestamps.
     pub fn new(valid_bits: u32, period_ns: f32) -> Option<Self> {
         let mask = u64::MAX.checked_shr(u64::BITS - valid_bits)?;
         Some(Self { mask, period_ns: f64::from(period_ns) })
     }
 
-    /// Nanoseconds from one reading to a later one. The clock may have wrapped between them, once.
+    /// Nanoseconds between two readings; the counter may have wrapped once in between.
     #[expect(clippy::cast_possible_truncation, reason = "the float is positive and saturates")]
     pub fn ns_between(self, earlier_ticks: u64, later_ticks: u64) -> u64 {
         let ticks = later_ticks.wrapping_sub(earlier_ticks) & self.mask;
@@ -40,24 +40,24 @@ impl TickClock {
     }
 }
 
-/// One moment on both clocks.
+/// Simultaneous readings of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Anchor {
     ticks: u64,
     monotonic_ns: u64,
 }
 
-/// The clock of an open device, and what ties it to the CPU's.
+/// Clock of an open device, with its calibration.
 pub(super) struct DeviceClock {
     ticks: TickClock,
-    /// `None` where the device cannot read both clocks at once.
+    /// `None` if the device lacks the extension.
     calibrated: Option<ash::ext::calibrated_timestamps::Device>,
-    /// Set by a test that wants to see what a device without it does.
+    /// Test hook: behaves as if the device lacked the extension.
     uncalibrated: AtomicBool,
 }
 
 impl DeviceClock {
-    /// The clock of a device that was opened with the extension if `is_calibrated`.
+    /// `is_calibrated`: the device was opened with the extension.
     pub(super) fn new(
         instance: &Instance,
         device: &ash::Device,
@@ -69,12 +69,11 @@ impl DeviceClock {
         Self { ticks, calibrated, uncalibrated: AtomicBool::new(false) }
     }
 
-    /// Goes on as on a device that cannot read both clocks at once.
+    /// Test hook: stops calibrating.
     pub(super) fn forget_calibration(&self) {
         self.uncalibrated.store(true, Ordering::Relaxed);
     }
 
-    /// Reads both clocks.
     fn calibrate(&self) -> Option<Anchor> {
         let functions = self.calibrated.as_ref()?;
         let domains = [vk::TimeDomainKHR::DEVICE, vk::TimeDomainKHR::CLOCK_MONOTONIC];
@@ -82,7 +81,7 @@ impl DeviceClock {
             domains.map(|domain| vk::CalibratedTimestampInfoKHR::default().time_domain(domain));
         let (mut times, mut deviation_ns) = ([0; 2], 0);
         let call = functions.fp().get_calibrated_timestamps_ext;
-        // Not through ash's own function, which allocates.
+        // ash's own wrapper allocates.
         // SAFETY: the device has the extension and both domains, and there is room for two times and the deviation.
         let result = unsafe {
             call(functions.device(), 2, infos.as_ptr(), times.as_mut_ptr(), &raw mut deviation_ns)
@@ -99,7 +98,7 @@ impl fmt::Debug for DeviceClock {
     }
 }
 
-/// Whether a device can read its clock together with CLOCK_MONOTONIC. It must have the extension.
+/// Whether a device with the extension can read its clock together with CLOCK_MONOTONIC.
 pub(super) fn can_calibrate(
     instance: &Instance,
     device: vk::PhysicalDevice,
@@ -112,7 +111,7 @@ pub(super) fn can_calibrate(
     Ok(wanted.iter().all(|domain| domains.contains(domain)))
 }
 
-/// Two timestamps for each pass of a submission that there is room for.
+/// Two timestamps for each of the first `capacity` passes of a submission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queries {
     raw: vk::QueryPool,
@@ -120,19 +119,19 @@ pub(super) struct Queries {
 }
 
 impl Queries {
-    /// Forgets the times of the submission before; the first thing recorded.
+    /// Resets the queries. Must be recorded first.
     pub(super) fn reset(self, gpu: &Gpu, commands: vk::CommandBuffer) {
         let count = first_query(self.capacity);
         // SAFETY: the command buffer is being recorded for a queue that computes, and nothing else uses the queries.
         unsafe { gpu.raw().cmd_reset_query_pool(commands, self.raw, 0, count) };
     }
 
-    /// Notes when pass `place` of the submission begins: when all that was recorded before has been computed.
+    /// Writes the start of pass `place`: when everything recorded before has been computed.
     pub(super) fn begin(self, gpu: &Gpu, commands: vk::CommandBuffer, place: usize) {
         self.write(gpu, commands, place, 0);
     }
 
-    /// Notes when pass `place` of the submission has ended.
+    /// Writes the end of pass `place`.
     pub(super) fn end(self, gpu: &Gpu, commands: vk::CommandBuffer, place: usize) {
         self.write(gpu, commands, place, 1);
     }
@@ -148,21 +147,21 @@ impl Queries {
     }
 }
 
-/// When the passes of the newest submission of one lane began and ended.
+/// Start and end of the passes of a lane's last submission.
 pub(super) struct Timestamps {
     queries: vk::QueryPool,
-    /// Passes of a submission that there is room for; the others have no spans.
+    /// Most passes timed in a submission; the spans of others are empty.
     capacity: usize,
-    /// Beginning and end of each pass, in ticks.
+    /// Start and end of each pass in ticks.
     ticks: Vec<[u64; 2]>,
     spans: Vec<Span>,
     gpu: Arc<Gpu>,
 }
 
 impl Timestamps {
-    /// Room for the times of `capacity` passes; `None` where the device tells no time.
+    /// Timestamps of up to `capacity` passes; `None` if the device has none.
     pub(super) fn new(gpu: &Arc<Gpu>, capacity: usize) -> Result<Option<Self>, GpuError> {
-        if gpu.clock().is_none() || capacity == 0 {
+        if gpu.clock.is_none() || capacity == 0 {
             return Ok(None);
         }
         let info = vk::QueryPoolCreateInfo::default()
@@ -175,12 +174,12 @@ impl Timestamps {
         Ok(Some(Self { queries, capacity, ticks, spans, gpu: Arc::clone(gpu) }))
     }
 
-    /// Where the recorder notes times.
+    /// For the recorder.
     pub(super) fn queries(&self) -> Queries {
         Queries { raw: self.queries, capacity: self.capacity }
     }
 
-    /// Takes the times of the `pass_count` passes of a submission that the CPU handed over and waited for during `run`.
+    /// Reads the timestamps of a submission with `pass_count` passes, submitted and waited for during `run`.
     pub(super) fn read(&mut self, pass_count: usize, run: Span) {
         self.spans.clear();
         self.ticks.clear();
@@ -193,7 +192,7 @@ impl Timestamps {
         // SAFETY: the queries are those of a submission that has ended, and two 64-bit times fit each entry.
         let result =
             unsafe { self.gpu.raw().get_query_pool_results(self.queries, 0, ticks, flags) };
-        if let (Ok(()), Some(clock)) = (result, self.gpu.clock()) {
+        if let (Ok(()), Some(clock)) = (result, &self.gpu.clock) {
             let anchor = clock.calibrate().unwrap_or(Anchor {
                 ticks: self.ticks.last().map_or(0, |[_, end]| *end),
                 monotonic_ns: run.end_ns,
@@ -203,12 +202,12 @@ impl Timestamps {
         }
     }
 
-    /// Forgets all times: the newest submission failed.
+    /// Drops all spans.
     pub(super) fn clear(&mut self) {
         self.spans.clear();
     }
 
-    /// When pass `place` of the newest submission ran.
+    /// Span of pass `place` of the last submission.
     pub(super) fn span(&self, place: usize) -> Span {
         self.spans.get(place).copied().unwrap_or(Span::NONE)
     }
@@ -227,8 +226,8 @@ impl Drop for Timestamps {
     }
 }
 
-/// Puts the ticks of a pass on the CPU's clock. No pass can have run before it was handed over or after the wait for it:
-/// what a calibration is off by is cut away.
+/// Converts the ticks of a pass to the CPU's clock, clamped to the time between submission and the end of the wait: what exceeds it is
+/// calibration error.
 fn placed(ticks: [u64; 2], clock: TickClock, anchor: Anchor, run: Span) -> Span {
     let [start_ns, end_ns] = ticks.map(|ticks| {
         let age_ns = clock.ns_between(ticks, anchor.ticks);
@@ -237,7 +236,7 @@ fn placed(ticks: [u64; 2], clock: TickClock, anchor: Anchor, run: Span) -> Span 
     Span { start_ns, end_ns }
 }
 
-/// The first of the two queries of pass `place`.
+/// First of the two queries of pass `place`.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a submission has a pass for each view, and few more"

@@ -1,4 +1,4 @@
-//! Masks what must not be shown in the fields of events, for a log that writes fields and not lines.
+//! Redaction of event fields, for logs that keep fields apart.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use tracing_subscriber::layer::Context;
 
 use crate::redact::redacted;
 
-/// As many fields as an event of `tracing` can have.
+/// Most fields of an event in `tracing`.
 const FIELDS_MAX: usize = 32;
 
-/// Passes events on to another layer, their fields as redacted texts. Spans are not passed on.
+/// Passes events to another layer with their fields as redacted text. Spans are not passed on.
 #[derive(Debug)]
 pub(super) struct RedactedFields<L> {
     next: L,
@@ -39,7 +39,6 @@ impl<S: Subscriber, L: Layer<S>> Layer<S> for RedactedFields<L> {
     }
 }
 
-/// The fields of an event, as texts.
 #[derive(Default)]
 struct Texts(Vec<(Field, String)>);
 

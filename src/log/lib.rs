@@ -1,4 +1,4 @@
-//! The log of both programs: lines on standard error, or entries with fields in systemd's journal.
+//! Logging to standard error as lines, or to systemd's journal with fields.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -14,7 +14,7 @@ use crate::redact::Redacting;
 mod fields;
 pub mod redact;
 
-/// Logs from now on what `RUST_LOG` says, or else from `level` on. Every line passes the redactor, whoever wrote it.
+/// Installs a logger to standard error, filtered by `RUST_LOG` or else by `level`. Every line is redacted.
 pub fn to_stderr(level: &str) {
     tracing_subscriber::fmt()
         .with_env_filter(filter(level))
@@ -24,11 +24,11 @@ pub fn to_stderr(level: &str) {
         .init();
 }
 
-/// [`to_stderr`]; but where standard error is the journal, entries with their fields, which the redactor passes one by one.
+/// Like [`to_stderr`]; where standard error is the journal, writes entries with fields, each redacted.
 pub fn to_journal_or_stderr(level: &str) {
     let journal = stderr_is_journal().then(tracing_journald::layer).and_then(Result::ok);
     let Some(journal) = journal else { return to_stderr(level) };
-    // As in syslog: `info` is what an operator reads, and `debug` is not.
+    // As in syslog, where operators read `info` but not `debug`.
     let priorities = PriorityMappings {
         error: Priority::Error,
         warn: Priority::Warning,
@@ -45,8 +45,8 @@ fn filter(level: &str) -> EnvFilter {
     EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level))
 }
 
-/// Whether `$JOURNAL_STREAM` names what standard error is: its device and its inode. The variable is inherited by processes whose
-/// standard error goes elsewhere.
+/// Whether `$JOURNAL_STREAM` matches the device and inode of standard error. The variable alone is not enough: processes inherit it
+/// whose standard error goes elsewhere.
 fn stderr_is_journal() -> bool {
     let named = env::var("JOURNAL_STREAM").unwrap_or_default();
     rustix::fs::fstat(io::stderr())

@@ -1,21 +1,20 @@
-//! Keeps credentials out of everything that leaves the process as text: logs, errors, listings.
+//! Redaction of credentials in everything that leaves the process as text: logs, errors, listings.
 //!
-//! Two nets lie under each other. What looks like a credential is masked wherever it stands: the user part of a
-//! URI, and the value after `password=` and its kin. What was given as a secret, through
-//! [`register`], is masked by its exact value, however GStreamer quotes it in its own messages.
-//! Masking too much is accepted, too little is not.
+//! Two mechanisms back each other up. Patterns: the user part of a URI, and the value after `password=` and the like. Exact
+//! values: what was passed to [`register`], in any spelling that GStreamer's messages use. Masking too much is acceptable, too
+//! little is not.
 
 use std::fmt::Write as _;
 
 use parking_lot::RwLock;
 
-/// What stands where a credential stood.
+/// Replacement for a credential.
 pub const MASK: &str = "***";
 
-/// A shorter value is not taken as a secret, because masking it would eat ordinary words.
+/// Shortest secret; masking a shorter value would damage ordinary words.
 pub const MIN_SECRET_BYTES: usize = 4;
 
-/// A name that ends in one of these carries a credential.
+/// Endings of the names of credentials.
 const SECRET_NAMES: [&str; 14] = [
     "user-id",
     "user-pw",
@@ -33,11 +32,11 @@ const SECRET_NAMES: [&str; 14] = [
     "authorization",
 ];
 
-/// Secrets given at run time, each in every spelling that a message may use, longest first.
+/// Registered secrets in every spelling that a message may use, longest first.
 static SECRETS: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
-/// Masks `secret` from now on, for the life of the process, also percent-encoded and with backslashes.
-/// Values shorter than [`MIN_SECRET_BYTES`] are left alone.
+/// Masks `secret` from now on, for the life of the process, also percent-encoded and backslash-escaped. Values shorter than
+/// [`MIN_SECRET_BYTES`] are ignored.
 pub fn register(secret: &str) {
     if secret.len() < MIN_SECRET_BYTES {
         return;
@@ -51,7 +50,7 @@ pub fn register(secret: &str) {
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
 }
 
-/// `text` without credentials. Redacting twice changes nothing more.
+/// `text` with credentials masked. Idempotent.
 pub fn redacted(text: &str) -> String {
     let mut text = text.to_owned();
     for secret in SECRETS.read().iter() {
@@ -62,8 +61,8 @@ pub fn redacted(text: &str) -> String {
     without_named_values(&without_user_parts(&text, |_| {}), |_, _| {})
 }
 
-/// Masks from now on what looks like a credential in `text`, also where it stands alone: whoever is given a URI or a pipeline
-/// description may write down the parts of it. Names of users stay.
+/// Registers what looks like a credential in `text`, a URI or pipeline description, since parts of it may be logged on their own.
+/// User names are not registered.
 pub fn register_credentials_in(text: &str) {
     let mut found = Vec::new();
     without_user_parts(text, |user| {
@@ -82,7 +81,7 @@ pub fn register_credentials_in(text: &str) {
     }
 }
 
-/// A value of a pipeline description without the quotes around it and the backslashes in it.
+/// A value of a pipeline description without quotes and escapes.
 fn unquoted(value: &str) -> String {
     let inner = ['"', '\''].iter().find_map(|&quote| {
         value.strip_prefix(quote).map(|inner| inner.strip_suffix(quote).unwrap_or(inner))
@@ -98,7 +97,6 @@ fn unquoted(value: &str) -> String {
     out
 }
 
-/// `text` as it was before it was put into a URI.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -112,7 +110,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Masks what stands between `://` and the last `@` before the text goes on after the URI, and tells `found` what it was.
+/// Masks the text between `://` and the last `@` of each URI, and passes it to `found`.
 fn without_user_parts(text: &str, mut found: impl FnMut(&str)) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -140,7 +138,7 @@ fn without_user_parts(text: &str, mut found: impl FnMut(&str)) -> String {
     out
 }
 
-/// Masks the values of [`SECRET_NAMES`], and tells `found` what stands before each, and what it was.
+/// Masks the values of [`SECRET_NAMES`], and passes the text before each and the value to `found`.
 fn without_named_values(text: &str, mut found: impl FnMut(&str, &str)) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -163,7 +161,7 @@ fn without_named_values(text: &str, mut found: impl FnMut(&str, &str)) -> String
     out
 }
 
-/// Whether the text before a sign ends in a name of a credential. A colon gives a value only in headers and JSON.
+/// Whether the text before a sign ends in the name of a credential. A colon assigns only in headers and JSON.
 fn names_secret(before: &str, colon: bool) -> bool {
     let name = before.trim_end();
     let quoted = name.ends_with(['"', '\'']);
@@ -172,7 +170,7 @@ fn names_secret(before: &str, colon: bool) -> bool {
     SECRET_NAMES.iter().any(|secret| name.ends_with(secret)) && (!colon || quoted || header)
 }
 
-/// Bytes of blanks, of a type such as `(string)` and of its backslashes before a value.
+/// Length of the blanks and of a type such as `(string)`, perhaps escaped, before a value.
 fn value_prefix_len(value: &str) -> usize {
     let blanks = value.len() - value.trim_start().len();
     let typed = &value[blanks..];
@@ -183,7 +181,7 @@ fn value_prefix_len(value: &str) -> usize {
     blanks
 }
 
-/// Bytes of a value: what its quotes hold with them, or up to the next blank or `&`. A header's runs to the line's end.
+/// Length of a value: quoted, with its quotes; else up to the next blank or `&`. A header's value ends with the line.
 fn value_len(value: &str, name: &str) -> usize {
     if name.trim_end().to_ascii_lowercase().ends_with("authorization") {
         return value.find(['\n', '\r']).unwrap_or(value.len());
@@ -196,7 +194,7 @@ fn value_len(value: &str, name: &str) -> usize {
     unquoted_len(value, |c| c.is_whitespace() || c == '&' || c == '"')
 }
 
-/// Bytes up to the first character for which `ends` holds and that no backslash escapes.
+/// Length up to the first unescaped character for which `ends` holds.
 fn unquoted_len(text: &str, ends: impl Fn(char) -> bool) -> usize {
     let mut escaped = false;
     for (index, character) in text.char_indices() {
@@ -208,7 +206,6 @@ fn unquoted_len(text: &str, ends: impl Fn(char) -> bool) -> usize {
     text.len()
 }
 
-/// `text` as it stands inside a URI.
 fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -222,8 +219,8 @@ fn percent_encoded(text: &str) -> String {
     out
 }
 
-/// `text` as it stands unquoted in a pipeline description: a backslash before everything that could have a
-/// meaning there.
+/// `text` escaped for use without quotes in a pipeline description: a backslash before everything that could have a meaning
+/// there.
 pub fn backslashed(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -235,14 +232,14 @@ pub fn backslashed(text: &str) -> String {
     out
 }
 
-/// A writer of whole messages, each in one call, that masks what must not be shown.
+/// A writer that redacts; each call is one whole message.
 #[derive(Debug)]
 pub struct Redacting<W> {
     target: W,
 }
 
 impl<W: std::io::Write> Redacting<W> {
-    /// Passes what is written on to `target`.
+    /// Wraps `target`.
     pub fn new(target: W) -> Self {
         Self { target }
     }

@@ -1,4 +1,4 @@
-//! The other end of the socket, for tools and readers in Rust.
+//! A client of the daemon's socket, for tools and readers in Rust.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -42,14 +42,14 @@ use super::messages::{
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
 
-/// How long the daemon may take for an answer.
+/// Default time limit for an answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a subscription waits for a frame before it looks at its socket.
+/// How long a subscription waits for a frame before it checks its socket.
 const FUTEX_SLICE: Duration = Duration::from_millis(100);
 
-/// A connection to the daemon that asks and gets answers. No call takes much longer than [`ANSWER_TIMEOUT`], unless it was
-/// connected for another.
+/// A connection for requests and answers. No call takes much longer than [`ANSWER_TIMEOUT`], or the timeout it was connected
+/// with.
 #[derive(Debug)]
 pub struct Client {
     socket: OwnedFd,
@@ -63,12 +63,12 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If there is no daemon, or the user may not talk to it.
+    /// If there is no daemon, or the user lacks permission.
     pub fn connect(path: &Path) -> Result<Self, ControlError> {
         Self::connect_for(path, ANSWER_TIMEOUT)
     }
 
-    /// Connects to the daemon that listens on `path`, and gives it `timeout` for each answer.
+    /// Connects to the daemon that listens on `path`, with a time limit for each answer.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Client {
         Ok(Self { socket, path: path.to_owned(), buffer: vec![0; DATAGRAM_BYTES_MAX], timeout })
     }
 
-    /// Makes a view look at a point, and returns the nearest point that it can look at: its fixation from the next frame on.
+    /// Makes a view look at a point, and returns the nearest valid point, which is its fixation from the next frame on.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Client {
         self.request(&operation("look", &look), &[])
     }
 
-    /// Makes a view look where a map has its peak. `numbers` are the rows of the map, one after the other, as `attend` says.
+    /// Makes a view look at the peak of a map. `numbers` are its rows, in the format that `attend` states.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl Client {
         self.request(&operation("attend", &attend), numbers)
     }
 
-    /// Makes a view look where the tokens of a frame have the highest score. `scores` are one number for each token, in the
-    /// order of the frame, as `attend` says; what comes behind them is padding.
+    /// Makes a view look at the tokens of a frame with the highest score. `scores` has one number per token, in the order of the
+    /// frame and the format that `attend` states; anything after that is padding.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl Client {
         self.request(&operation("attend_tokens", &attend), scores)
     }
 
-    /// Lets a view look where its policy says, and other clients steer it.
+    /// Returns control of a view to its policy and to other clients.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl Client {
         self.request(&json!({ "op": "release", "view": view }), &[]).map(|Granted { .. }| ())
     }
 
-    /// Opens a view on a stream, which lives as long as this connection, and returns its address. `view` is what a
-    /// `[[stream.view]]` of a configuration may hold; without a `name` it gets one.
+    /// Opens a view on a stream for the life of this connection, and returns its address. `view` has the keys of a `[[stream.view]]`
+    /// of a configuration; without a `name` it is given one.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Client {
         self.request(&request, &[]).map(|Granted { view }| view)
     }
 
-    /// Follows `view`. With `notify`, the subscription's descriptor becomes readable with every frame.
+    /// Subscribes to `view`. With `notify`, the subscription's descriptor becomes readable with every frame.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Client {
         self.follow(view, notify, false)
     }
 
-    /// Follows `view`, and where it looks: see [`Subscription::take_gazes`].
+    /// Subscribes to `view` and its gaze: see [`Subscription::take_gazes`].
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Client {
         })
     }
 
-    /// Asks anything: sends `request`, a JSON object with an `op`, and the raw bytes that belong to it, and waits for the answer.
+    /// Sends a request, a JSON object with an `op`, and its raw bytes, and waits for the answer.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// If `request` cannot be JSON.
+    /// If `request` cannot be serialized as JSON.
     pub fn request<T: DeserializeOwned>(
         &mut self,
         request: &impl Serialize,
@@ -210,13 +210,13 @@ impl Client {
         }
         if DATAGRAM_BYTES_MAX < datagram.len() {
             let error = format!(
-                "{} bytes are more than the {DATAGRAM_BYTES_MAX} of a message",
+                "a message of {} bytes exceeds the limit of {DATAGRAM_BYTES_MAX}",
                 datagram.len()
             );
             return Err(ControlError::Refused(Refusal::new(RefusalReason::TooLarge, error)));
         }
         match socket::send(&self.socket, &datagram, None, SendFlags::empty()) {
-            // A daemon that turns a client away says why before it hangs up.
+            // A daemon that rejects a client says why before it hangs up.
             Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {}
             Err(Errno::AGAIN) => return Err(timed_out(self.timeout)),
             Err(errno) => return Err(ControlError::io("send to", &self.path, errno)),
@@ -233,7 +233,7 @@ impl Client {
     fn receive<T: DeserializeOwned>(&mut self) -> Result<FromDaemon<T>, ControlError> {
         match socket::receive(&self.socket, &mut self.buffer, RecvFlags::empty()) {
             Ok(received) if received.len == 0 => Err(ControlError::Disconnected),
-            Ok(received) => understood(&self.buffer, received.len),
+            Ok(received) => parsed(&self.buffer, received.len),
             Err(Errno::AGAIN) => Err(timed_out(self.timeout)),
             Err(Errno::CONNRESET) => Err(ControlError::Disconnected),
             Err(errno) => Err(ControlError::io("receive from", &self.path, errno)),
@@ -242,9 +242,9 @@ impl Client {
 }
 
 impl ControlError {
-    /// Whether the same may be granted a moment later: there is no daemon, it stops or starts just now, it does not
-    /// answer, or it has too many clients, such as those whose end it has not seen yet.
-    pub fn may_pass(&self) -> bool {
+    /// Whether a retry may succeed: there is no daemon, it is starting or stopping, it does not answer, or it has too many clients,
+    /// which may include some that have just disconnected.
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::NoDaemon { .. } | Self::TimedOut { .. } | Self::Disconnected => true,
             Self::Refused(Refusal { reason, .. }) => matches!(
@@ -256,35 +256,34 @@ impl ControlError {
     }
 }
 
-/// What a subscription waited for.
+/// Result of waiting for a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A token frame was read.
     Frame {
-        /// Frames that were published since the one read before and were not read: passed over by
-        /// [`Subscription::next_frame`], overwritten before their turn in [`Subscription::next_in_order`].
+        /// Frames published since the last one read, and not read: skipped by [`Subscription::next_frame`], or overwritten before
+        /// [`Subscription::next_in_order`] reached them.
         missed: u64,
     },
-    /// The view publishes in another segment from now on, the first one included: [`Subscription::reader`] has
-    /// changed.
+    /// The view publishes in another segment from now on, including the first: [`Subscription::reader`] has changed.
     NewSegment,
-    /// Nothing came in the time given.
+    /// Nothing arrived in time.
     TimedOut,
-    /// The view publishes no more, for this reason, and every frame has been read.
+    /// The view has stopped publishing, for this reason, and every frame has been read.
     Ended(String),
 }
 
-/// Why a subscription cannot go on.
+/// An error of a subscription.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SubscriptionError {
-    /// The connection is gone, and with it the daemon, however it died: [`Subscription::reconnect`].
+    /// The connection was closed, or the daemon died: [`Subscription::reconnect`].
     Disconnected,
 
-    /// The shared memory cannot be read.
+    /// The ring cannot be read.
     Ring(RingError),
 
-    /// The daemon's messages cannot be read.
+    /// A message of the daemon cannot be read.
     Control(ControlError),
 }
 
@@ -322,17 +321,17 @@ impl From<ControlError> for SubscriptionError {
     }
 }
 
-/// How far the end of a subscription has come.
+/// End of a subscription.
 #[derive(Debug)]
 enum Ending {
     None,
-    /// The daemon said why.
+    /// With the daemon's reason.
     Ended(String),
-    /// The daemon hung up.
+    /// Without a reason.
     HungUp,
 }
 
-/// A view that is followed: an open connection, and the ring that the daemon sent over it.
+/// A subscription to a view: its connection, and the ring received over it.
 ///
 /// Dropping it ends the subscription.
 #[derive(Debug)]
@@ -344,25 +343,25 @@ pub struct Subscription {
     notify: bool,
     gaze: bool,
     reader: Option<Reader>,
-    /// The ring that comes after `reader`'s, once every frame of that one has been read.
+    /// The ring to switch to once every frame of `reader`'s has been read.
     next_reader: Option<Reader>,
-    /// This connection has not brought a ring yet: that of `reader`, if any, came over one that is gone.
+    /// No ring has arrived over this connection yet; that of `reader`, if any, came over an earlier one.
     awaits_segment: bool,
     gazes: Vec<GazeEvent>,
     ending: Ending,
     freshness: Freshness,
 }
 
-/// How old frames may be.
+/// Age limit of frames.
 #[derive(Debug, Default)]
 struct Freshness {
     max_age: Option<Duration>,
-    /// Frames since the one that was read last that were too old.
-    passed_over: u64,
+    /// Frames skipped as too old since the last one read.
+    skipped: u64,
 }
 
 impl Freshness {
-    /// Reads until a frame is young enough.
+    /// Reads until a frame is recent enough.
     fn read(
         &mut self,
         frame: &mut TokenFrameBuf,
@@ -372,35 +371,34 @@ impl Freshness {
             let ReadOutcome::Frame { missed } = read(frame)? else {
                 return Ok(ReadOutcome::Nothing);
             };
-            let missed = missed + std::mem::take(&mut self.passed_over);
+            let missed = missed + std::mem::take(&mut self.skipped);
             if self.max_age.is_none_or(|most| frame.head.age() <= most) {
                 return Ok(ReadOutcome::Frame { missed });
             }
-            self.passed_over = missed + 1;
+            self.skipped = missed + 1;
         }
     }
 }
 
 impl Subscription {
-    /// Passes over frames that were captured longer ago, from now on, and counts them as missed: a robot must not act on what
-    /// was long ago. Without one, as in the beginning, [`FrameHead::age`](foveate_ring::FrameHead::age) tells.
+    /// Skips frames captured longer ago than this, and counts them as missed: a robot must not act on outdated frames. There is no
+    /// limit initially; [`FrameHead::age`](foveate_ring::FrameHead::age) is the age of a frame.
     pub fn set_max_age(&mut self, max_age: Option<Duration>) {
         self.freshness.max_age = max_age;
     }
 
-    /// Where the view has looked since the last call, where that is [recorded](Client::record). Reading frames is what makes
-    /// the events come in.
+    /// The gaze events since the last call, if they are [recorded](Client::record). They are received while frames are read.
     pub fn take_gazes(&mut self) -> Vec<GazeEvent> {
         std::mem::take(&mut self.gazes)
     }
 
-    /// Subscribes anew, in the way that was asked for at first: after [`SubscriptionError::Disconnected`], or after the
-    /// end [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
+    /// Subscribes again with the original options: after [`SubscriptionError::Disconnected`], or after an end with reason
+    /// [`DAEMON_STOPS`](super::messages::DAEMON_STOPS).
     ///
-    /// It tries once, and the caller decides how often: a daemon that is not there is told at once, one that does not
-    /// answer after [`ANSWER_TIMEOUT`]. [`ControlError::may_pass`] says whether it is worth another try. What the ring
-    /// in use still holds is read before [`Next::NewSegment`], also between tries. A daemon that had only dropped the
-    /// connection leads to no new segment: reading goes on in the ring in use.
+    /// Tries once; retries are up to the caller. It fails at once if there is no daemon, and after [`ANSWER_TIMEOUT`] if it does not
+    /// answer; [`ControlError::is_transient`] tells whether a retry may succeed. Frames left in the current ring are read before
+    /// [`Next::NewSegment`], also between tries. If the daemon only dropped the connection, there is no new segment: reading
+    /// continues in the current ring.
     ///
     /// # Errors
     ///
@@ -414,7 +412,7 @@ impl Subscription {
         Ok(())
     }
 
-    /// The view that is followed.
+    /// The subscribed view.
     pub fn view(&self) -> &ViewName {
         &self.view
     }
@@ -424,10 +422,9 @@ impl Subscription {
         self.reader.as_ref()
     }
 
-    /// Waits at most `timeout` for something to happen, and copies the newest frame into `frame` if it is that.
+    /// Waits at most `timeout` for an event; if that is a new frame, copies the newest one into `frame`.
     ///
-    /// Frames come before an end, and before a new segment: whatever was published is read first. Hang-up is noticed
-    /// within 100 ms.
+    /// Frames come before an end and before a new segment: everything published is read first. A hang-up is noticed within 100 ms.
     ///
     /// # Errors
     ///
@@ -442,8 +439,7 @@ impl Subscription {
         })
     }
 
-    /// [`Subscription::next_frame`] for those who want every frame: copies the oldest one that was not read and
-    /// is still in the ring.
+    /// Like [`Subscription::next_frame`], but for every frame: copies the oldest unread one that is still in the ring.
     ///
     /// # Errors
     ///
@@ -458,9 +454,9 @@ impl Subscription {
         })
     }
 
-    /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds) into `frame`,
-    /// read before or not and however old, as [`Reader::read_nearest`] does: what another sensor's time belongs to. Waits at most `timeout`,
-    /// and only while there is no frame at all.
+    /// Copies the frame captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds) into `frame`, even if read before and
+    /// however old, as [`Reader::read_nearest`] does: to match another sensor's data. Waits at most `timeout`, and only while there
+    /// is no frame at all.
     ///
     /// # Errors
     ///
@@ -484,12 +480,12 @@ impl Subscription {
     ) -> Result<Next, SubscriptionError> {
         let started = Instant::now();
         loop {
-            // Before the frames: a segment that was replaced gets no more.
+            // Before reading frames: a replaced segment gets no more.
             self.take_messages()?;
             if let Some(reader) = &mut self.reader {
                 match read(reader, &mut self.freshness) {
                     Ok(ReadOutcome::Frame { missed }) => return Ok(Next::Frame { missed }),
-                    // Whatever is wrong with a segment that another one replaces is left behind with it.
+                    // Errors of a replaced segment no longer matter.
                     Ok(_) => {}
                     Err(_) if self.next_reader.is_some() => {}
                     Err(error) => return Err(error.into()),
@@ -497,7 +493,7 @@ impl Subscription {
             }
             if let Some(next_reader) = self.next_reader.take() {
                 self.reader = Some(next_reader);
-                self.freshness.passed_over = 0;
+                self.freshness.skipped = 0;
                 return Ok(Next::NewSegment);
             }
             match &self.ending {
@@ -513,7 +509,7 @@ impl Subscription {
         }
     }
 
-    /// Waits for a frame, or at most a moment; before the connection has brought a segment, for a message.
+    /// Waits briefly for a frame, or for a message until the connection has delivered a segment.
     fn wait(&self, left: Duration) -> Result<(), SubscriptionError> {
         if let Some(reader) = self.reader.as_ref().filter(|_| !self.awaits_segment) {
             reader.wait(left.min(FUTEX_SLICE));
@@ -527,7 +523,7 @@ impl Subscription {
         }
     }
 
-    /// Takes what the daemon has sent, up to a new segment.
+    /// Processes pending messages, up to a new segment.
     fn take_messages(&mut self) -> Result<(), SubscriptionError> {
         while self.next_reader.is_none() {
             let received =
@@ -538,13 +534,13 @@ impl Subscription {
                     Err(errno) => return Err(self.failed("receive from", errno).into()),
                 };
             if received.len == 0 {
-                // What the daemon said before it hung up is the better news.
+                // A stated reason takes precedence.
                 if matches!(self.ending, Ending::None) {
                     self.ending = Ending::HungUp;
                 }
                 break;
             }
-            match understood::<IgnoredAny>(&self.buffer, received.len)? {
+            match parsed::<IgnoredAny>(&self.buffer, received.len)? {
                 FromDaemon::Notice => {}
                 FromDaemon::Event(Event::Segment { .. }) => {
                     self.take_segment(received.descriptor)?;
@@ -557,7 +553,7 @@ impl Subscription {
                     return Err(ControlError::Refused(refusal).into());
                 }
                 FromDaemon::Accepted(_) => {
-                    let detail = "an answer that nobody asked for".to_owned();
+                    let detail = "an answer without a request".to_owned();
                     return Err(ControlError::NotUnderstood { detail }.into());
                 }
             }
@@ -567,13 +563,13 @@ impl Subscription {
 
     fn take_segment(&mut self, descriptor: Option<OwnedFd>) -> Result<(), SubscriptionError> {
         let descriptor = descriptor.ok_or_else(|| ControlError::NotUnderstood {
-            detail: "a segment without a descriptor: are too many files open?".to_owned(),
+            detail: "a segment without a descriptor, perhaps because this process has too many open files".to_owned(),
         })?;
         let mut reader = Reader::from_fd(descriptor)?;
         let is_first = std::mem::replace(&mut self.awaits_segment, false);
         self.ending = Ending::None;
         if let Some(present) = &self.reader {
-            // A daemon that had only dropped the connection begins with the segment in use.
+            // A daemon that only dropped the connection starts with the current segment.
             if is_first && present.header().epoch == reader.header().epoch {
                 return Ok(());
             }
@@ -589,27 +585,24 @@ impl Subscription {
 }
 
 impl AsFd for Subscription {
-    /// The connection. With `notify` it is readable when there is a frame to read; a message or a hang-up makes
-    /// it readable, too. Read until [`Next::TimedOut`] before it is waited for again: what comes with a frame is told after it.
+    /// The connection. With `notify` it becomes readable with every frame; messages and hang-ups make it readable, too. Read until
+    /// [`Next::TimedOut`] before polling again, as a message may follow a frame.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// The request for `name`, whose other fields are those of `fields`.
+/// The request `name` with the fields of `fields`.
 fn operation(name: &str, fields: &impl Serialize) -> Value {
     let mut request = json!(fields);
     request["op"] = name.into();
     request
 }
 
-/// Reads the datagram of `len` bytes in `buffer`.
-fn understood<T: DeserializeOwned>(
-    buffer: &[u8],
-    len: usize,
-) -> Result<FromDaemon<T>, ControlError> {
+/// Parses the first `len` bytes of `buffer` as a datagram.
+fn parsed<T: DeserializeOwned>(buffer: &[u8], len: usize) -> Result<FromDaemon<T>, ControlError> {
     let datagram = buffer.get(..len).ok_or_else(|| ControlError::NotUnderstood {
-        detail: format!("a message of {len} bytes, where {DATAGRAM_BYTES_MAX} are the most"),
+        detail: format!("a message of {len} bytes exceeds the limit of {DATAGRAM_BYTES_MAX}"),
     })?;
     FromDaemon::from_datagram(datagram)
         .map_err(|error| ControlError::NotUnderstood { detail: error.to_string() })

@@ -1,4 +1,4 @@
-//! Why a daemon cannot be talked to.
+//! Errors in talking to a daemon.
 
 use std::error::Error;
 use std::fmt;
@@ -7,51 +7,51 @@ use std::path::{Path, PathBuf};
 
 use super::messages::Refusal;
 
-/// Why a socket cannot be used, or a request was not granted.
+/// A socket error, or a request that was not granted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// The path does not fit a socket address.
+    /// The path is too long for a socket address.
     PathTooLong {
         /// The path.
         path: PathBuf,
     },
 
-    /// Nobody listens there.
+    /// No daemon listens there.
     NoDaemon {
         /// The socket.
         path: PathBuf,
     },
 
-    /// The user may not.
+    /// The user lacks permission.
     Permission {
         /// The socket or its directory.
         path: PathBuf,
     },
 
-    /// The system refused something else.
+    /// Another system error.
     Io {
-        /// What was tried, such as "create the directory".
+        /// The failed action, such as "create the directory".
         action: &'static str,
-        /// On what.
+        /// Its object.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 
     /// The daemon did not answer in time.
     TimedOut {
-        /// How long it was given.
+        /// The time limit.
         seconds: u64,
     },
 
-    /// The daemon closed the connection, or is gone.
+    /// The daemon closed the connection or exited.
     Disconnected,
 
-    /// The daemon said no, and why.
+    /// The daemon refused the request.
     Refused(Refusal),
 
-    /// The daemon's answer makes no sense.
+    /// The daemon's answer is not valid.
     NotUnderstood {
         /// What is wrong with it.
         detail: String,
@@ -59,7 +59,7 @@ pub enum ControlError {
 }
 
 impl ControlError {
-    /// An error of the system that happened while `action` was tried on `path`.
+    /// A system error during `action` on `path`.
     pub fn io(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.to_owned(), source.into());
         match source.kind() {
@@ -79,12 +79,12 @@ impl fmt::Display for ControlError {
             ),
             Self::NoDaemon { path } => write!(
                 f,
-                "no daemon listens on {}: start `foveated`, or say where it listens with --socket or FOVEATE_SOCKET",
+                "no daemon listens on {}: start `foveated`, or name its socket with --socket or FOVEATE_SOCKET",
                 path.display()
             ),
             Self::Permission { path } => write!(
                 f,
-                "no permission for {}: run as the daemon's user or as a member of its group, or choose another path \
+                "no permission for {}: run as the daemon's user or a member of its group, or choose another path \
                  with --socket or FOVEATE_SOCKET",
                 path.display()
             ),
@@ -99,7 +99,7 @@ impl fmt::Display for ControlError {
             Self::Refused(refusal) => write!(f, "the daemon refused: {refusal}"),
             Self::NotUnderstood { detail } => write!(
                 f,
-                "the daemon's answer is not understood ({detail}): daemon and tool may be of different versions"
+                "cannot understand the daemon's answer ({detail}): daemon and client may have different versions"
             ),
         }
     }

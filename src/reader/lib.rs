@@ -1,7 +1,7 @@
-//! Reads the foveated tokens that Foveate's daemon publishes, and tells it where to look.
+//! Reads the foveated tokens that Foveate's daemon publishes, and steers its views.
 //!
-//! One Unix socket, `foveate.sock`, SOCK_SEQPACKET, one datagram per message: [`messages`] says what a datagram holds, and
-//! [`client`] speaks them. A subscription brings a view's [`ring`], shared memory that this process maps read-only.
+//! One Unix socket, `foveate.sock`, of type SOCK_SEQPACKET with one message per datagram: [`messages`] defines them, [`client`]
+//! exchanges them. A subscription receives a view's [`ring`], shared memory that this process maps read-only.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ mod error;
 pub mod messages;
 pub mod socket;
 
-/// Name of the socket in its directory.
+/// File name of the socket.
 pub const SOCKET_NAME: &str = "foveate.sock";
 
-/// Where the socket is, for daemon and tools alike: `explicit` (`--socket`), else `$FOVEATE_SOCKET`, else
-/// [`SOCKET_NAME`] in `$RUNTIME_DIRECTORY` (its first entry), in `$XDG_RUNTIME_DIR/foveate`, or in `/run/foveate`.
+/// Path of the socket, for daemon and clients alike: `explicit` (`--socket`), else `$FOVEATE_SOCKET`, else [`SOCKET_NAME`] in
+/// `$RUNTIME_DIRECTORY` (its first entry), in `$XDG_RUNTIME_DIR/foveate`, or in `/run/foveate`.
 pub fn socket_path(explicit: Option<&Path>) -> PathBuf {
     socket_path_in(explicit, |name| std::env::var_os(name))
 }
 
-/// [`socket_path`] in an environment given as a function from names to values. Empty values count as unset.
+/// [`socket_path`] with a given environment, a function from names to values. Empty values count as unset.
 pub fn socket_path_in(
     explicit: Option<&Path>,
     environment: impl Fn(&str) -> Option<OsString>,
@@ -35,7 +35,7 @@ pub fn socket_path_in(
     if let Some(path) = value("FOVEATE_SOCKET") {
         return path.into();
     }
-    // systemd separates several directories by colons.
+    // systemd separates multiple directories by colons.
     let runtime = value("RUNTIME_DIRECTORY")
         .and_then(|list| std::env::split_paths(&list).find(|path| !path.as_os_str().is_empty()));
     let directory = runtime

@@ -1,5 +1,5 @@
-//! What a datagram holds: one JSON object on one line, optionally a newline and raw bytes after it. `docs/control.md` has all
-//! messages; these are those of a reader.
+//! Messages of a reader: each is one JSON object on one line, optionally followed by a newline and raw bytes. `docs/control.md`
+//! documents all messages.
 
 use std::fmt;
 
@@ -9,76 +9,75 @@ use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat};
-pub use self::gaze::GazeEvent;
 pub use self::names::{ViewName, ViewNameError};
+use foveate_core::geometry::gaze_entry::GazeEntry;
 pub use foveate_core::name::is_name;
 use foveate_core::{names, object};
 pub use foveate_ring::abi::NOTICE_BYTES;
 
 mod feedback;
-mod gaze;
 mod names;
 
-/// The longest datagram, in bytes.
+/// Longest datagram in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 
-/// Why a view ends whose daemon stops: it may come again.
+/// Reason of the end of a view when its daemon stops; the view may come back.
 pub const DAEMON_STOPS: &str = "restart";
 
-/// Why a view ends whose stream begins anew, with another configuration: it may come again.
+/// Reason of the end of a view when its stream restarts with another configuration; the view may come back.
 pub const STREAM_RESTARTS: &str = "the stream begins anew";
 
-/// The longest reason in words, in bytes, of a refusal; it may quote what a client sent.
+/// Longest text of a refusal in bytes; it may quote a client's input.
 const REFUSAL_BYTES_MAX: usize = 4096;
 
-/// Why a request was not granted, for programs.
+/// Reason of a refusal, for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefusalReason {
-    /// Not JSON, no such operation, a field that is missing, unknown or out of range.
+    /// Not JSON, an unknown operation, or a field that is missing, unknown or out of range.
     BadRequest,
     /// Longer than [`DATAGRAM_BYTES_MAX`].
     TooLarge,
     /// No such view.
     UnknownView,
-    /// The connection has a subscription already.
+    /// The connection already has a subscription.
     AlreadySubscribed,
     /// The stream has not delivered a frame yet.
     NotStarted,
     /// The stream has ended.
     Ended,
-    /// The stream has not taken earlier requests yet.
+    /// The stream still has earlier requests to process.
     Busy,
-    /// More requests a second than one client may send: the connection is closed. Or more feedback: it is kept.
+    /// Too many requests a second: the connection is closed. Or too much feedback: the connection stays open.
     RateLimit,
-    /// The frame that feedback names is not among the last 64 any more, or had another extent.
+    /// The frame named in feedback is no longer among the last 64, or had another extent.
     FrameTooOld,
-    /// The frame that feedback names has not been published.
+    /// The frame named in feedback has not been published.
     UnknownFrame,
-    /// Not as many numbers as a map has cells or a frame has tokens.
+    /// The number of values does not match the cells of the map or the tokens of the frame.
     WrongCount,
-    /// NaN or infinity among the numbers.
+    /// A value is NaN or infinite.
     NotFinite,
-    /// A number below 0.
+    /// A value is negative.
     Negative,
-    /// Nothing but zeros over the image.
+    /// All values over the image are 0.
     AllZero,
-    /// More than 128 cells a side, or none.
+    /// No cells, or more than 128 a side.
     MapTooLarge,
-    /// A box without area, or beside the image.
+    /// The box is empty or outside the image.
     BadBox,
     /// Another client steers the view.
     Held,
-    /// The view's policy takes no such feedback.
+    /// The view's policy does not accept this feedback.
     Policy,
     /// No such stream.
     UnknownStream,
-    /// There is a view of that name already.
+    /// A view of that name exists.
     NameTaken,
-    /// More views, or more memory for them, than a client or all of them may open.
+    /// Too many views, or too much memory for them, for this client or for all.
     TooManyViews,
-    /// More clients than the daemon serves. The connection is closed.
+    /// Too many clients; the connection is closed.
     TooManyClients,
-    /// A reason that this version does not know.
+    /// A reason unknown to this version.
     Other,
 }
 
@@ -108,21 +107,21 @@ names!(RefusalReason {
     Other = "other",
 } else Other);
 
-/// Why a request was not granted.
+/// The answer to a request that was not granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// For programs.
     pub reason: RefusalReason,
-    /// For people: what is wrong and what is allowed.
+    /// For people: what is wrong and what is allowed instead.
     pub error: String,
-    /// With [`RefusalReason::Held`]: who steers the view.
+    /// The client that steers the view, with [`RefusalReason::Held`].
     pub holder: Option<String>,
 }
 
 object!(Refusal { "reason": reason, "error": error; "holder": holder });
 
 impl Refusal {
-    /// A refusal. A long reason is cut, so that it fits a datagram.
+    /// A refusal; a long text is truncated to fit a datagram.
     pub fn new(reason: RefusalReason, error: impl Into<String>) -> Self {
         Self { reason, error: clipped(&error.into(), REFUSAL_BYTES_MAX), holder: None }
     }
@@ -139,14 +138,13 @@ impl std::error::Error for Refusal {}
 /// The answer to `subscribe`, `release` and `open_view`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Granted {
-    /// For which view, or the address of the one that was opened.
+    /// The view, or the one that was opened.
     pub view: ViewName,
 }
 
 object!(Granted { "view": view });
 
-/// Identity of a segment, a random number. 16 hexadecimal digits in JSON, because many readers of JSON round
-/// numbers above 2^53.
+/// Identity of a segment: a random number, in JSON 16 hexadecimal digits, because many JSON readers round numbers above 2^53.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Epoch(pub u64);
 
@@ -169,21 +167,34 @@ impl<'de> Deserialize<'de> for Epoch {
     }
 }
 
-/// What the daemon tells a subscriber unasked.
+/// The gaze of a view from a frame on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GazeEvent {
+    /// The view.
+    pub view: ViewName,
+    /// The frame and the gaze.
+    pub entry: GazeEntry,
+    /// Events of this view that this subscription lost because too many came at once.
+    pub lost: u64,
+}
+
+object!(GazeEvent { "view": view, "entry": entry, "lost": lost });
+
+/// An unsolicited message to a subscriber.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The view publishes in this segment from now on. A read-only descriptor of it comes with the datagram.
+    /// From now on the view publishes in this segment, whose read-only descriptor comes with the datagram.
     Segment {
-        /// Which view.
+        /// The view.
         view: ViewName,
         /// Identity of the segment.
         epoch: Epoch,
     },
-    /// The view looks elsewhere from this frame on.
+    /// The view's gaze changes from this frame on.
     Gaze(GazeEvent),
-    /// The view publishes no more.
+    /// The view has stopped publishing.
     Ended {
-        /// Which view.
+        /// The view.
         view: ViewName,
         /// Why, in words.
         reason: String,
@@ -238,25 +249,25 @@ impl Serialize for Event {
     }
 }
 
-/// What the daemon sends to a client.
+/// A message from the daemon.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FromDaemon<T> {
     /// The request was granted.
     Accepted(T),
     /// The request was not granted.
     Refused(Refusal),
-    /// News for a subscriber.
+    /// An event for a subscriber.
     Event(Event),
-    /// A token frame was published. What the notice holds stands in the ring, too.
+    /// A token frame was published; the ring holds all that the notice says.
     Notice,
 }
 
 impl<T: DeserializeOwned> FromDaemon<T> {
-    /// Reads a datagram. Fields that this version does not know are ignored.
+    /// Parses a datagram. Unknown fields are ignored.
     ///
     /// # Errors
     ///
-    /// If it is none of these messages.
+    /// If it is not one of these messages.
     pub fn from_datagram(datagram: &[u8]) -> Result<Self, serde_json::Error> {
         if datagram.len() == NOTICE_BYTES {
             return Ok(Self::Notice);
@@ -273,7 +284,7 @@ impl<T: DeserializeOwned> FromDaemon<T> {
     }
 }
 
-/// At most `bytes_max` bytes of `text`; where it is cut, at the end of a character, and marked by an ellipsis.
+/// `text` truncated to `bytes_max` bytes at a character boundary, with an ellipsis.
 pub fn clipped(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();

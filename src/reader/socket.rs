@@ -1,4 +1,4 @@
-//! SOCK_SEQPACKET sockets: whole datagrams, with a descriptor where there is one.
+//! SOCK_SEQPACKET sockets: whole datagrams, each with an optional descriptor.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ use rustix::net::{
 
 use super::ControlError;
 
-/// A socket that is not connected and closes on exec.
+/// An unconnected socket that closes on exec.
 pub fn unconnected(flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
     let flags = flags | SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
@@ -27,7 +27,7 @@ pub fn address(path: &Path) -> Result<SocketAddrUnix, ControlError> {
     })
 }
 
-/// Sends one datagram, and a copy of `descriptor` with it.
+/// Sends one datagram, with a copy of `descriptor`.
 pub fn send(
     socket: impl AsFd,
     datagram: &[u8],
@@ -47,13 +47,13 @@ pub fn send(
 
 /// A received datagram.
 pub struct Received {
-    /// Its length, which exceeds the buffer's where it was cut.
+    /// Its length, which exceeds the buffer's if it was truncated.
     pub len: usize,
     /// The first descriptor that came with it.
     pub descriptor: Option<OwnedFd>,
 }
 
-/// Receives one datagram and the descriptor that may come with it. A length of 0 is a hang-up.
+/// Receives one datagram and its descriptor, if any. A length of 0 is a hang-up.
 pub fn receive(
     socket: impl AsFd,
     buffer: &mut [u8],

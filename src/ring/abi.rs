@@ -1,9 +1,9 @@
-//! The memory of a segment, byte by byte: ABI 1.3. `docs/abi.md` says the same for readers in other languages.
+//! Memory layout of a segment: ABI 1.3. `docs/abi.md` documents it for readers in other languages.
 //!
 //! ```text
-//! 0     SegmentHeader   written once, before anybody else sees the segment
+//! 0     SegmentHeader   written once, before the segment is shared
 //! 1408  LiveBlock       newest sequence, futex word, state
-//! 1792  CameraFrameBlock  written once: where the camera is, and what became of its pictures
+//! 1792  CameraFrameBlock  written once: camera pose and picture geometry
 //! 2072  reserved
 //! 4096  slot 0          SlotHeader, TokenRecord * capacity, planes
 //!       slot 1          at slot_stride from the one before
@@ -12,14 +12,14 @@
 //!
 //! Everything is little-endian. Reserved bytes are 0. Texts are UTF-8, padded with at least one NUL.
 
-#![allow(unsafe_code, reason = "`unsafe impl` promises that any bytes are a value")]
+#![allow(unsafe_code, reason = "`unsafe impl` of `Zeroable` and `Pod`, checked at compile time")]
 
 use bytemuck::{Pod, Zeroable};
 
 use foveate_core::geometry::plan::{PixelBox, Token};
 use foveate_core::geometry::pyramid::PyramidShape;
 
-/// A struct that any bytes are a value of, and that has no others: what `derive(Pod)` checks, without the crates that it takes.
+/// Defines a plain-data struct: valid for any bytes, without padding. Checks what `derive(Pod)` would, without its crates.
 macro_rules! plain {
     (
         $(#[$attribute:meta])*
@@ -43,47 +43,47 @@ macro_rules! plain {
     };
 }
 
-/// The first bytes of a segment.
+/// First bytes of a segment.
 pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 
-/// Grows when an old reader would misread a new segment.
+/// Incremented when an old reader would misread a new segment.
 pub const ABI_MAJOR: u32 = 1;
 
-/// Grows when reserved room or a plane gets a meaning that an old reader may ignore.
+/// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
 pub const ABI_MINOR: u32 = 3;
 
-/// Where the first slot begins.
+/// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
 
-/// Where [`LiveBlock`] begins: right behind [`SegmentHeader`].
+/// Offset of [`LiveBlock`], directly after [`SegmentHeader`].
 pub const LIVE_OFFSET: usize = size_of::<SegmentHeader>();
 
-/// Slots begin at multiples of a page, so that a device may import one.
+/// Alignment of slots: a page, so that a device may import one.
 pub const SLOT_ALIGNMENT: usize = 4096;
 
-/// Planes begin at multiples of a cache line of their slot.
+/// Alignment of planes in a slot: a cache line.
 pub const PLANE_ALIGNMENT: usize = 64;
 
 /// Entries of the table of planes.
 pub const MAX_PLANE_COUNT: usize = 8;
 
-/// A ring with fewer slots would have none to read while the writer fills the next.
+/// Fewest slots of a ring: one to read while the writer fills the next.
 pub const MIN_SLOT_COUNT: u32 = 2;
 
-/// Far above any use; it bounds what a reader has to believe.
+/// Far above any use; limits what a reader must accept.
 pub const MAX_SLOT_COUNT: u32 = 1024;
 
-/// Bit of [`SlotHeader::flags`]: `pts_ns` means something.
+/// Bit of [`SlotHeader::flags`]: `pts_ns` is valid.
 pub const FLAG_PTS: u32 = 1;
 
-/// Bytes of [`StateBlock::reason`], with at least one NUL.
+/// Size of [`StateBlock::reason`], including at least one NUL.
 pub const REASON_BYTES: usize = 128;
 
 /// Bytes of a notice: the newest ring sequence and its publish time in nanoseconds, two u64.
 pub const NOTICE_BYTES: usize = 16;
 
 plain! {
-    /// What does not change while a segment lives. It lies at offset 0.
+    /// The constant part of a segment, at offset 0.
     #[repr(align(64))]
     pub struct SegmentHeader {
         /// [`MAGIC`].
@@ -104,7 +104,7 @@ plain! {
         pub slot_header_bytes: u32,
         /// Size of [`TokenRecord`] in bytes, and the stride of the records.
         pub record_bytes: u32,
-        /// Where the records begin, in bytes from the start of a slot.
+        /// Offset of the records in a slot, in bytes.
         pub records_offset: u32,
         /// Most tokens of a frame.
         pub token_capacity: u32,
@@ -126,7 +126,7 @@ plain! {
         pub mean: [f64; 3],
         /// Of the normalisation, for R, G and B.
         pub std: [f64; 3],
-        /// The camera's format, as GStreamer names it.
+        /// The camera's format in GStreamer's caps.
         pub pixel_format: [u8; 16],
         /// Name of the stream.
         pub stream_name: [u8; 64],
@@ -134,7 +134,7 @@ plain! {
         pub view_name: [u8; 64],
         /// Name of the layout.
         pub layout_name: [u8; 32],
-        /// Name of the device, cut where it is longer.
+        /// Name of the device, perhaps truncated.
         pub backend_device: [u8; 64],
         /// 0.
         pub reserved_1: u64,
@@ -147,14 +147,14 @@ plain! {
     }
 }
 
-/// Where [`CameraFrameBlock`] begins: right behind [`LiveBlock`].
+/// Offset of [`CameraFrameBlock`], directly after [`LiveBlock`].
 pub const CAMERA_FRAME_OFFSET: usize = LIVE_OFFSET + size_of::<LiveBlock>();
 
 /// [`CameraBlock::kind`] of a pinhole camera.
 pub const CAMERA_PINHOLE: u32 = 1;
 
 plain! {
-    /// The camera model. All 0 where there is none.
+    /// The camera model; all 0 if there is none.
     pub struct CameraBlock {
         /// 0: none; [`CAMERA_PINHOLE`].
         pub kind: u32,
@@ -170,12 +170,12 @@ plain! {
 }
 
 plain! {
-    /// Where the camera is, and what became of its pictures, at [`CAMERA_FRAME_OFFSET`]. It does not change while the segment
-    /// lives. All 0 where there is no camera model.
+    /// Pose and picture geometry of the camera, at [`CAMERA_FRAME_OFFSET`]. Constant while the segment lives; all 0 if there is no
+    /// camera model.
     pub struct CameraFrameBlock {
-        /// Name of the frame of reference of the camera's rays: x right, y down, z forward.
+        /// Name of the optical frame of the camera's rays: x right, y down, z forward.
         pub optical_frame: [u8; 64],
-        /// Name of the frame of reference that the camera is fixed in; empty where nobody said.
+        /// Name of the frame that the camera is mounted in; empty if unknown.
         pub parent_frame: [u8; 64],
         /// Rows of [R | t]: from the optical frame to the parent's, in metres.
         pub parent_from_optical: [f64; 12],
@@ -201,7 +201,7 @@ plain! {
         pub ndim: u32,
         /// Extent of each axis; the first is the capacity. 0 from `ndim` on.
         pub shape: [u32; 4],
-        /// Where the plane begins, in bytes from the start of a slot.
+        /// Offset of the plane in a slot, in bytes.
         pub offset: u64,
         /// Bytes from one token to the next.
         pub token_stride: u64,
@@ -213,13 +213,13 @@ plain! {
 }
 
 plain! {
-    /// What changes while a segment lives, at [`LIVE_OFFSET`]. Never read as plain memory: each number is one atomic,
-    /// `reason` is atomic words.
+    /// The changing part of a segment, at [`LIVE_OFFSET`]. Never accessed as plain memory: each number is one atomic, `reason` is
+    /// atomic words.
     #[repr(align(64))]
     pub struct LiveBlock {
         /// Ring sequence of the newest complete frame; 0 before the first.
         pub newest: u64,
-        /// Grows by one after each publish and each change of the state; wraps.
+        /// Incremented after each publish and each change of the state; wraps.
         pub futex: u32,
         /// 0.
         pub reserved_0: u32,
@@ -237,19 +237,19 @@ plain! {
 }
 
 plain! {
-    /// What a view is doing, and why.
+    /// State of a view, and its reason.
     pub struct StateBlock {
         /// [`State::code`].
         pub code: u32,
         /// 0.
         pub reserved: u32,
-        /// Why, in words.
+        /// The reason in words.
         pub reason: [u8; REASON_BYTES],
     }
 }
 
 plain! {
-    /// The first bytes of a slot. Slot `sequence % slot_count` holds frame `sequence`.
+    /// First bytes of a slot. Slot `sequence % slot_count` holds frame `sequence`.
     #[repr(align(64))]
     pub struct SlotHeader {
         /// `2 * sequence` while the slot holds that frame, `2 * sequence - 1` while it is being written.
@@ -260,13 +260,13 @@ plain! {
         pub frame_seq: u64,
         /// Presentation time in nanoseconds; 0 without [`FLAG_PTS`].
         pub pts_ns: u64,
-        /// When the frame was taken, CLOCK_MONOTONIC in nanoseconds.
+        /// Capture time, CLOCK_MONOTONIC in nanoseconds.
         pub capture_ns: u64,
-        /// The same moment, CLOCK_REALTIME in nanoseconds since 1970.
+        /// The same instant, CLOCK_REALTIME in nanoseconds since 1970.
         pub capture_unix_ns: u64,
-        /// When the frame reached the daemon, CLOCK_MONOTONIC in nanoseconds.
+        /// Arrival in the daemon, CLOCK_MONOTONIC in nanoseconds.
         pub arrival_ns: u64,
-        /// When the frame was published, CLOCK_MONOTONIC in nanoseconds.
+        /// Publish time, CLOCK_MONOTONIC in nanoseconds.
         pub publish_ns: u64,
         /// [`FLAG_PTS`].
         pub flags: u32,
@@ -282,7 +282,7 @@ plain! {
         pub fixation_since_frame: u64,
         /// [`FixationReason::code`](foveate_core::geometry::fixation::FixationReason::code).
         pub fixation_reason: u32,
-        /// Most by which a camera sample may differ from the one that a token was made from.
+        /// Bound on the difference between a camera sample and the one that a token was made from.
         pub sample_bound: u32,
         /// The same for a channel of an RGB pixel.
         pub rgb_bound: u32,
@@ -294,7 +294,7 @@ plain! {
         pub tile_count: u32,
         /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
         pub relevance_frame: u64,
-        /// When the daemon got the message that led to this fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+        /// Arrival of the message that led to this fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
         pub asked_ns: u64,
         /// 0.
         pub reserved: [u64; 14],
@@ -302,12 +302,12 @@ plain! {
 }
 
 plain! {
-    /// One token's place, and the frame in which its content last changed.
+    /// Place of a token, and the frame in which its content last changed.
     #[derive(PartialEq)]
     pub struct TokenRecord {
         /// Newest `frame_seq` in which a pixel under the token changed.
         pub changed_frame: u64,
-        /// First column of the box in source pixels. The box is half-open and cut at the source's edges.
+        /// First column of the box in source pixels. The box is half-open and clipped to the source.
         pub x0: u32,
         /// First row of the box in source pixels.
         pub y0: u32,
@@ -323,11 +323,11 @@ plain! {
         pub level: u16,
         /// P: side in texels.
         pub size: u16,
-        /// Columns that lie inside the level; the others repeat the last of them.
+        /// Columns inside the level; the others repeat the last of them.
         pub columns: u16,
-        /// Rows that lie inside the level; the others repeat the last of them.
+        /// Rows inside the level; the others repeat the last of them.
         pub rows: u16,
-        /// Relevance that the layout used.
+        /// Relevance used by the layout.
         pub relevance: f32,
         /// 0.
         pub reserved: u32,
@@ -373,32 +373,32 @@ impl TokenRecord {
         }
     }
 
-    /// The source pixels under the token.
+    /// The source pixels that the token covers.
     pub fn pixel_box(&self) -> PixelBox {
         PixelBox { x0: self.x0, y0: self.y0, x1: self.x1, y1: self.y1 }
     }
 
-    /// Where it was sampled.
+    /// The token's place in the pyramid.
     pub fn token(&self) -> Token {
         Token { level: u32::from(self.level), x: self.x, y: self.y }
     }
 }
 
-/// What a view is doing.
+/// State of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Frames come.
+    /// Frames are published.
     Live,
-    /// No frame has come for a while; more may.
+    /// No frames for a while; more may follow.
     Stalled,
-    /// No frame will come in this segment any more.
+    /// This segment will receive no more frames.
     Ended,
 }
 
 foveate_core::names!(State { Live = "live", Stalled = "stalled", Ended = "ended" });
 foveate_core::codes!(State { Live = 1, Stalled = 2, Ended = 3 });
 
-/// `text`, padded with at least one NUL; cut between two characters where it is longer.
+/// `text` padded with at least one NUL, truncated at a character boundary if too long.
 pub fn padded_text<const BYTES: usize>(text: &str) -> [u8; BYTES] {
     let cut = text.floor_char_boundary(BYTES - 1);
     let mut padded = [0; BYTES];

@@ -1,4 +1,4 @@
-//! The camera of a segment: written from facts, and read back by those who trust nobody.
+//! Camera blocks of a segment, and their validation.
 
 use bytemuck::Zeroable;
 
@@ -8,7 +8,7 @@ use super::header::{ensure, text};
 use foveate_core::camera::{COEFFICIENTS_MAX, Calibration, CameraFacts};
 use foveate_core::geometry::extent::Extent;
 
-/// The blocks that say so; all 0 where there is no camera.
+/// The blocks for a camera; all 0 without one.
 #[expect(clippy::cast_possible_truncation, reason = "at most 14 coefficients")]
 pub(super) fn blocks(camera: Option<&CameraFacts>) -> (CameraBlock, CameraFrameBlock) {
     let Some(camera) = camera else { return (Zeroable::zeroed(), Zeroable::zeroed()) };
@@ -35,7 +35,7 @@ pub(super) fn blocks(camera: Option<&CameraFacts>) -> (CameraBlock, CameraFrameB
     (block, frame)
 }
 
-/// What the blocks say; `None` where there is no camera, or one of a kind that this version does not know.
+/// The camera of the blocks; `None` if there is none, or one of a kind unknown to this version.
 pub(super) fn facts(
     block: &CameraBlock,
     frame: &CameraFrameBlock,

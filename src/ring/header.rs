@@ -1,4 +1,4 @@
-//! The segment header: made from a spec, and read back by those who trust nobody.
+//! The segment header: creation from a spec, and validation by readers that do not trust it.
 
 use bytemuck::Zeroable;
 
@@ -77,7 +77,7 @@ fn plane_entry(plane: &PlaneSpec, place: PlanePlace, capacity: usize) -> PlaneEn
     }
 }
 
-/// `text` as a field of the header; names are refused rather than cut, since they are addresses.
+/// `text` as a field of the header. Names are addresses, so long ones are an error rather than truncated.
 fn whole_text<const BYTES: usize>(
     field: &'static str,
     text: &str,
@@ -91,8 +91,8 @@ fn whole_text<const BYTES: usize>(
     }
 }
 
-/// What `header` says, in Rust's types, if all of it lies inside a segment of `file_bytes` bytes and follows
-/// the ABI. From here on nothing is checked again.
+/// Validates `header` against the ABI and a segment of `file_bytes` bytes, and returns its content. Nothing is checked again
+/// after this.
 pub(super) fn info_from_header(
     header: &SegmentHeader,
     camera_frame: &CameraFrameBlock,
@@ -151,7 +151,7 @@ fn check_version(header: &SegmentHeader) -> Result<(), RingError> {
     Ok(())
 }
 
-/// That the slots fill the segment and that records and planes fit a slot.
+/// Checks that the slots fill the segment, and that records and planes fit a slot.
 fn check_sizes(header: &SegmentHeader, file_bytes: u64) -> Result<(), RingError> {
     let is = |found: u32, expected: usize| found as usize == expected;
     ensure(is(header.header_bytes, HEADER_BYTES), "header_bytes", header.header_bytes)?;
@@ -175,7 +175,7 @@ fn check_sizes(header: &SegmentHeader, file_bytes: u64) -> Result<(), RingError>
     ensure(0 < capacity && records_end(header) <= stride, "token_capacity", capacity)
 }
 
-/// Where the records end, in bytes from the start of a slot. Two u32 and a small factor fit a u64.
+/// End of the records in bytes from the start of a slot. Two u32 and a small factor fit a u64.
 fn records_end(header: &SegmentHeader) -> u64 {
     let records_bytes = u64::from(header.token_capacity) * size_of::<TokenRecord>() as u64;
     u64::from(header.records_offset) + records_bytes
@@ -192,7 +192,7 @@ fn planes(header: &SegmentHeader) -> Result<Vec<PlaneInfo>, RingError> {
     Ok(planes)
 }
 
-/// One plane, which must lie behind the records and inside the slot, with room for every token.
+/// Validates a plane: it must lie after the records and inside the slot, with room for every token.
 fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingError> {
     let dtype =
         DType::from_code(entry.dtype).ok_or_else(|| malformed("planes.dtype", entry.dtype))?;
@@ -225,7 +225,7 @@ fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingEr
     })
 }
 
-/// The format of the tokens, if the first plane is what the ABI says it is: dense [capacity, 3, P, P].
+/// The token format, if the first plane is as the ABI requires: dense [capacity, 3, P, P].
 fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenFormat, RingError> {
     let side = header.patch_side;
     ensure(pixels.name == plane::PIXELS, "planes[0].name", &pixels.name)?;
@@ -236,7 +236,7 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
         .checked_pow(2)
         .and_then(|texels| texels.checked_mul(3 * pixels.dtype.bytes() as u64))
         .is_some_and(|bytes| 0 < bytes && bytes == pixels.token_stride as u64);
-    // A side above that would overflow the u32 product in `TokenFormat::token_bytes`.
+    // A larger side would overflow the u32 product in `TokenFormat::token_bytes`.
     let small = side <= u32::from(u16::MAX);
     ensure(dense && small, "patch_side", side)?;
     let normalisation = Normalisation { mean: header.mean, std: header.std };
@@ -248,7 +248,7 @@ pub(super) fn text(field: &'static str, padded: &[u8]) -> Result<String, RingErr
         .map_err(|_| malformed(field, format!("\"{}\"", padded.escape_ascii())))
 }
 
-/// A size that was found to lie inside the mapped file.
+/// A size already validated against the mapped file.
 fn native(bytes: u64) -> usize {
     usize::try_from(bytes).expect("the ring is for 64-bit machines")
 }

@@ -1,5 +1,5 @@
-//! The shared memory that a view publishes its token frames in: one writer, any number of readers, latest wins,
-//! and the writer never waits for anybody.
+//! The ring: shared memory in which a view publishes its token frames. One writer, any number of readers, latest wins; the
+//! writer never waits.
 //!
 //! ```text
 //!  frame loop                 | one memfd, sealed                          | other processes
@@ -8,10 +8,9 @@
 //!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
 //! ```
 //!
-//! [`abi`] is the memory, byte by byte, and `docs/abi.md` its document; `mapping` holds all `unsafe` of the ring but what
-//! [`abi`] promises of its types, and `protocol` all that orders memory; [`segment`] creates, seals and checks a segment;
-//! `writer`, [`reader`] and `waker` are the three who use it, writer and waker with the feature `writer`.
-
+//! [`abi`] defines the memory layout, documented in `docs/abi.md`. `mapping` has all `unsafe` code except for the plain-data
+//! promises of [`abi`], and `protocol` all memory ordering. [`segment`] creates, seals and validates a segment, which `writer`,
+//! [`reader`] and `waker` use; writer and waker need the feature `writer`.
 #![cfg_attr(not(feature = "writer"), allow(dead_code, reason = "the writer's half"))]
 
 use std::error::Error;
@@ -40,51 +39,51 @@ pub use waker::{Waker, WakerCounters};
 #[cfg(feature = "writer")]
 pub use writer::{TokenFrame, Writer, plane_list};
 
-/// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
+/// Consecutive overwritten copies after which a reader gives up; a reader that keeps up loses one in a thousand.
 const MAX_TRIES: u32 = 64;
 
-/// What `protocol` is made of. A test that compiles `protocol` puts other atomics here.
+/// Atomics used by `protocol`; tests that compile it substitute others.
 mod atomic {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 
-/// Why a segment could not be made, opened or read. Misuse of this module is a bug and panics instead.
+/// A segment could not be created, opened or read. Misuse of this crate is a bug and panics instead.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RingError {
-    /// What was asked for has no place in a segment.
+    /// The specification does not fit a segment.
     Spec {
         /// The field of [`SegmentSpec`].
         field: &'static str,
-        /// What it was.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: &'static str,
     },
 
-    /// There is not enough memory for a segment, or for several.
+    /// Not enough memory for one or more segments.
     OutOfMemory {
         /// Their size.
         bytes: u64,
-        /// What is there instead, or what the kernel said.
+        /// What is available instead, or the kernel's error.
         reason: String,
     },
 
-    /// The kernel refused a call.
+    /// A system call failed.
     System {
         /// The call, such as `memfd_create`.
         call: &'static str,
-        /// What the kernel said.
+        /// The system's error.
         source: std::io::Error,
     },
 
     /// The descriptor is not that of a segment.
     NotASegment {
-        /// What gave it away.
+        /// Evidence.
         reason: String,
     },
 
-    /// The segment follows a different version of the ABI.
+    /// The segment has another ABI version.
     Version {
         /// Major version of the segment.
         major: u32,
@@ -92,17 +91,17 @@ pub enum RingError {
         minor: u32,
     },
 
-    /// A field of the segment contradicts the ABI or the segment's size: its writer is broken.
+    /// A field contradicts the ABI or the segment's size: its writer is broken.
     Malformed {
         /// The field, as `docs/abi.md` names it.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
     },
 
-    /// The writer replaced the frame under the reader again and again.
+    /// The writer kept overwriting the frame being read.
     Overtaken {
-        /// How often the copy was begun.
+        /// Copies attempted.
         tries: u32,
     },
 }
@@ -124,7 +123,7 @@ impl fmt::Display for RingError {
             }
             Self::Version { major, minor } => write!(
                 f,
-                "the segment follows ABI {major}.{minor}, and this reader {}.{}: use a reader of the daemon's version",
+                "the segment has ABI {major}.{minor}, this reader {}.{}: use a reader of the daemon's version",
                 abi::ABI_MAJOR,
                 abi::ABI_MINOR
             ),
@@ -133,7 +132,7 @@ impl fmt::Display for RingError {
             }
             Self::Overtaken { tries } => write!(
                 f,
-                "the writer overtook this reader {tries} times in a row: it stops for too long while it copies, or \
+                "the writer overtook this reader {tries} times in a row: it is suspended for too long while copying, or \
                  the segment is broken"
             ),
         }

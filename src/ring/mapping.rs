@@ -1,8 +1,8 @@
-//! A shared mapping as atomic words. All `unsafe` of the ring is here, but for what [`abi`](super::abi) promises of its types.
+//! A shared mapping as atomic words. All `unsafe` code of the ring is here, except for the plain-data promises of [`abi`](super::abi).
 //!
-//! Other processes look at these bytes while the writer changes them, so they are only ever touched as atomics:
-//! with plain memory that would be a data race even though a reader throws a torn copy away.
-#![allow(unsafe_code, reason = "memory that other processes share is outside of what Rust can see")]
+//! Other processes read these bytes while the writer changes them, so they are accessed only as atomics: plain access would be a
+//! data race, even though readers discard torn copies.
+#![allow(unsafe_code, reason = "memory shared with other processes is beyond what Rust can check")]
 
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
@@ -15,9 +15,9 @@ use super::{RingError, SystemResultExt};
 
 pub(super) const WORD_BYTES: usize = size_of::<AtomicU64>();
 
-/// Bytes of a memfd, mapped for as long as this lives.
+/// A mapping of a memfd.
 ///
-/// Whoever maps must have made sure that the file cannot shrink: touching a page beyond its end is fatal.
+/// The file must be sealed against shrinking: touching a page beyond its end is fatal.
 #[derive(Debug)]
 pub(super) struct Mapping {
     /// Start of the mapping, aligned to a page.
@@ -37,13 +37,13 @@ impl Mapping {
         Self::new(file, bytes, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// Maps the first `bytes` of `file` for reading. Its words may only be loaded, and only relaxed: std
-    /// promises no other atomic access to read-only memory.
+    /// Maps the first `bytes` of `file` for reading. Its words may only be loaded, and only relaxed: std guarantees no other atomic
+    /// access to read-only memory.
     pub(super) fn read_only(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, RingError> {
         Self::new(file, bytes, ProtFlags::READ)
     }
 
-    /// Pages are mapped at once, so that the first frames cause no page faults.
+    /// Pages are populated at once, so that the first frames cause no page faults.
     fn new(file: BorrowedFd<'_>, bytes: usize, protection: ProtFlags) -> Result<Self, RingError> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
@@ -52,7 +52,7 @@ impl Mapping {
         Ok(Self { base: base.expect("mmap returns no null without MAP_FIXED"), bytes })
     }
 
-    /// The words of `bytes` bytes from `offset` on; a started word counts as a whole one.
+    /// The words of `bytes` bytes from `offset`, rounded up to whole words.
     pub(super) fn words(&self, offset: usize, bytes: usize) -> &[AtomicU64] {
         let word_count = bytes.div_ceil(WORD_BYTES);
         let start = self.start::<AtomicU64>(offset, word_count);
@@ -68,14 +68,14 @@ impl Mapping {
         unsafe { start.as_ref() }
     }
 
-    /// The 32-bit word at `offset`, which must not lie in a word that is used whole.
+    /// The 32-bit word at `offset`, which must not be part of a word accessed whole.
     pub(super) fn half_word(&self, offset: usize) -> &AtomicU32 {
         let start = self.start::<AtomicU32>(offset, 1);
         // SAFETY: as in `words`.
         unsafe { start.as_ref() }
     }
 
-    /// The address of `count` atomics at `offset`, all inside the mapping and aligned.
+    /// The address of `count` aligned atomics at `offset`, all inside the mapping.
     fn start<T>(&self, offset: usize, count: usize) -> NonNull<T> {
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
         assert!(end.is_some_and(|end| end <= self.bytes), "{count} at {offset} of {}", self.bytes);
@@ -94,7 +94,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Stores `source` in `target`, word by word, relaxed. The rest of a started word becomes 0.
+/// Stores `source` in `target`, word by word, relaxed. The last word is padded with 0.
 pub(super) fn store_bytes(target: &[AtomicU64], source: &[u8]) {
     assert!(source.len() <= target.len() * WORD_BYTES, "{} bytes", source.len());
     let (chunks, rest) = source.as_chunks();
@@ -120,7 +120,7 @@ pub(super) fn load_bytes(target: &mut [u8], source: &[AtomicU64]) {
 /// The bytes of a word.
 type Word = [u8; WORD_BYTES];
 
-/// Stores each word of `source` in one of `target`, which has as many or more.
+/// Stores `source` in `target`, which is at least as long.
 fn store_words(target: &[AtomicU64], source: &[Word]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if string::WORDS_MIN <= source.len() {
@@ -131,7 +131,7 @@ fn store_words(target: &[AtomicU64], source: &[Word]) {
     }
 }
 
-/// Fills each word of `target` from one of `source`, which has as many or more.
+/// Fills `target` from `source`, which is at least as long.
 fn load_words(target: &mut [Word], source: &[AtomicU64]) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if string::WORDS_MIN <= target.len() {
@@ -142,11 +142,11 @@ fn load_words(target: &mut [Word], source: &[AtomicU64]) {
     }
 }
 
-/// The loops above as one instruction, which takes half the time: compilers leave atomic accesses one by one, and it need
-/// not fetch the lines that it fills from another processor's cache.
+/// The loops above as one instruction, which takes half the time: compilers do not merge atomic accesses, and the instruction
+/// need not fetch the cache lines that it overwrites.
 ///
-/// To the protocol it is the same copy: a loop of relaxed accesses to different words says nothing of their order, so loom
-/// has any order that the instruction may have, and a third word adds no race that two have not.
+/// To the protocol it is the same copy: relaxed accesses to different words are unordered in a loop, too, so loom covers every
+/// order that the instruction may use, and a third word adds no race that two do not have.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod string {
     use std::arch::asm;
@@ -154,29 +154,29 @@ mod string {
 
     use super::Word;
 
-    /// Below this the instruction takes longer to begin than the loop to end.
+    /// Below this the loop is faster than the instruction's startup.
     pub(super) const WORDS_MIN: usize = 64;
 
     pub(super) fn store(target: &[AtomicU64], source: &[Word]) {
         assert_eq!(target.len(), source.len(), "words to be stored");
-        // SAFETY: both have so many words, and atomics may be changed through a shared borrow.
+        // SAFETY: both have this many words, and atomics may be changed through a shared borrow.
         unsafe { copy(source.as_ptr().cast(), target.as_ptr().cast_mut().cast(), source.len()) }
     }
 
     pub(super) fn load(target: &mut [Word], source: &[AtomicU64]) {
         assert_eq!(target.len(), source.len(), "words to be loaded");
-        // SAFETY: both have so many words, and nobody else sees the target.
+        // SAFETY: both have this many words, and the borrow of the target is exclusive.
         unsafe { copy(source.as_ptr().cast(), target.as_mut_ptr().cast(), source.len()) }
     }
 
     /// Copies `count` words: to Rust, relaxed loads or stores of aligned words of the ring, in any order among themselves. The
-    /// fences before and behind hold for string instructions, too: "string operations are not reordered with other store
-    /// operations", and their loads are ordered as all loads are (Intel SDM volume 3, "Fast-String Operation and Out-of-Order
-    /// Stores"; AMD's manual, volume 2, "Memory System", knows no exception for them in write-back memory either).
+    /// fences around it apply to string instructions, too: "string operations are not reordered with other store operations", and
+    /// their loads are ordered like all loads (Intel SDM volume 3, "Fast-String Operation and Out-of-Order Stores"; AMD's manual,
+    /// volume 2, "Memory System", has no exception for them in write-back memory either).
     ///
     /// # Safety
     ///
-    /// `source` must be good for reading so many words, `target` for writing, and they must not overlap.
+    /// `source` must be readable and `target` writable for `count` words, and they must not overlap.
     unsafe fn copy(source: *const Word, target: *mut Word, count: usize) {
         // SAFETY: the caller vouches for the memory; the ABI keeps the direction flag clear.
         unsafe {

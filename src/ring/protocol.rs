@@ -1,8 +1,8 @@
-//! In which order the writer and the readers touch the words that they share. No other file of the ring orders memory.
+//! Memory ordering between the writer and the readers of a segment. No other file of the ring orders memory.
 //!
-//! Both ends of a pair carry its name: `SYNC(name)`. Readers only load, and only relaxed, because std promises nothing
-//! else on memory that is mapped read-only; so each of their ends is a fence. Since they store nothing, the writer
-//! needs no order against them, and no reader can disturb another.
+//! Both ends of a pair carry its name: `SYNC(name)`. Readers only load, and only relaxed, because std guarantees no other atomic
+//! access to memory mapped read-only; so each of their ends is a fence. Since they store nothing, the writer needs no order
+//! against them, and readers cannot disturb each other.
 //!
 //! `tests/support/ring_laws.rs` states what follows from this. `tests/ring_loom.rs` compiles this very file with the
 //! atomics of loom, runs small rings through all their executions, and makes sure that a law breaks wherever one of the
@@ -10,27 +10,27 @@
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-/// Copies of a state, that changed during each of them, after which a reader gives up: some milliseconds. One that changes as
-/// fast as it can is at rest during every few copies.
+/// Attempts to copy a state before a reader gives up: some milliseconds. Even a state that changes continuously is at rest during
+/// one of every few attempts.
 pub(super) const MAX_STATE_TRIES: u32 = 1 << 16;
 
-/// The words that tell readers of news, one of each in a segment.
+/// Words of a segment that announce changes to readers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Live<'a> {
     /// Ring sequence of the newest complete frame; 0 before the first.
     pub(super) newest: &'a AtomicU64,
-    /// What waiters compare; another one after each publish and each change of the state.
+    /// The futex word; changes with each publish and each change of the state.
     pub(super) futex: &'a AtomicU32,
     /// Counts the changes of the state.
     pub(super) state_sequence: &'a AtomicU32,
 }
 
-/// What a reader found when it looked for news.
+/// Result of a reader's look for news.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
-    /// The futex word before the look: as long as it stays, there is nothing newer.
+    /// The futex word before the look: while it is unchanged, there is nothing newer.
     pub(super) seen: u32,
-    /// Ring sequence of the newest frame. Its slot holds it, or a later one.
+    /// Ring sequence of the newest frame, whose slot holds it or a later one.
     pub(super) newest: u64,
 }
 
@@ -38,10 +38,10 @@ pub(super) struct Look {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lock<'a>(pub(super) &'a AtomicU64);
 
-/// The writer's half.
+/// The writer's side.
 impl Live<'_> {
-    /// Publishes frame `sequence`, which follows the one before, in the slot of `lock`. `fill` stores the rest of the
-    /// slot, relaxed.
+    /// Publishes frame `sequence`, the successor of the last one, in the slot of `lock`. `fill` stores the rest of the slot,
+    /// relaxed.
     pub(super) fn publish(self, lock: Lock<'_>, sequence: u64, fill: impl FnOnce()) {
         lock.write(sequence, fill);
         // SYNC(published): pairs with the fence in `Live::newest`. A reader that sees this sequence also sees the
@@ -50,8 +50,8 @@ impl Live<'_> {
         self.bump();
     }
 
-    /// Changes the state. `fill` stores the state of the number that it is given, relaxed, where the one before the
-    /// present state lies.
+    /// Changes the state. `fill` stores the state with the given number, relaxed, in the place of the one before the current
+    /// state.
     pub(super) fn change_state(self, fill: impl FnOnce(u32)) {
         let next = self.state_sequence.load(Ordering::Relaxed).wrapping_add(1);
         // SYNC(state-torn): pairs with the second fence in `Live::read_state`. A reader that saw any word below also
@@ -63,25 +63,25 @@ impl Live<'_> {
         self.bump();
     }
 
-    /// Changes the word that waiters compare, so that none falls asleep on old news.
+    /// Changes the futex word, so that no waiter sleeps through this change.
     fn bump(self) {
-        // SYNC(bumped): pairs with the fence in `Live::look`. A reader that sees this word also sees what it stands for.
+        // SYNC(bumped): pairs with the fence in `Live::look`. A reader that sees this word also sees the change it announces.
         self.futex.fetch_add(1, Ordering::Release);
     }
 }
 
-/// The readers' half.
+/// The readers' side.
 impl Live<'_> {
     /// Looks for news.
     pub(super) fn look(self) -> Look {
         let seen = self.futex.load(Ordering::Relaxed);
-        // SYNC(bumped): pairs with the addition in `Live::bump`. Who calls `has_news` before FUTEX_WAIT could do without,
-        // thanks to the fence in `newest`; readers in other languages need not.
+        // SYNC(bumped): pairs with the addition in `Live::bump`. A caller of `has_news` before FUTEX_WAIT could do without it,
+        // thanks to the fence in `newest`; readers in other languages need not call that.
         fence(Ordering::Acquire);
         Look { seen, newest: self.newest() }
     }
 
-    /// Ring sequence of the newest frame. Its slot holds it, or a later one.
+    /// Ring sequence of the newest frame, whose slot holds it or a later one.
     pub(super) fn newest(self) -> u64 {
         let newest = self.newest.load(Ordering::Relaxed);
         // SYNC(published): pairs with the store in `Live::publish`.
@@ -89,14 +89,14 @@ impl Live<'_> {
         newest
     }
 
-    /// Whether there may be something that a reader does not know whose last frame was `last`, and whose last look saw
-    /// the futex word `seen`. Orders nothing: whoever hears of news looks again.
+    /// Whether there may be news for a reader whose last frame was `last` and whose last look saw the futex word `seen`. Orders
+    /// nothing: after news, the caller must look again.
     pub(super) fn has_news(self, last: u64, seen: u32) -> bool {
         last < self.newest.load(Ordering::Relaxed) || seen != self.futex.load(Ordering::Relaxed)
     }
 
-    /// The state; `None` if the writer never leaves it at rest. `load` loads the state of the number that it is
-    /// given, relaxed, and again if it changed meanwhile.
+    /// The state; `None` if the writer never leaves it at rest. `load` loads the state with the given number, relaxed, and is called
+    /// again if that changed meanwhile.
     pub(super) fn read_state<T>(self, mut load: impl FnMut(u32) -> T) -> Option<T> {
         (0..MAX_STATE_TRIES).find_map(|_| {
             let before = self.state_sequence.load(Ordering::Relaxed);
@@ -111,19 +111,19 @@ impl Live<'_> {
 }
 
 impl Lock<'_> {
-    /// The writer's half: replaces what the slot holds by frame `sequence`.
+    /// Writer: replaces the slot's content by frame `sequence`.
     fn write(self, sequence: u64, fill: impl FnOnce()) {
         self.0.store(being_written(sequence), Ordering::Relaxed);
         // SYNC(torn): pairs with the fence in `Lock::still_holds`. A reader that saw any word below also sees that
         // the slot is being written.
         fence(Ordering::Release);
         fill();
-        // SYNC(filled): pairs with the fence in `Lock::holds`. A reader that sees this lock also sees every word
-        // above, however it came to know of the frame; one that saw it published would see them anyway.
+        // SYNC(filled): pairs with the fence in `Lock::holds`. A reader that sees this lock also sees every word above, however
+        // it learned of the frame; one that saw it published would see them anyway.
         self.0.store(written(sequence), Ordering::Release);
     }
 
-    /// The readers' half: what `load` loads, relaxed, if all of it is of frame `sequence`.
+    /// Reader: what `load` loads, relaxed, if all of it belongs to frame `sequence`.
     pub(super) fn read<T>(self, sequence: u64, load: impl FnOnce() -> T) -> Option<T> {
         if !self.holds(sequence) {
             return None;
@@ -132,7 +132,7 @@ impl Lock<'_> {
         self.still_holds(sequence).then_some(loaded)
     }
 
-    /// Whether the slot holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
+    /// Whether the slot holds frame `sequence`, complete. Loads after this see that frame or a later one.
     fn holds(self, sequence: u64) -> bool {
         let lock = self.0.load(Ordering::Relaxed);
         // SYNC(filled): pairs with the last store in `Lock::write`.
@@ -140,7 +140,7 @@ impl Lock<'_> {
         lock == written(sequence)
     }
 
-    /// Whether the slot, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
+    /// Whether the slot still holds frame `sequence`. Loads before this saw that frame.
     pub(super) fn still_holds(self, sequence: u64) -> bool {
         // SYNC(torn): pairs with the fence in `Lock::write`.
         fence(Ordering::Acquire);
@@ -148,13 +148,13 @@ impl Lock<'_> {
     }
 }
 
-/// Leaves it to the waker thread to wake for what was published, if `pending` is its flag.
+/// Leaves the wake for what was published to the waker thread, whose flag is `pending`.
 pub(super) fn hand_over(pending: &AtomicBool) {
     // SYNC(pending): pairs with the swap in `take_over`. The thread then sees what was published.
     pending.store(true, Ordering::Release);
 }
 
-/// Whether there is something to wake for that the waker thread has not begun; it has then.
+/// Takes over a wake that was left to the waker thread, if there is one.
 pub(super) fn take_over(pending: &AtomicBool) -> bool {
     // SYNC(pending): pairs with the store in `hand_over`.
     pending.swap(false, Ordering::Acquire)

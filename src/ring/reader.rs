@@ -1,5 +1,5 @@
-//! A reader of a segment. It maps the segment read-only, copies frames out or borrows them in place, and finds
-//! out afterwards whether the writer replaced them meanwhile.
+//! A reader of a segment. It maps the segment read-only, copies frames or borrows them in place, and checks afterwards whether
+//! the writer overwrote them meanwhile.
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,18 +25,18 @@ use foveate_core::clock;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 
-/// What a frame says of itself, beside its tokens.
+/// Metadata of a frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrameHead {
-    /// Counts the frames of the segment, from 1.
+    /// Number of the frame in the segment, from 1.
     pub ring_sequence: u64,
-    /// Which camera frame it was sampled from.
+    /// The camera frame that it was sampled from.
     pub stamp: FrameStamp,
-    /// When it was published, on CLOCK_MONOTONIC, in nanoseconds.
+    /// Publish time on CLOCK_MONOTONIC, in nanoseconds.
     pub publish_ns: u64,
     /// Where the view looked.
     pub fixation: Fixation,
-    /// Most by which a camera sample may differ from the one that a token was made from.
+    /// Bound on the difference between a camera sample and the one that a token was made from.
     pub sample_bound: u32,
     /// The same for a channel of an RGB pixel.
     pub rgb_bound: u32,
@@ -46,61 +46,61 @@ pub struct FrameHead {
     pub tile_count: u32,
     /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
     pub relevance_frame: u64,
-    /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+    /// Arrival of the message that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
     pub asked_ns: u64,
 }
 
 impl FrameHead {
-    /// How long ago its camera frame was captured.
+    /// Time since its camera frame was captured.
     pub fn age(&self) -> Duration {
         Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.stamp.capture_ns))
     }
 }
 
 impl Default for FrameHead {
-    /// The head of no frame: all 0, at a fixation in the top left corner.
+    /// All 0, with a fixation in the top left corner.
     fn default() -> Self {
         head_from_slot(&SlotHeader::zeroed())
     }
 }
 
-/// A frame, copied out of the ring. Made once and read into again and again, so that nothing is allocated.
+/// A frame copied out of the ring. Reuse it, so that reading allocates nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenFrameBuf {
-    /// What the frame says of itself.
+    /// Metadata.
     pub head: FrameHead,
-    /// One for each token.
+    /// One per token.
     pub records: Vec<TokenRecord>,
-    /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) for each token, in the order of the
-    /// records: `[records.len(), 3, P, P]`.
+    /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) per token, in the order of the records:
+    /// `[records.len(), 3, P, P]`.
     pub pixels: Vec<u8>,
-    /// The planes behind the pixels, in the order of [`SegmentInfo::planes`]: an item for each token.
+    /// The planes after the pixels, in the order of [`SegmentInfo::planes`]: an item per token.
     pub planes: Vec<Vec<u8>>,
 }
 
-/// What reading led to.
+/// Result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// A frame was copied.
     Frame {
-        /// Frames between it and the one that was read before: skipped as older by `read_newest`, lost to the
-        /// writer in `read_next`.
+        /// Frames between it and the one read before: skipped by `read_newest`, or overwritten before `read_next` reached
+        /// them.
         missed: u64,
     },
-    /// There is no frame that was not read; the buffer is as it was.
+    /// There is no unread frame; the buffer is unchanged.
     Nothing,
 }
 
-/// The writer replaced a frame while it was read in place: what was made from it is worthless.
+/// The writer overwrote a frame while it was read in place; results derived from it are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapped {
-    /// The frame that is gone.
+    /// The overwritten frame.
     pub ring_sequence: u64,
 }
 
 impl fmt::Display for Lapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the writer replaced frame {} while it was read", self.ring_sequence)
+        write!(f, "the writer overwrote frame {} while it was read", self.ring_sequence)
     }
 }
 
@@ -108,24 +108,23 @@ impl std::error::Error for Lapped {}
 
 /// Reads one segment.
 ///
-/// A reader sees the frame that was the newest when it was opened, and all that come after it.
+/// It starts with the newest frame at the time of opening.
 #[derive(Debug)]
 pub struct Reader {
     segment: Segment,
     info: SegmentInfo,
-    /// Ring sequence of the last frame that was read, or passed over.
+    /// Ring sequence of the last frame read or skipped.
     last: u64,
-    /// The futex word before the last look at the newest sequence.
+    /// The futex word before the last look for news.
     seen: u32,
 }
 
 impl Reader {
-    /// Opens the segment of a descriptor that a writer handed out. The descriptor is not needed afterwards.
+    /// Opens the segment of a descriptor from a writer. The descriptor is not needed afterwards.
     ///
     /// # Errors
     ///
-    /// If it is no segment, follows another version of the ABI, contradicts itself, or could shrink or be written by
-    /// others.
+    /// If it is not a segment, has another ABI version, contradicts itself, or could shrink or be written by others.
     pub fn from_fd(file: OwnedFd) -> Result<Self, RingError> {
         let file_bytes = checked_size(file.as_fd())?;
         let mapped_bytes = usize::try_from(file_bytes).expect("the ring is for 64-bit machines");
@@ -144,22 +143,22 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Counts every frame of the segment as not read yet, for those who follow a view from one segment to the next.
+    /// Marks all frames of the segment as unread, for following a view from one segment to the next.
     pub fn rewind(&mut self) {
         self.last = 0;
     }
 
-    /// What the segment says of itself.
+    /// Description of the segment.
     pub fn header(&self) -> &SegmentInfo {
         &self.info
     }
 
-    /// Copies the newest frame, unless it was read before. Older ones that were not read are passed over.
+    /// Copies the newest frame if it is unread. Older unread ones are skipped.
     ///
     /// # Errors
     ///
-    /// If the segment is broken, or the writer replaced the frame again and again while it was copied. The buffer
-    /// then holds no frame.
+    /// If the segment is broken, or the writer kept overwriting the frame during the copy. The buffer's content is then
+    /// undefined.
     pub fn read_newest(&mut self, frame: &mut TokenFrameBuf) -> Result<ReadOutcome, RingError> {
         for _ in 0..MAX_TRIES {
             let newest = self.look();
@@ -173,7 +172,7 @@ impl Reader {
         Err(RingError::Overtaken { tries: MAX_TRIES })
     }
 
-    /// Copies the oldest frame that was not read before and is still in the ring.
+    /// Copies the oldest unread frame that is still in the ring.
     ///
     /// # Errors
     ///
@@ -189,14 +188,14 @@ impl Reader {
             if self.copy(next, frame)? {
                 return Ok(ReadOutcome::Frame { missed: self.took(next) });
             }
-            // The writer is at this one; it may not have told yet.
+            // The writer is overwriting this one, and may not have announced it yet.
             next = next.saturating_add(1);
         }
         Err(RingError::Overtaken { tries: MAX_TRIES })
     }
 
-    /// Copies the frame of the ring that was captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds), read before
-    /// or not; of two as near, the older one. That leaves what counts as read as it is. False while the ring is empty.
+    /// Copies the frame captured nearest to `capture_ns` (CLOCK_MONOTONIC, in nanoseconds), read or unread; of two equally near
+    /// ones, the older. Does not mark it as read. False while the ring is empty.
     ///
     /// # Errors
     ///
@@ -225,7 +224,7 @@ impl Reader {
         Err(RingError::Overtaken { tries: MAX_TRIES })
     }
 
-    /// Borrows the newest frame in place, unless it was read before.
+    /// Borrows the newest frame in place if it is unread.
     ///
     /// # Errors
     ///
@@ -247,21 +246,21 @@ impl Reader {
         Err(RingError::Overtaken { tries: MAX_TRIES })
     }
 
-    /// Waits until there may be news since the last read: a frame, or a change of the state. Returns whether there
-    /// are; false after `timeout`, or when a signal came.
+    /// Waits until there may be news since the last read: a frame, or a change of state. Returns whether there are; false after
+    /// `timeout` or a signal.
     ///
-    /// A writer that dies wakes nobody, so wait at most 100 ms and then look whether the socket that the segment
-    /// came from was hung up.
+    /// A writer that dies wakes nobody, so wait at most 100 ms, then check the socket that delivered the segment for a
+    /// hang-up.
     pub fn wait(&self, timeout: Duration) -> bool {
-        // A time that cannot be expressed never comes.
+        // An unrepresentable deadline never comes.
         let deadline = Instant::now().checked_add(timeout);
         while !self.has_news() {
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let rest = rest.and_then(|rest| Timespec::try_from(rest).ok());
-            // Shared, not private: the writer is another process.
+            // Not private: the writer is another process.
             let flags = futex::Flags::empty();
             match futex::wait(self.segment.futex(), flags, self.seen, rest.as_ref()) {
-                // The wake may have been for news that were read before it came.
+                // The wake may have been for news already read.
                 Ok(()) | Err(Errno::AGAIN) => {}
                 Err(error) => {
                     let is_expected = matches!(error, Errno::TIMEDOUT | Errno::INTR);
@@ -273,9 +272,9 @@ impl Reader {
         true
     }
 
-    /// What the view is doing, and why.
+    /// State of the view, and its reason.
     ///
-    /// A state that this version does not know reads as [`State::Ended`], and so does one that is never at rest.
+    /// An unknown state reads as [`State::Ended`], and so does one that never rests.
     pub fn state(&self) -> (State, String) {
         let block = self.segment.live().read_state(|state_sequence| {
             let mut block = StateBlock::zeroed();
@@ -304,19 +303,19 @@ impl Reader {
         self.segment.live().has_news(self.last, self.seen)
     }
 
-    /// The oldest frame that is in the ring while `newest` is the newest.
+    /// The oldest frame in the ring when `newest` is the newest.
     fn oldest_beside(&self, newest: u64) -> u64 {
         newest.saturating_sub(self.segment.layout.slot_count as u64 - 1)
     }
 
-    /// Notes that frame `sequence` was read, and returns how many before it were not.
+    /// Marks frame `sequence` as read, and returns the number of unread frames before it.
     fn took(&mut self, sequence: u64) -> u64 {
         let missed = sequence - self.last - 1;
         self.last = sequence;
         missed
     }
 
-    /// Copies frame `sequence`; false if the writer replaced it before that was done.
+    /// Copies frame `sequence`; false if the writer overwrote it meanwhile.
     fn copy(&self, sequence: u64, frame: &mut TokenFrameBuf) -> Result<bool, RingError> {
         let slot = self.segment.slot(sequence);
         let Some(header) = self.load_header(sequence) else { return Ok(false) };
@@ -341,7 +340,7 @@ impl Reader {
         })
     }
 
-    /// The token count of a header that is known to be whole.
+    /// Validates the token count of a consistent header.
     fn checked_token_count(&self, header: &SlotHeader, sequence: u64) -> Result<usize, RingError> {
         let malformed =
             |field, value: u64| Err(RingError::Malformed { field, value: value.to_string() });
@@ -363,7 +362,7 @@ impl TokenFrameBuf {
         index.checked_sub(1).map_or(&self.pixels, |behind| &self.planes[behind])
     }
 
-    /// Makes room for `token_count` tokens, and the first time for as many as there may ever be.
+    /// Resizes for `token_count` tokens; the first time, reserves the segment's capacity.
     fn resize(&mut self, token_count: usize, layout: &SegmentLayout) {
         let capacity = layout.capacity;
         self.records.reserve(capacity.saturating_sub(self.records.len()));
@@ -377,8 +376,8 @@ impl TokenFrameBuf {
     }
 }
 
-/// A frame in place. The writer does not know of it and may replace it at any time: whatever is made from it counts
-/// only after [`Borrowed::finish`] said so.
+/// A frame in place. The writer may overwrite it at any time: results are valid only if [`Borrowed::finish`] succeeds
+/// afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct Borrowed<'a> {
     slot: Slot<'a>,
@@ -389,22 +388,22 @@ pub struct Borrowed<'a> {
 }
 
 impl<'a> Borrowed<'a> {
-    /// What the frame says of itself; a copy that was whole.
+    /// Metadata; a consistent copy.
     pub fn head(&self) -> &FrameHead {
         &self.head
     }
 
-    /// Tokens of the frame.
+    /// Number of tokens.
     pub fn token_count(&self) -> usize {
         self.token_count
     }
 
-    /// Older frames that were passed over unread.
+    /// Older frames that were skipped.
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// The record of token `index` as it is now, below [`Borrowed::token_count`].
+    /// The current record of token `index`, below [`Borrowed::token_count`].
     pub fn record(&self, index: usize) -> TokenRecord {
         const WORDS: usize = size_of::<TokenRecord>() / size_of::<u64>();
         let mut record = TokenRecord::zeroed();
@@ -413,8 +412,8 @@ impl<'a> Borrowed<'a> {
         record
     }
 
-    /// The texels as they are now, as little-endian words to be loaded relaxed; the rest of the last word
-    /// is no texel. [`Borrowed::pixel_bytes`] says how many bytes count.
+    /// The current texels, as little-endian words to be loaded relaxed. [`Borrowed::pixel_bytes`] bytes of them count; the rest of the
+    /// last word is padding.
     pub fn pixel_words(&self) -> &'a [AtomicU64] {
         self.plane_words(0)
     }
@@ -434,16 +433,16 @@ impl<'a> Borrowed<'a> {
         self.token_count * self.layout.planes()[index].token_bytes
     }
 
-    /// Whether everything that was read so far is of this frame.
+    /// Whether everything read so far belongs to this frame.
     pub fn still_valid(&self) -> bool {
         self.slot.lock().still_holds(self.head.ring_sequence)
     }
 
-    /// Ends the borrowing.
+    /// Ends the borrow.
     ///
     /// # Errors
     ///
-    /// If the writer replaced the frame meanwhile.
+    /// If the writer overwrote the frame meanwhile.
     pub fn finish(self) -> Result<(), Lapped> {
         let ring_sequence = self.head.ring_sequence;
         if self.still_valid() { Ok(()) } else { Err(Lapped { ring_sequence }) }
@@ -469,7 +468,7 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
             x: header.fixation_x,
             y: header.fixation_y,
             since_frame: header.fixation_since_frame,
-            // Whatever a later minor version adds is something that a policy does.
+            // Reasons added by later minor versions are those of policies.
             reason: FixationReason::from_code(header.fixation_reason)
                 .unwrap_or(FixationReason::Policy),
         },
@@ -482,8 +481,8 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
     }
 }
 
-/// The size of `file` in bytes, if it is a memfd whose size and content are sealed and whose pages all exist, so that
-/// touching its mapping is never fatal.
+/// Size of `file` in bytes, if it is a memfd whose size and content are sealed and whose pages are all reserved, so that access
+/// to its mapping cannot fault.
 fn checked_size(file: BorrowedFd<'_>) -> Result<u64, RingError> {
     let refused = |reason: String| Err(RingError::NotASegment { reason });
     let seals = match fcntl_get_seals(file) {

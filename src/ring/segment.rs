@@ -1,5 +1,4 @@
-//! One segment: what it is made for, how its slots are laid out, the sealed memory behind it, and the words that
-//! writer and readers share.
+//! A segment: its specification, slot layout, sealed memory, and the words that writer and readers share.
 
 use std::fs;
 use std::mem::offset_of;
@@ -23,17 +22,17 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
 
-/// Slots of a ring unless somebody asks for more: at 30 frames a second a reader may hold a frame for 0.2 s.
+/// Default slots of a ring: at 30 frames a second a reader may hold a frame for 0.2 s.
 pub const DEFAULT_SLOT_COUNT: usize = 8;
 
-/// What keeps a segment as it is: its size, and that nobody but the writer's own mapping changes it.
+/// Seals that fix a segment's size, and prevent writes except through the writer's own mapping.
 pub(super) const REQUIRED_SEALS: SealFlags =
     SealFlags::GROW.union(SealFlags::SHRINK).union(SealFlags::FUTURE_WRITE);
 
-/// Sides of tokens that a segment takes; far above any use, so that no size overflows.
+/// Largest side of a token; far above any use, so that no size overflows.
 const MAX_PATCH_SIDE: u32 = 64;
 
-/// What a segment is made for.
+/// Specification of a segment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentSpec {
     /// Name of the stream, at most 63 bytes.
@@ -42,21 +41,21 @@ pub struct SegmentSpec {
     pub view: String,
     /// Name of the layout, at most 31 bytes.
     pub layout: String,
-    /// What a token looks like in memory.
+    /// Format of a token.
     pub format: TokenFormat,
     /// Most tokens of a frame.
     pub capacity: usize,
     /// Width and height of the source in pixels.
     pub extent: Extent,
-    /// The camera's format, as GStreamer names it, at most 15 bytes.
+    /// The camera's format in GStreamer's caps, at most 15 bytes.
     pub pixel_format: String,
     /// The backend that samples the tokens.
     pub backend: BackendKind,
-    /// Name of its device; cut after 63 bytes.
+    /// Name of its device, truncated to 63 bytes.
     pub device: String,
     /// Frames that the ring holds, usually [`DEFAULT_SLOT_COUNT`].
     pub slot_count: usize,
-    /// What is known of the camera.
+    /// Camera model, if known.
     pub camera: Option<CameraFacts>,
     /// What a frame holds beside the records and the texels of `format`, at most 7.
     pub planes: Vec<PlaneSpec>,
@@ -69,10 +68,10 @@ impl SegmentSpec {
     }
 }
 
-/// What a segment says of itself, in Rust's types. It does not change while the segment lives.
+/// Description of a segment, read from its header. Constant while the segment lives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentInfo {
-    /// Minor version of the ABI that the writer follows; the major one is the reader's own.
+    /// The writer's minor ABI version; the major one equals the reader's.
     pub abi_minor: u32,
     /// Random; different for every segment.
     pub epoch: u64,
@@ -82,13 +81,13 @@ pub struct SegmentInfo {
     pub view: String,
     /// Name of the layout.
     pub layout: String,
-    /// What a token looks like in memory.
+    /// Format of a token.
     pub format: TokenFormat,
     /// Most tokens of a frame.
     pub capacity: usize,
     /// Width and height of the source in pixels.
     pub extent: Extent,
-    /// The camera's format, as GStreamer names it.
+    /// The camera's format in GStreamer's caps.
     pub pixel_format: String,
     /// The backend that samples the tokens.
     pub backend: BackendKind,
@@ -98,18 +97,18 @@ pub struct SegmentInfo {
     pub slot_count: usize,
     /// Size of the segment in bytes.
     pub total_bytes: usize,
-    /// What is known of the camera.
+    /// Camera model, if known.
     pub camera: Option<CameraFacts>,
     /// What a slot holds beside the records; the tokens' texels come first.
     pub planes: Vec<PlaneInfo>,
 }
 
 impl SegmentInfo {
-    /// What a segment for `spec` would say of itself, with epoch 0.
+    /// Description of a segment for `spec`, with epoch 0.
     ///
     /// # Errors
     ///
-    /// If the spec has no place in a segment.
+    /// If the spec does not fit a segment.
     pub fn of(spec: &SegmentSpec) -> Result<Self, RingError> {
         let layout = SegmentLayout::new(spec)?;
         let header = header_from_spec(spec, &layout, 0)?;
@@ -117,7 +116,7 @@ impl SegmentInfo {
         Ok(info_from_header(&header, &camera, layout.total_bytes as u64)?.0)
     }
 
-    /// Which of [`planes`](Self::planes) has that name.
+    /// Index in [`planes`](Self::planes) of the plane with this name.
     pub fn plane_index(&self, name: &str) -> Option<usize> {
         self.planes.iter().position(|plane| plane.name == name)
     }
@@ -134,7 +133,7 @@ pub struct PlaneInfo {
     pub dtype: DType,
     /// Extent of each axis; the first is the capacity.
     pub shape: Vec<u32>,
-    /// Where the plane begins, in bytes from the start of a slot.
+    /// Offset of the plane in a slot, in bytes.
     pub offset: usize,
     /// Bytes from one token to the next.
     pub token_stride: usize,
@@ -142,7 +141,7 @@ pub struct PlaneInfo {
     pub bytes: usize,
 }
 
-/// Where things lie in a segment, in bytes. Whoever makes one has checked that everything lies inside.
+/// Byte layout of a segment. Construction ensures that everything lies inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SegmentLayout {
     pub(super) slot_count: usize,
@@ -157,7 +156,7 @@ pub(super) struct SegmentLayout {
     pub(super) total_bytes: usize,
 }
 
-/// Where a plane lies in each slot.
+/// Place of a plane in each slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlanePlace {
     /// In bytes from the start of a slot.
@@ -202,7 +201,7 @@ impl SegmentLayout {
 }
 
 impl SegmentLayout {
-    /// Where the planes lie, in the order of the table.
+    /// Places of the planes, in the order of the table.
     pub(super) fn planes(&self) -> &[PlanePlace] {
         &self.planes[..self.plane_count]
     }
@@ -217,7 +216,7 @@ fn ensure(
     if holds { Ok(()) } else { Err(RingError::Spec { field, value: value.to_string(), allowed }) }
 }
 
-/// A mapped segment: the words that writer and readers share, by name.
+/// A mapped segment, with access to its shared words.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) mapping: Mapping,
@@ -225,7 +224,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The words that tell readers of news.
+    /// The words that announce changes to readers.
     pub(super) fn live(&self) -> Live<'_> {
         let Self { mapping, .. } = self;
         Live {
@@ -235,20 +234,20 @@ impl Segment {
         }
     }
 
-    /// The word that waiters compare.
+    /// The futex word.
     pub(super) fn futex(&self) -> &AtomicU32 {
         self.mapping.half_word(LIVE_OFFSET + offset_of!(LiveBlock, futex))
     }
 
-    /// The code and the reason of the state that a number of changes led to, as words.
+    /// The words of the state with number `state_sequence`: code and reason.
     pub(super) fn state(&self, state_sequence: u32) -> &[AtomicU64] {
         let index = if state_sequence.is_multiple_of(2) { 0 } else { 1 };
         let offset = offset_of!(LiveBlock, states) + index * size_of::<StateBlock>();
         self.mapping.words(LIVE_OFFSET + offset, size_of::<StateBlock>())
     }
 
-    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame. `None` where the writer
-    /// fills the whole ring between two loads, again and again.
+    /// The newest ring sequence and its publish time in nanoseconds; zeros before the first frame. `None` if the writer keeps
+    /// filling the whole ring between two loads.
     pub(super) fn newest_publish(&self) -> Option<(u64, u64)> {
         (0..MAX_TRIES).find_map(|_| {
             let sequence = self.live().newest();
@@ -258,13 +257,13 @@ impl Segment {
         })
     }
 
-    /// The slot that holds frame `sequence`, or will, or did.
+    /// The slot of frame `sequence`.
     pub(super) fn slot(&self, sequence: u64) -> Slot<'_> {
         let offset = HEADER_BYTES + self.slot_index(sequence) * self.layout.slot_stride;
         Slot { segment: self, offset }
     }
 
-    /// The place among the slots of frame `sequence`.
+    /// Index of the slot of frame `sequence`.
     pub(super) fn slot_index(&self, sequence: u64) -> usize {
         usize::try_from(sequence % self.layout.slot_count as u64)
             .expect("a remainder is below its divisor, and that is a usize")
@@ -289,7 +288,7 @@ impl<'a> Slot<'a> {
         self.segment.mapping.word(self.offset + offset_of!(SlotHeader, publish_ns))
     }
 
-    /// The slot header, its first word being the lock.
+    /// The slot header, including the lock in its first word.
     pub(super) fn header(self) -> &'a [AtomicU64] {
         self.segment.mapping.words(self.offset, size_of::<SlotHeader>())
     }
@@ -301,7 +300,7 @@ impl<'a> Slot<'a> {
         self.segment.mapping.words(start, count * size_of::<TokenRecord>())
     }
 
-    /// The items of plane `index` of the table, of the first `count` tokens.
+    /// The items of the first `count` tokens in plane `index`.
     pub(super) fn plane(self, index: usize, count: usize) -> &'a [AtomicU64] {
         assert!(count <= self.segment.layout.capacity, "{count} tokens");
         let PlanePlace { offset, token_bytes } = self.segment.layout.planes()[index];
@@ -309,12 +308,12 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Makes sure that segments for all of `specs` fit into memory together, before any is reserved: reserving the first
-/// ones of too many takes long and leaves nothing to anybody else. An eighth of what is available stays free.
+/// Checks that segments for all of `specs` fit into memory together, before any is reserved: reserving some of too many takes
+/// long and starves other processes. An eighth of the available memory stays free.
 ///
 /// # Errors
 ///
-/// If they do not fit, or a spec has no place in a segment.
+/// If they do not fit, or a spec does not fit a segment.
 pub fn check_memory<'a>(specs: impl IntoIterator<Item = &'a SegmentSpec>) -> Result<(), RingError> {
     let mut bytes = 0_u64;
     for spec in specs {
@@ -329,11 +328,11 @@ pub fn check_memory<'a>(specs: impl IntoIterator<Item = &'a SegmentSpec>) -> Res
     }
 }
 
-/// A memfd of `bytes` bytes, all of them reserved, so that writing can never fail for want of memory.
+/// A memfd of `bytes` bytes, all reserved, so that writing cannot fail for lack of memory.
 pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingError> {
     let bytes = bytes as u64;
     let out_of_memory = |reason: String| RingError::OutOfMemory { bytes, reason };
-    // Asking the kernel for more than there is ends in its killing somebody, not in an error.
+    // Reserving more than is available would invoke the OOM killer instead of failing.
     if let Some(available) = available_memory_bytes().filter(|&available| available < bytes) {
         return Err(out_of_memory(format!("{available} are available")));
     }
@@ -347,7 +346,7 @@ pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingE
     }
 }
 
-/// An empty memfd that takes seals. `MFD_NOEXEC_SEAL` is unknown before Linux 6.3.
+/// An empty sealable memfd. `MFD_NOEXEC_SEAL` requires Linux 6.3.
 fn new_memory_file(name: &str) -> Result<OwnedFd, RingError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
@@ -357,12 +356,12 @@ fn new_memory_file(name: &str) -> Result<OwnedFd, RingError> {
     .during("memfd_create")
 }
 
-/// Seals `file` for good. Mappings that exist stay writable; no other will be.
+/// Seals `file` permanently. Existing mappings stay writable; no new ones can be.
 pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), RingError> {
     fcntl_add_seals(file.as_fd(), REQUIRED_SEALS | SealFlags::SEAL).during("fcntl(F_ADD_SEALS)")
 }
 
-/// What the kernel estimates could be used without swapping; `None` where it does not say.
+/// The kernel's estimate of memory available without swapping, if it gives one.
 fn available_memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,7 +1,7 @@
-//! Wakes readers after a publish or a change of the state, without ever waiting for one.
+//! Wakes readers after a publish or a change of state, without waiting for any of them.
 //!
-//! A few are woken from the frame thread, which is the shortest way. Waking many takes longer than publishing, so
-//! above [`INLINE_LIMIT`] a thread of its own does it, until they are few again.
+//! A few are woken from the frame thread, which has the lowest latency. Waking many takes longer than publishing, so above
+//! [`INLINE_LIMIT`] a separate thread does it, until they are few again.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use super::segment::Segment;
 use super::writer::Writer;
 use foveate_stats::Counter;
 
-/// Waiters and subscribers that the frame thread wakes itself. FUTEX_WAKE of one takes 3 us, of 16 ten times that.
+/// Most waiters and subscribers woken by the frame thread. FUTEX_WAKE takes 3 us for one, ten times that for 16.
 pub const INLINE_LIMIT: usize = 4;
 
-/// Wakes in a row that must find few before the frame thread wakes again itself. Readers at work are not asleep, so one wake
-/// says little.
+/// Consecutive wakes that must find few before the frame thread takes over again. Busy readers do not sleep, so one wake says
+/// little.
 const CALM_WAKES: u32 = 64;
 
 /// FUTEX_WAKE takes a signed count.
 const ALL_WAITERS: u32 = i32::MAX as u32;
 
-/// What waking has done.
+/// Counters of a waker.
 #[derive(Debug, Default)]
 pub struct WakerCounters {
-    /// Notices that a subscriber's socket took.
+    /// Notices sent to subscribers.
     pub notices_sent: Counter,
-    /// Notices that it had no room for. It holds older ones, which say the same: look at the ring.
+    /// Notices for which a socket had no room. It already holds older ones, with the same meaning: look at the ring.
     pub notices_skipped: Counter,
     /// Subscribers that hung up or failed.
     pub subscribers_dropped: Counter,
-    /// Wakes that were left to the thread.
+    /// Wakes left to the thread.
     pub handed_over: Counter,
 }
 
@@ -52,22 +52,21 @@ pub struct Waker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the frame thread and the waker thread share.
 #[derive(Debug)]
 struct Shared {
-    /// Locked by whoever wakes; the frame thread only tries.
-    desk: Mutex<Desk>,
+    /// Locked while waking; the frame thread only tries to.
+    targets: Mutex<Targets>,
     /// One of the last [`CALM_WAKES`] wakes found more than [`INLINE_LIMIT`].
     is_crowded: AtomicBool,
-    /// There is something to wake for that the thread has not begun.
+    /// A wake was left to the thread.
     is_pending: AtomicBool,
     is_stopping: AtomicBool,
     counters: WakerCounters,
 }
 
-/// What it takes to wake.
+/// Whom to wake.
 #[derive(Debug)]
-struct Desk {
+struct Targets {
     segment: Arc<Segment>,
     arrivals: Receiver<OwnedFd>,
     subscribers: Vec<OwnedFd>,
@@ -76,10 +75,10 @@ struct Desk {
 }
 
 impl Waker {
-    /// A waker of the readers of `writer`'s segment, and of the subscribers that come out of `arrivals`: connected
-    /// sockets, to which each wake sends a notice of [`NOTICE_BYTES`].
+    /// A waker of the readers of `writer`'s segment, and of subscribers received from `arrivals`: connected sockets, to which each
+    /// wake sends a notice of [`NOTICE_BYTES`].
     ///
-    /// A socket is dropped when sending to it fails, so one that the owner wants gone must be shut down.
+    /// A socket is dropped when sending to it fails; to remove a subscriber, its owner must shut the socket down.
     ///
     /// # Errors
     ///
@@ -87,7 +86,7 @@ impl Waker {
     pub fn new(writer: &Writer, arrivals: Receiver<OwnedFd>) -> Result<Self, RingError> {
         let segment = Arc::clone(writer.segment());
         let shared = Arc::new(Shared {
-            desk: Mutex::new(Desk {
+            targets: Mutex::new(Targets {
                 segment,
                 arrivals,
                 subscribers: Vec::new(),
@@ -108,12 +107,12 @@ impl Waker {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Wakes everybody who waits, or has the thread do it. Never waits.
+    /// Wakes all waiters and subscribers, or leaves it to the thread. Never waits.
     pub fn wake(&self) {
         if !self.shared.is_crowded.load(Ordering::Relaxed)
-            && let Some(mut desk) = self.shared.desk.try_lock()
+            && let Some(mut targets) = self.shared.targets.try_lock()
         {
-            self.shared.wake_from(&mut desk);
+            self.shared.wake_from(&mut targets);
             return;
         }
         self.shared.counters.handed_over.add(1);
@@ -123,15 +122,15 @@ impl Waker {
         }
     }
 
-    /// Goes on with the segment of `writer`, after the caps changed. The subscribers stay; who waits for the old
-    /// segment is woken once more, to see its end.
+    /// Switches to the segment of `writer`, after the caps changed. Subscribers stay; waiters on the old segment are woken once more,
+    /// to see its end.
     pub fn replace_segment(&mut self, writer: &Writer) {
-        let mut desk = self.shared.desk.lock();
-        desk.wake_waiters();
-        desk.segment = Arc::clone(writer.segment());
+        let mut targets = self.shared.targets.lock();
+        targets.wake_waiters();
+        targets.segment = Arc::clone(writer.segment());
     }
 
-    /// What waking has done so far.
+    /// The counters.
     pub fn counters(&self) -> &WakerCounters {
         &self.shared.counters
     }
@@ -150,11 +149,10 @@ impl Drop for Waker {
 }
 
 impl Shared {
-    /// The thread: parked until it is needed.
     fn run(&self) {
         loop {
             if take_over(&self.is_pending) {
-                self.wake_from(&mut self.desk.lock());
+                self.wake_from(&mut self.targets.lock());
             } else if self.is_stopping.load(Ordering::Relaxed) {
                 break;
             } else {
@@ -163,18 +161,18 @@ impl Shared {
         }
     }
 
-    fn wake_from(&self, desk: &mut Desk) {
-        let woken_count = desk.wake_waiters() + desk.notify_subscribers(&self.counters);
+    fn wake_from(&self, targets: &mut Targets) {
+        let woken_count = targets.wake_waiters() + targets.notify_subscribers(&self.counters);
         let is_calm = woken_count <= INLINE_LIMIT;
-        desk.calm_wakes = if is_calm { desk.calm_wakes.saturating_add(1) } else { 0 };
-        self.is_crowded.store(desk.calm_wakes < CALM_WAKES, Ordering::Relaxed);
+        targets.calm_wakes = if is_calm { targets.calm_wakes.saturating_add(1) } else { 0 };
+        self.is_crowded.store(targets.calm_wakes < CALM_WAKES, Ordering::Relaxed);
     }
 }
 
-impl Desk {
-    /// Wakes the waiters of the futex word, and returns how many there were.
+impl Targets {
+    /// Wakes the waiters on the futex word, and returns their number.
     fn wake_waiters(&self) -> usize {
-        // Shared, not private: they are other processes.
+        // Not private: waiters are in other processes.
         futex::wake(self.segment.futex(), futex::Flags::empty(), ALL_WAITERS).unwrap_or_else(
             |error| {
                 tracing::error!(%error, "FUTEX_WAKE failed on a mapped word");
@@ -183,10 +181,10 @@ impl Desk {
         )
     }
 
-    /// Sends each subscriber a notice, and returns how many are left.
+    /// Sends each subscriber a notice, and returns the number that remain.
     fn notify_subscribers(&mut self, counters: &WakerCounters) -> usize {
         self.subscribers.extend(self.arrivals.try_iter());
-        // The frames that keep one from being read bring a wake of their own.
+        // If a concurrent publish prevents the notice, that publish brings its own wake.
         if !self.subscribers.is_empty()
             && let Some(notice) = notice(&self.segment)
         {
@@ -196,7 +194,7 @@ impl Desk {
     }
 }
 
-/// Sends one notice. Returns whether the subscriber stays.
+/// Sends a notice, and returns whether the subscriber stays.
 fn notify(socket: &OwnedFd, notice: &[u8; NOTICE_BYTES], counters: &WakerCounters) -> bool {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     match retry_on_intr(|| send(socket, notice, flags)) {

@@ -1,4 +1,4 @@
-//! The one writer of a segment. It never waits for a reader: it replaces the oldest frame, whoever reads it.
+//! The single writer of a segment. It never waits for readers: it overwrites the oldest frame even while it is being read.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use foveate_core::clock;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::Fixation;
 
-/// One frame of tokens, to be published.
+/// A token frame to publish.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenFrame<'a> {
-    /// Which camera frame it was sampled from.
+    /// The camera frame that it was sampled from.
     pub stamp: FrameStamp,
     /// Where the view looked.
     pub fixation: Fixation,
     /// `frame_seq` of the frame that the relevance of the records was made from; 0 where all matter alike.
     pub relevance_frame: u64,
-    /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+    /// Arrival of the message that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
     pub asked_ns: u64,
-    /// Most by which a camera sample may differ from the one that a token was made from.
+    /// Bound on the difference between a camera sample and the one that a token was made from.
     pub sample_bound: u32,
     /// The same for a channel of an RGB pixel.
     pub rgb_bound: u32,
@@ -40,24 +40,23 @@ pub struct TokenFrame<'a> {
     pub dirty_tiles: u32,
     /// Tiles of the source.
     pub tile_count: u32,
-    /// One for each token, at most the segment's capacity.
+    /// One per token, at most the segment's capacity.
     pub records: &'a [TokenRecord],
-    /// One for each plane of the segment, in its order, as [`plane_list`] makes it: an item for each token, in the order of the
-    /// records.
+    /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records.
     pub planes: [&'a [u8]; MAX_PLANE_COUNT],
-    /// For each token, a number that is another whenever its items may be others than in earlier frames: a slot that
-    /// holds the items of a version already is spared the copy. 0 for items without history, which are always stored.
+    /// Content version per token: differs whenever its items may differ from those of earlier frames. A slot that already holds a
+    /// version is not written again. 0 means unversioned: always stored.
     pub versions: &'a [u64],
 }
 
-/// The planes of a frame, of which there are at most 8.
+/// `planes` as the planes of a frame, at most 8.
 pub fn plane_list<const COUNT: usize>(planes: [&[u8]; COUNT]) -> [&[u8]; MAX_PLANE_COUNT] {
     let mut list = [&[][..]; MAX_PLANE_COUNT];
     list[..COUNT].copy_from_slice(&planes);
     list
 }
 
-/// A segment that this process writes. Readers keep what is in it for as long as they have it mapped.
+/// A segment written by this process. Readers keep its content as long as they have it mapped.
 #[derive(Debug)]
 pub struct Writer {
     segment: Arc<Segment>,
@@ -65,16 +64,16 @@ pub struct Writer {
     epoch: u64,
     /// Ring sequence of the newest frame.
     published: u64,
-    /// For each slot, the versions of the items in it; 0 for none.
+    /// For each slot, the versions of its items; 0 for none.
     held: Vec<Vec<u64>>,
 }
 
 impl Writer {
-    /// Creates a segment: reserves its memory, fills in its header, and seals it.
+    /// Creates a segment: reserves its memory, writes its header, and seals it.
     ///
     /// # Errors
     ///
-    /// If the spec has no place in a segment, or the kernel has no memory or refuses a call.
+    /// If the spec does not fit a segment, there is not enough memory, or a system call fails.
     pub fn create(spec: &SegmentSpec) -> Result<Self, RingError> {
         let layout = SegmentLayout::new(spec)?;
         let epoch = random_epoch()?;
@@ -89,39 +88,39 @@ impl Writer {
         store_bytes(words, bytemuck::bytes_of(&camera));
         let segment = Arc::new(Segment { mapping, layout });
         store_state(&segment, 0, State::Live, "");
-        // After this nobody, not even this process, can map it for writing again.
+        // From here on nothing, not even this process, can map it for writing again.
         seal(file.as_fd())?;
         let held = vec![vec![0; layout.capacity]; layout.slot_count];
         Ok(Self { segment, file, epoch, published: 0, held })
     }
 
-    /// A new descriptor of the segment, open for reading only, to be handed to readers.
+    /// A new read-only descriptor of the segment for readers.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses to open it; it is reached through `/proc/self/fd`.
+    /// If it cannot be opened; it is reached through `/proc/self/fd`.
     pub fn reader_fd(&self) -> Result<OwnedFd, RingError> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         retry_on_intr(|| open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
             .during("open(/proc/self/fd)")
     }
 
-    /// The random number that tells this segment from every other.
+    /// The segment's random identity.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Frames that were published in it.
+    /// Number of frames published.
     pub fn published(&self) -> u64 {
         self.published
     }
 
-    /// Publishes a frame, and returns its ring sequence. Whoever waits is woken by
-    /// [`Waker::wake`](super::Waker::wake), not here.
+    /// Publishes a frame, and returns its ring sequence. Wakes nobody; that is left to
+    /// [`Waker::wake`](super::Waker::wake).
     ///
     /// # Panics
     ///
-    /// If the frame has more tokens than the segment's capacity, or not an item of each plane for each.
+    /// If the frame has more tokens than the segment's capacity, or a plane does not have one item per token.
     pub fn publish(&mut self, frame: &TokenFrame<'_>) -> u64 {
         let SegmentLayout { capacity, plane_count, .. } = self.segment.layout;
         let token_count = frame.records.len();
@@ -149,7 +148,7 @@ impl Writer {
             }
             let (now, beyond) = held.split_at_mut(token_count);
             now.copy_from_slice(frame.versions);
-            // The last words may have overwritten the first bytes behind.
+            // The last words may have overwritten the first bytes after them.
             beyond.fill(0);
             let header = slot_header(frame, sequence, clock::monotonic_ns());
             // The first word is the lock.
@@ -160,8 +159,8 @@ impl Writer {
         sequence
     }
 
-    /// Tells readers what the view is doing and why; a reason beyond 127 bytes is cut. Whoever waits is woken by
-    /// [`Waker::wake`](super::Waker::wake), not here.
+    /// Sets the view's state and its reason, of at most 127 bytes. Wakes nobody; that is left to
+    /// [`Waker::wake`](super::Waker::wake).
     pub fn set_state(&mut self, state: State, reason: &str) {
         let fill = |next| store_state(&self.segment, next, state, reason);
         self.segment.live().change_state(fill);
@@ -172,13 +171,13 @@ impl Writer {
     }
 }
 
-/// Fills the place of the state that `state_sequence` changes lead to.
+/// Writes the state with number `state_sequence`.
 fn store_state(segment: &Segment, state_sequence: u32, state: State, reason: &str) {
     let block = StateBlock { code: state.code(), reserved: 0, reason: padded_text(reason) };
     store_bytes(segment.state(state_sequence), bytemuck::bytes_of(&block));
 }
 
-/// Stores the items of a plane of the tokens of which `held` has another version.
+/// Stores the items of a plane whose versions differ from `held`.
 fn store_changed(
     target: &[AtomicU64],
     items: &[u8],
@@ -191,7 +190,7 @@ fn store_changed(
     while let Some(first) = (start..versions.len()).find(is_changed) {
         start = (first..versions.len()).find(|token| !is_changed(token)).unwrap_or(versions.len());
         let bytes = first * token_bytes..start * token_bytes;
-        // Tokens need not end with a word: the words at the ends are stored whole.
+        // Items need not be whole words: the words at both ends are stored whole.
         let words = bytes.start / WORD_BYTES..bytes.end.div_ceil(WORD_BYTES);
         let end = (words.end * WORD_BYTES).min(items.len());
         store_bytes(&target[words.clone()], &items[words.start * WORD_BYTES..end]);

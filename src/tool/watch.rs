@@ -194,7 +194,7 @@ impl Watch {
         thread::sleep(pause);
         match self.subscription.reconnect() {
             Ok(()) => self.is_lost = false,
-            Err(error) if error.may_pass() => {}
+            Err(error) if error.is_transient() => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())

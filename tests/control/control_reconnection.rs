@@ -28,7 +28,7 @@ fn without_a_daemon_a_try_says_so_and_the_ring_stays_readable() {
     for frame_seq in 1..=3 {
         let error = follower.subscription.reconnect().unwrap_err();
         assert!(matches!(error, ControlError::NoDaemon { .. }), "{error:?}");
-        assert!(error.may_pass());
+        assert!(error.is_transient());
         // What a dying daemon managed to publish is read between two tries.
         publish(&mut writer, frame_seq, 0);
         assert_eq!(follower.next(), Next::Frame { missed: 0 });
@@ -127,15 +127,15 @@ fn a_daemon_with_too_many_clients_is_worth_another_try_and_one_without_the_view_
     serve(&mut stage, Limits { clients: 1, ..UNLIMITED });
     let other = RawClient::connect(&stage.path);
     assert_eq!(other.ask(br#"{"op":"list"}"#)["ok"], true);
-    let (reason, may_pass) = follower.refusal();
-    assert_eq!((reason, may_pass), (RefusalReason::TooManyClients, true));
+    let (reason, is_transient) = follower.refusal();
+    assert_eq!((reason, is_transient), (RefusalReason::TooManyClients, true));
 
     stop(&mut stage);
     stage.directory = Directory::new().unwrap();
     let _other = stage.stream("attic", &["main"]);
     serve(&mut stage, UNLIMITED);
-    let (reason, may_pass) = follower.refusal();
-    assert_eq!((reason, may_pass), (RefusalReason::UnknownView, false));
+    let (reason, is_transient) = follower.refusal();
+    assert_eq!((reason, is_transient), (RefusalReason::UnknownView, false));
 }
 
 /// A view that is followed.
@@ -171,9 +171,9 @@ impl Follower {
     /// Why it may not begin anew, and whether that may pass.
     fn refusal(&mut self) -> (RefusalReason, bool) {
         let error = self.subscription.reconnect().unwrap_err();
-        let may_pass = error.may_pass();
+        let is_transient = error.is_transient();
         match error {
-            ControlError::Refused(Refusal { reason, .. }) => (reason, may_pass),
+            ControlError::Refused(Refusal { reason, .. }) => (reason, is_transient),
             other => panic!("{other:?}"),
         }
     }

@@ -48,18 +48,18 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
     let other = header.replace(":1,", ":2,");
     for (text, expected) in [
-        (String::new(), "it is no gaze log"),
-        ("x,y\n1,2".to_owned(), "it is no gaze log"),
-        (entry(1), "it is no gaze log"),
+        (String::new(), "it is not a gaze log"),
+        ("x,y\n1,2".to_owned(), "it is not a gaze log"),
+        (entry(1), "it is not a gaze log"),
         (other, "it is a gaze log of version 2, and this program reads version 1"),
-        (header.clone(), "it has no entry"),
+        (header.clone(), "it has no entries"),
         (header.replace("1920", "0"), "line 1 is broken"),
         (format!("{header}\n{}\n{broken}", entry(3)), "line 3 is broken: unknown field `z`"),
         (format!("{header}\n{short}"), "line 2 is broken: 4 hexadecimal digits"),
         (format!("{header}\n{odd}"), "line 2 is broken: hexadecimal digits"),
         (
             format!("{header}\n{}\n{}", entry(7), entry(7)),
-            "line 3 is about frame 7, which is not after",
+            "line 3 has frame 7, which does not come after",
         ),
     ] {
         let error = GazeLog::parse(&text).unwrap_err().to_string();

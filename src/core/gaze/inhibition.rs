@@ -1,13 +1,13 @@
-//! Inhibition of return: a place that was looked at counts for less, for a while.
+//! Inhibition of return: places that were looked at weigh less for a while.
 //!
 //! See Posner and Cohen, "Components of visual orienting", Attention and Performance X (1984), and Klein, "Inhibition of
-//! return", Trends in Cognitive Sciences 4 (2000). It goes with what moves, as in Tipper, Driver and Weaver, "Object-centred
+//! return", Trends in Cognitive Sciences 4 (2000). It moves with objects, as in Tipper, Driver and Weaver, "Object-centred
 //! inhibition of return of visual attention", Quarterly Journal of Experimental Psychology 43A (1991).
 
-/// Most places that are remembered; the one that is inhibited least is forgotten first.
+/// Most places remembered; the oldest is dropped first.
 const MOST_TRACES: usize = 32;
 
-/// After so many times the time of decay nothing is left, when an exponential would be at 0.7 %.
+/// Decay times after which a trace is gone; an exponential would then be at 0.7 %.
 const LAST_DECAYS: f64 = 5.0;
 
 /// Places that were looked at.
@@ -21,23 +21,23 @@ pub struct Inhibition {
 /// A place that was looked at, in cells of any grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trace {
-    /// Column of its middle; the first cell's is at 0.5.
+    /// Column of its centre; the first cell's is at 0.5.
     pub x: f64,
-    /// Row of its middle.
+    /// Row of its centre.
     pub y: f64,
-    /// Whether it goes with what moves there.
+    /// Whether it moves with what moves there.
     pub follows: bool,
     left_ns: u64,
 }
 
 impl Inhibition {
-    /// Nothing was looked at yet. A place loses `strength` of its weight, 0..=1, which decays to 1/e in `decay_ms`.
+    /// Without traces. A place loses `strength` of its weight, 0..=1, decaying to 1/e in `decay_ms`.
     pub fn new(strength: f64, decay_ms: u32) -> Self {
         let decay_ns = f64::from(decay_ms) * 1e6;
         Self { strength, decay_ns, traces: Vec::with_capacity(MOST_TRACES) }
     }
 
-    /// A place is looked at. What is remembered within `radius` of it is the same place.
+    /// Adds a trace at a place, and drops those within `radius` of it.
     pub fn look(&mut self, x: f64, y: f64, follows: bool, radius: f64, now_ns: u64) {
         self.traces.retain(|trace| radius < (trace.x - x).hypot(trace.y - y));
         if self.traces.len() == MOST_TRACES {
@@ -46,23 +46,18 @@ impl Inhibition {
         self.traces.push(Trace { x, y, follows, left_ns: now_ns });
     }
 
-    /// Forgets what has decayed to nothing.
+    /// Drops traces that have decayed.
     pub fn forget(&mut self, now_ns: u64) {
         let (strength, decay_ns) = (self.strength, self.decay_ns);
         self.traces.retain(|trace| 0.0 < strength_of(trace, strength, decay_ns, now_ns));
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.traces.clear();
-    }
-
-    /// What is remembered, the oldest first.
+    /// The traces, oldest first.
     pub fn traces_mut(&mut self) -> &mut [Trace] {
         &mut self.traces
     }
 
-    /// Takes from each cell of rows of `width` what it loses; a trace is a Gaussian of this `radius` in cells.
+    /// Reduces the cells, in rows of `width`, by a Gaussian of `radius` cells around each trace.
     pub fn inhibit(&self, cells: &mut [f32], width: usize, radius: f64, now_ns: u64) {
         for trace in &self.traces {
             let strength = strength_of(trace, self.strength, self.decay_ns, now_ns);
@@ -70,7 +65,7 @@ impl Inhibition {
         }
     }
 
-    /// The share of its weight that a cell keeps whose middle is at (`x`, `y`).
+    /// Fraction of its weight that a cell with its centre at (`x`, `y`) keeps.
     pub fn kept(&self, x: f64, y: f64, radius: f64, now_ns: u64) -> f64 {
         let loss = |trace: &Trace| {
             let strength = strength_of(trace, self.strength, self.decay_ns, now_ns);
@@ -80,7 +75,7 @@ impl Inhibition {
     }
 }
 
-/// How much a trace still takes.
+/// Current strength of a trace.
 fn strength_of(trace: &Trace, strength: f64, decay_ns: f64, now_ns: u64) -> f64 {
     let decays = now_ns.saturating_sub(trace.left_ns) as f64 / decay_ns;
     if decays < LAST_DECAYS { strength * (-decays).exp() } else { 0.0 }
@@ -107,7 +102,7 @@ fn darken(cells: &mut [f32], width: usize, trace: &Trace, strength: f64, radius:
     }
 }
 
-/// The cells, of `count`, within three radii of a place: beyond, a Gaussian is below 1.2 %.
+/// Those of `count` cells within three radii of a place: beyond, a Gaussian is below 1.2 %.
 #[expect(clippy::cast_possible_truncation, reason = "a cell, cut at 0 and at the count")]
 pub(super) fn reached(place: f64, radius: f64, count: usize) -> std::ops::Range<usize> {
     let end = ((place + 3.0 * radius).ceil() as usize).min(count);

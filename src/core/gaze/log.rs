@@ -1,13 +1,13 @@
-//! A recorded gaze: what a view looked at, frame by frame.
+//! Gaze logs: where a view looked, frame by frame.
 //!
-//! A log is text, one JSON object a line. The first line says what was recorded:
+//! A log is text with one JSON object a line. The first line is the header:
 //!
 //! ```json
 //! {"foveate_gaze_log":1,"view":"camera/main","extent":[768,576]}
 //! ```
 //!
-//! Each further line says what the view looked at from frame `frame` on. Relevance is a grid of codes, two hexadecimal digits a
-//! cell, row by row, as in [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
+//! Each further line holds the gaze from frame `frame` on. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
+//! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
 //!
 //! ```json
 //! {"frame":5,"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
@@ -24,21 +24,21 @@ use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Gaze;
 use crate::geometry::gaze_entry::GazeEntry;
 
-/// The version of the format that this code reads and writes.
+/// Format version.
 const VERSION: u32 = 1;
 
-/// What a view looked at, from which frame on.
+/// A recorded gaze.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GazeLog {
-    /// The stream and the view that were recorded, as `stream/view`.
+    /// The recorded view, as `stream/view`.
     pub view: String,
-    /// Extent of the source that the fixations lie in.
+    /// Extent of the source, in whose pixels fixations are.
     pub extent: Extent,
-    /// Ascending by frame: from this `frame_seq` on the view had this gaze.
+    /// `frame_seq` of the first frame with a gaze, and that gaze; ascending.
     pub entries: Vec<(u64, Arc<Gaze>)>,
 }
 
-/// Why a gaze log cannot be replayed.
+/// A gaze log that cannot be replayed, and why.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogError {
@@ -46,10 +46,10 @@ pub enum GazeLogError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It can be read, and cannot be replayed.
+    /// It is readable, but not a valid log.
     Malformed {
         /// The file.
         path: PathBuf,
@@ -82,9 +82,9 @@ impl Error for GazeLogError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum GazeLogParseError {
-    /// Something else than a gaze log.
+    /// Not a gaze log.
     NotALog,
-    /// Written by a later version of the program.
+    /// A version of the format that this program does not read.
     OtherVersion {
         /// The version that it names.
         version: u64,
@@ -96,7 +96,7 @@ pub enum GazeLogParseError {
         /// What was expected.
         reason: String,
     },
-    /// A frame before the one above it, or the same.
+    /// Frames do not ascend.
     NotAscending {
         /// Which one, from 1.
         line: usize,
@@ -105,7 +105,7 @@ pub enum GazeLogParseError {
         /// The frame of the entry before.
         before: u64,
     },
-    /// Nothing was recorded.
+    /// No entries.
     Empty,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for GazeLogParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotALog => f.write_str(
-                "it is no gaze log: the first line of one that `foveate record` wrote names \"foveate_gaze_log\"",
+                "it is not a gaze log: the first line of one, as `foveate record` writes it, has \"foveate_gaze_log\"",
             ),
             Self::OtherVersion { version } => write!(
                 f,
@@ -122,9 +122,9 @@ impl fmt::Display for GazeLogParseError {
             Self::BrokenLine { line, reason } => write!(f, "line {line} is broken: {reason}"),
             Self::NotAscending { line, frame, before } => write!(
                 f,
-                "line {line} is about frame {frame}, which is not after frame {before} of the line above"
+                "line {line} has frame {frame}, which does not come after frame {before} of the line above"
             ),
-            Self::Empty => f.write_str("it has no entry: record at least one frame"),
+            Self::Empty => f.write_str("it has no entries: record at least one frame"),
         }
     }
 }
@@ -136,7 +136,7 @@ impl GazeLog {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or is no gaze log.
+    /// If it cannot be read, or is not a gaze log.
     pub fn load(path: &Path) -> Result<Self, GazeLogError> {
         let unreadable = |source| GazeLogError::Unreadable { path: path.to_owned(), source };
         let bytes = std::fs::read(path).map_err(unreadable)?;
@@ -148,7 +148,7 @@ impl GazeLog {
     ///
     /// # Errors
     ///
-    /// If it is no gaze log, one of another version, or broken.
+    /// If it is not a gaze log, has another version, or is broken.
     pub fn parse(text: &str) -> Result<Self, GazeLogParseError> {
         let mut lines = (1..).zip(text.lines());
         let Some((_, first)) = lines.next() else { return Err(GazeLogParseError::NotALog) };
@@ -171,13 +171,13 @@ impl GazeLog {
     }
 }
 
-/// The first line of a log of `view`, as `stream/view`, of a source of `extent`; without a newline.
+/// First line of a log of `view` (as `stream/view`) over a source of `extent`, without a newline.
 pub fn header_line(view: &str, extent: Extent) -> String {
     let extent = [extent.width, extent.height];
     line(&Header { foveate_gaze_log: VERSION, view: view.to_owned(), extent })
 }
 
-/// The line of an entry; without a newline.
+/// Line of an entry, without a newline.
 pub fn entry_line(entry: &GazeEntry) -> String {
     line(entry)
 }
@@ -202,7 +202,7 @@ fn parse_header(text: &str) -> Result<Header, GazeLogParseError> {
     let header: Header =
         serde_json::from_value(value).map_err(|error| broken(error.to_string()))?;
     if !Extent::new(header.extent[0], header.extent[1]).is_supported() {
-        return Err(broken("no source has such an \"extent\"".to_owned()));
+        return Err(broken("\"extent\" is not one that a source can have".to_owned()));
     }
     Ok(header)
 }
@@ -212,7 +212,6 @@ fn parse_entry(text: &str) -> Result<(u64, Gaze), String> {
     Ok((entry.frame, entry.gaze()?))
 }
 
-/// JSON of what always has one.
 fn line(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

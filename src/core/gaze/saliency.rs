@@ -1,9 +1,9 @@
-//! What stands out in a picture: what changes in it, and what differs from its surroundings.
+//! Saliency: change, and contrast with the surroundings.
 //!
-//! Centre-surround contrast over scales in brightness and two opponent colours, each map weighed by how alone its peaks
-//! stand, after Itti, Koch and Niebur, "A model of saliency-based visual attention for rapid scene analysis", IEEE PAMI 20
-//! (1998), and a weak preference for the middle, after Tatler, "The central fixation bias in scene viewing", Journal of
-//! Vision 7 (2007). Change weighs most.
+//! Centre-surround contrast over scales in brightness and two opponent colours, each map weighted by how isolated its peaks
+//! are, after Itti, Koch and Niebur, "A model of saliency-based visual attention for rapid scene analysis", IEEE PAMI 20
+//! (1998), and a weak centre bias, after Tatler, "The central fixation bias in scene viewing", Journal of Vision 7 (2007).
+//! Change weighs most.
 
 use self::change::Background;
 use self::contrast::Contrast;
@@ -14,19 +14,19 @@ use crate::geometry::pyramid::PyramidShape;
 mod change;
 mod contrast;
 
-/// What contrast weighs beside change.
+/// Weight of contrast relative to change.
 const CONTRAST_WEIGHT: f32 = 0.2;
 
-/// How often change is smoothed: each time by 1/4, 1/2, 1/4 along both axes, so that the middle of what moves is its peak.
+/// Passes of the smoothing of change, each with 1/4, 1/2, 1/4 along both axes, so that the centre of a moving thing is its peak.
 const CHANGE_SMOOTHINGS: usize = 2;
 
-/// What stands out on the coarse level of one source. Everything is allocated when it is built.
+/// Saliency of the coarse level of one source. All memory is allocated at construction.
 #[derive(Clone, Debug)]
 pub struct Saliency {
     grid: Extent,
     background: Background,
     contrast: Contrast,
-    /// Between 0 and 1: the preference for the middle.
+    /// Centre bias, 0..=1.
     prior: Vec<f32>,
     change: Vec<f32>,
     map: Vec<f32>,
@@ -34,7 +34,7 @@ pub struct Saliency {
 }
 
 impl Saliency {
-    /// Nothing has been seen yet of a source of `extent`; its edge counts `centre_prior` less than its middle, 0..=1.
+    /// Before the first picture of a source of `extent`; its edge weighs `centre_prior` less than its centre, 0..=1.
     pub fn new(extent: Extent, centre_prior: f64) -> Self {
         let shape = PyramidShape::new(extent);
         let grid = shape.level_extent(CoarseLevel::level_of(shape));
@@ -55,17 +55,17 @@ impl Saliency {
         self.grid
     }
 
-    /// What stood out when it was last weighed, row by row; not negative.
+    /// Saliency as of the last [`weigh`](Self::weigh), row by row; not negative.
     pub fn map(&self) -> &[f32] {
         &self.map
     }
 
-    /// What changed when it was last weighed, row by row, 0..=1.
+    /// Change as of the last [`weigh`](Self::weigh), row by row, 0..=1.
     pub fn change(&self) -> &[f32] {
         &self.change
     }
 
-    /// Weighs what stands out in a picture, against what has been absorbed before it.
+    /// Computes saliency and change of a picture against the pictures absorbed so far.
     pub fn weigh(&mut self, seen: &CoarseLevel) {
         let samples = seen.texels.as_flattened();
         self.background.change_into(samples, &mut self.change);
@@ -82,14 +82,14 @@ impl Saliency {
         }
     }
 
-    /// Takes a picture into what is known of the scene, `elapsed_s` seconds after the one before.
+    /// Takes a picture into the background model, `elapsed_s` seconds after the one before.
     pub fn absorb(&mut self, seen: &CoarseLevel, elapsed_s: f32) {
         self.background.absorb(seen.texels.as_flattened(), elapsed_s);
     }
 }
 
-/// How alone the peaks of a map stand, 0..=1: near 1 for few peaks over a low ground, near 0 where all is alike. A map whose
-/// peak is below `floor` counts less.
+/// Isolation of the peaks of a map, 0..=1: near 1 for few peaks over low ground, near 0 for a uniform map. A map whose peak is
+/// below `floor` counts for less.
 ///
 /// The measure is Itti's (greatest - mean)^2, with the mean of all cells in place of the mean of the other peaks.
 fn singularity(map: &[f32], floor: f32) -> f32 {
@@ -98,7 +98,7 @@ fn singularity(map: &[f32], floor: f32) -> f32 {
     if 0.0 < greatest { share * share } else { 0.0 }
 }
 
-/// In eight lanes, which a processor has more of than it can use for one number after another.
+/// In eight lanes: a single running sum would be bound by its latency.
 fn greatest_and_sum(map: &[f32]) -> (f32, f32) {
     let (chunks, rest) = map.as_chunks::<8>();
     let (mut greatest, mut sum) = ([0f32; 8], [0f32; 8]);
@@ -113,7 +113,7 @@ fn greatest_and_sum(map: &[f32]) -> (f32, f32) {
     (greatest, sum.iter().chain(rest).sum())
 }
 
-/// Smooths rows of `width` by 1/4, 1/2, 1/4 along both axes; beyond an edge all is as at it.
+/// Smooths rows of `width` by 1/4, 1/2, 1/4 along both axes; edges are replicated.
 fn smooth(map: &mut [f32], scratch: &mut [f32], width: usize) {
     for (target, row) in scratch.chunks_exact_mut(width).zip(map.chunks_exact(width)) {
         for (target, near) in target.iter_mut().skip(1).zip(row.windows(3)) {
@@ -135,8 +135,8 @@ fn smooth(map: &mut [f32], scratch: &mut [f32], width: usize) {
     }
 }
 
-/// 1 in the middle, and at the edges 1 - `strength`; in between it falls with the square of the distance.
-#[expect(clippy::cast_possible_truncation, reason = "shares, 0..=1")]
+/// 1 in the centre, 1 - `strength` at the edges, falling with the square of the distance.
+#[expect(clippy::cast_possible_truncation, reason = "fractions, 0..=1")]
 fn prior(grid: Extent, strength: f64) -> Vec<f32> {
     let offset = |index: u32, count: u32| (2.0 * f64::from(index) + 1.0) / f64::from(count) - 1.0;
     let weight = |(x, y): (u32, u32)| {

@@ -1,4 +1,4 @@
-//! Looking around: what stands out competes for the eye, and what was looked at makes room.
+//! Free viewing: salient places compete for the fixation, and visited ones are inhibited.
 
 use std::sync::Arc;
 
@@ -14,20 +14,19 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::weights::Weights;
 
-/// The longest side of a relevance map that a view makes.
+/// Longest side of a relevance map made by a view.
 const RELEVANCE_SIDE_MAX: u32 = 64;
 
-/// A relevance map made from what is seen is kept until a weight differs from it by this factor: what flickers below makes no new
-/// plan.
+/// A saliency-based relevance map is kept until some weight differs from it by this factor, so that flicker makes no new plan.
 const RELEVANCE_STEP: f64 = 1.19;
 
-/// Change above which what was looked at is taken for something that moves.
+/// Change above which a fixated place counts as moving.
 const MOVING: f32 = 0.1;
 
-/// Time in seconds beyond which pictures are taken to be so far apart.
+/// Longest time between two pictures that counts, in seconds.
 const LONGEST_GAP_S: f32 = 1.0;
 
-/// What is seen of a source, and what of it was looked at.
+/// Saliency of a source and inhibition of what was looked at.
 #[derive(Debug)]
 pub(super) struct Scan {
     parameters: GazeParameters,
@@ -36,10 +35,10 @@ pub(super) struct Scan {
     cell_px: f64,
     saliency: Saliency,
     inhibition: Inhibition,
-    /// What stands out, but for what is inhibited.
+    /// Saliency less inhibition.
     inhibited: Vec<f32>,
     relevance: Option<Arc<Relevance>>,
-    /// The picture that was last absorbed, and when.
+    /// `frame_seq` and time of the picture that was last absorbed.
     absorbed: Option<(u64, u64)>,
 }
 
@@ -59,13 +58,13 @@ impl Scan {
         }
     }
 
-    /// The source has another extent: nothing of it has been seen yet. What mattered in the old picture does so until then.
+    /// Starts over for a source of another extent, but keeps the old relevance until a picture of it has been seen.
     pub(super) fn resize(&mut self, extent: Extent) {
         let relevance = self.relevance.take();
         *self = Self { relevance, ..Self::new(self.parameters, extent) };
     }
 
-    /// Weighs what stands out in the picture that is `seen`, or leaves all as it was weighed before.
+    /// Updates saliency and relevance from the picture in `seen`, if there is one that fits.
     pub(super) fn weigh(&mut self, seen: Option<(&CoarseLevel, u64)>) {
         let Some((coarse, frame_seq)) = self.fitting(seen) else { return };
         self.saliency.weigh(coarse);
@@ -79,7 +78,7 @@ impl Scan {
         }
     }
 
-    /// Takes the picture that is `seen` into what is known of the scene.
+    /// Takes the picture in `seen` into the model of the scene, once.
     pub(super) fn absorb(&mut self, seen: Option<(&CoarseLevel, u64)>, now_ns: u64) {
         let Some((coarse, frame_seq)) = self.fitting(seen) else { return };
         let (last, last_ns) = self.absorbed.unwrap_or((frame_seq.wrapping_sub(1), now_ns));
@@ -90,12 +89,12 @@ impl Scan {
         }
     }
 
-    /// What stands out, as relevance.
+    /// Saliency as relevance.
     pub(super) fn relevance(&self) -> Option<Arc<Relevance>> {
         self.relevance.clone()
     }
 
-    /// What a client attends to in frame `frame_seq`, as relevance; `before` if that is the same.
+    /// Relevance of a client's map, made from frame `frame_seq`; `before` if its weights are the same.
     pub(super) fn relevance_of(
         &self,
         map: &AttentionMap,
@@ -107,7 +106,7 @@ impl Scan {
         if is_same { before } else { made }
     }
 
-    /// Looks at what stands out most where the eye has not just been, if that beats the present place.
+    /// Moves to the most salient place that is not inhibited, if it beats the current one by the hysteresis.
     pub(super) fn choose(&mut self, state: &mut FixationState) {
         let now_ns = state.elapsed_ns();
         self.inhibition.forget(now_ns);
@@ -133,7 +132,7 @@ impl Scan {
         }
     }
 
-    /// Remembers that the eye looks where it does.
+    /// Inhibits the current fixation from now on.
     pub(super) fn leave_trace(&mut self, state: &FixationState) {
         let fixation = state.gaze().fixation;
         let change = self.weights(self.saliency.change()).at(fixation.x, fixation.y);
@@ -141,12 +140,12 @@ impl Scan {
         self.inhibition.look(x, y, MOVING < change, self.radius(), state.elapsed_ns());
     }
 
-    /// Takes what is remembered of moving things along with them: to the middle of the change around it.
+    /// Moves the traces of moving things along with them: to the centre of the change around each.
     fn follow(&mut self) {
         let radius = self.radius();
         let (grid, change) = (self.saliency.grid(), self.saliency.change());
         for trace in self.inhibition.traces_mut().iter_mut().filter(|trace| trace.follows) {
-            (trace.x, trace.y) = middle_of_change(change, grid, (trace.x, trace.y), radius);
+            (trace.x, trace.y) = centroid_of_change(change, grid, (trace.x, trace.y), radius);
         }
     }
 
@@ -169,15 +168,15 @@ impl Scan {
         Weights { grid, region, cells }
     }
 
-    /// Radius of what is inhibited, in cells; at least one, which is less than which cells cannot tell.
+    /// Radius of inhibition in cells, at least 1.
     fn radius(&self) -> f64 {
         let radius_px = self.parameters.inhibition_radius * f64::from(self.extent.longer_side());
         (radius_px / self.cell_px).max(1.0)
     }
 }
 
-/// The mean place of the change around `from`, weighed by a Gaussian of `radius`; `from` where nothing changes.
-fn middle_of_change(change: &[f32], grid: Extent, from: (f64, f64), radius: f64) -> (f64, f64) {
+/// Centroid of the change around `from`, weighted by a Gaussian of `radius`; `from` where nothing changes.
+fn centroid_of_change(change: &[f32], grid: Extent, from: (f64, f64), radius: f64) -> (f64, f64) {
     let near = |place: f64, count: u32| super::inhibition::reached(place, radius, count as usize);
     let bell = |offset: f64| (-0.5 * (offset / radius) * (offset / radius)).exp();
     let (mut sum, mut sum_x, mut sum_y) = (0.0, 0.0, 0.0);

@@ -1,4 +1,4 @@
-//! What a consumer attends to: numbers over the image, as it sends them.
+//! Attention maps, as consumers send them.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use super::plan::TokenPlan;
 use super::pyramid::PyramidShape;
 use super::weights::{Peak, Weights};
 
-/// The longest side of a map that a consumer may send.
+/// Longest side of a map that a consumer may send.
 pub const ATTENTION_SIDE_MAX: u32 = 128;
 
-/// A part of the plane that the image lies in, in source pixels. It may reach beyond the image: the model input that
-/// attention was computed on may have been letterboxed.
+/// A box in source pixels. It may reach beyond the image, as the model input that attention was computed on may have been
+/// letterboxed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region {
     /// Left edge.
@@ -27,12 +27,11 @@ pub struct Region {
 }
 
 impl Region {
-    /// All of an image.
+    /// The whole of an image.
     pub fn of(extent: Extent) -> Self {
         Self { x0: 0.0, y0: 0.0, x1: f64::from(extent.width), y1: f64::from(extent.height) }
     }
 
-    /// Refuses what has no area, or none that can be told.
     fn check(self) -> Result<(), AttentionError> {
         let (width, height) = (self.x1 - self.x0, self.y1 - self.y0);
         let is_measured = width.is_finite() && height.is_finite() && 0.0 < width && 0.0 < height;
@@ -59,64 +58,64 @@ impl<'de> Deserialize<'de> for Region {
     }
 }
 
-/// A checked map: finite numbers, none negative, not all 0, on a grid of equal cells over a region.
+/// A validated map: finite numbers, none negative, not all 0, on a grid of equal cells over a region.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionMap {
     grid: Extent,
     region: Region,
     /// Row by row.
     weights: Vec<f32>,
-    /// Found once, where the map is made.
+    /// Computed once, at construction.
     peak: Peak,
 }
 
-/// Why numbers are no attention.
+/// Why numbers are not an attention map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AttentionError {
-    /// Not as many numbers as cells or tokens.
+    /// The number of values does not match the cells or tokens.
     Count {
-        /// How many came.
+        /// How many were given.
         given: usize,
-        /// How many there are cells or tokens.
+        /// How many are needed.
         wanted: usize,
     },
-    /// A grid without cells, or with too many.
+    /// The grid is empty or too large.
     Grid {
         /// Columns and rows.
         grid: Extent,
     },
     /// The region has no area, or is not finite.
     EmptyRegion,
-    /// No cell lies over the image.
+    /// No cell touches the image.
     Outside {
         /// Extent of the image.
         image: Extent,
     },
-    /// A number is not a number, or infinite.
+    /// A value is NaN or infinite.
     NotFinite {
-        /// Which one, from 0.
+        /// Its index.
         index: usize,
-        /// What it is.
+        /// The value.
         value: f32,
     },
-    /// A number is below 0.
+    /// A value is negative.
     Negative {
-        /// Which one, from 0.
+        /// Its index.
         index: usize,
-        /// What it is.
+        /// The value.
         value: f32,
     },
-    /// Nothing is attended to.
+    /// All values over the image are 0.
     AllZero,
 }
 
 impl fmt::Display for AttentionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Count { given, wanted } => write!(f, "{given} numbers where {wanted} are needed"),
+            Self::Count { given, wanted } => write!(f, "{given} values instead of {wanted}"),
             Self::Grid { grid } => write!(
                 f,
-                "a map of {grid} cells, where 1 to {ATTENTION_SIDE_MAX} a side are allowed: pool it first"
+                "a map of {grid} cells is not allowed, only 1 to {ATTENTION_SIDE_MAX} a side: pool it first"
             ),
             Self::EmptyRegion => {
                 f.write_str("the box [x0, y0, x1, y1] must be finite, with x0 < x1 and y0 < y1")
@@ -125,13 +124,13 @@ impl fmt::Display for AttentionError {
                 write!(f, "the box lies outside the image of {image} pixels")
             }
             Self::NotFinite { index, value } => {
-                write!(f, "number {index} is {value}: attention is finite")
+                write!(f, "value {index} is {value}: attention must be finite")
             }
             Self::Negative { index, value } => {
-                write!(f, "number {index} is {value}: attention is not negative")
+                write!(f, "value {index} is {value}: attention must not be negative")
             }
             Self::AllZero => {
-                f.write_str("all numbers over the image are 0: nothing is attended to")
+                f.write_str("all values over the image are 0: no place is attended to")
             }
         }
     }
@@ -140,12 +139,11 @@ impl fmt::Display for AttentionError {
 impl std::error::Error for AttentionError {}
 
 impl AttentionMap {
-    /// Checks a map of `grid` over `region` of an image. Cells that do not touch the image must be attention too, and are
-    /// ignored.
+    /// Validates a map of `grid` cells over `region` of an image. Cells that do not touch the image are validated too, but ignored.
     ///
     /// # Errors
     ///
-    /// If it is no map: see [`AttentionError`].
+    /// See [`AttentionError`].
     pub fn new(
         grid: Extent,
         region: Region,
@@ -164,16 +162,15 @@ impl AttentionMap {
         Self::over(image, grid, region, weights)
     }
 
-    /// Paints one score per token back to where the tokens of `plan` lie. Scores beyond the last token pad the array, and
-    /// are ignored.
+    /// Paints one score per token onto a grid. Scores beyond the last token are padding, and ignored.
     ///
-    /// A cell is a patch of the finest level in the plan, so that each has the score of the token that it lies under; where
-    /// the image has more than 512 of them a side it is coarser, and has the greatest score of the tokens that it touches.
-    /// Either way a token with a higher score than another's is painted higher.
+    /// A cell is a patch of the finest level in the plan, so each takes the score of the token that covers it; where that makes
+    /// more than 512 cells a side, cells are larger and take the greatest score of the tokens that they touch. Either way, a
+    /// token with a higher score is painted higher.
     ///
     /// # Errors
     ///
-    /// If there are too few scores, or they are no attention.
+    /// If there are too few scores, or they are invalid.
     pub fn painted(
         plan: &TokenPlan,
         shape: PyramidShape,
@@ -211,7 +208,7 @@ impl AttentionMap {
         self.grid
     }
 
-    /// What it lies over.
+    /// The box that it covers.
     pub fn region(&self) -> Region {
         self.region
     }

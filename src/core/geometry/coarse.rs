@@ -1,12 +1,12 @@
-//! One small level of the pyramid, which the CPU looks at to decide where to look.
+//! The coarse level: one small pyramid level, read back by the CPU for gaze control.
 
 use super::extent::Extent;
 use super::pyramid::PyramidShape;
 
-/// Neither side of a coarse level is longer.
+/// Longest side of a coarse level.
 pub const COARSE_SIDE_MAX: u32 = 128;
 
-/// The finest level whose sides are both at most [`COARSE_SIDE_MAX`], in R, G and B: exact, so the same on every backend.
+/// The finest level with both sides at most [`COARSE_SIDE_MAX`], as R, G, B: exact, hence equal on all backends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoarseLevel {
     level: u32,
@@ -23,7 +23,7 @@ impl CoarseLevel {
         Self { level, extent, texels: vec![[0; 3]; extent.area()] }
     }
 
-    /// Which level of a pyramid of `shape` it is.
+    /// Index of the coarse level in a pyramid of `shape`.
     pub fn level_of(shape: PyramidShape) -> u32 {
         let longer_side = |level: &u32| shape.level_extent(*level).longer_side();
         let mut levels = 0..shape.level_count();
@@ -32,7 +32,7 @@ impl CoarseLevel {
             .unwrap_or(shape.level_count() - 1)
     }
 
-    /// Level of the pyramid.
+    /// Index in the pyramid.
     pub fn level(&self) -> u32 {
         self.level
     }

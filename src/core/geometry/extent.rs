@@ -10,8 +10,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The longest side a source may have, in pixels. It keeps the sum of the largest box
-    /// (2048 x 2048 samples of 8 bits, plus half the count for rounding) below 2^32.
+    /// Longest side of a source in pixels. Keeps the largest box sum (2048 x 2048 samples of 8 bits, plus half the count for
+    /// rounding) below 2^32.
     pub const MAX_SIDE: u32 = 16_384;
 
     /// An extent of `width` columns and `height` rows.
@@ -28,7 +28,7 @@ impl Extent {
             && self.height <= *sides.end()
     }
 
-    /// How many cells of `side` x `side` cover this extent; the last ones may hang over.
+    /// Columns and rows of cells of `side` x `side` that cover this extent; the last ones may hang over.
     pub const fn in_cells(self, side: u32) -> Self {
         Self { width: self.width.div_ceil(side), height: self.height.div_ceil(side) }
     }

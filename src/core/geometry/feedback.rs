@@ -1,29 +1,28 @@
-//! What consumers tell a view, on its way to the frame loop.
+//! Feedback from consumers to a view.
 
 use std::sync::Arc;
 
 use super::attention::AttentionMap;
 
-/// Where a consumer wants a view to look.
+/// One message of feedback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Feedback {
-    /// At this point, at once.
+    /// Look at a point at once.
     Look {
         /// Pixels right of the source's left edge.
         x: f64,
         /// Pixels below the source's top edge.
         y: f64,
-        /// For how long, in nanoseconds of the stream's time; without it, until something else is said or the policy
-        /// takes over.
+        /// Duration in nanoseconds of stream time; without one, until newer feedback or until the policy takes over.
         hold_ns: Option<u64>,
     },
-    /// Where this map has its peak, from the next decision on.
+    /// Look at the peak of a map, from the next decision on.
     Attend {
-        /// What is attended to.
+        /// The map.
         map: Arc<AttentionMap>,
-        /// The frame that the consumer looked at.
+        /// `frame_seq` of the frame that it was computed from.
         frame_seq: u64,
     },
-    /// Wherever the view's policy says.
+    /// Return control to the view's policy.
     Release,
 }

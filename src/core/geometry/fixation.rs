@@ -1,23 +1,23 @@
-//! Where a view looks.
+//! Fixations and gazes.
 
 use std::sync::Arc;
 
 use super::extent::Extent;
 use super::relevance::Relevance;
 
-/// Fixations lie on a grid of this many positions per pixel, so that a plan is a function of few bits.
+/// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
 
 /// Why a fixation was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FixationReason {
-    /// The view's policy fixes it.
+    /// The view's policy.
     Policy,
-    /// A client said `look`.
+    /// A client's `look`.
     Look,
-    /// A client's attention has its peak there.
+    /// The peak of a client's attention map.
     Attend,
-    /// Something stands out or moves there.
+    /// Saliency.
     Saliency,
 }
 
@@ -26,7 +26,7 @@ crate::names!(FixationReason {
 });
 crate::codes!(FixationReason { Policy = 0, Look = 1, Attend = 2, Saliency = 3 });
 
-/// A point that a view looks at.
+/// A fixated point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fixation {
     /// Grows by one with every new fixation of the view, from 1.
@@ -45,17 +45,16 @@ crate::object!(Fixation {
     "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason,
 });
 
-/// Where a view looks, and what else matters to it.
+/// Fixation and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gaze {
     /// The point.
     pub fixation: Fixation,
-    /// How much each part of the image matters; `None` where all of it matters alike.
+    /// Relevance of each part of the image; `None` where all of it matters alike.
     pub relevance: Option<Arc<Relevance>>,
 }
 
-/// The point nearest to (`x`, `y`) that a fixation may take in a source of `extent`: inside the image, on a
-/// grid of 1/16 pixel.
+/// The nearest valid fixation in a source of `extent`: inside the image, on a grid of 1/16 pixel.
 pub fn snapped(extent: Extent, x: f64, y: f64) -> (f64, f64) {
     let snap = |value: f64, side: u32| {
         let rounded = (value * STEPS_PER_PIXEL).round() / STEPS_PER_PIXEL;

@@ -1,4 +1,4 @@
-//! A gaze as text, for those who record it.
+//! JSON form of a gaze, for recorders.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::extent::Extent;
 use super::fixation::{Fixation, FixationReason, Gaze};
 use super::relevance::{Relevance, RelevanceMap};
 
-/// The longest side of a relevance map that is recorded.
+/// Longest side of a recorded relevance map.
 const GRID_SIDE_MAX: u32 = 128;
 
-/// What a view looked at from a frame on.
+/// The gaze of a view from a frame on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GazeEntry {
     /// `frame_seq` of the first frame that was sampled so, or of the first one after recording began.
@@ -24,7 +24,7 @@ pub struct GazeEntry {
     pub since_frame: u64,
     /// Why it was chosen.
     pub reason: FixationReason,
-    /// How much each part of the image matters; `null` where all of it matters alike.
+    /// Relevance of each part of the image; `null` where all of it matters alike.
     pub relevance: Option<RelevanceEntry>,
 }
 
@@ -32,32 +32,32 @@ crate::object!(GazeEntry {
     "frame": frame, "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "relevance": relevance,
 }, strict);
 
-/// How much each part of the image matters.
+/// A relevance map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelevanceEntry {
     /// `frame_seq` of the frame that it was made from.
     pub frame: u64,
     /// Columns and rows.
     pub grid: [u32; 2],
-    /// One [code](RelevanceMap::from_codes) for each cell, row by row, two hexadecimal digits each.
+    /// One [code](RelevanceMap::from_codes) a cell, row by row, in two hexadecimal digits each.
     pub codes: String,
 }
 
 crate::object!(RelevanceEntry { "frame": frame, "grid": grid, "codes": codes }, strict);
 
 impl GazeEntry {
-    /// A view has had this gaze from frame `frame_seq` on.
+    /// The entry for a view that has `gaze` from `frame_seq` on.
     pub fn new(gaze: &Gaze, frame_seq: u64) -> Self {
         let Fixation { id, x, y, since_frame, reason } = gaze.fixation;
         let relevance = gaze.relevance.as_deref().map(RelevanceEntry::from);
         Self { frame: frame_seq, id, x, y, since_frame, reason, relevance }
     }
 
-    /// The gaze.
+    /// The gaze of this entry.
     ///
     /// # Errors
     ///
-    /// If its relevance is not one; says what was expected.
+    /// If its relevance map is malformed, with what was expected.
     pub fn gaze(&self) -> Result<Gaze, String> {
         let Self { id, x, y, since_frame, reason, .. } = *self;
         let relevance = self.relevance.as_ref().map(RelevanceEntry::relevance).transpose()?;

@@ -15,7 +15,7 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Position along the Morton curve of its level: the bits of `j` and `i` interleaved, `i` lowest.
+    /// Position on the Morton curve of its level: the bits of `j` and `i` interleaved, `i` lowest.
     pub fn morton(self) -> u64 {
         spread(self.i) | spread(self.j) << 1
     }
@@ -25,8 +25,7 @@ impl Patch {
         patch_side << self.level
     }
 
-    /// The patches of the next finer level below this one that hold a real pixel: one, two or four.
-    /// None below level 0.
+    /// Its children one level finer that contain a real pixel: one, two or four; none at level 0.
     pub fn children(self, grids: PatchGrids) -> impl Iterator<Item = Patch> + Clone {
         let finer = self.level.checked_sub(1).map(|level| (level, grids.level(level)));
         finer.into_iter().flat_map(move |(level, grid)| {
@@ -51,18 +50,18 @@ impl PatchGrids {
         Self { shape, patch_side }
     }
 
-    /// Columns and rows of the grid of `level`.
+    /// Columns and rows at `level`.
     pub fn level(self, level: u32) -> Extent {
         self.shape.level_extent(level).in_cells(self.patch_side)
     }
 
-    /// The finest level whose grid has at most `budget` patches. The last level always has one.
+    /// The finest level with at most `budget` patches, or the last level, which has one.
     pub fn finest_level_within(self, budget: usize) -> u32 {
         let last = self.shape.level_count() - 1;
         (0..last).find(|&level| self.level(level).area() <= budget).unwrap_or(last)
     }
 
-    /// Every patch of `level`, row by row.
+    /// All patches of `level`, row by row.
     pub fn patches(self, level: u32) -> impl Iterator<Item = Patch> {
         let grid = self.level(level);
         (0..grid.height).flat_map(move |j| (0..grid.width).map(move |i| Patch { level, i, j }))

@@ -1,10 +1,10 @@
-//! What a layout decides: the list of tokens to sample.
+//! Token plans: what a layout decides to sample.
 
 use super::extent::Extent;
 use super::patch::Patch;
 use super::pyramid::PyramidShape;
 
-/// One square patch of P x P texels of one pyramid level, anywhere in it.
+/// A square patch of P x P texels at any position of one pyramid level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     /// Pyramid level.
@@ -34,13 +34,13 @@ impl Token {
         Self { level: patch.level, x: patch.i * patch_side, y: patch.j * patch_side }
     }
 
-    /// How many of its columns and rows lie inside its level; the others repeat the nearest texel inside.
+    /// Its columns and rows inside the level; texels beyond repeat the nearest one inside.
     pub fn real_extent(self, shape: PyramidShape, patch_side: u32) -> Extent {
         let level = shape.level_extent(self.level);
         Extent::new((level.width - self.x).min(patch_side), (level.height - self.y).min(patch_side))
     }
 
-    /// The source pixels under it, cut at the source's edges.
+    /// The source pixels that it covers, clipped to the source.
     pub fn pixel_box(self, shape: PyramidShape, patch_side: u32) -> PixelBox {
         let source = shape.extent();
         PixelBox {
@@ -59,6 +59,6 @@ impl Token {
 pub struct TokenPlan {
     /// P: side of a token in texels.
     pub patch_side: u32,
-    /// What to sample, in the order in which it is published.
+    /// The tokens in order of publication.
     pub tokens: Vec<Token>,
 }

@@ -2,10 +2,10 @@
 
 use super::extent::Extent;
 
-/// Levels that depend on one tile alone: 0 to 5, as 2^5 is the side of a tile.
+/// Levels whose texels depend on a single tile: 0 to 5, as 2^5 is the side of a tile.
 pub const TILE_LEVEL_COUNT: u32 = super::tile::TILE_SIDE.ilog2() + 1;
 
-/// Both sides of the last level are at most this.
+/// Longest side of the last level.
 const LAST_LEVEL_SIDE: u32 = 8;
 
 /// Most levels any pyramid has: 16384 halves to 8 in eleven steps.
@@ -54,7 +54,7 @@ impl PyramidShape {
     }
 }
 
-/// The exactly rounded mean, half up, of `count` samples that add up to `sum`.
+/// The mean of `count` samples with sum `sum`, exactly rounded, half up.
 ///
 /// Never overflows: a sum is at most 255 * 2^22, and half a count at most 2^21.
 #[expect(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]

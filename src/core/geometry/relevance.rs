@@ -1,4 +1,4 @@
-//! How much each part of the image matters, beside its distance from the fixation.
+//! Relevance maps: how much each part of the image matters, apart from its distance to the fixation.
 
 use super::extent::Extent;
 use super::plan::PixelBox;
@@ -13,7 +13,7 @@ pub struct RelevanceMap {
     weights: Vec<f64>,
 }
 
-/// A relevance map, and the frame that it was made from.
+/// A relevance map and its frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relevance {
     /// The weights.
@@ -23,12 +23,12 @@ pub struct Relevance {
 }
 
 impl RelevanceMap {
-    /// The least weight: such a part is looked at as if it were 16 times farther away.
+    /// Least weight: treated as if 16 times farther from the fixation.
     pub const MIN: f64 = 1.0 / 16.0;
-    /// The greatest weight.
+    /// Greatest weight.
     pub const MAX: f64 = 16.0;
 
-    /// A map of `grid` cells, row by row; weights outside the bounds are clamped, NaN counts as the least.
+    /// A map of `grid` cells, row by row. Weights are clamped to the bounds; NaN becomes the least.
     pub fn new(grid: Extent, weights: impl IntoIterator<Item = f64>) -> Self {
         let bounded = |weight: f64| {
             if weight.is_nan() { Self::MIN } else { weight.clamp(Self::MIN, Self::MAX) }
@@ -39,10 +39,10 @@ impl RelevanceMap {
         Self { grid, weights }
     }
 
-    /// Weights that grow with `values`, which are not negative: (value / mean) ^ `gain`, so that what is as great as the mean
-    /// weighs 1. `None` where they say nothing: all are 0, or `gain` is.
+    /// The weights (value / mean) ^ `gain` of non-negative `values`, so that the mean has weight 1. `None` where they are uniform:
+    /// all values are 0, or `gain` is.
     ///
-    /// They are rounded to [codes](Self::codes), so that a log keeps them as they are.
+    /// Rounded to [codes](Self::codes), so that a log keeps them exactly.
     pub fn from_values(grid: Extent, values: &[f32], gain: f64) -> Option<Self> {
         let sum: f64 = values.iter().map(|value| f64::from(*value)).sum();
         let mean = sum / values.len() as f64;
@@ -58,13 +58,13 @@ impl RelevanceMap {
         Some(Self::from_codes(grid, &codes))
     }
 
-    /// The map of these codes, row by row: code c stands for a weight of 2^((c - 128) / 32), so that neighbours differ by 2 %.
+    /// The map with these codes, row by row: code c is weight 2^((c - 128) / 32), a step of 2 %.
     pub fn from_codes(grid: Extent, codes: &[u8]) -> Self {
         let table = code_table();
         Self::new(grid, codes.iter().map(|code| table[usize::from(*code)]))
     }
 
-    /// The codes nearest to the weights, row by row; exact for a map that was made from codes.
+    /// The codes nearest to the weights, row by row; exact for a map made from codes.
     pub fn codes(&self) -> Vec<u8> {
         let table = code_table();
         self.weights.iter().map(|weight| nearest_code(&table, *weight)).collect()
@@ -75,7 +75,7 @@ impl RelevanceMap {
         self.grid
     }
 
-    /// By which factor the weight of some cell differs most; infinite for another grid.
+    /// Largest factor between the weights of any cell in both maps; infinite for different grids.
     pub fn factor_to(&self, other: &Self) -> f64 {
         if self.grid != other.grid {
             return f64::INFINITY;
@@ -84,7 +84,7 @@ impl RelevanceMap {
         self.weights.iter().zip(&other.weights).map(factor).fold(1.0, f64::max)
     }
 
-    /// The greatest weight of the cells that touch `region` of an image of `image` pixels.
+    /// Greatest weight of the cells that touch `region` of an image of `image` pixels.
     pub fn greatest(&self, image: Extent, region: PixelBox) -> f64 {
         let columns = cells(region.x0, region.x1, image.width, self.grid.width);
         let rows = cells(region.y0, region.y1, image.height, self.grid.height);
@@ -93,7 +93,7 @@ impl RelevanceMap {
     }
 }
 
-/// The cells of `count` over `side` pixels that `[start, end)` touches.
+/// Those of `count` cells over `side` pixels that `[start, end)` touches.
 #[expect(clippy::cast_possible_truncation, reason = "a cell index is below a u32 count")]
 fn cells(start: u32, end: u32, side: u32, count: u32) -> std::ops::Range<usize> {
     let scaled = |pixel: u32| u64::from(pixel) * u64::from(count);
@@ -102,8 +102,8 @@ fn cells(start: u32, end: u32, side: u32, count: u32) -> std::ops::Range<usize> 
     first as usize..past as usize
 }
 
-/// The weight of every code. From roots and products alone, which every machine rounds alike, so that a gaze log leads to the
-/// same plans everywhere.
+/// Weights of all codes. Computed by square roots and products alone, which are rounded alike on every machine, so that a gaze log leads
+/// to the same plans everywhere.
 fn code_table() -> [f64; 256] {
     let step = 2f64.sqrt().sqrt().sqrt().sqrt().sqrt();
     let mut table = [0.0; 256];
@@ -115,9 +115,9 @@ fn code_table() -> [f64; 256] {
     table
 }
 
-/// The code whose weight is nearest, as a factor.
+/// The code with the nearest weight, by factor.
 fn nearest_code(table: &[f64; 256], weight: f64) -> u8 {
-    // Between two codes it is their geometric mean that decides.
+    // The boundary between two codes is their geometric mean.
     let above = table.partition_point(|bound| *bound < weight);
     let code = match above {
         0 => 0,

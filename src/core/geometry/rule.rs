@@ -1,25 +1,25 @@
-//! Which tiles a frame brings up to date.
+//! Which tiles of a frame are ingested.
 
 use std::ops::Range;
 
-/// Says of each tile of one frame whether it is ingested, that is, taken over into the resident copy and the pyramid.
+/// Decides for each tile of a frame whether it is ingested, that is, copied to the resident copy and the pyramid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngestRule {
-    /// Of the first frame all tiles are taken over, whatever the resident copy holds.
+    /// The first frame is ingested whole, whatever the resident copy holds.
     pub is_first: bool,
-    /// A tile with a sample that differs from the resident copy by more is dirty.
+    /// A tile is dirty if a sample differs from the resident copy by more than this.
     pub threshold: u8,
-    /// Row-major indices of the tiles whose turn to be refreshed it is.
+    /// Row-major indices of the tiles due for a refresh.
     pub refreshed: Range<usize>,
 }
 
 impl IngestRule {
-    /// Whether the tile of this index, whose samples differ by at most `largest`, is ingested.
+    /// Whether tile `index` is ingested, given the largest difference of its samples.
     pub fn ingests(&self, index: usize, largest: u8) -> bool {
         self.is_first || self.threshold < largest || self.refreshed.contains(&index)
     }
 
-    /// Whether ingesting it changes one of its samples.
+    /// Whether it is ingested and a sample changes by that.
     pub fn changes(&self, index: usize, largest: u8) -> bool {
         self.is_first || 0 < largest && self.ingests(index, largest)
     }

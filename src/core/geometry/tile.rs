@@ -1,11 +1,11 @@
-//! The tile grid, and sets of tiles.
+//! The tile grid and sets of tiles.
 
 use std::ops::Range;
 
 use super::extent::Extent;
 use super::plan::PixelBox;
 
-/// Side of a tile in pixels. Levels 0 to 5 of the pyramid depend on one tile alone.
+/// Side of a tile in pixels. Each texel of levels 0 to 5 depends on a single tile.
 pub const TILE_SIDE: u32 = 32;
 
 /// The columns or rows of tiles under the pixels `start..end` along that axis.
@@ -13,7 +13,7 @@ pub fn tiles_under(start: u32, end: u32) -> Range<u32> {
     start / TILE_SIDE..end.div_ceil(TILE_SIDE)
 }
 
-/// A set of the tiles of one source, as a bitmap in row-major order.
+/// A set of tiles of one source, as a bitmap in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TileSet {
     grid: Extent,
@@ -21,17 +21,17 @@ pub struct TileSet {
 }
 
 impl TileSet {
-    /// No tile of a source of `extent` pixels.
+    /// The empty set for a source of `extent` pixels.
     pub fn none(extent: Extent) -> Self {
         Self::none_of(extent.in_cells(TILE_SIDE))
     }
 
-    /// No cell of a grid.
+    /// The empty set for a grid.
     pub fn none_of(grid: Extent) -> Self {
         Self { grid, words: vec![0; grid.area().div_ceil(64)] }
     }
 
-    /// Every tile of a source of `extent` pixels.
+    /// All tiles of a source of `extent` pixels.
     pub fn all(extent: Extent) -> Self {
         let mut set = Self::none(extent);
         set.fill();
@@ -62,13 +62,13 @@ impl TileSet {
         self.insert_index(self.index(column, row));
     }
 
-    /// Adds the tile of a row-major index.
+    /// Adds the tile with a row-major index.
     pub fn insert_index(&mut self, index: usize) {
         assert!(index < self.grid.area(), "tile {index} is outside a grid of {}", self.grid);
         self.words[index / 64] |= 1 << (index % 64);
     }
 
-    /// Becomes the cells of this grid that lie over the cells of `finer`, whose cells are half as wide and half as high.
+    /// Sets exactly the cells that lie over cells of `finer`, a grid with cells of half the side.
     pub fn cover(&mut self, finer: &Self) {
         self.clear();
         for (column, row) in finer.iter() {
@@ -76,7 +76,7 @@ impl TileSet {
         }
     }
 
-    /// The runs of neighbours in row `row`, as columns, from left to right.
+    /// Runs of adjacent tiles in row `row`, as ranges of columns from left to right.
     pub fn runs(&self, row: usize) -> impl Iterator<Item = Range<usize>> {
         let width = self.grid.width as usize;
         let mut from = row * width;
@@ -89,7 +89,7 @@ impl TileSet {
         })
     }
 
-    /// The first index of a range that is in the set, or that is not.
+    /// First index of a range that is in the set (`is_in`) or not in it.
     fn next_index(&self, range: Range<usize>, is_in: bool) -> Option<usize> {
         let mut at = range.start;
         while at < range.end {
@@ -110,15 +110,15 @@ impl TileSet {
         self.words[index / 64] >> (index % 64) & 1 == 1
     }
 
-    /// Whether any tile of the box `columns` x `rows` of the grid is in the set.
-    pub fn intersects(&self, columns: Range<u32>, rows: Range<u32>) -> bool {
+    /// Whether any tile of the box `columns` x `rows` is in the set.
+    fn intersects(&self, columns: Range<u32>, rows: Range<u32>) -> bool {
         rows.into_iter().any(|row| {
             let start = self.index(columns.start, row);
             self.any_within(start..start + columns.len())
         })
     }
 
-    /// Whether the set has a tile with an index in a range that is not empty.
+    /// Whether any index of a non-empty range is in the set.
     fn any_within(&self, indices: Range<usize>) -> bool {
         let (first, last) = (indices.start / 64, (indices.end - 1) / 64);
         let from_start = u64::MAX << (indices.start % 64);
@@ -131,17 +131,17 @@ impl TileSet {
             || self.words[last] & to_end != 0
     }
 
-    /// How many tiles are in the set.
+    /// Number of tiles in the set.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether a tile of the set lies under the pixels of `region`, which is not empty.
+    /// Whether any tile under the non-empty pixel box `region` is in the set.
     pub fn reaches(&self, region: PixelBox) -> bool {
         self.intersects(tiles_under(region.x0, region.x1), tiles_under(region.y0, region.y1))
     }
 
-    /// Whether no tile is in the set.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }

@@ -1,23 +1,22 @@
-//! Weights on a grid of cells: where their peak is, what they are at a point, and the same on a coarser grid.
+//! Weights on a grid of cells: peak, value at a point, and pooling to a coarser grid.
 
 use std::ops::Range;
 
 use super::attention::Region;
 use super::extent::Extent;
 
-/// Weights of the cells of a grid over a region of the plane that the image lies in. Cells that do not touch the image
-/// count for nothing.
+/// Weights of the cells of a grid over a box of source pixels. Cells that do not touch the image are ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights<'a> {
     /// Columns and rows.
     pub grid: Extent,
-    /// What the grid lies over, in source pixels.
+    /// The box that the grid covers, in source pixels.
     pub region: Region,
     /// Row by row; finite and not negative.
     pub cells: &'a [f32],
 }
 
-/// The highest place.
+/// The peak of a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
     /// Pixels right of the source's left edge.
@@ -44,11 +43,11 @@ impl Window {
 }
 
 impl Weights<'_> {
-    /// The greatest cell, refined to a fraction of it, always inside the image; the first of several. `None` where no cell
-    /// touches the image, or none of those has any weight.
+    /// The greatest cell (the first of several), refined to a fraction of it, always inside the image. `None` where no cell touches
+    /// the image, or none of those has any weight.
     ///
-    /// The place of a bump that is wider than a cell is found to within half a cell; where cells share the greatest weight,
-    /// the middle of them is taken.
+    /// A bump wider than a cell is located to within half a cell; among connected cells that share the greatest weight, their
+    /// centroid is taken.
     pub fn peak(&self, image: Extent) -> Option<Peak> {
         let window = self.window(image)?;
         let width = self.grid.width as usize;
@@ -67,7 +66,7 @@ impl Weights<'_> {
         Some(Peak { x: x.clamp(0.0, right), y: y.clamp(0.0, bottom), weight })
     }
 
-    /// The weight of the cell that the point (`x`, `y`) in pixels lies in; 0 outside the region.
+    /// Weight of the cell that contains the point (`x`, `y`) in pixels; 0 outside the region.
     pub fn at(&self, x: f64, y: f64) -> f32 {
         let Region { x0, y0, x1, y1 } = self.region;
         if !(x0..=x1).contains(&x) || !(y0..=y1).contains(&y) {
@@ -79,8 +78,7 @@ impl Weights<'_> {
         self.cell(index(x, x0, x1, self.grid.width), index(y, y0, y1, self.grid.height))
     }
 
-    /// The greatest weight under each cell of a grid of `target` cells over the whole image, row by row; 0 where nothing
-    /// lies.
+    /// Greatest weight under each cell of a grid of `target` cells over the whole image, row by row; 0 where nothing lies.
     pub fn pooled(&self, image: Extent, target: Extent) -> Vec<f32> {
         let Region { x0, y0, x1, y1 } = self.region;
         let spans = |side: u32, count: u32, from: f64, to: f64, cells: u32| -> Vec<Range<usize>> {
@@ -98,7 +96,6 @@ impl Weights<'_> {
         rows.iter().flat_map(|rows| columns.iter().map(|columns| greatest(rows, columns))).collect()
     }
 
-    /// The cells that touch the image; `None` if there are none.
     pub(super) fn window(&self, image: Extent) -> Option<Window> {
         let Region { x0, y0, x1, y1 } = self.region;
         let columns = touched(0.0, f64::from(image.width), x0, x1, self.grid.width);
@@ -106,8 +103,8 @@ impl Weights<'_> {
         (!columns.is_empty() && !rows.is_empty()).then_some(Window { columns, rows })
     }
 
-    /// The middle, in cells, of the connected cells that are as great as this one; `None` if it stands alone. It lies on one of
-    /// them, also where they form a ring.
+    /// Centroid, in cells, of the connected cells with the same weight as this one; `None` if it stands alone. Where that falls
+    /// outside them, as in a ring, the cell nearest to it.
     fn plateau(&self, window: &Window, column: usize, row: usize) -> Option<(f64, f64)> {
         let weight = self.cell(column, row);
         let index = |(column, row): (usize, usize)| row * self.grid.width as usize + column;
@@ -140,7 +137,7 @@ impl Weights<'_> {
         Some(if off(&nearest) <= 0.5 { middle } else { centre(nearest) })
     }
 
-    /// The summit in cells, by a parabola through the cell and its neighbours along each axis.
+    /// The peak in cells, by a parabola through the cell and its neighbours along each axis.
     fn refined(&self, window: &Window, column: usize, row: usize) -> (f64, f64) {
         let here = self.cell(column, row);
         let interior = |at: usize, range: &Range<usize>| range.start < at && at + 1 < range.end;
@@ -171,9 +168,9 @@ impl Weights<'_> {
     }
 }
 
-/// Where a bump through three neighbours has its summit, -0.5..=0.5 cells from the middle one, which is the greatest.
+/// Offset of the peak of a bump through three neighbours, the middle one the greatest, in -0.5..=0.5 cells.
 ///
-/// Through their logarithms where all are above 0, which is exact for a Gaussian.
+/// Fits their logarithms where all are above 0, which is exact for a Gaussian.
 fn summit(before: f32, here: f32, after: f32) -> f64 {
     let [before, here, after] = [before, here, after].map(f64::from);
     let [before, here, after] = if 0.0 < before.min(after) {
@@ -185,7 +182,7 @@ fn summit(before: f32, here: f32, after: f32) -> f64 {
     if 0.0 < bend { (0.5 * (after - before) / bend).clamp(-0.5, 0.5) } else { 0.0 }
 }
 
-/// The cells left, right, above and below, as far as they lie in the window.
+/// The 4-neighbours of a cell within the window.
 fn neighbours(window: &Window, column: usize, row: usize) -> impl Iterator<Item = (usize, usize)> {
     let Window { columns, rows } = window.clone();
     [
@@ -198,7 +195,7 @@ fn neighbours(window: &Window, column: usize, row: usize) -> impl Iterator<Item 
     .filter(move |(column, row)| columns.contains(column) && rows.contains(row))
 }
 
-/// The cells, of `count` from `from` to `to`, that `[start, end)` touches.
+/// Those of `count` cells between `from` and `to` that `[start, end)` touches.
 fn touched(start: f64, end: f64, from: f64, to: f64, count: u32) -> Range<usize> {
     if end <= from || to <= start {
         return 0..0;
@@ -207,12 +204,12 @@ fn touched(start: f64, end: f64, from: f64, to: f64, count: u32) -> Range<usize>
     bounded(cell_at(start, from, to, count).floor(), count).min(past)..past
 }
 
-/// Where a point lies among `count` cells from `from` to `to`, in cells.
+/// Position of a point among `count` cells between `from` and `to`, in cells.
 fn cell_at(point: f64, from: f64, to: f64, count: u32) -> f64 {
     (point - from) / (to - from) * f64::from(count)
 }
 
-/// A number of cells as an index, in 0..=`count`.
+/// `cells` as an index in 0..=`count`.
 #[expect(clippy::cast_possible_truncation, reason = "clamped")]
 fn bounded(cells: f64, count: u32) -> usize {
     cells.clamp(0.0, f64::from(count)) as usize

@@ -1,4 +1,4 @@
-//! What clients say about where to look, and what they are answered.
+//! Feedback messages and their answer.
 
 use super::ViewName;
 use foveate_core::geometry::attention::Region;
@@ -8,20 +8,20 @@ use foveate_core::{names, object};
 /// Look at a point, at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
-    /// Which view.
+    /// The view.
     pub view: ViewName,
-    /// Pixels right of the source's left edge, or a share of its width.
+    /// Pixels right of the source's left edge, or a fraction of its width.
     pub x: f64,
-    /// Pixels below the source's top edge, or a share of its height.
+    /// Pixels below the source's top edge, or a fraction of its height.
     pub y: f64,
-    /// Whether `x` and `y` are shares, 0 to 1.
+    /// Whether `x` and `y` are fractions, 0 to 1.
     pub normalised: bool,
-    /// How long to look there, in milliseconds of the stream's time; without it, until something else is said, the view is
-    /// released, or its policy takes over after a silence.
+    /// Duration in milliseconds of stream time; without one, until newer feedback, a release, or the policy takes over after a
+    /// silence.
     pub for_ms: Option<u32>,
-    /// `frame_seq` of the frame that the client looked at; without it, the newest.
+    /// `frame_seq` of the frame that the client refers to; without it, the newest.
     pub frame: Option<u64>,
-    /// Whether to answer only once a frame has been looked at so.
+    /// Whether to answer only after a frame was sampled with the result.
     pub wait: bool,
 }
 
@@ -30,21 +30,21 @@ object!(Look {
     "normalised": normalised, "for_ms": for_ms, "frame": frame, "wait": wait,
 }, strict);
 
-/// Look where this map has its peak, from the next decision on. The numbers follow the newline: row by row, little-endian.
+/// Look at the peak of a map, from the next decision on. The map follows the newline: row by row, little-endian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attend {
-    /// Which view.
+    /// The view.
     pub view: ViewName,
-    /// Rows and columns, as NumPy has them: 1 to 128 each.
+    /// Rows and columns, as in NumPy: 1 to 128 each.
     pub shape: [u32; 2],
     /// Number format.
     pub dtype: NumberFormat,
-    /// What the map lies over, `[x0, y0, x1, y1]` in source pixels, also beyond the image where the model's input was
-    /// letterboxed; without it, the image.
+    /// The box that the map covers, `[x0, y0, x1, y1]` in source pixels; it may exceed the image, as with letterboxed input. Without it,
+    /// the image.
     pub region: Option<Region>,
     /// `frame_seq` of the frame that the map was computed on; without it, the newest.
     pub frame: Option<u64>,
-    /// Whether to answer only once it has been decided what to look at.
+    /// Whether to answer only after the decision.
     pub wait: bool,
 }
 
@@ -53,23 +53,23 @@ object!(Attend {
     "box": region, "frame": frame, "wait": wait,
 }, strict);
 
-/// Look where these scores of the tokens of a frame have their peak, from the next decision on. The scores follow the newline:
-/// one per token, in the order of the frame, little-endian; what comes behind the last token is padding.
+/// Look at the peak of the scores of a frame's tokens, from the next decision on. The scores follow the newline: one per token,
+/// in the order of the frame, little-endian; values after the last token are padding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttendTokens {
-    /// Which view.
+    /// The view.
     pub view: ViewName,
     /// `frame_seq` of the frame whose tokens were scored, one of the last 64.
     pub frame: u64,
     /// Number format.
     pub dtype: NumberFormat,
-    /// Whether to answer only once it has been decided what to look at.
+    /// Whether to answer only after the decision.
     pub wait: bool,
 }
 
 object!(AttendTokens { "view": view, "frame": frame, "dtype": dtype; "wait": wait }, strict);
 
-/// The number format of attention, little-endian.
+/// Number format of attention, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberFormat {
     /// IEEE 754 binary32.
@@ -82,16 +82,16 @@ pub enum NumberFormat {
 
 names!(NumberFormat { F32 = "f32", F16 = "f16", U8 = "u8" });
 
-/// The answer to feedback: where the view was asked to look.
+/// The answer to feedback.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Looking {
-    /// Which view.
+    /// The view.
     pub view: ViewName,
-    /// Pixels right of the source's left edge, inside the image: of the point, or of the peak of the map.
+    /// Requested point, or peak of the map: pixels right of the source's left edge, inside the image.
     pub x: f64,
     /// Pixels below the source's top edge, inside the image.
     pub y: f64,
-    /// The fixation that it led to; only where `wait` was asked, and absent where nothing was decided within a second.
+    /// The resulting fixation; only with `wait`, and absent if no decision was made within a second.
     pub fixation: Option<Fixation>,
 }
 

@@ -1,4 +1,4 @@
-//! The address of a view.
+//! Addresses of views.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,7 +46,7 @@ impl ViewName {
 }
 
 impl ViewNameError {
-    /// Quotes `text`, or the beginning of it where it is longer than any name.
+    /// Quotes `text`, truncated to the longest valid length.
     fn of(text: &str) -> Self {
         Self(clipped(text, 2 * NAME_BYTES_MAX + 1))
     }
@@ -56,7 +56,7 @@ impl fmt::Display for ViewNameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is not the name of a view: it takes STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, \
+            "{:?} is not the name of a view: expected STREAM/VIEW, each 1 to 63 of a-z, 0-9, `_` and `-`, \
              such as camera/main",
             self.0
         )

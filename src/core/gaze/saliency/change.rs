@@ -1,32 +1,32 @@
-//! What changes against a slow background, and more than it always does there.
+//! Change against a slowly adapting background, in excess of what is usual at each place.
 
 use crate::geometry::extent::Extent;
 
-/// How fast the background follows, in levels of 256 per second. A step no wider than its error makes it a running median, which
-/// hardly sees what passes.
+/// Adaptation rate of the background, in levels of 256 per second. With steps no wider than the error it is a running median,
+/// which passing objects hardly affect.
 const FOLLOWED_PER_S: f32 = 10.0;
 
-/// Time in seconds in which a place gets used to its own unrest, as leaves or a screen have it.
+/// Time constant in seconds of habituation to restless places, such as leaves or screens.
 const HABITUATION_S: f32 = 4.0;
 
-/// By how much a change must exceed the usual one of its place.
+/// Factor by which change must exceed what is usual at its place.
 const USUAL_FACTOR: f32 = 2.0;
 
-/// Below this a difference of a sample is noise, in levels of 256.
+/// Noise of a sample, in levels of 256.
 const NOISE: f32 = 5.0;
 
-/// The difference, summed over the samples of a texel, that counts half of the greatest: what is seen at all is seen clearly.
+/// Difference, summed over the samples of a texel, at which change is 1/2: soft saturation.
 const HALF_CHANGE: f32 = 40.0;
 
-/// A mean difference over the picture, in levels of 256, that makes it another scene.
+/// Mean difference over the picture, in levels of 256, that counts as a scene cut.
 const CUT: f32 = 30.0;
 
-/// What the picture looks like without what passes.
+/// Background model.
 #[derive(Clone, Debug)]
 pub(super) struct Background {
     /// Of each sample.
     level: Vec<f32>,
-    /// The usual distance of each sample from its level.
+    /// Usual distance of each sample from its level.
     unrest: Vec<f32>,
     is_empty: bool,
 }
@@ -37,7 +37,7 @@ impl Background {
         Self { level: zeros.clone(), unrest: zeros, is_empty: true }
     }
 
-    /// Says of each texel how much it changes, 0..=1, and begins anew if the scene is another one.
+    /// Writes the change of each texel, 0..=1; starts over at a scene cut.
     pub(super) fn change_into(&mut self, samples: &[u8], change: &mut [f32]) {
         if self.is_empty {
             self.begin(samples);
@@ -60,7 +60,7 @@ impl Background {
         }
     }
 
-    /// Takes a picture in, `elapsed_s` seconds after the one before.
+    /// Adapts to a picture, `elapsed_s` seconds after the one before.
     pub(super) fn absorb(&mut self, samples: &[u8], elapsed_s: f32) {
         if self.is_empty {
             self.begin(samples);

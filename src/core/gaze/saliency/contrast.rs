@@ -3,31 +3,30 @@
 use super::{greatest_and_sum, singularity};
 use crate::geometry::extent::Extent;
 
-/// Radii in texels of the boxes that are compared: centre and surround of each scale.
+/// Radii in texels of the centre and surround boxes of each scale.
 const SCALES: [(usize, usize); 2] = [(1, 5), (2, 10)];
 
-/// Brightness, red against green, blue against yellow, and nothing, which makes four.
+/// Brightness, red-green, blue-yellow, and padding to four.
 type Features = [i32; 4];
 
-/// How many features there are.
 const FEATURES: usize = 3;
 
-/// A contrast, in levels of 256, below which a map counts for less: noise is no peak.
+/// Contrast, in levels of 256, below which a map's peaks count for less, as they may be noise.
 const FAINT: f32 = 24.0;
 
-/// A contrast, in levels of 256, that is none.
+/// Contrast, in levels of 256, that counts as none.
 const NOISE: f32 = 1.0;
 
-/// What it takes to find the contrast of pictures of one extent.
+/// Contrast of pictures of one extent, with its buffers.
 #[derive(Clone, Debug)]
 pub(super) struct Contrast {
     width: usize,
     height: usize,
-    /// (column, row): sums over all texels left of and above it; one column and row more than texels.
+    /// Summed-area table: at (column, row) the sums over all texels left of and above; one column and row more than texels.
     sums: Vec<Features>,
-    /// Of each feature the contrast of each texel.
+    /// Contrast of each texel, by feature.
     maps: [Vec<f32>; FEATURES],
-    /// Of one row: sums over its boxes' columns; means of centres and of surrounds; the contrast.
+    /// Of one row: sums over box columns; means of centres and of surrounds; contrast.
     strip: Vec<Features>,
     means: [Vec<[f32; 4]>; 2],
     row: Vec<[f32; 4]>,
@@ -43,7 +42,7 @@ impl Contrast {
         Self { width, height, sums, maps, strip, means: [row.clone(), row.clone()], row }
     }
 
-    /// Adds the contrast of a picture to a map: at most `weight`, where all features have their only peak.
+    /// Adds the contrast of a picture to a map: at most `weight`, reached where all features have their only peak.
     pub(super) fn add_to(&mut self, texels: &[[u8; 3]], weight: f32, map: &mut [f32]) {
         self.sum_up(texels);
         self.compare();
@@ -98,7 +97,7 @@ impl Contrast {
         }
     }
 
-    /// The mean features, for each texel of a row, of the texels at most `radius` away along each axis.
+    /// Mean features of the box of `radius` around each texel of a row.
     fn average(&mut self, row: usize, radius: usize, target: usize) {
         let (width, stride) = (self.width, self.width + 1);
         let (top, bottom) = (row.saturating_sub(radius), (row + radius + 1).min(self.height));
@@ -120,7 +119,7 @@ impl Contrast {
     }
 }
 
-/// Each spans 256 levels or 512; none needs more bits than a sum over 128 x 128 texels leaves.
+/// Each feature spans at most 512 levels, so that sums over 128 x 128 texels fit an `i32`.
 fn features([r, g, b]: [u8; 3]) -> Features {
     let [r, g, b] = [r, g, b].map(i32::from);
     [(r + g + b) / 3, r - g, b - (r + g) / 2, 0]
