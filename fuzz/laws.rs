@@ -8,9 +8,9 @@ use foveate::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Looking, Refusal, RefusalReason,
 };
 use foveate_control::{Listing, Request, numbers, refused};
+use foveate_core::frame::FrameTime;
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
-use foveate_core::gaze::moment::Moment;
 use foveate_core::geometry::attention::{AttentionMap, Region};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::gaze_entry::GazeEntry;
@@ -123,10 +123,10 @@ fn hold_for_log(text: &str) {
     lines.extend(log.entries.iter().map(line));
     assert_eq!(GazeLog::parse(&lines.join("\n")).expect("it was read"), log);
 
-    let at = Moment { frame_seq: 1, time_ns: 0 };
+    let at = FrameTime { frame_seq: 1, time_ns: 0 };
     let mut controller =
         Controller::new(Policy::Replay(Arc::new(log)), Default::default(), IMAGE, at);
-    controller.step(Moment { frame_seq: 5, time_ns: 1 }, None);
+    controller.step(FrameTime { frame_seq: 5, time_ns: 1 }, None);
     let gaze = controller.gaze();
     let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
     let (shape, at) = (PyramidShape::new(IMAGE), (gaze.fixation.x, gaze.fixation.y));

@@ -74,7 +74,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 
 // The version of the ABI that this header reads. Another major version is refused; a newer minor one has more to say.
 #define FOVEATE_ABI_MAJOR 1
-#define FOVEATE_ABI_MINOR 2
+#define FOVEATE_ABI_MINOR 3
 
 #define FOVEATE_HEADER_BYTES 4096        // where slot 0 begins
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
@@ -151,7 +151,8 @@ FOVEATE__AT(foveate_camera_frame, calibrated_width, 272);
 FOVEATE__AT(foveate_camera_frame, calibrated_height, 276);
 FOVEATE__BYTES(foveate_camera_frame, 280);
 
-// One array with an item for each token. The first is `pixels`: [capacity, 3, P, P], dense, channels R G B.
+// One array with an item for each token, found by its name with foveate_plane_index(). The first is always `pixels`: [capacity, 3,
+// P, P], dense, channels R G B. `relevance`, since 1.3, is the weight that the layout gave to each token: [capacity] of f32.
 struct foveate_plane {
     char name[32];
     char order[8];         // one letter for each axis, such as NCHW
@@ -455,6 +456,10 @@ struct foveate_segment {
 // Returns the segment in use, or NULL before the first FOVEATE_NEW_SEGMENT. Valid until the next read.
 FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader);
 
+// Returns which plane has this name, such as "relevance": its index in header.planes, foveate_frame.planes and
+// foveate_borrowed.planes. -1 where the segment has none, as those of an older daemon may not. Ask again after FOVEATE_NEW_SEGMENT.
+FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const char *name);
+
 // Returns whether the camera's distortion has this name of ROS, such as "rational_polynomial", which is longer than its field.
 FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name);
 
@@ -465,8 +470,8 @@ FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *r
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading copies.
 
-// A frame in memory of the caller's. Set it to FOVEATE_ZEROS, then point `tokens` and `pixels` at memory or call
-// foveate_frame_reserve; read into it again and again.
+// A frame in memory of the caller's. Set it to FOVEATE_ZEROS, then point `tokens` and `pixels` at memory, and the planes that are
+// wanted beside them, or call foveate_frame_reserve; read into it again and again.
 struct foveate_frame {
     struct foveate_slot_header head; // what the frame says of itself
     uint64_t missed;                 // frames between this one and the one read before that were not read
@@ -477,10 +482,15 @@ struct foveate_frame {
     size_t token_capacity;        // room in `tokens`, in tokens
     void *pixels;                 // [token_count, 3, P, P] of foveate_segment.dtype, dense
     size_t pixel_capacity;        // room in `pixels`, in bytes
+
+    // The items of each plane of the segment, foveate_plane.token_stride bytes apart. Reading sets the first one to `pixels`; of
+    // the others it leaves out those that are NULL.
+    void *planes[FOVEATE_PLANE_COUNT_MAX];
+    size_t plane_capacities[FOVEATE_PLANE_COUNT_MAX]; // room in each of `planes`, in bytes
 };
 
-// Allocates `tokens` and `pixels` such that every frame of `segment` fits. Both must be 0 or come from this function. Returns
-// FOVEATE_OK, or FOVEATE_NO_MEMORY and leaves the frame as it was.
+// Allocates `tokens`, `pixels` and `planes` such that every frame of `segment` fits. All must be 0 or come from this function.
+// Returns FOVEATE_OK, or FOVEATE_NO_MEMORY, which leaves a frame that may be read into as before.
 FOVEATE_API enum foveate_result foveate_frame_reserve(struct foveate_frame *frame, const struct foveate_segment *segment);
 
 // Frees what foveate_frame_reserve allocated.
@@ -514,8 +524,9 @@ FOVEATE_API void foveate_set_max_age(struct foveate_reader *reader, uint64_t max
 // Returns how long ago a frame was taken, in nanoseconds; 0 for one that says it comes from the future.
 FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head);
 
-// Returns number `index` of texels in the format `dtype`, exactly: 0 to 255 for u8, a normalised value for the others.
-FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, size_t index);
+// Returns number `index` of the dense items of a plane in the format `dtype`, exactly. Of texels that is 0 to 255 for u8, and a
+// normalised value for the others.
+FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *items, size_t index);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading in place.
@@ -523,7 +534,7 @@ FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, s
 // A frame in the ring. The writer does not know of it and may replace it at any time: whatever is made from it counts only
 // after foveate_release() returned FOVEATE_OK.
 //
-// `tokens` and `pixels` may change while they are looked at. Copy or compute from them, but let no index, length or branch that
+// `tokens`, `pixels` and `planes` may change while they are looked at. Copy or compute from them, but let no index, length or branch that
 // matters hang on a value found there; foveate_borrowed_token() copies one token. The pointers are good until the next
 // FOVEATE_NEW_SEGMENT or foveate_close().
 struct foveate_borrowed {
@@ -534,6 +545,9 @@ struct foveate_borrowed {
     const struct foveate_token *tokens; // [token_count]
     const void *pixels;                 // [token_count, 3, P, P] of foveate_segment.dtype, dense
     uint64_t segment_number;            // foveate_segment.number
+
+    // The items of each plane of the segment, foveate_plane.token_stride bytes apart; the first is `pixels`.
+    const void *planes[FOVEATE_PLANE_COUNT_MAX];
 };
 
 // Borrows the newest frame, unless it was read before. Waits and returns as foveate_read_newest.
@@ -1375,7 +1389,8 @@ static enum foveate_result foveate__check_plane(const struct foveate_segment_hea
     FOVEATE__ENSURE(plane->offset <= header->slot_stride && plane->bytes <= header->slot_stride - plane->offset, "planes.bytes",
                     plane->bytes);
     for (uint32_t axis = 1; axis < plane->ndim; axis++) {
-        FOVEATE__ENSURE(foveate__multiply(item_bytes, plane->shape[axis], &item_bytes), "planes.shape", plane->shape[axis]);
+        FOVEATE__ENSURE(0 < plane->shape[axis] && foveate__multiply(item_bytes, plane->shape[axis], &item_bytes), "planes.shape",
+                        plane->shape[axis]);
     }
     FOVEATE__ENSURE(item_bytes <= plane->token_stride
                         && foveate__multiply(plane->token_stride, header->token_capacity, &tokens_bytes)
@@ -1448,8 +1463,12 @@ static enum foveate_result foveate__check_segment(const struct foveate_segment *
     FOVEATE__ENSURE(1 <= header->plane_count && header->plane_count <= FOVEATE_PLANE_COUNT_MAX, "plane_count",
                     header->plane_count);
     for (uint32_t index = 0; index < header->plane_count; index++) {
-        result = foveate__check_plane(header, &header->planes[index], error);
+        const struct foveate_plane *plane = &header->planes[index];
+        result = foveate__check_plane(header, plane, error);
         if (result != FOVEATE_OK) return result;
+        for (uint32_t other = 0; other < index; other++) {
+            FOVEATE__ENSURE(strcmp(header->planes[other].name, plane->name) != 0, "planes.name[0]", plane->name[0]);
+        }
     }
     result = foveate__check_pixels(header, error);
     return result != FOVEATE_OK ? result : foveate__check_facts(segment, error);
@@ -1762,25 +1781,43 @@ static enum foveate_result foveate__pass_over(struct foveate_reader *reader, uin
     return FOVEATE_NOTHING;
 }
 
+// That `token_count` tokens and the wanted items of their planes fit into `frame`.
+static enum foveate_result foveate__check_room(struct foveate_reader *reader, const struct foveate_frame *frame,
+                                               size_t token_count) {
+    const struct foveate_segment_header *header = &reader->current.segment.header;
+    for (uint32_t index = 0; index < header->plane_count; index++) {
+        bool is_wanted = index == 0 || frame->planes[index] != NULL;
+        size_t bytes = token_count * (size_t)header->planes[index].token_stride, room = frame->plane_capacities[index];
+        if (token_count <= frame->token_capacity && (!is_wanted || bytes <= room)) continue;
+        return foveate__fail(&reader->error, FOVEATE_TOO_SMALL,
+                             "the frame has %zu tokens and %zu bytes of `%s`, and the buffer room for %zu and %zu: call "
+                             "foveate_frame_reserve after FOVEATE_NEW_SEGMENT",
+                             token_count, bytes, header->planes[index].name, frame->token_capacity, room);
+    }
+    return FOVEATE_OK;
+}
+
 // Copies the frame of a checked header; FOVEATE_LAPPED if the writer replaced it before that was done.
 static enum foveate_result foveate__copy_tokens(struct foveate_reader *reader, const struct foveate_slot_header *head,
                                                 struct foveate_frame *frame) {
     const struct foveate_segment *segment = &reader->current.segment;
     const unsigned char *slot = foveate__slot(&reader->current, head->ring_sequence);
-    size_t token_count = head->token_count, pixel_bytes = token_count * segment->token_bytes;
-    if (frame->token_capacity < token_count || frame->pixel_capacity < pixel_bytes) {
-        return foveate__fail(&reader->error, FOVEATE_TOO_SMALL,
-                             "the frame has %zu tokens and %zu bytes of texels, and the buffer room for %zu and %zu: call "
-                             "foveate_frame_reserve after FOVEATE_NEW_SEGMENT",
-                             token_count, pixel_bytes, frame->token_capacity, frame->pixel_capacity);
-    }
+    size_t token_count = head->token_count;
+    frame->planes[0] = frame->pixels;
+    frame->plane_capacities[0] = frame->pixel_capacity;
+    enum foveate_result result = foveate__check_room(reader, frame, token_count);
+    if (result != FOVEATE_OK) return result;
     foveate__load(frame->tokens, slot + segment->header.records_offset, token_count * sizeof(struct foveate_token));
-    foveate__load(frame->pixels, slot + segment->header.planes[0].offset, pixel_bytes);
+    for (uint32_t index = 0; index < segment->header.plane_count; index++) {
+        const struct foveate_plane *plane = &segment->header.planes[index];
+        if (frame->planes[index] == NULL) continue;
+        foveate__load(frame->planes[index], slot + plane->offset, token_count * (size_t)plane->token_stride);
+    }
     if (!foveate__still_holds(slot, head->ring_sequence)) return FOVEATE_LAPPED;
     frame->head = *head;
     frame->missed = 0;
     frame->token_count = token_count;
-    frame->pixel_bytes = pixel_bytes;
+    frame->pixel_bytes = token_count * segment->token_bytes;
     return FOVEATE_OK;
 }
 
@@ -1901,8 +1938,12 @@ static enum foveate_result foveate__borrow(struct foveate_reader *reader, struct
         borrowed->token_count = head.token_count;
         borrowed->pixel_bytes = borrowed->token_count * segment->token_bytes;
         borrowed->tokens = (const struct foveate_token *)(const void *)(slot + segment->header.records_offset);
-        borrowed->pixels = slot + segment->header.planes[0].offset;
         borrowed->segment_number = segment->number;
+        memset(borrowed->planes, 0, sizeof borrowed->planes);
+        for (uint32_t index = 0; index < segment->header.plane_count; index++) {
+            borrowed->planes[index] = slot + segment->header.planes[index].offset;
+        }
+        borrowed->pixels = borrowed->planes[0];
         return FOVEATE_OK;
     }
     return foveate__fail_overtaken(reader);
@@ -2147,6 +2188,13 @@ FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct f
     return reader->current.base == NULL ? NULL : &reader->current.segment;
 }
 
+FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const char *name) {
+    for (uint32_t index = 0; index < segment->header.plane_count; index++) {
+        if (strcmp(segment->header.planes[index].name, name) == 0) return (int)index;
+    }
+    return -1;
+}
+
 FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name) {
     return strncmp(camera->distortion_name, name, sizeof camera->distortion_name - 1) == 0;
 }
@@ -2188,20 +2236,30 @@ FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *r
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading.
 
+// Makes `*memory`, of `*capacity` bytes, at least `bytes` long; false, and as it was, where there is no memory.
+static bool foveate__grow(void **memory, size_t *capacity, size_t bytes) {
+    if (bytes <= *capacity) return true;
+    void *grown = realloc(*memory, bytes);
+    if (grown == NULL) return false;
+    *memory = grown;
+    *capacity = bytes;
+    return true;
+}
+
 FOVEATE_API enum foveate_result foveate_frame_reserve(struct foveate_frame *frame, const struct foveate_segment *segment) {
-    size_t token_capacity = segment->header.token_capacity;
-    size_t pixel_capacity = token_capacity * segment->token_bytes;
+    const struct foveate_segment_header *header = &segment->header;
+    size_t token_capacity = header->token_capacity;
     if (frame->token_capacity < token_capacity) {
         void *tokens = realloc(frame->tokens, token_capacity * sizeof *frame->tokens);
         if (tokens == NULL) return FOVEATE_NO_MEMORY;
         frame->tokens = (struct foveate_token *)tokens;
         frame->token_capacity = token_capacity;
     }
-    if (frame->pixel_capacity < pixel_capacity) {
-        void *pixels = realloc(frame->pixels, pixel_capacity);
-        if (pixels == NULL) return FOVEATE_NO_MEMORY;
-        frame->pixels = pixels;
-        frame->pixel_capacity = pixel_capacity;
+    if (!foveate__grow(&frame->pixels, &frame->pixel_capacity, token_capacity * segment->token_bytes)) return FOVEATE_NO_MEMORY;
+    frame->planes[0] = frame->pixels;
+    for (uint32_t index = 1; index < header->plane_count; index++) {
+        size_t bytes = token_capacity * (size_t)header->planes[index].token_stride;
+        if (!foveate__grow(&frame->planes[index], &frame->plane_capacities[index], bytes)) return FOVEATE_NO_MEMORY;
     }
     return FOVEATE_OK;
 }
@@ -2209,6 +2267,8 @@ FOVEATE_API enum foveate_result foveate_frame_reserve(struct foveate_frame *fram
 FOVEATE_API void foveate_frame_free(struct foveate_frame *frame) {
     free(frame->tokens);
     free(frame->pixels);
+    // The first one is `pixels`.
+    for (size_t index = 1; index < FOVEATE_PLANE_COUNT_MAX; index++) free(frame->planes[index]);
     memset(frame, 0, sizeof *frame);
 }
 
@@ -2253,20 +2313,20 @@ static float foveate__f32_from_f16(uint16_t half) {
     return foveate__f32_from_bits(sign | wide << 23 | fraction << 13);
 }
 
-FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *texels, size_t index) {
+FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *items, size_t index) {
     uint16_t half;
     float single;
     switch (dtype) {
-    case FOVEATE_DTYPE_U8: return ((const unsigned char *)texels)[index];
+    case FOVEATE_DTYPE_U8: return ((const unsigned char *)items)[index];
     case FOVEATE_DTYPE_F16:
-        memcpy(&half, (const unsigned char *)texels + 2 * index, sizeof half);
+        memcpy(&half, (const unsigned char *)items + 2 * index, sizeof half);
         return foveate__f32_from_f16(half);
     case FOVEATE_DTYPE_BF16:
-        memcpy(&half, (const unsigned char *)texels + 2 * index, sizeof half);
+        memcpy(&half, (const unsigned char *)items + 2 * index, sizeof half);
         return foveate__f32_from_bits((uint32_t)half << 16);
     case FOVEATE_DTYPE_F32: break;
     }
-    memcpy(&single, (const unsigned char *)texels + 4 * index, sizeof single);
+    memcpy(&single, (const unsigned char *)items + 4 * index, sizeof single);
     return single;
 }
 

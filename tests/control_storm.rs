@@ -166,7 +166,7 @@ fn attentive_stream(stage: &Stage) -> StreamPort {
 /// Plays the frame loop of a stream.
 fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
     let writer = start(port);
-    let mut views = vec![Played::new(port.views[0].take_link(), writer)];
+    let mut views = vec![Played::new(port.views[0].take_channel(), writer)];
     let mut opened: Vec<Box<ViewPort>> = Vec::new();
     let mut frame_seq = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -174,7 +174,7 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
             Ok(ViewCommand::Open(mut view)) => {
                 let writer = control::writer(view.name());
                 view.set_segment(writer.reader_fd().unwrap(), writer.epoch());
-                views.push(Played::new(view.take_link(), writer));
+                views.push(Played::new(view.take_channel(), writer));
                 opened.push(view);
             }
             Ok(ViewCommand::Close(name)) => {
@@ -194,24 +194,24 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
 
 /// A view of the frame loop.
 struct Played {
-    link: ViewChannel,
+    channel: ViewChannel,
     waker: Waker,
     writer: Writer,
 }
 
 impl Played {
-    fn new(link: ViewChannel, writer: Writer) -> Self {
-        let waker = Waker::new(&writer, link.subscribers()).unwrap();
-        Self { link, waker, writer }
+    fn new(channel: ViewChannel, writer: Writer) -> Self {
+        let waker = Waker::new(&writer, channel.subscribers()).unwrap();
+        Self { channel, waker, writer }
     }
 
     /// Looks at another place in each frame.
     fn show(&mut self, frame_seq: u64) {
-        self.link.newest_post();
+        self.channel.newest_feedback();
         let reason = FixationReason::Policy;
         let fixation = Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason };
         let shape = PyramidShape::new(EXTENT);
-        self.link.show(&ViewUpdate {
+        self.channel.update(&ViewUpdate {
             frame_seq,
             shape,
             gaze: &Gaze { fixation, relevance: None },

@@ -62,7 +62,7 @@ fn no_helper_sleeps_over_a_stage() {
             move || board.help()
         });
         let (begun, both) = (Mutex::new(0), Condvar::new());
-        board.share_out(2, &|_| {
+        board.run(2, &|_| {
             let mut begun = begun.lock().unwrap();
             *begun += 1;
             both.notify_one();
@@ -86,7 +86,7 @@ fn passer_by(board: &Arc<Board>) -> thread::JoinHandle<()> {
 /// Posts a stage of two parts, whose results lie on the stack, as those of a frame loop do.
 fn post(board: &Board) {
     let parts = Parts([(); 2].map(|()| UnsafeCell::new(0)));
-    board.share_out(2, &|part| parts.count(part));
+    board.run(2, &|part| parts.count(part));
     for done in &parts.0 {
         assert_eq!(done.with(|done| read(done)), 1);
     }

@@ -36,7 +36,7 @@ fn a_stage_of_which_a_part_panics_is_left_before_it_goes() {
     for bad in (0..4).cycle().take(ROUNDS.min(40)) {
         let mut parts: Vec<_> = (0..4).map(Box::new).collect();
         let result = catch_unwind(AssertUnwindSafe(|| {
-            pool.share_each(&mut parts, &|part| assert_ne!(**part, bad, "on purpose"));
+            pool.for_each(&mut parts, &|part| assert_ne!(**part, bad, "on purpose"));
         }));
         assert!(result.is_err(), "part {bad}");
     }
@@ -46,7 +46,7 @@ fn a_stage_of_which_a_part_panics_is_left_before_it_goes() {
 fn share_boxes(pool: &Pool, count: usize) {
     let mut parts: Vec<_> = (0..count).map(Box::new).collect();
     let added = Box::new(1000);
-    pool.share_each(&mut parts, &|part| **part += *added);
+    pool.for_each(&mut parts, &|part| **part += *added);
     let expected = (0..count).map(|part| part + 1000);
     assert!(parts.into_iter().map(|part| *part).eq(expected));
 }

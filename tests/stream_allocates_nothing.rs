@@ -149,12 +149,12 @@ fn stream(change: ChangeConfig) -> Stream {
     };
     let bell = Arc::new(Bell::new().unwrap());
     let views = [foveal, uniform].map(|plan| {
-        let (link, client) = view_channel(&bell, true);
+        let (channel, client) = view_channel(&bell, true);
         let (notices, own) = UnixDatagram::pair().unwrap();
-        assert!(client.notify(OwnedFd::from(notices)));
+        assert!(client.add_subscriber(OwnedFd::from(notices)));
         // Open for as long as the process: it hears of every frame, until it is full.
         std::mem::forget((own, client));
-        (plan, link)
+        (plan, channel)
     });
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
     Stream::new("camera", backend, change, views, Arc::default())

@@ -17,7 +17,7 @@ from .control import Looking, socket_path
 from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut
 from .frame import Bounds, Fixation, Frame, Padded
 from .many import FrameSet, Views, open_many
-from .segment import SegmentInfo
+from .segment import PlaneInfo, SegmentInfo
 from .view import View, open, open_view
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Looking",
     "NoDaemon",
     "Padded",
+    "PlaneInfo",
     "Refused",
     "SegmentInfo",
     "TimedOut",

@@ -1,4 +1,4 @@
-"""The memory of a segment, byte by byte: ABI 1.2, as ``docs/abi.md`` describes it.
+"""The memory of a segment, byte by byte: ABI 1.3, as ``docs/abi.md`` describes it.
 
 Everything is little-endian. NumPy's structured types stand for the structs of the document, with the same names and
 offsets; a test compares the two.
@@ -12,7 +12,7 @@ import numpy as np
 
 MAGIC = b"FOVEATE\0"
 ABI_MAJOR = 1
-ABI_MINOR = 2
+ABI_MINOR = 3
 
 #: Where slot 0 begins, in bytes.
 HEADER_BYTES = 4096
@@ -38,7 +38,7 @@ CAPTURE_CLOCKS = {0: "unknown", 1: "running-time", 2: "reference"}
 FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency"}
 BACKENDS = {1: "cpu", 2: "vulkan"}
 
-#: What a texel is, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
+#: What an element of a plane is, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
 DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
 DTYPE_NAMES = {1: "u8", 2: "f16", 3: "bf16", 4: "f32"}
 

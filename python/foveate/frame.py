@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +54,8 @@ class Padded(NamedTuple):
 class Frame:
     """The tokens of one camera frame, as one view looked at it. ``len(frame)`` is N.
 
-    Frames that were read are copies and yours. Frames that were borrowed have their texels in shared memory and end with
-    the ``with`` block; everything but the texels is a copy there, too.
+    Frames that were read are copies and yours. Frames that were borrowed have their planes in shared memory and end with
+    the ``with`` block; everything but the planes is a copy there, too.
     """
 
     #: What the segment says of itself: extent, patch side, normalisation, camera and more.
@@ -94,7 +94,7 @@ class Frame:
     tokens: NDArray[Any]
     #: Frames between this one and the one that was read before: passed over as older or as too old, or lost to the writer.
     missed: int = field(default=0, init=False)
-    _pixels: NDArray[Any] | None
+    _planes: dict[str, NDArray[Any]] | None
     #: Of a borrowed frame: whether the writer has not replaced it.
     _is_held: Callable[[], bool] | None = field(default=None, init=False)
 
@@ -113,9 +113,31 @@ class Frame:
 
         :raises FoveateError: if the frame was borrowed and given back.
         """
-        if self._pixels is None:
+        return self.planes["pixels"]
+
+    @property
+    def planes(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays of the frame by their names, each [N, ...] with an item for each token: :attr:`pixels`, ``relevance``, and
+        what later daemons add. ``info.planes`` says what they are; bfloat16 comes as its bits in uint16.
+
+        :raises FoveateError: if the frame was borrowed and given back.
+        """
+        if self._planes is None:
             raise FoveateError("a borrowed frame ends with its `with` block: use view.read() for a copy that stays")
-        return self._pixels
+        return self._planes
+
+    def plane(self, name: str) -> NDArray[Any]:
+        """One of :attr:`planes`, such as ``"relevance"``: [N] float32, the weight that the layout gave to each token.
+
+        :raises FoveateError: if there is none of that name, as in a segment of an older daemon, or as for :attr:`planes`.
+        """
+        planes = self.planes
+        if name not in planes:
+            raise FoveateError(
+                f"{self.view} publishes no plane {name!r}, only {', '.join(planes)}: its daemon follows ABI "
+                f"{self.info.abi[0]}.{self.info.abi[1]}, and a newer one may publish more"
+            )
+        return planes[name]
 
     @property
     def age_ns(self) -> int:
@@ -140,7 +162,7 @@ class Frame:
     @property
     def still_valid(self) -> bool:
         """Whether all that was read from it so far is of this frame. Always true for a copy."""
-        return self._pixels is not None and (self._is_held is None or self._is_held())
+        return self._planes is not None and (self._is_held is None or self._is_held())
 
     def centres(self) -> NDArray[Any]:
         """The middles of the tokens' boxes, [N, 2] float64: x and y in source pixels."""
@@ -203,9 +225,9 @@ class Frame:
 
     # What follows is for the ring that the frame comes from.
 
-    def _own_pixels(self) -> None:
-        """Copies texels that lie in shared memory. They count only if the frame is :attr:`still_valid` afterwards."""
-        self._pixels = self.pixels.copy()
+    def _own_planes(self) -> None:
+        """Copies planes that lie in shared memory. They count only if the frame is :attr:`still_valid` afterwards."""
+        self._planes = {name: items.copy() for name, items in self.planes.items()}
 
     def _lend(self, is_held: Callable[[], bool]) -> None:
         """Makes it a borrowed frame, which ends with :meth:`_give_back`."""
@@ -222,8 +244,8 @@ class Frame:
             raise Lapped(self.ring_sequence)
 
     def _end(self) -> None:
-        """Takes the texels away."""
-        self._pixels = None
+        """Takes the planes away."""
+        self._planes = None
 
     def _rgb(self) -> NDArray[Any]:
         """The 8-bit values that the texels were made from, [N, P, P, 3]."""

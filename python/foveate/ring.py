@@ -151,7 +151,7 @@ class Ring:
         raise Lapped(sequence)
 
     def borrow_newest(self) -> Frame | None:
-        """The newest frame, unless it was read before, with its texels in place and everything else copied."""
+        """The newest frame, unless it was read before, with its planes in place and everything else copied."""
         sequence = self._last
         for _ in range(_TRIES_MAX):
             sequence = self.newest()
@@ -180,7 +180,7 @@ class Ring:
         frame = self._in_place(sequence)
         if frame is None:
             return None
-        frame._own_pixels()
+        frame._own_planes()
         return frame if self.holds(sequence) else None
 
     def holds(self, sequence: int) -> bool:
@@ -190,7 +190,7 @@ class Ring:
         return self._lock(sequence) == 2 * sequence
 
     def lend(self, frame: Frame) -> None:
-        """Lets a frame whose texels are in place tell whether it is whole, also after the ring was closed."""
+        """Lets a frame whose planes are in place tell whether it is whole, also after the ring was closed."""
         sequence = frame.ring_sequence
         words, lock = self._segment.words, self._slot(sequence) // 8
 
@@ -207,8 +207,8 @@ class Ring:
             return None
         tokens = np.empty(head.token_count, abi.TOKEN)
         tokens.view("<u8")[:] = self._words(sequence, self._place.records_offset, tokens.nbytes)
-        pixels = self._pixels(sequence, head.token_count)
-        return self._frame(head, tokens, pixels) if self.holds(sequence) else None
+        planes = self._planes(sequence, head.token_count)
+        return self._frame(head, tokens, planes) if self.holds(sequence) else None
 
     def _head(self, sequence: int) -> Any:
         """The header of frame ``sequence``, or None if its slot holds another."""
@@ -238,11 +238,12 @@ class Ring:
         start = (self._slot(sequence) + offset) // 8
         return self._segment.words[start : start + -(-size // 8)]
 
-    def _pixels(self, sequence: int, token_count: int) -> Any:
-        place = self._place
-        size = token_count * place.token_bytes
-        raw = self._words(sequence, place.pixels_offset, size).view("u1")[:size]
-        return raw.view(place.dtype).reshape(token_count, 3, place.patch, place.patch)
+    def _planes(self, sequence: int, token_count: int) -> dict[str, Any]:
+        slot, words = self._slot(sequence), self._segment.words
+        return {
+            plane.name: np.ndarray((token_count, *plane.shape), plane.dtype, words, slot + plane.offset, plane.strides)
+            for plane in self._place.planes
+        }
 
     def _state_sequence(self) -> int:
         sequence: int = self._segment.half_words.item(_STATE_SEQUENCE_HALF_WORD)
@@ -253,7 +254,7 @@ class Ring:
         self._last = self._counted = frame.ring_sequence
         return frame
 
-    def _frame(self, head: Any, tokens: Any, pixels: Any) -> Frame:
+    def _frame(self, head: Any, tokens: Any, planes: dict[str, Any]) -> Frame:
         return Frame(
             info=self.info,
             ring_sequence=head.ring_sequence,
@@ -277,5 +278,5 @@ class Ring:
             relevance_frame=head.relevance_frame,
             asked_ns=head.asked_ns,
             tokens=tokens,
-            _pixels=pixels,
+            _planes=planes,
         )

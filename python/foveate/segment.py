@@ -27,6 +27,20 @@ _MAP_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 
 
 @dataclass(frozen=True)
+class PlaneInfo:
+    """One entry of a segment's table of planes: an array with an item for each token."""
+
+    #: Name of the plane, such as ``"relevance"``.
+    name: str
+    #: One letter for each axis, such as ``"NCHW"``.
+    order: str
+    #: What an element is: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    dtype: str
+    #: Extent of each axis; the first is the capacity.
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class SegmentInfo:
     """What a segment says of itself. It does not change while the segment lives."""
 
@@ -62,11 +76,26 @@ class SegmentInfo:
     slot_count: int
     #: The camera model, or None where the stream has none.
     camera: Camera | None
+    #: What a frame holds beside the tokens' records; ``pixels`` come first.
+    planes: tuple[PlaneInfo, ...]
 
     @property
     def name(self) -> str:
         """The view's address, such as ``"front/policy"``."""
         return f"{self.stream}/{self.view}"
+
+
+@dataclass(frozen=True)
+class PlanePlacement:
+    """Where the items of a plane lie in a slot, in bytes."""
+
+    name: str
+    dtype: np.dtype[Any]
+    offset: int
+    #: Of one item.
+    shape: tuple[int, ...]
+    #: Of the axis of the tokens and those of an item.
+    strides: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -76,16 +105,10 @@ class Placement:
     slot_count: int
     slot_stride: int
     records_offset: int
-    pixels_offset: int
+    planes: tuple[PlanePlacement, ...]
     capacity: int
     patch: int
-    dtype: np.dtype[Any]
     total_bytes: int
-
-    @property
-    def token_bytes(self) -> int:
-        """Bytes of one token's texels."""
-        return 3 * self.patch * self.patch * self.dtype.itemsize
 
 
 class Segment:
@@ -181,6 +204,7 @@ def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[Segmen
         device=_text(header, "backend_device"),
         slot_count=placement.slot_count,
         camera=camera,
+        planes=tuple(_plane_info(entry) for entry in header["planes"][: int(header["plane_count"])]),
     )
     return info, placement
 
@@ -227,44 +251,53 @@ def _placement(header: Any) -> Placement:
     """Where the parts of a slot lie, if the first plane is what the ABI says: dense [capacity, 3, P, P]."""
     plane_count = int(header["plane_count"])
     _ensure(1 <= plane_count <= len(header["planes"]), "plane_count", plane_count)
-    for entry in header["planes"][:plane_count]:
-        _check_plane(header, entry)
+    planes = tuple(_plane_placement(header, entry) for entry in header["planes"][:plane_count])
+    names = [plane.name for plane in planes]
+    _ensure(len(set(names)) == plane_count, "planes.name", names)
     pixels = header["planes"][0]
     capacity, side = int(header["token_capacity"]), int(header["patch_side"])
     _ensure(_text(pixels, "name") == "pixels", "planes[0].name", _text(pixels, "name"))
     _ensure(_text(pixels, "order") == "NCHW", "planes[0].order", _text(pixels, "order"))
     shape = pixels["shape"].tolist()
     _ensure(int(pixels["ndim"]) == 4 and shape == [capacity, 3, side, side], "planes[0].shape", shape)
-    dtype = abi.DTYPES[int(pixels["dtype"])]
-    _ensure(0 < 3 * side * side * dtype.itemsize == int(pixels["token_stride"]), "patch_side", side)
+    _ensure(0 < 3 * side * side * planes[0].dtype.itemsize == int(pixels["token_stride"]), "patch_side", side)
     return Placement(
         slot_count=int(header["slot_count"]),
         slot_stride=int(header["slot_stride"]),
         records_offset=int(header["records_offset"]),
-        pixels_offset=int(pixels["offset"]),
+        planes=planes,
         capacity=capacity,
         patch=side,
-        dtype=dtype,
         total_bytes=int(header["total_bytes"]),
     )
 
 
-def _check_plane(header: Any, entry: Any) -> None:
-    """That a plane lies behind the records and inside the slot, with room for every token."""
+def _plane_info(entry: Any) -> PlaneInfo:
+    """What a checked entry says."""
+    return PlaneInfo(
+        name=_text(entry, "name"),
+        order=_text(entry, "order"),
+        dtype=abi.DTYPE_NAMES[int(entry["dtype"])],
+        shape=tuple(entry["shape"][: int(entry["ndim"])].tolist()),
+    )
+
+
+def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
+    """Where a plane lies, if that is behind the records and inside the slot, with room for every token."""
     dtype = abi.DTYPES.get(int(entry["dtype"])) or _malformed("planes.dtype", entry["dtype"])
     ndim = int(entry["ndim"])
     _ensure(1 <= ndim <= len(entry["shape"]), "planes.ndim", ndim)
     shape = entry["shape"][:ndim].tolist()
-    _ensure(shape[0] == int(header["token_capacity"]), "planes.shape", shape)
+    _ensure(shape[0] == int(header["token_capacity"]) and 0 not in shape, "planes.shape", shape)
     offset, size = int(entry["offset"]), int(entry["bytes"])
     _ensure(offset % abi.PLANE_ALIGNMENT == 0 and _records_end(header) <= offset, "planes.offset", offset)
     _ensure(offset + size <= int(header["slot_stride"]), "planes.bytes", size)
-    item_bytes = dtype.itemsize
-    for side in shape[1:]:
-        item_bytes *= side
+    strides = [dtype.itemsize]
+    for side in reversed(shape[1:]):
+        strides.insert(0, side * strides[0])
     stride = int(entry["token_stride"])
-    _ensure(item_bytes <= stride and stride * shape[0] <= size, "planes.token_stride", stride)
-    _text(entry, "name")
+    _ensure(strides[0] <= stride and stride * shape[0] <= size, "planes.token_stride", stride)
+    return PlanePlacement(_text(entry, "name"), dtype, offset, tuple(shape[1:]), (stride, *strides[1:]))
 
 
 def _camera(header: Any, segment: bytes) -> Camera | None:

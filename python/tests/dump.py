@@ -54,6 +54,7 @@ def described(frame: foveate.Frame) -> dict[str, Any]:
         "token_count": len(frame),
         "records": fnv1a_64(frame.tokens.tobytes()),
         "pixels": fnv1a_64(frame.pixels.tobytes()),
+        "relevance": fnv1a_64(frame.plane("relevance").tobytes()),
     }
 
 

@@ -60,7 +60,8 @@ class FakeRing:
         self.records_offset = abi.SLOT_HEADER.itemsize
         self.pixels_offset = _rounded(self.records_offset + capacity * abi.TOKEN.itemsize, 64)
         self.slot_count = slot_count
-        self.stride = _rounded(self.pixels_offset + capacity * self.token_bytes, 4096)
+        self.relevance_offset = _rounded(self.pixels_offset + capacity * self.token_bytes, 64)
+        self.stride = _rounded(self.relevance_offset + capacity * 4, 4096)
         self.size = abi.HEADER_BYTES + slot_count * self.stride
         self.newest = 0
 
@@ -76,9 +77,9 @@ class FakeRing:
             self.header[field] = value
         for field, value in header.items():
             self.header[field] = value
-        plane = self.header["planes"][0]
-        for field, value in self._plane(dtype).items():
-            plane[field] = value
+        for plane, fields in zip(self.header["planes"], (self._pixels(dtype), self._relevance())):
+            for field, value in fields.items():
+                plane[field] = value
         self.live = self.struct(abi.LIVE_BLOCK, abi.LIVE_OFFSET)
         self.live["states"][0]["code"] = 1
 
@@ -96,7 +97,7 @@ class FakeRing:
             records_offset=self.records_offset,
             token_capacity=self.capacity,
             patch_side=self.patch,
-            plane_count=1,
+            plane_count=2,
             epoch=random.getrandbits(64) if epoch is None else epoch,
             source_width=extent[0],
             source_height=extent[1],
@@ -110,7 +111,7 @@ class FakeRing:
             backend_device=b"a test",
         )
 
-    def _plane(self, dtype: str) -> dict[str, Any]:
+    def _pixels(self, dtype: str) -> dict[str, Any]:
         return dict(
             name=b"pixels",
             order=b"NCHW",
@@ -120,6 +121,18 @@ class FakeRing:
             offset=self.pixels_offset,
             token_stride=self.token_bytes,
             bytes=self.capacity * self.token_bytes,
+        )
+
+    def _relevance(self) -> dict[str, Any]:
+        return dict(
+            name=b"relevance",
+            order=b"N",
+            dtype=_DTYPE_CODES["f32"],
+            ndim=1,
+            shape=(self.capacity, 0, 0, 0),
+            offset=self.relevance_offset,
+            token_stride=4,
+            bytes=self.capacity * 4,
         )
 
     def struct(self, dtype: np.dtype[Any], offset: int) -> Any:
@@ -135,7 +148,7 @@ class FakeRing:
     def lock(self, sequence: int, value: int) -> None:
         self.words[self.slot(sequence) // 8] = value
 
-    def publish(self, tokens: Any = None, pixels: Any = None, **head: Any) -> int:
+    def publish(self, tokens: Any = None, pixels: Any = None, relevance: Any = None, **head: Any) -> int:
         """Publishes a frame, by default one token whose texels all are its ring sequence."""
         sequence = self.newest + 1
         tokens = token_records(1) if tokens is None else tokens
@@ -157,6 +170,8 @@ class FakeRing:
             slot[field] = value
         self._store(self.slot(sequence) + self.records_offset, np.ascontiguousarray(tokens))
         self._store(self.slot(sequence) + self.pixels_offset, np.ascontiguousarray(pixels, self.dtype))
+        relevance = np.ascontiguousarray(tokens["relevance"] if relevance is None else relevance, "<f4")
+        self._store(self.slot(sequence) + self.relevance_offset, relevance)
         self.finish(sequence)
         return sequence
 

@@ -13,9 +13,11 @@ from foveate.segment import opened
 
 SEGMENTS = Path(__file__).resolve().parents[2] / "tests" / "data" / "segments"
 
-#: Of each recorded segment: digest of the newest frame's tokens and texels, and the optical frame of its camera.
+#: Of each recorded segment: digest of the newest frame's tokens and texels, the optical frame of its camera, and the digest of its
+#: relevance, which came with 1.3.
 RECORDED = {
-    "1.2": ("90f3f36550427c33", "15cc1f77414ad018", "front_optical"),
+    "1.2": ("90f3f36550427c33", "15cc1f77414ad018", "front_optical", None),
+    "1.3": ("90f3f36550427c33", "15cc1f77414ad018", "front_optical", "06b04710b411ef60"),
 }
 
 
@@ -29,7 +31,7 @@ class RecordedSegmentsAreRead(unittest.TestCase):
         self.assertEqual({path.stem for path in SEGMENTS.glob("*.segment")}, set(RECORDED))
 
     def test_every_recorded_segment_is_read_as_it_was_written(self) -> None:
-        for version, (tokens, pixels, optical_frame) in RECORDED.items():
+        for version, (tokens, pixels, optical_frame, relevance) in RECORDED.items():
             with self.subTest(version):
                 ring = Ring(opened(sealed_copy((SEGMENTS / f"{version}.segment").read_bytes())))
                 self.addCleanup(ring.close)
@@ -39,6 +41,9 @@ class RecordedSegmentsAreRead(unittest.TestCase):
                 self.assertEqual(frame.pixels.shape, (2, 3, 14, 14))
                 self.assertEqual(digest(frame.tokens.tobytes()), tokens)
                 self.assertEqual(digest(frame.pixels.tobytes()), pixels)
+                self.assertEqual(set(frame.planes), {"pixels"} if relevance is None else {"pixels", "relevance"})
+                if relevance is not None:
+                    self.assertEqual(digest(frame.plane("relevance").tobytes()), relevance)
                 self.assertEqual(ring.state(), ("stalled", "no frame for 2 s"))
                 camera = ring.info.camera
                 assert camera is not None

@@ -93,7 +93,7 @@ class RingNeverGivesAwayATornFrame(unittest.TestCase):
 
     def test_a_frame_that_is_replaced_during_the_copy_is_read_anew(self) -> None:
         self.ring.publish()
-        copy = foveate.Frame._own_pixels
+        copy = foveate.Frame._own_planes
 
         def replaced_meanwhile(frame: foveate.Frame) -> None:
             copy(frame)
@@ -101,9 +101,10 @@ class RingNeverGivesAwayATornFrame(unittest.TestCase):
                 self.ring.publish()
                 self.ring.publish()
 
-        with mock.patch.object(foveate.Frame, "_own_pixels", replaced_meanwhile):
+        with mock.patch.object(foveate.Frame, "_own_planes", replaced_meanwhile):
             frame = self.reader.read_newest()
         self.assertEqual((frame.ring_sequence, frame.frame_seq, set(frame.pixels.flat)), (3, 3, {3}))
+        self.assertEqual(frame.plane("relevance").tolist(), [1])
 
     def test_a_slot_that_names_another_frame_is_refused(self) -> None:
         self.ring.publish(ring_sequence=7)
@@ -125,15 +126,16 @@ class RingNeverGivesAwayATornFrame(unittest.TestCase):
         self.assertFalse(frame.still_valid)
         with self.assertRaises(foveate.Lapped):
             frame._give_back()
-        with self.assertRaisesRegex(foveate.FoveateError, "with"):
-            frame.pixels
+        for taken in (lambda: frame.pixels, lambda: frame.planes, lambda: frame.plane("relevance")):
+            with self.assertRaisesRegex(foveate.FoveateError, "with"):
+                taken()
 
-    def test_borrowed_texels_lie_in_the_ring_and_nothing_else_does(self) -> None:
-        self.ring.publish()
+    def test_borrowed_planes_lie_in_the_ring_and_nothing_else_does(self) -> None:
+        self.ring.publish(relevance=[1])
         frame = self.reader.borrow_newest()
-        self.ring.publish()
-        self.ring.publish()
-        self.assertEqual(set(frame.pixels.flat), {3})
+        self.ring.publish(relevance=[2])
+        self.ring.publish(relevance=[3])
+        self.assertEqual((set(frame.pixels.flat), frame.plane("relevance").tolist()), ({3}, [3]))
         self.assertEqual((frame.frame_seq, frame.tokens["changed_frame"].tolist()), (1, [1]))
 
     def test_a_borrowed_array_outlives_the_ring(self) -> None:
@@ -168,6 +170,7 @@ class RingNeverGivesAwayATornFrame(unittest.TestCase):
                 self.assertEqual((frame.frame_seq, len(frame)), (frame.ring_sequence, 1 + stamp % 64))
                 self.assertTrue((frame.tokens["changed_frame"] == frame.ring_sequence).all())
                 self.assertTrue((frame.pixels == stamp).all())
+                self.assertTrue((frame.plane("relevance") == stamp).all())
                 whole = min(100, whole + 1)
                 lapped += self.lapped_while_borrowing(ring)
         finally:
@@ -189,7 +192,7 @@ def write_for_ever(ring: FakeRing) -> None:
         while True:
             sequence = ring.newest + 1
             count = 1 + sequence % 256 % 64
-            tokens = token_records(count, changed_frame=sequence)
+            tokens = token_records(count, changed_frame=sequence, relevance=sequence % 256)
             ring.publish(tokens, np.full((count, 3, 14, 14), sequence % 256, np.uint8))
     finally:
         os._exit(1)
@@ -201,11 +204,11 @@ class FencesStandAroundTheCopy(unittest.TestCase):
         ring.publish()
         reader = ring.reader()
         log: list[str] = []
-        lock, copy = ring_module.Ring._lock, foveate.Frame._own_pixels
+        lock, copy = ring_module.Ring._lock, foveate.Frame._own_planes
         with (
             mock.patch.object(ring_module, "_fence", lambda: log.append("fence")),
             mock.patch.object(ring_module.Ring, "_lock", lambda *arguments: (log.append("lock"), lock(*arguments))[1]),
-            mock.patch.object(foveate.Frame, "_own_pixels", lambda frame: (log.append("copy"), copy(frame))[0]),
+            mock.patch.object(foveate.Frame, "_own_planes", lambda frame: (log.append("copy"), copy(frame))[0]),
         ):
             reader.read_newest()
         self.assertEqual(log[:2], ["fence", "lock"])
@@ -304,6 +307,41 @@ class FrameSaysEverything(unittest.TestCase):
             set(ring.read().tokens.dtype.names),
             set("level x y size box changed_frame relevance columns rows reserved".split()),
         )
+
+
+class FrameHasItsPlanesByTheirNames(unittest.TestCase):
+    def test_a_plane_is_an_array_with_an_item_for_each_token(self) -> None:
+        ring = FakeRing()
+        ring.publish(token_records(3), relevance=[0.5, 1, 16])
+        for frame in (ring.read(), ring.reader().borrow_newest()):
+            self.assertEqual(list(frame.planes), ["pixels", "relevance"])
+            self.assertIs(frame.plane("pixels"), frame.pixels)
+            relevance = frame.plane("relevance")
+            self.assertEqual((relevance.dtype, relevance.tolist()), (np.float32, [0.5, 1, 16]))
+
+    def test_a_plane_that_there_is_not_is_named_with_those_that_there_are(self) -> None:
+        ring = FakeRing(plane_count=1, abi_minor=2)
+        ring.publish()
+        frame = ring.read()
+        self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 1.2"):
+            frame.plane("relevance")
+
+    def test_items_may_have_any_shape_and_lie_apart(self) -> None:
+        ring = FakeRing(capacity=4)
+        entry = ring.header["planes"][1]
+        for field, value in dict(
+            name=b"depth", order=b"NHW", dtype=3, ndim=3, shape=(4, 2, 3, 0), token_stride=20, bytes=80
+        ).items():
+            entry[field] = value
+        # Twelve bytes an item, and eight that are nothing.
+        places = np.zeros((4, 10), "<u2")
+        places[:, :6] = np.arange(24).reshape(4, 6)
+        ring.publish(token_records(4), relevance=places.view("<f4"))
+        for frame in (ring.read(), ring.reader().borrow_newest()):
+            depth = frame.plane("depth")
+            self.assertEqual((depth.shape, depth.dtype), ((4, 2, 3), np.uint16))
+            self.assertEqual(depth.ravel().tolist(), list(range(24)))
 
 
 class FrameIsMadeIntoOtherThings(unittest.TestCase):

@@ -98,6 +98,34 @@ class SegmentIsChecked(unittest.TestCase):
                 ring.header["planes"][0][field] = value
                 self.assert_refused(ring.bytes.tobytes(), named)
 
+    def test_each_field_of_the_second_plane_is_checked_as_well(self) -> None:
+        for field, value, named in [
+            ("dtype", 5, "planes.dtype"),
+            ("ndim", 0, "planes.ndim"),
+            ("ndim", 2, "planes.shape"),
+            ("shape", (4, 0, 0, 0), "planes.shape"),
+            ("offset", 64, "planes.offset"),
+            ("offset", 4096, "planes.bytes"),
+            ("bytes", 1 << 20, "planes.bytes"),
+            ("token_stride", 3, "planes.token_stride"),
+            ("token_stride", 5, "planes.token_stride"),
+            ("name", b"\xff", "name"),
+            ("name", b"pixels", "planes.name"),
+        ]:
+            with self.subTest(field=field, value=value):
+                ring = FakeRing()
+                ring.header["planes"][1][field] = value
+                self.assert_refused(ring.bytes.tobytes(), named)
+
+    def test_the_table_of_planes_is_told(self) -> None:
+        self.assertEqual(
+            opened(sealed_copy(self.content)).info.planes,
+            (
+                foveate.PlaneInfo("pixels", "NCHW", "u8", (8, 3, 2, 2)),
+                foveate.PlaneInfo("relevance", "N", "f32", (8,)),
+            ),
+        )
+
     def test_no_change_of_bytes_leads_to_another_error(self) -> None:
         chance = random.Random(1)
         for _ in range(3000):
@@ -140,10 +168,11 @@ class SegmentIsChecked(unittest.TestCase):
         ring.publish()
         frame = ring.reader().borrow_newest()
         assert frame is not None
-        with self.assertRaises(ValueError):
-            frame.pixels[0] = 0
-        with self.assertRaises(ValueError):
-            frame.pixels.flags.writeable = True
+        for items in frame.planes.values():
+            with self.assertRaises(ValueError):
+                items[0] = 0
+            with self.assertRaises(ValueError):
+                items.flags.writeable = True
 
     def changed(self, field: str, value: object) -> bytes:
         ring = FakeRing()

@@ -303,3 +303,34 @@ pub struct FrameStamp {
     /// When it reached this process, on CLOCK_MONOTONIC, in nanoseconds.
     pub arrival_ns: u64,
 }
+
+impl FrameStamp {
+    /// The stamp of a frame of which nothing is known but its number.
+    pub fn numbered(frame_seq: u64) -> Self {
+        Self {
+            frame_seq,
+            pts_ns: None,
+            capture_ns: 0,
+            capture_unix_ns: 0,
+            capture_clock: CaptureClock::Unknown,
+            arrival_ns: 0,
+        }
+    }
+}
+
+/// Number and stream time of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameTime {
+    /// `frame_seq` of the frame.
+    pub frame_seq: u64,
+    /// Presentation time in nanoseconds, or capture time where there is none. May jump, also backwards, when a file starts over.
+    pub time_ns: u64,
+}
+
+impl FrameTime {
+    /// The time of the frame with `stamp`.
+    pub fn of(stamp: &FrameStamp) -> Self {
+        let time_ns = stamp.pts_ns.unwrap_or(stamp.capture_ns);
+        Self { frame_seq: stamp.frame_seq, time_ns }
+    }
+}

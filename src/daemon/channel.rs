@@ -1,10 +1,10 @@
-//! The link between a view and its clients: all that crosses between a frame loop and the server's thread.
+//! The channel between a view and its clients: all that crosses between a frame loop and the server's thread.
 //!
 //! ```text
 //!  frame loop                                                         server's thread
-//!  ViewChannel.newest_post    <------  lock-free ring, newest wins  <------  ClientChannel.post
-//!  ViewChannel.subscribers    <------  channel                      <------  ClientChannel.notify
-//!  ViewChannel.show           ------>  newest frame, update        ------>  ClientChannel.newest_frame, .plan_of, ...
+//!  ViewChannel.newest_feedback    <------  lock-free ring, newest wins  <------  ClientChannel.send_feedback
+//!  ViewChannel.subscribers    <------  channel                      <------  ClientChannel.add_subscriber
+//!  ViewChannel.update           ------>  newest frame, update        ------>  ClientChannel.newest_planned_frame, .plan_of, ...
 //!                          ------>  lock-free ring               ------>  ClientChannel.take_gazes
 //! ```
 //!
@@ -32,7 +32,7 @@ use foveate_stats::{NoticeCounts, ViewCounters};
 pub const FRAMES_KEPT: u64 = 64;
 
 /// Feedback that a frame loop may leave untaken before more is refused.
-pub const POSTS_PENDING_MAX: usize = 64;
+pub const FEEDBACK_PENDING_MAX: usize = 64;
 
 /// Subscribers that a frame loop may leave untaken before more are refused.
 pub const SUBSCRIBERS_PENDING_MAX: usize = 64;
@@ -45,7 +45,7 @@ const GAZES_PENDING_MAX: usize = 256;
 
 /// Feedback on its way to the frame loop.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Post {
+pub struct PendingFeedback {
     /// Counts what was posted to the view, from 1.
     pub ticket: u64,
     /// What a client wants.
@@ -58,7 +58,7 @@ pub struct Post {
 
 /// A token plan that is in use from a frame on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ShownPlan {
+pub struct PlanInUse {
     /// `frame_seq` of the first frame that was sampled so.
     pub since_frame: u64,
     /// The pyramid that it was made for.
@@ -69,7 +69,7 @@ pub struct ShownPlan {
 
 /// Where a view looks from a frame on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GazeNote {
+pub struct GazeChange {
     /// `frame_seq` of the frame.
     pub frame_seq: u64,
     /// Where it looks.
@@ -100,7 +100,7 @@ pub fn view_channel(bell: &Arc<Bell>, keeps_plans: bool) -> (ViewChannel, Client
 
 fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
     let shared = Arc::new(Shared::default());
-    let (posts, posted) = HeapRb::new(POSTS_PENDING_MAX).split();
+    let (posts, posted) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
     let (gazes, gazed) = HeapRb::new(GAZES_PENDING_MAX).split();
     let (subscribers, subscribed) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
     let view = ViewChannel {
@@ -128,11 +128,11 @@ fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewChannel, ClientChann
 #[derive(Debug, Default)]
 struct Shared {
     /// `frame_seq` of the newest frame whose plan is told; 0 before the first.
-    newest_frame: AtomicU64,
+    newest_planned_frame: AtomicU64,
     /// `frame_seq` of the first frame of the present extent; 0 before the first.
     first_frame: AtomicU64,
     /// `frame_seq` of the newest frame, whether its plan is told or not; 0 before the first.
-    newest_shown: AtomicU64,
+    newest_frame: AtomicU64,
     board: Mutex<Board>,
     /// Whether a client waits for the board to change.
     is_awaited: AtomicBool,
@@ -160,7 +160,7 @@ struct Board {
     scanpath: VecDeque<Fixation>,
     settled: u64,
     /// Ascending by frame.
-    plans: VecDeque<ShownPlan>,
+    plans: VecDeque<PlanInUse>,
 }
 
 /// What of it is not a list.
@@ -175,8 +175,8 @@ struct Told {
 pub struct ViewChannel {
     shared: Arc<Shared>,
     bell: Option<Arc<Bell>>,
-    posts: HeapCons<Post>,
-    gazes: HeapProd<GazeNote>,
+    posts: HeapCons<PendingFeedback>,
+    gazes: HeapProd<GazeChange>,
     subscribers: Receiver<OwnedFd>,
     keeps_plans: bool,
     /// Ticket of the newest feedback that was taken.
@@ -184,7 +184,7 @@ pub struct ViewChannel {
     told: Told,
     news: Told,
     /// Not told yet.
-    plans: VecDeque<ShownPlan>,
+    plans: VecDeque<PlanInUse>,
     /// That of the newest frame.
     shape: Option<PyramidShape>,
     /// `since_frame` of the newest plan that was noted.
@@ -194,13 +194,13 @@ pub struct ViewChannel {
 }
 
 impl ViewChannel {
-    /// The link of a view that nobody talks to.
-    pub fn to_nobody() -> Self {
+    /// The channel of a view that nobody talks to.
+    pub fn unconnected() -> Self {
         ends(None, false).0
     }
 
     /// The newest feedback since the last call; older one is forgotten. Never waits.
-    pub fn newest_post(&mut self) -> Option<Post> {
+    pub fn newest_feedback(&mut self) -> Option<PendingFeedback> {
         let newest = self.posts.pop_iter().last()?;
         self.taken = newest.ticket;
         Some(newest)
@@ -222,12 +222,12 @@ impl ViewChannel {
     }
 
     /// Tells what is about to be published. Never waits.
-    pub fn show(&mut self, update: &ViewUpdate<'_>) {
+    pub fn update(&mut self, update: &ViewUpdate<'_>) {
         if self.shape.replace(update.shape) != Some(update.shape) {
             // Told before the frame: until that is told too, it is among those that have not been published.
             self.shared.first_frame.store(update.frame_seq, Ordering::Relaxed);
         }
-        self.shared.newest_shown.store(update.frame_seq, Ordering::Relaxed);
+        self.shared.newest_frame.store(update.frame_seq, Ordering::Relaxed);
         self.note_plan(update);
         self.note_gaze(update);
         self.news.fixation = Some(update.gaze.fixation);
@@ -236,13 +236,13 @@ impl ViewChannel {
         }
         let is_news = self.news != self.told || !self.plans.is_empty();
         if !is_news || self.tell(update.frame_seq) {
-            // SYNC(plan-of-frame): pairs with the load in `newest_frame`. Who sees this frame finds its plan on the board.
-            self.shared.newest_frame.store(update.frame_seq, Ordering::Release);
+            // SYNC(plan-of-frame): pairs with the load in `newest_planned_frame`. Who sees this frame finds its plan on the board.
+            self.shared.newest_planned_frame.store(update.frame_seq, Ordering::Release);
         }
     }
 
     /// Tells what became of notices. Never waits.
-    pub fn show_notices(&self, counts: NoticeCounts) {
+    pub fn set_notices(&self, counts: NoticeCounts) {
         let NoticeCounts { sent, skipped, subscribers_gone } = counts;
         let notices = &self.shared.notices;
         notices.sent.store(sent, Ordering::Relaxed);
@@ -255,7 +255,7 @@ impl ViewChannel {
         let ViewUpdate { shape, plan, plan_since, .. } = *update;
         if self.keeps_plans && self.noted_plan.replace(plan_since) != Some(plan_since) {
             let plan = Arc::new(plan.clone());
-            self.plans.push_back(ShownPlan { since_frame: plan_since, shape, plan });
+            self.plans.push_back(PlanInUse { since_frame: plan_since, shape, plan });
         }
     }
 
@@ -271,7 +271,7 @@ impl ViewChannel {
             return;
         }
         self.noted_gaze = Some(gaze.clone());
-        if self.gazes.try_push(GazeNote { frame_seq, gaze: gaze.clone() }).is_err() {
+        if self.gazes.try_push(GazeChange { frame_seq, gaze: gaze.clone() }).is_err() {
             self.shared.gazes_lost.fetch_add(1, Ordering::Relaxed);
         }
         self.ring();
@@ -325,24 +325,24 @@ impl std::fmt::Debug for ViewChannel {
 pub struct ClientChannel {
     shared: Arc<Shared>,
     posts: Mutex<Posts>,
-    gazes: Mutex<HeapCons<GazeNote>>,
+    gazes: Mutex<HeapCons<GazeChange>>,
     subscribers: Sender<OwnedFd>,
     /// Those that the frame loop has not taken.
     waiting: Receiver<OwnedFd>,
 }
 
 struct Posts {
-    ring: HeapProd<Post>,
+    ring: HeapProd<PendingFeedback>,
     last_ticket: u64,
 }
 
 impl ClientChannel {
     /// Hands feedback about an image of `image` pixels that came at `at_ns` to the frame loop, and returns its ticket; `None` if
     /// the frame loop has left too much untaken.
-    pub fn post(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
+    pub fn send_feedback(&self, feedback: Feedback, image: Extent, at_ns: u64) -> Option<u64> {
         let mut posts = self.posts.lock();
         let ticket = posts.last_ticket + 1;
-        posts.ring.try_push(Post { ticket, feedback, image, at_ns }).ok()?;
+        posts.ring.try_push(PendingFeedback { ticket, feedback, image, at_ns }).ok()?;
         posts.last_ticket = ticket;
         Some(ticket)
     }
@@ -353,14 +353,14 @@ impl ClientChannel {
     }
 
     /// `frame_seq` of the newest frame; 0 before the first.
-    pub fn newest_shown(&self) -> u64 {
-        self.shared.newest_shown.load(Ordering::Relaxed)
+    pub fn newest_frame(&self) -> u64 {
+        self.shared.newest_frame.load(Ordering::Relaxed)
     }
 
     /// `frame_seq` of the newest frame whose plan is known: that, or one before; 0 before the first.
-    pub fn newest_frame(&self) -> u64 {
-        // SYNC(plan-of-frame): pairs with the store in `ViewChannel::show`.
-        self.shared.newest_frame.load(Ordering::Acquire)
+    pub fn newest_planned_frame(&self) -> u64 {
+        // SYNC(plan-of-frame): pairs with the store in `ViewChannel::update`.
+        self.shared.newest_planned_frame.load(Ordering::Acquire)
     }
 
     /// `frame_seq` of the oldest frame of the present extent, if it is asked for after the newest; 0 before the first.
@@ -369,7 +369,7 @@ impl ClientChannel {
     }
 
     /// The plan that frame `frame_seq` was sampled by, if it is still known.
-    pub fn plan_of(&self, frame_seq: u64) -> Option<ShownPlan> {
+    pub fn plan_of(&self, frame_seq: u64) -> Option<PlanInUse> {
         let board = self.shared.board.lock();
         board.plans.iter().rev().find(|plan| plan.since_frame <= frame_seq).cloned()
     }
@@ -417,25 +417,25 @@ impl ClientChannel {
     }
 
     /// Where the view looked since the last call.
-    pub fn take_gazes(&self) -> Vec<GazeNote> {
+    pub fn take_gazes(&self) -> Vec<GazeChange> {
         self.gazes.lock().pop_iter().collect()
     }
 
-    /// Whether [`notify`](Self::notify) has no room for another connection. Only the server's thread fills it, so what this
+    /// Whether [`add_subscriber`](Self::add_subscriber) has no room for another connection. Only the server's thread fills it, so what this
     /// says stays true until it does.
-    pub fn is_full_of_subscribers(&self) -> bool {
-        self.subscribers.is_full() && !self.is_let_go()
+    pub fn subscriber_queue_is_full(&self) -> bool {
+        self.subscribers.is_full() && !self.is_closed()
     }
 
     /// Hands `connection` to the frame loop's waker, for notices; false if there is no room. Of a view that has ended there
     /// are none.
-    pub fn notify(&self, connection: OwnedFd) -> bool {
+    pub fn add_subscriber(&self, connection: OwnedFd) -> bool {
         let sent = self.subscribers.try_send(connection);
-        !matches!(sent, Err(TrySendError::Full(_))) || self.is_let_go()
+        !matches!(sent, Err(TrySendError::Full(_))) || self.is_closed()
     }
 
     /// Drops connections that were shut down before the frame loop took them.
-    pub fn forget_closed(&self) {
+    pub fn drop_closed_subscribers(&self) {
         for _ in 0..self.waiting.len() {
             let Ok(connection) = self.waiting.try_recv() else { break };
             if !is_shut_down(&connection) {
@@ -446,7 +446,7 @@ impl ClientChannel {
     }
 
     /// Whether the frame loop's end is gone.
-    pub fn is_let_go(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         Arc::strong_count(&self.shared) == 1
     }
 }

@@ -61,8 +61,8 @@ impl FrameLoop {
         );
         port.update(|status| status.backend = Some(chosen.clone()));
         let counters = Arc::clone(port.counters());
-        let links = port.views.iter_mut().map(ViewPort::take_link);
-        let views = views.into_iter().zip(links);
+        let channels = port.views.iter_mut().map(ViewPort::take_channel);
+        let views = views.into_iter().zip(channels);
         let stream = Stream::new(&config.name, backend, config.change, views, counters);
         let stream = stream.with_camera(camera);
         let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());

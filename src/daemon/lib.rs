@@ -1,4 +1,4 @@
-//! The life of `foveated`: sockets, one thread for each stream, signals, and an end.
+//! The daemon_run of `foveated`: sockets, one thread for each stream, signals, and an end.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
-use crate::control::server::{Access, AdminServer, Limits, Order, Server};
+use crate::control::server::{Access, AdminServer, Limits, PendingAdminRequest, Server};
 use crate::stream::{BackendError, Backends, GazeLogError, StreamError};
 use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
@@ -25,15 +25,15 @@ use foveate_engine::pool::Pool;
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
-use self::service::{ActivationError, Service};
+use self::service::{ActivationError, ServiceNotifier};
 use self::supervisor::Supervisor;
 
+mod admin_requests;
 pub mod channel;
 pub mod control;
 mod frame_loop;
 mod health;
 mod metrics;
-mod orders;
 mod running;
 pub mod service;
 pub mod stream;
@@ -175,8 +175,8 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let listed: Vec<_> = config.streams.iter().map(|stream| supervisor.list(stream)).collect();
     // Before any camera is opened, so that a second daemon does not disturb the first.
     let server = serve(config, socket, Arc::clone(&directory))?;
-    let (orders, ordered) = unbounded();
-    let admin = AdminServer::bind(&admin_path(server.path()), orders)?;
+    let (requests, requested) = unbounded();
+    let admin = AdminServer::bind(&admin_path(server.path()), requests)?;
 
     let serve_metrics = |address| Metrics::serve(address, server.tally());
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
@@ -184,10 +184,10 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     for (stream, port) in config.streams.iter().zip(listed) {
         supervisor.start(stream.clone(), port);
     }
-    let (daemon, service) = (config.daemon.clone(), Service::new(required(config)));
-    let mut life = Life { supervisor, daemon, reread, service, outcome: Ok(()) };
-    life.run(&events, &ordered, &directory);
-    let Life { supervisor, mut service, outcome, .. } = life;
+    let (daemon, service) = (config.daemon.clone(), ServiceNotifier::new(required(config)));
+    let mut daemon_run = Daemon { supervisor, daemon, reread, service, outcome: Ok(()) };
+    daemon_run.run(&events, &requested, &directory);
+    let Daemon { supervisor, mut service, outcome, .. } = daemon_run;
     service.stopping();
     supervisor.stop();
     drop(admin);
@@ -212,20 +212,25 @@ fn required(config: &Config) -> Vec<String> {
 }
 
 /// The daemon while it runs.
-struct Life<'a> {
+struct Daemon<'a> {
     supervisor: Supervisor,
     /// What concerns it as a whole, as it was at its start.
     daemon: DaemonConfig,
     reread: &'a Reread<'a>,
-    service: Service,
+    service: ServiceNotifier,
     /// The first failure of a stream.
     outcome: Result<(), DaemonError>,
 }
 
-impl Life<'_> {
+impl Daemon<'_> {
     /// Does what comes, until a signal comes, no stream is left, or one that is required ends before its first frame. Says
     /// meanwhile where one is stuck, and tells the service manager.
-    fn run(&mut self, events: &Receiver<Event>, orders: &Receiver<Order>, directory: &Directory) {
+    fn run(
+        &mut self,
+        events: &Receiver<Event>,
+        requests: &Receiver<PendingAdminRequest>,
+        directory: &Directory,
+    ) {
         let mut health = HealthLog::default();
         let looks = tick(HEALTH_PERIOD);
         loop {
@@ -247,10 +252,10 @@ impl Life<'_> {
                         return;
                     }
                 },
-                recv(orders) -> order => if let Ok(order) = order {
-                    let answer = self.carry_out(&order.request);
+                recv(requests) -> pending => if let Ok(pending) = pending {
+                    let answer = self.carry_out(&pending.request);
                     // An operator may have left.
-                    let _ = order.answer.send(answer);
+                    let _ = pending.answer.send(answer);
                 },
                 recv(looks) -> _ => health.look(directory),
                 default(self.service.pause()) => {}

@@ -28,13 +28,13 @@ const EXTENSION: Duration = Duration::from_secs(30);
 
 /// What the service manager knows of this daemon.
 #[derive(Debug)]
-pub struct Service {
+pub struct ServiceNotifier {
     /// Nobody listens without a socket to tell them.
-    is_told: bool,
+    has_socket: bool,
     /// Names of the streams that the daemon is not ready without.
     required: Vec<String>,
     is_ready: bool,
-    pulse: Option<Pulse>,
+    watchdog: Option<Watchdog>,
     status: String,
     status_due: Instant,
     extension_due: Instant,
@@ -43,25 +43,25 @@ pub struct Service {
 
 /// The sign of life that the service manager waits for.
 #[derive(Debug)]
-struct Pulse {
+struct Watchdog {
     period: Duration,
     due: Instant,
 }
 
-impl Service {
+impl ServiceNotifier {
     /// The service manager as the environment describes it. The daemon is not ready before each of the `required` streams has
     /// published a frame.
     pub fn new(required: Vec<String>) -> Self {
         let now = Instant::now();
-        let is_told = env::var_os("NOTIFY_SOCKET").is_some();
+        let has_socket = env::var_os("NOTIFY_SOCKET").is_some();
         // Half, so that one sign that comes late is not the last.
-        let pulse =
-            sd_notify::watchdog_enabled().map(|limit| Pulse { period: limit / 2, due: now });
+        let watchdog =
+            sd_notify::watchdog_enabled().map(|limit| Watchdog { period: limit / 2, due: now });
         Self {
-            is_told,
+            has_socket,
             required,
             is_ready: false,
-            pulse: pulse.filter(|_| is_told),
+            watchdog: watchdog.filter(|_| has_socket),
             status: String::new(),
             status_due: now,
             extension_due: now,
@@ -69,11 +69,11 @@ impl Service {
         }
     }
 
-    /// How long [`Service::tick`] may be put off.
+    /// How long [`ServiceNotifier::tick`] may be put off.
     pub fn pause(&self) -> Duration {
         let period = if self.is_ready { PERIOD } else { PERIOD_AT_START };
-        let pulse = self.pulse.as_ref().map(|pulse| pulse.due - Instant::now());
-        pulse.map_or(period, |due| due.min(period))
+        let watchdog = self.watchdog.as_ref().map(|watchdog| watchdog.due - Instant::now());
+        watchdog.map_or(period, |due| due.min(period))
     }
 
     /// Tells what is due. Call it when every stream was started, and then again and again: whoever calls it lives.
@@ -82,8 +82,8 @@ impl Service {
     /// it is false no sign of life is given, and the service manager restarts the daemon when its patience is over.
     pub fn tick(&mut self, directory: &Directory, every_stage_moves: bool) {
         let now = Instant::now();
-        self.give_sign_of_life(now, every_stage_moves);
-        if self.is_ready && (!self.is_told || now < self.status_due) {
+        self.ping_watchdog(now, every_stage_moves);
+        if self.is_ready && (!self.has_socket || now < self.status_due) {
             return;
         }
         let streams = directory.listings();
@@ -111,7 +111,7 @@ impl Service {
         }
     }
 
-    /// Says that what [`Service::reloading`] began is over.
+    /// Says that what [`ServiceNotifier::reloading`] began is over.
     pub fn reloaded(&mut self) {
         if self.is_ready {
             self.tell(&[NotifyState::Ready]);
@@ -123,9 +123,11 @@ impl Service {
         self.tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 
-    fn give_sign_of_life(&mut self, now: Instant, every_stage_moves: bool) {
-        let Some(pulse) = self.pulse.as_mut().filter(|pulse| pulse.due <= now) else { return };
-        pulse.due = now + pulse.period;
+    fn ping_watchdog(&mut self, now: Instant, every_stage_moves: bool) {
+        let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| watchdog.due <= now) else {
+            return;
+        };
+        watchdog.due = now + watchdog.period;
         if every_stage_moves {
             self.tell(&[NotifyState::Watchdog]);
         }

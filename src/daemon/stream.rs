@@ -14,14 +14,13 @@ use foveate_config::{ChangeConfig, PublishChoice, ViewConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::camera::Camera;
 use foveate_core::clock::{Span, monotonic_ns};
-use foveate_core::frame::{FrameStamp, FrameView};
+use foveate_core::frame::{FrameStamp, FrameTime, FrameView};
 use foveate_core::gaze::controller::Policy;
 pub use foveate_core::gaze::log::GazeLogError;
-use foveate_core::gaze::moment::Moment;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
 pub use foveate_engine::StageTimes;
-use foveate_engine::backend::MOST_VIEWS;
+use foveate_engine::backend::VIEWS_MAX;
 pub use foveate_engine::backend::choice::{Backends, StreamBackend};
 pub use foveate_engine::backend::{BackendError, UpdateTimes};
 use foveate_engine::{Engine, View, ViewSpec};
@@ -104,7 +103,7 @@ pub enum Refusal {
     #[error("the view was built for what the stream was before: build it again")]
     Outdated,
     /// There are as many views as there may be.
-    #[error("the stream has {MOST_VIEWS} views, and may have no more: close another first")]
+    #[error("the stream has {VIEWS_MAX} views, and may have no more: close another first")]
     Full,
 }
 
@@ -152,7 +151,7 @@ pub struct Stream {
 
 impl Stream {
     /// A stream that has seen no frame. `change` says which differences between frames count; each view comes with the
-    /// link to its clients.
+    /// channel to its clients.
     pub fn new(
         name: &str,
         chosen: StreamBackend,
@@ -160,8 +159,8 @@ impl Stream {
         views: impl IntoIterator<Item = (ServedView, ViewChannel)>,
         counters: Arc<StreamCounters>,
     ) -> Self {
-        let waiting = views.into_iter().map(|(view, link)| {
-            let seat = Seat::new(&view, link, &counters);
+        let waiting = views.into_iter().map(|(view, channel)| {
+            let seat = Seat::new(&view, channel, &counters);
             (view, seat)
         });
         let waiting = waiting.collect();
@@ -204,7 +203,7 @@ impl Stream {
         if is_rebuilt {
             self.rebuild(frame, stamp)?;
         }
-        let at = Moment::of(stamp);
+        let at = FrameTime::of(stamp);
         let is_wanted = self.is_wanted(at);
         // A lost GPU is left also where no view wants the frame: new views could not be built.
         if !is_wanted && !self.chosen.is_lost() {
@@ -241,7 +240,7 @@ impl Stream {
     }
 
     /// Has every view decide whether it takes the frame of `at`; says whether one does.
-    fn is_wanted(&mut self, at: Moment) -> bool {
+    fn is_wanted(&mut self, at: FrameTime) -> bool {
         let mut is_wanted = false;
         for view in &mut self.views {
             let takes = view.sink.takes(at);
@@ -263,18 +262,18 @@ impl Stream {
     /// If it was built for what the stream was before, or the stream has as many views as it may have. The view comes back
     /// with the reason.
     pub fn add_view(&mut self, view: NewView) -> Result<(), Box<(NewView, Refusal)>> {
-        if MOST_VIEWS <= self.waiting.len() + self.views.len() {
+        if VIEWS_MAX <= self.waiting.len() + self.views.len() {
             return Err(Box::new((view, Refusal::Full)));
         }
         match (&self.engine, view) {
-            (None, NewView { view, link, built: None }) => {
-                let seat = Seat::new(&view, link, &self.counters);
+            (None, NewView { view, channel, built: None }) => {
+                let seat = Seat::new(&view, channel, &self.counters);
                 self.waiting.push((view, seat));
             }
-            (Some(engine), NewView { view, link, built: Some((built, waker)) })
+            (Some(engine), NewView { view, channel, built: Some((built, waker)) })
                 if built.generation() == engine.generation() =>
             {
-                let seat = Seat::new(&view, link, &self.counters);
+                let seat = Seat::new(&view, channel, &self.counters);
                 self.views.push(built.with_sink(|writer| Publisher::new(seat, writer, waker)));
                 self.has_new_views = true;
             }
@@ -420,7 +419,7 @@ impl Stream {
         check_memory(&specs.flatten().collect::<Vec<_>>()).map_err(StreamError::Rings)?;
         for view in &mut self.views {
             let writer = self.builder.create_ring(&view.sink.seat.served(view.spec()))?;
-            engine.view_builder().rebuild(view, Moment::of(stamp))?;
+            engine.view_builder().rebuild(view, FrameTime::of(stamp))?;
             view.sink.move_to(writer);
         }
         for (view, seat) in self.waiting.drain(..) {

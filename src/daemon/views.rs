@@ -135,7 +135,7 @@ fn work(
             recv(commands) -> command => match command {
                 Ok(ViewCommand::Open(port)) => made(*port, |port| {
                     let served = ServedView::try_from(&*port.config())?;
-                    Ok(builder.build_new(served, port.take_link())?)
+                    Ok(builder.build_new(served, port.take_channel())?)
                 }),
                 Ok(ViewCommand::Close(name)) => Some(ViewChange::Leave(name)),
                 Ok(ViewCommand::Set(setting)) => set(builder, *setting, &mut settings),

@@ -5,14 +5,13 @@ use std::fmt;
 use arrayvec::ArrayVec;
 use foveate_config::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
-use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
-use foveate_core::gaze::moment::Moment;
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 
-use crate::backend::{Backend, BackendError, MOST_VIEWS, UpdateTimes};
+use crate::backend::{Backend, BackendError, UpdateTimes, VIEWS_MAX};
 use crate::change::tracker::ChangeTracker;
 use crate::planes::{Planes, Sampler};
 use crate::sink::Sink;
@@ -55,7 +54,7 @@ pub struct Engine {
 
 /// What is left of a backend: whoever drops it may have to wait for a driver.
 #[derive(Debug)]
-pub struct Remains {
+pub struct RetiredBackend {
     _samplers: Vec<Sampler>,
     _backend: BackendHandle,
 }
@@ -101,7 +100,7 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If the frame is of another kind, a view was built for another engine, or there are more than [`MOST_VIEWS`].
+    /// If the frame is of another kind, a view was built for another engine, or there are more than [`VIEWS_MAX`].
     pub fn step<S: Sink>(
         &mut self,
         frame: &FrameView<'_>,
@@ -109,7 +108,7 @@ impl Engine {
         views: &mut [View<S>],
     ) -> Result<(), BackendError> {
         let start_ns = monotonic_ns();
-        let (at, shape) = (Moment::of(stamp), self.shape());
+        let (at, shape) = (FrameTime::of(stamp), self.shape());
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
             if !view.planes.is_resting() {
@@ -140,7 +139,7 @@ impl Engine {
         frame: &FrameView<'_>,
         stamp: &FrameStamp,
         views: &mut [View<S>],
-    ) -> Result<Remains, BackendError> {
+    ) -> Result<RetiredBackend, BackendError> {
         let start_ns = monotonic_ns();
         let make = backend.samplers();
         let samplers = views.iter().map(|view| make(view.planes.spec()));
@@ -160,7 +159,7 @@ impl Engine {
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
         self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
-        Ok(Remains { _samplers: samplers, _backend: BackendHandle(old) })
+        Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
     }
 
     /// Goes on on `backend` between two frames, which was built for frames of the same kind and has seen none, with `samplers` of
@@ -180,14 +179,17 @@ impl Engine {
         mut backend: Box<dyn Backend>,
         samplers: Vec<Sampler>,
         views: &mut [View<S>],
-    ) -> Result<Remains, (Remains, BackendError)> {
+    ) -> Result<RetiredBackend, (RetiredBackend, BackendError)> {
         let resident = self.backend.resident().expect("the CPU keeps the resident copy");
         if let Err(error) = fill(&mut *backend, &resident, &mut []) {
-            return Err((Remains { _samplers: samplers, _backend: BackendHandle(backend) }, error));
+            return Err((
+                RetiredBackend { _samplers: samplers, _backend: BackendHandle(backend) },
+                error,
+            ));
         }
         let old = std::mem::replace(&mut self.backend, backend);
         let samplers = self.set_samplers(samplers, views);
-        Ok(Remains { _samplers: samplers, _backend: BackendHandle(old) })
+        Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
     }
 
     /// Views sample with `samplers` from now on, and are of the next generation; returns those from before.
@@ -269,7 +271,7 @@ impl Engine {
 }
 
 /// What the backend must know of all views.
-fn planes_of<S>(views: &mut [View<S>]) -> ArrayVec<&mut Planes, MOST_VIEWS> {
+fn planes_of<S>(views: &mut [View<S>]) -> ArrayVec<&mut Planes, VIEWS_MAX> {
     views.iter_mut().map(|view| &mut view.planes).collect()
 }
 

@@ -17,6 +17,6 @@ pub mod simd;
 pub mod sink;
 mod view;
 
-pub use self::engine::{Engine, Remains, StageTimes};
+pub use self::engine::{Engine, RetiredBackend, StageTimes};
 pub use self::sink::{Memory, SampledFrame, Sink};
 pub use self::view::{View, ViewBuilder, ViewSpec};

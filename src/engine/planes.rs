@@ -84,6 +84,12 @@ impl Planes {
         }
     }
 
+    /// The same room in another engine, which `sampler` was made for. Versions go on from where they were, since sinks may hold
+    /// items of them.
+    pub(crate) fn renewed(&self, sampler: Sampler) -> Self {
+        Self { update: self.update, ..Self::new(self.spec, sampler) }
+    }
+
     /// What its tokens look like in memory, and how many there may be.
     pub fn spec(&self) -> SamplerSpec {
         self.spec

@@ -101,7 +101,7 @@ impl Pool {
     /// # Panics
     ///
     /// If a call does.
-    pub fn share_out(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
+    pub fn run(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
         if part_count <= 1 || self.helpers.is_empty() {
             (0..part_count).for_each(work);
             return;
@@ -109,18 +109,18 @@ impl Pool {
         if let Some(whereabouts) = &self.shared.whereabouts {
             whereabouts.avoid(sched_getcpu());
         }
-        self.shared.board.share_out(part_count, work);
+        self.shared.board.run(part_count, work);
     }
 
-    /// Calls `work` once for each of `parts`, as [`Self::share_out`] does.
+    /// Calls `work` once for each of `parts`, as [`Self::run`] does.
     ///
     /// # Panics
     ///
     /// If a call does.
-    pub fn share_each<T: Send>(&self, parts: &mut [T], work: &(dyn Fn(&mut T) + Sync)) {
+    pub fn for_each<T: Send>(&self, parts: &mut [T], work: &(dyn Fn(&mut T) + Sync)) {
         let part_count = parts.len();
         let first = AtomicPtr::new(parts.as_mut_ptr());
-        self.share_out(part_count, &|index| {
+        self.run(part_count, &|index| {
             // SAFETY: `index` is below the number of parts.
             let part = unsafe { first.load(Ordering::Relaxed).add(index) };
             // SAFETY: one call alone is given this index, and all have returned when the borrow of the parts ends.

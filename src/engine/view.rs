@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use foveate_config::{GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
 use foveate_core::backend::BackendInfo;
-use foveate_core::frame::{FrameKind, FrameStamp};
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, GazeLogError};
-use foveate_core::gaze::moment::Moment;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
@@ -157,9 +156,8 @@ impl ViewBuilder {
     /// # Errors
     ///
     /// If the backend refuses it. The view is then what it was.
-    pub fn rebuild<S>(&self, view: &mut View<S>, at: Moment) -> Result<(), BackendError> {
-        let spec = view.spec.sampler();
-        view.planes = Planes::new(spec, (self.make_sampler)(spec)?);
+    pub fn rebuild<S>(&self, view: &mut View<S>, at: FrameTime) -> Result<(), BackendError> {
+        view.planes = view.planes.renewed((self.make_sampler)(view.planes.spec())?);
         (view.generation, view.extent) = (self.generation, self.kind.extent);
         view.planned = None;
         if let Some(gaze) = &mut view.gaze {
@@ -197,7 +195,7 @@ impl<S> View<S> {
 
     /// Takes what clients said before the frame of `at`, the newest of it. It came at `heard_ns` on CLOCK_MONOTONIC, in
     /// nanoseconds.
-    pub fn hear(&mut self, feedback: &Feedback, at: Moment, heard_ns: u64) {
+    pub fn hear(&mut self, feedback: &Feedback, at: FrameTime, heard_ns: u64) {
         self.start_looking(at).take(feedback, at);
         self.heard_ns = heard_ns;
     }
@@ -228,7 +226,7 @@ impl<S> View<S> {
         self.planes.set_sampler(sampler)
     }
 
-    fn start_looking(&mut self, at: Moment) -> &mut Controller {
+    fn start_looking(&mut self, at: FrameTime) -> &mut Controller {
         let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
         self.gaze.get_or_insert_with(|| Controller::new(policy.clone(), *parameters, *extent, at))
     }
@@ -237,7 +235,7 @@ impl<S> View<S> {
     /// plans what to sample of it.
     pub(crate) fn look(
         &mut self,
-        at: Moment,
+        at: FrameTime,
         seen: Option<(&CoarseLevel, u64)>,
         shape: PyramidShape,
     ) {
@@ -256,7 +254,7 @@ impl<S> View<S> {
         }
     }
 
-    fn plan(&mut self, gaze: Gaze, at: Moment, shape: PyramidShape) {
+    fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
         let ViewSpec { layout, budget, format, .. } = &self.spec;
         let fixation = (gaze.fixation.x, gaze.fixation.y);
         let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);

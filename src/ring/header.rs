@@ -184,7 +184,12 @@ fn records_end(header: &SegmentHeader) -> u64 {
 fn planes(header: &SegmentHeader) -> Result<Vec<PlaneInfo>, RingError> {
     let count = header.plane_count as usize;
     ensure((1..=MAX_PLANE_COUNT).contains(&count), "plane_count", count)?;
-    header.planes[..count].iter().map(|entry| plane(header, entry)).collect()
+    let entries = header.planes[..count].iter();
+    let planes = entries.map(|entry| plane(header, entry)).collect::<Result<Vec<_>, _>>()?;
+    for (index, PlaneInfo { name, .. }) in planes.iter().enumerate() {
+        ensure(planes[..index].iter().all(|other| other.name != *name), "planes.name", name)?;
+    }
+    Ok(planes)
 }
 
 /// One plane, which must lie behind the records and inside the slot, with room for every token.
@@ -194,7 +199,8 @@ fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingEr
     let ndim = entry.ndim as usize;
     ensure((1..=entry.shape.len()).contains(&ndim), "planes.ndim", ndim)?;
     let shape = entry.shape[..ndim].to_vec();
-    ensure(shape[0] == header.token_capacity, "planes.shape", format!("{shape:?}"))?;
+    let is_full = shape[0] == header.token_capacity && !shape.contains(&0);
+    ensure(is_full, "planes.shape", format!("{shape:?}"))?;
 
     let offset = entry.offset;
     let placed = offset.is_multiple_of(PLANE_ALIGNMENT as u64) && records_end(header) <= offset;

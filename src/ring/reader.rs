@@ -357,7 +357,8 @@ impl Reader {
 }
 
 impl TokenFrameBuf {
-    /// The items of the plane [`index`](super::segment::SegmentInfo::plane_index) of the segment, little-endian.
+    /// The items of the plane [`index`](SegmentInfo::plane_index) of the segment, little-endian, one for each token,
+    /// [`token_stride`](super::PlaneInfo::token_stride) bytes apart.
     pub fn plane(&self, index: usize) -> &[u8] {
         index.checked_sub(1).map_or(&self.pixels, |behind| &self.planes[behind])
     }
@@ -418,14 +419,19 @@ impl<'a> Borrowed<'a> {
         self.plane_words(0)
     }
 
-    /// [`pixel_words`](Self::pixel_words) of the plane `index` of [`SegmentInfo::planes`].
+    /// [`pixel_words`](Self::pixel_words) of the plane [`index`](SegmentInfo::plane_index) of the segment.
     pub fn plane_words(&self, index: usize) -> &'a [AtomicU64] {
         self.slot.plane(index, self.token_count)
     }
 
     /// Size of the texels in bytes.
     pub fn pixel_bytes(&self) -> usize {
-        self.token_count * self.layout.planes()[0].token_bytes
+        self.plane_bytes(0)
+    }
+
+    /// [`pixel_bytes`](Self::pixel_bytes) of the plane [`index`](SegmentInfo::plane_index) of the segment.
+    pub fn plane_bytes(&self, index: usize) -> usize {
+        self.token_count * self.layout.planes()[index].token_bytes
     }
 
     /// Whether everything that was read so far is of this frame.

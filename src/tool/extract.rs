@@ -22,13 +22,12 @@ use foveate_capture::mailbox::Taken;
 use foveate_capture::{End, Source, SourceSpec};
 use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
 use foveate_core::camera::Camera;
-use foveate_core::frame::{FrameKind, FrameStamp, FrameView};
-use foveate_core::gaze::moment::Moment;
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::token::DType;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
 use foveate_engine::{Engine, Memory, View, ViewSpec};
-use foveate_ring::{FrameHead, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
+use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
 
 /// How long a decoder may be silent before the progress line moves again.
@@ -46,7 +45,8 @@ pub struct Arguments {
     /// The views and the backend to use: those of the file's first stream [default: view `main`, as the daemon's]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where the arrays go, one folder for each view; made where it is missing
+    /// Where the arrays go: frames.npy, tokens.npy and one for each plane, pixels.npy and relevance.npy, in a folder for each view;
+    /// made where it is missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -118,7 +118,7 @@ impl Player {
             let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());
             self.views = self.specs.iter().map(view).collect::<Result<_, _>>()?;
         } else {
-            let at = Moment::of(stamp);
+            let at = FrameTime::of(stamp);
             self.views.iter_mut().try_for_each(|view| builder.rebuild(view, at))?;
         }
         for ((extraction, spec), view) in
@@ -229,12 +229,16 @@ struct Extraction {
 /// What one frame adds a row to.
 struct Arrays {
     frames: NpyWriter,
-    tokens: NpyWriter,
-    pixels: NpyWriter,
-    /// Zeros for the records of a frame without tokens.
+    tokens: TokenArray,
+    /// Named after the planes of the ring.
+    planes: Vec<TokenArray>,
+}
+
+/// An array whose rows have an item for each token.
+struct TokenArray {
+    rows: NpyWriter,
+    /// Zeros for a row without tokens.
     no_tokens: Vec<u8>,
-    /// Zeros for its texels.
-    no_pixels: Vec<u8>,
 }
 
 /// One row of `frames.npy`.
@@ -312,47 +316,59 @@ impl Extraction {
 impl Arrays {
     fn create(folder: &Path, segment: &SegmentInfo) -> Result<Self, ToolError> {
         let create = |name: &str, dtype: &str, row_shape: &[usize]| {
-            let path = folder.join(name);
+            let path = folder.join(format!("{name}.npy"));
             NpyWriter::create(&path, dtype, row_shape)
                 .map_err(|source| ToolError::File { path, source })
         };
-        let pixel_dtype = match segment.format.dtype {
-            DType::U8 => "'|u1'",
-            DType::F16 => "'<f2'",
-            // NumPy has no bfloat16: the bits as they are.
-            DType::Bf16 => "'<u2'",
-            DType::F32 => "'<f4'",
+        let records_bytes = segment.capacity * size_of::<TokenRecord>();
+        let plane = |plane: &PlaneInfo| {
+            let dtype = match plane.dtype {
+                DType::U8 => "'|u1'",
+                DType::F16 => "'<f2'",
+                // NumPy has no bfloat16: the bits as they are.
+                DType::Bf16 => "'<u2'",
+                DType::F32 => "'<f4'",
+            };
+            let row_shape: Vec<_> = plane.shape.iter().map(|&side| side as usize).collect();
+            create(&plane.name, dtype, &row_shape).map(|rows| TokenArray::of(rows, plane.bytes))
         };
-        let side = segment.format.patch_side as usize;
-        let (tokens_bytes, pixels_bytes) = (
-            segment.capacity * size_of::<TokenRecord>(),
-            segment.capacity * segment.format.token_bytes(),
-        );
         Ok(Self {
-            frames: create("frames.npy", FRAME_DTYPE, &[])?,
-            tokens: create("tokens.npy", RECORD_DTYPE, &[segment.capacity])?,
-            pixels: create("pixels.npy", pixel_dtype, &[segment.capacity, 3, side, side])?,
-            no_tokens: vec![0; tokens_bytes],
-            no_pixels: vec![0; pixels_bytes],
+            frames: create("frames", FRAME_DTYPE, &[])?,
+            tokens: TokenArray::of(
+                create("tokens", RECORD_DTYPE, &[segment.capacity])?,
+                records_bytes,
+            ),
+            planes: segment.planes.iter().map(plane).collect::<Result<_, _>>()?,
         })
     }
 
     /// Appends one frame; tokens that it does not have are 0.
     fn push(&mut self, row: &FrameRow, frame: &TokenFrameBuf) -> Result<(), ToolError> {
-        let Self { frames, tokens, pixels, no_tokens, no_pixels } = self;
-        let records: &[u8] = bytemuck::cast_slice(&frame.records);
-        push(frames, &[bytemuck::bytes_of(row)])?;
-        push(tokens, &[records, &no_tokens[records.len()..]])?;
-        push(pixels, &[&frame.pixels, &no_pixels[frame.pixels.len()..]])
+        push(&mut self.frames, &[bytemuck::bytes_of(row)])?;
+        self.tokens.push(bytemuck::cast_slice(&frame.records))?;
+        let mut planes = self.planes.iter_mut().enumerate();
+        planes.try_for_each(|(index, plane)| plane.push(frame.plane(index)))
     }
 
     fn finish(self) -> Result<usize, ToolError> {
         let frame_count = self.frames.rows();
-        for array in [self.frames, self.tokens, self.pixels] {
+        let of_tokens = std::iter::once(self.tokens).chain(self.planes).map(|array| array.rows);
+        for array in std::iter::once(self.frames).chain(of_tokens) {
             let path = array.path().to_owned();
             array.finish().map_err(|source| ToolError::File { path, source })?;
         }
         Ok(frame_count)
+    }
+}
+
+impl TokenArray {
+    /// Rows of at most `row_bytes` bytes.
+    fn of(rows: NpyWriter, row_bytes: usize) -> Self {
+        Self { rows, no_tokens: vec![0; row_bytes] }
+    }
+
+    fn push(&mut self, items: &[u8]) -> Result<(), ToolError> {
+        push(&mut self.rows, &[items, &self.no_tokens[items.len()..]])
     }
 }
 

@@ -2,7 +2,7 @@
 //
 //     dump VIEW COUNT
 //
-// `records` and `pixels` are the 64-bit FNV-1a of the bytes, in hexadecimal.
+// `records`, `pixels` and `relevance` are the 64-bit FNV-1a of the bytes, in hexadecimal.
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>
@@ -44,7 +44,7 @@ static void print_fixation(const struct foveate_slot_header *head) {
     print_count("fixation_reason", head->fixation_reason);
 }
 
-static void print_frame(const struct foveate_frame *frame) {
+static void print_frame(const struct foveate_frame *frame, int relevance) {
     const struct foveate_slot_header *head = &frame->head;
     printf("{");
     print_count("ring_sequence", head->ring_sequence);
@@ -59,18 +59,21 @@ static void print_frame(const struct foveate_frame *frame) {
     print_count("asked_ns", head->asked_ns);
     print_count("token_count", frame->token_count);
     printf("\"records\":\"%016" PRIx64 "\",", fnv1a(frame->tokens, frame->token_count * sizeof *frame->tokens));
-    printf("\"pixels\":\"%016" PRIx64 "\"}\n", fnv1a(frame->pixels, frame->pixel_bytes));
+    printf("\"pixels\":\"%016" PRIx64 "\",", fnv1a(frame->pixels, frame->pixel_bytes));
+    printf("\"relevance\":\"%016" PRIx64 "\"}\n", fnv1a(frame->planes[relevance], frame->token_count * sizeof(float)));
     fflush(stdout);
 }
 
 // Prints `count` frames, or those up to the view's end; 0 where that went well.
 static int dump(struct foveate_reader *reader, struct foveate_frame *frame, long count) {
+    int relevance = -1;
     while (0 < count) {
         enum foveate_result result = foveate_read_next(reader, frame, 60000);
         if (result == FOVEATE_NEW_SEGMENT) {
-            if (foveate_frame_reserve(frame, foveate_current_segment(reader)) != FOVEATE_OK) return 1;
+            relevance = foveate_plane_index(foveate_current_segment(reader), "relevance");
+            if (relevance < 0 || foveate_frame_reserve(frame, foveate_current_segment(reader)) != FOVEATE_OK) return 1;
         } else if (result == FOVEATE_OK) {
-            print_frame(frame);
+            print_frame(frame, relevance);
             count--;
         } else if (result == FOVEATE_ENDED) {
             return 0;

@@ -151,8 +151,41 @@ static void a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one(void) {
     session.frame.pixel_capacity -= TOKEN_BYTES * (CAPACITY - 1);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
     session.frame.pixel_capacity += TOKEN_BYTES * (CAPACITY - 1);
+    session.frame.plane_capacities[1] -= sizeof(float) * (CAPACITY - 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
+    EXPECT_TEXT(foveate_last_error(session.reader)->text, "`relevance`");
+    session.frame.plane_capacities[1] += sizeof(float) * (CAPACITY - 1);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
     expect_frame(&session.frame, 2);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_plane_is_found_by_its_name(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    const struct foveate_segment *said = foveate_current_segment(session.reader);
+    EXPECT(foveate_plane_index(said, "pixels") == 0 && foveate_plane_index(said, "relevance") == 1);
+    EXPECT(foveate_plane_index(said, "relevance ") == -1 && foveate_plane_index(said, "") == -1);
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void planes_that_nobody_made_room_for_are_left_out(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = new_session();
+    static struct foveate_token tokens[CAPACITY];
+    static unsigned char pixels[CAPACITY * TOKEN_BYTES];
+    session.frame.tokens = tokens;
+    session.frame.token_capacity = CAPACITY;
+    session.frame.pixels = pixels;
+    session.frame.pixel_capacity = sizeof pixels;
+    say_segment(session.client, segment.file);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    publish(&segment, 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT(are_words(pixels, 1, session.frame.pixel_bytes) && session.frame.planes[1] == NULL);
+    memset(&session.frame, 0, sizeof session.frame);
     end_session(&session);
     free_segment(&segment);
 }
@@ -455,9 +488,11 @@ static void a_frame_found_by_its_time_is_never_torn(void) {
 }
 
 // Copies what is borrowed as a user would who minds data races.
-static void copy_borrowed(const struct foveate_borrowed *borrowed, struct foveate_token *tokens, unsigned char *pixels) {
+static void copy_borrowed(const struct foveate_borrowed *borrowed, struct foveate_token *tokens, unsigned char *pixels,
+                          float *relevance) {
     for (size_t index = 0; index < borrowed->token_count; index++) tokens[index] = foveate_borrowed_token(borrowed, index);
     foveate__load(pixels, borrowed->pixels, borrowed->pixel_bytes);
+    foveate__load(relevance, borrowed->planes[1], borrowed->token_count * sizeof *relevance);
 }
 
 static void a_released_frame_was_never_torn(void) {
@@ -466,18 +501,20 @@ static void a_released_frame_was_never_torn(void) {
     struct session session = session_with(&writer.segment);
     struct foveate_token tokens[CAPACITY];
     unsigned char pixels[CAPACITY * TOKEN_BYTES];
+    float relevance[CAPACITY];
     int reads = 0;
     while (reads < TORN_FRAME_READS && !is_over(&writer)) {
         struct foveate_borrowed borrowed;
         enum foveate_result result = foveate_borrow_newest(session.reader, &borrowed, 0);
         if (is_race_lost(result)) continue;
         EXPECT_RESULT(result, FOVEATE_OK);
-        copy_borrowed(&borrowed, tokens, pixels);
+        copy_borrowed(&borrowed, tokens, pixels, relevance);
         if (foveate_release(session.reader, &borrowed) == FOVEATE_LAPPED) continue;
         uint64_t sequence = borrowed.head.ring_sequence;
         EXPECT(is_head_of(&borrowed.head, sequence) && borrowed.token_count == tokens_of(sequence));
         EXPECT(are_words(tokens, sequence, borrowed.token_count * sizeof *tokens));
         EXPECT(are_words(pixels, sequence, borrowed.pixel_bytes));
+        EXPECT(are_words(relevance, sequence, borrowed.token_count * sizeof *relevance));
         reads++;
     }
     EXPECT(0 < reads);
@@ -498,6 +535,8 @@ static void a_borrowed_frame_lies_in_the_ring_until_it_is_lapped(void) {
     EXPECT(borrowed.missed == 2 && borrowed.token_count == tokens_of(3));
     EXPECT(are_words(borrowed.tokens, 3, borrowed.token_count * sizeof *borrowed.tokens));
     EXPECT(are_words(borrowed.pixels, 3, borrowed.pixel_bytes));
+    EXPECT(borrowed.planes[0] == borrowed.pixels && borrowed.planes[2] == NULL);
+    EXPECT(are_words(borrowed.planes[1], 3, borrowed.token_count * sizeof(float)));
     publish_up_to(&segment, 4, 6);
     EXPECT(foveate_still_valid(session.reader, &borrowed));
     EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_OK);
@@ -1328,7 +1367,12 @@ static enum foveate_result read_all_of(struct session *session, int file) {
     foveate_read_at(session->reader, 10, &session->frame, 0);
     foveate_wait(session->reader, 0);
     if (foveate_borrow_newest(session->reader, &borrowed, 0) == FOVEATE_OK) {
-        foveate__load(session->frame.pixels, borrowed.pixels, borrowed.pixel_bytes);
+        const struct foveate_segment *segment = foveate_current_segment(session->reader);
+        EXPECT(foveate_plane_index(segment, "relevance") < (int)segment->header.plane_count);
+        for (uint32_t index = 0; index < segment->header.plane_count; index++) {
+            size_t bytes = borrowed.token_count * (size_t)segment->header.planes[index].token_stride;
+            foveate__load(session->frame.planes[index], borrowed.planes[index], bytes);
+        }
         foveate_release(session->reader, &borrowed);
     }
     return FOVEATE_OK;
@@ -1356,11 +1400,12 @@ struct spoilt_field {
 
 #define HEADER(field) offsetof(struct foveate_segment_header, field)
 #define PLANE(field) (offsetof(struct foveate_segment_header, planes) + offsetof(struct foveate_plane, field))
+#define SECOND(field) (PLANE(field) + sizeof(struct foveate_plane))
 #define CAMERA(field) (offsetof(struct foveate_segment_header, camera) + offsetof(struct foveate_camera, field))
 
 static const struct spoilt_field spoilt_fields[] = {
     {HEADER(magic), 'f', 1, FOVEATE_NOT_A_SEGMENT, "not a Foveate segment"},
-    {HEADER(abi_major), 0x700000002, 8, FOVEATE_VERSION, "ABI 2.7, and this reader 1.2"},
+    {HEADER(abi_major), 0x700000002, 8, FOVEATE_VERSION, "ABI 2.7, and this reader 1.3"},
     {HEADER(total_bytes), 1ull << 40, 8, FOVEATE_MALFORMED, "total_bytes is 1099511627776"},
     {HEADER(header_bytes), 64, 4, FOVEATE_MALFORMED, "header_bytes"},
     {HEADER(slot_count), 1, 4, FOVEATE_MALFORMED, "slot_count"},
@@ -1377,7 +1422,8 @@ static const struct spoilt_field spoilt_fields[] = {
     {HEADER(token_capacity), 5, 4, FOVEATE_MALFORMED, "planes.shape[0]"},
     {HEADER(patch_side), 16, 4, FOVEATE_MALFORMED, "planes[0].shape[2]"},
     {HEADER(plane_count), 0, 4, FOVEATE_MALFORMED, "plane_count"},
-    {HEADER(plane_count), 2, 4, FOVEATE_MALFORMED, "planes.dtype"},
+    {HEADER(plane_count), 1, 4, FOVEATE_OK, ""},
+    {HEADER(plane_count), 3, 4, FOVEATE_MALFORMED, "planes.dtype"},
     {HEADER(plane_count), 9, 4, FOVEATE_MALFORMED, "plane_count"},
     {HEADER(source_width), 0, 4, FOVEATE_MALFORMED, "source_width"},
     {HEADER(source_height), 16385, 4, FOVEATE_MALFORMED, "source_height"},
@@ -1395,6 +1441,7 @@ static const struct spoilt_field spoilt_fields[] = {
     {PLANE(shape), 4, 4, FOVEATE_MALFORMED, "planes.shape[0]"},
     {PLANE(shape) + 4, 2, 4, FOVEATE_MALFORMED, "planes[0].shape[1]"},
     {PLANE(shape) + 4, UINT64_MAX, 8, FOVEATE_MALFORMED, "planes.shape"},
+    {PLANE(shape) + 8, 0, 4, FOVEATE_MALFORMED, "planes.shape"},
     {PLANE(offset), 64, 8, FOVEATE_MALFORMED, "planes.offset"},
     {PLANE(offset), 584, 8, FOVEATE_MALFORMED, "planes.offset"},
     {PLANE(offset), UINT64_MAX - 63, 8, FOVEATE_MALFORMED, "planes.bytes"},
@@ -1405,6 +1452,16 @@ static const struct spoilt_field spoilt_fields[] = {
     {PLANE(token_stride), 590, 8, FOVEATE_MALFORMED, "planes.token_stride"},
     {PLANE(name), 'P', 1, FOVEATE_MALFORMED, "planes[0].name"},
     {PLANE(order), 'H', 1, FOVEATE_MALFORMED, "planes[0].order"},
+    {SECOND(dtype), 5, 4, FOVEATE_MALFORMED, "planes.dtype"},
+    {SECOND(ndim), 0, 4, FOVEATE_MALFORMED, "planes.ndim"},
+    {SECOND(shape), 4, 4, FOVEATE_MALFORMED, "planes.shape[0]"},
+    {SECOND(offset), 64, 8, FOVEATE_MALFORMED, "planes.offset"},
+    {SECOND(offset), SLOT_STRIDE, 8, FOVEATE_MALFORMED, "planes.bytes"},
+    {SECOND(bytes), 65, 8, FOVEATE_MALFORMED, "planes.bytes"},
+    {SECOND(token_stride), 3, 8, FOVEATE_MALFORMED, "planes.token_stride"},
+    {SECOND(token_stride), 5, 8, FOVEATE_MALFORMED, "planes.token_stride"},
+    {SECOND(name), 0xFF, 1, FOVEATE_MALFORMED, "planes.name"},
+    {SECOND(name), 0x736C65786970, 8, FOVEATE_MALFORMED, "planes.name"}, // `pixels`, twice
     {HEADER(abi_minor), 77, 4, FOVEATE_OK, ""},
 };
 
@@ -1424,6 +1481,25 @@ static void each_field_that_contradicts_the_document_is_named(void) {
         close(file);
     }
     end_session(&session);
+    free(contents);
+}
+
+// Such as that of a daemon before 1.3.
+static void a_plane_that_the_segment_does_not_have_is_not_found(void) {
+    size_t bytes;
+    unsigned char *contents = valid_bytes(&bytes);
+    contents[offsetof(struct foveate_segment_header, plane_count)] = 1;
+    int file = memory_file(contents, bytes, bytes, ALL_SEALS);
+    struct session session = new_session();
+    say_segment(session.client, file);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    const struct foveate_segment *said = foveate_current_segment(session.reader);
+    EXPECT(foveate_plane_index(said, "pixels") == 0 && foveate_plane_index(said, "relevance") == -1);
+    EXPECT_RESULT(foveate_frame_reserve(&session.frame, said), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    EXPECT(session.frame.planes[0] == session.frame.pixels && session.frame.planes[1] == NULL);
+    end_session(&session);
+    close(file);
     free(contents);
 }
 
@@ -1672,6 +1748,8 @@ static const struct law laws[] = {
     LAW(reading_the_newest_passes_over_the_rest),
     LAW(a_frame_that_is_being_written_is_not_read),
     LAW(a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one),
+    LAW(a_plane_is_found_by_its_name),
+    LAW(planes_that_nobody_made_room_for_are_left_out),
     LAW(a_frame_is_found_by_when_it_was_taken),
     LAW(a_frame_found_by_its_time_does_not_count_as_read),
     LAW(a_frame_that_is_being_written_is_not_found),
@@ -1725,6 +1803,7 @@ static const struct law laws[] = {
     LAW(steering_connects_again_after_a_hang_up),
     LAW(what_cannot_be_meant_is_not_sent),
     LAW(each_field_that_contradicts_the_document_is_named),
+    LAW(a_plane_that_the_segment_does_not_have_is_not_found),
     LAW(texts_are_utf8_with_an_end),
     LAW(memory_that_could_change_its_size_is_refused),
     LAW(memory_that_is_not_there_is_refused),

@@ -49,7 +49,8 @@ static inline uint64_t random_number(void) {
 #define TOKEN_BYTES (3u * PATCH_SIDE * PATCH_SIDE)
 #define RECORDS_OFFSET 256u
 #define PIXELS_OFFSET 576u
-#define SLOT_STRIDE 4160u
+#define RELEVANCE_OFFSET 4160u
+#define SLOT_STRIDE 4224u
 #define MEMORY_NAME "foveate-laws"
 #define ALL_SEALS (F_SEAL_GROW | F_SEAL_SHRINK | FOVEATE__SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
@@ -76,7 +77,7 @@ static inline struct foveate_segment_header valid_header(uint32_t slot_count) {
     header.records_offset = RECORDS_OFFSET;
     header.token_capacity = CAPACITY;
     header.patch_side = PATCH_SIDE;
-    header.plane_count = 1;
+    header.plane_count = 2;
     header.epoch = 0x00C0FFEE;
     header.source_width = 640;
     header.source_height = 480;
@@ -97,6 +98,15 @@ static inline struct foveate_segment_header valid_header(uint32_t slot_count) {
     pixels->offset = PIXELS_OFFSET;
     pixels->token_stride = TOKEN_BYTES;
     pixels->bytes = CAPACITY * TOKEN_BYTES;
+    struct foveate_plane *relevance = &header.planes[1];
+    strcpy(relevance->name, "relevance");
+    strcpy(relevance->order, "N");
+    relevance->dtype = FOVEATE_DTYPE_F32;
+    relevance->ndim = 1;
+    relevance->shape[0] = CAPACITY;
+    relevance->offset = RELEVANCE_OFFSET;
+    relevance->token_stride = sizeof(float);
+    relevance->bytes = CAPACITY * sizeof(float);
     return header;
 }
 
@@ -197,6 +207,7 @@ static inline void publish_taken_at(const struct written_segment *segment, uint6
     }
     store_words(slot + RECORDS_OFFSET, sequence, head.token_count * sizeof(struct foveate_token));
     store_words(slot + PIXELS_OFFSET, sequence, head.token_count * TOKEN_BYTES);
+    store_words(slot + RELEVANCE_OFFSET, sequence, head.token_count * sizeof(float));
     __atomic_store_n((uint64_t *)(void *)slot, 2 * sequence, __ATOMIC_RELEASE);
     __atomic_store_n(&live_of(segment)->newest, sequence, __ATOMIC_RELEASE);
     __atomic_fetch_add(&live_of(segment)->futex, 1, __ATOMIC_RELEASE);
@@ -394,6 +405,8 @@ static inline void expect_frame(const struct foveate_frame *frame, uint64_t sequ
     EXPECT(frame->pixel_bytes == frame->token_count * TOKEN_BYTES);
     EXPECT(are_words(frame->tokens, sequence, frame->token_count * sizeof(struct foveate_token)));
     EXPECT(are_words(frame->pixels, sequence, frame->pixel_bytes));
+    EXPECT(frame->planes[0] == frame->pixels);
+    EXPECT(are_words(frame->planes[1], sequence, frame->token_count * sizeof(float)));
 }
 
 #endif // STAND_IN_H

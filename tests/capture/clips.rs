@@ -57,7 +57,7 @@ macro_rules! laws {
 
             $(#[test]
             fn $law() {
-                device::with_gpu(|gpu| play($change, &|kind| backends::told_on(gpu, kind)));
+                device::with_gpu(|gpu| play($change, &|kind| backends::host_diff_on(gpu, kind)));
             })*
         }
     };

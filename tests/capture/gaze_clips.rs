@@ -61,7 +61,7 @@ fn who_is_attended_to_stays_in_the_fovea() {
     for_each_frame(&path, |index, frame| {
         for (view, walker) in walkers.iter().enumerate() {
             if let Some(feedback) = oracle(walker, index) {
-                run.clients[view].post(feedback, EXTENT, 1).unwrap();
+                run.clients[view].send_feedback(feedback, EXTENT, 1).unwrap();
             }
         }
         run.step(index, frame);
@@ -245,9 +245,9 @@ impl Run {
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let view_count = policies.len();
         let bell = Arc::new(Bell::new().unwrap());
-        let links = (0..view_count).map(|_| view_channel(&bell, false));
-        let (links, clients): (Vec<_>, Vec<_>) = links.unzip();
-        let views = policies.into_iter().map(view).zip(links);
+        let channels = (0..view_count).map(|_| view_channel(&bell, false));
+        let (channels, clients): (Vec<_>, Vec<_>) = channels.unzip();
+        let views = policies.into_iter().map(view).zip(channels);
         let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());
         let (readers, tokens) = (Vec::new(), Vec::new());
         Self {

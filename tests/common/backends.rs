@@ -12,7 +12,7 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::cpu::CpuBackend;
-use foveate_engine::backend::{Backend, BackendError, MOST_VIEWS, SamplerSpec, UpdateTimes};
+use foveate_engine::backend::{Backend, BackendError, SamplerSpec, UpdateTimes, VIEWS_MAX};
 use foveate_engine::planes::Planes;
 use foveate_engine::pool::Pool;
 
@@ -36,13 +36,16 @@ pub fn on_cpu(kind: FrameKind) -> Player {
 
 /// On a device, which is told what to ingest.
 #[cfg(feature = "vulkan")]
-pub fn told_on(gpu: &Arc<foveate_gpu::Gpu>, kind: FrameKind) -> Player {
-    try_told_on(gpu, kind).unwrap()
+pub fn host_diff_on(gpu: &Arc<foveate_gpu::Gpu>, kind: FrameKind) -> Player {
+    try_host_diff_on(gpu, kind).unwrap()
 }
 
-/// [`told_on`] a device that may be lost.
+/// [`host_diff_on`] a device that may be lost.
 #[cfg(feature = "vulkan")]
-pub fn try_told_on(gpu: &Arc<foveate_gpu::Gpu>, kind: FrameKind) -> Result<Player, BackendError> {
+pub fn try_host_diff_on(
+    gpu: &Arc<foveate_gpu::Gpu>,
+    kind: FrameKind,
+) -> Result<Player, BackendError> {
     use foveate_core::backend::ChangeSite;
     use foveate_engine::backend::vulkan::VulkanBackend;
     Ok(Player::new(VulkanBackend::new(gpu, kind, ChangeSite::Cpu, pool())?))
@@ -50,7 +53,7 @@ pub fn try_told_on(gpu: &Arc<foveate_gpu::Gpu>, kind: FrameKind) -> Result<Playe
 
 /// On a device that compares frames itself. They are copied: the loan of their pages takes memory.
 #[cfg(feature = "vulkan")]
-pub fn comparing_on(gpu: &Arc<foveate_gpu::Gpu>, kind: FrameKind) -> Player {
+pub fn device_diff_on(gpu: &Arc<foveate_gpu::Gpu>, kind: FrameKind) -> Player {
     use foveate_core::backend::ChangeSite;
     use foveate_engine::backend::vulkan::VulkanBackend;
     let backend = VulkanBackend::new(gpu, kind, ChangeSite::Gpu, pool()).unwrap();
@@ -86,7 +89,7 @@ impl Player {
         dirty: &TileSet,
         views: &mut [Planes],
     ) -> Result<UpdateTimes, BackendError> {
-        let mut views: ArrayVec<_, MOST_VIEWS> = views.iter_mut().collect();
+        let mut views: ArrayVec<_, VIEWS_MAX> = views.iter_mut().collect();
         let is_first = !std::mem::replace(&mut self.has_seen, true);
         let turn =
             dirty.indices().min().unwrap_or(0)..dirty.indices().max().map_or(0, |last| last + 1);

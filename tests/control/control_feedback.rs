@@ -367,7 +367,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 struct Scene {
     stage: Stage,
     port: StreamPort,
-    link: ViewChannel,
+    channel: ViewChannel,
     shown: (u64, TokenPlan),
     _writer: Writer,
 }
@@ -386,10 +386,10 @@ impl Scene {
             source: String::new(),
             views: vec![ViewConfig { gaze, ..view_config("main") }],
         });
-        let link = port.views[0].take_link();
+        let channel = port.views[0].take_channel();
         let writer = start(&port);
         let plan = plan(&[(0, 0, 0), (0, 14, 0), (0, 28, 0), (1, 0, 14)]);
-        let mut scene = Self { stage, port, link, shown: (5, plan), _writer: writer };
+        let mut scene = Self { stage, port, channel, shown: (5, plan), _writer: writer };
         scene.show(5, None, fixation(1, 32.0), true);
         scene
     }
@@ -400,7 +400,7 @@ impl Scene {
     }
 
     fn heard(&mut self) -> Option<Feedback> {
-        self.link.newest_post().map(|post| post.feedback)
+        self.channel.newest_feedback().map(|post| post.feedback)
     }
 
     fn show(
@@ -424,7 +424,7 @@ impl Scene {
             self.shown = (frame_seq, plan);
         }
         let (plan_since, plan) = &self.shown;
-        self.link.show(&ViewUpdate {
+        self.channel.update(&ViewUpdate {
             frame_seq,
             shape: PyramidShape::new(EXTENT),
             gaze,

@@ -36,7 +36,7 @@ const NOTIFY: &[u8] = br#"{"op":"subscribe","view":"camera/main","notify":true}"
 fn a_recorder_that_leaves_takes_nothing_from_another() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let mut link = port.views[0].take_link();
+    let mut channel = port.views[0].take_channel();
     let [first, second] = [(); 2].map(|()| RawClient::connect(&stage.path));
     for recorder in [&first, &second] {
         assert_eq!(recorder.ask(RECORD)["ok"], true);
@@ -44,26 +44,26 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
     }
     drop(first);
     until_clients(&stage, 1);
-    show(&mut link, EXTENT, 7, 7.0);
+    show(&mut channel, EXTENT, 7, 7.0);
     assert_eq!(json(&second.receive())["entry"]["frame"], 7);
 }
 
 #[test]
 fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
     let bell = Arc::new(Bell::new().unwrap());
-    let (mut link, client) = view_channel(&bell, false);
+    let (mut channel, client) = view_channel(&bell, false);
     let frames = || client.take_gazes().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
     client.set_recorded(true);
-    show(&mut link, EXTENT, 1, 1.0);
+    show(&mut channel, EXTENT, 1, 1.0);
     client.set_recorded(false);
-    show(&mut link, EXTENT, 2, 2.0);
+    show(&mut channel, EXTENT, 2, 2.0);
     client.set_recorded(true);
-    show(&mut link, EXTENT, 3, 3.0);
+    show(&mut channel, EXTENT, 3, 3.0);
     assert_eq!(frames(), [3]);
 
-    show(&mut link, EXTENT, 4, 4.0);
+    show(&mut channel, EXTENT, 4, 4.0);
     client.set_recorded(true);
-    show(&mut link, EXTENT, 5, 4.0);
+    show(&mut channel, EXTENT, 5, 4.0);
     assert_eq!(frames(), [4, 5], "who comes beside another takes nothing from it");
 }
 
@@ -189,7 +189,7 @@ fn the_name_of_a_process_brings_nothing_unprintable_into_what_others_are_told() 
 fn subscribers_that_left_take_no_place_of_a_stream_that_stands_still() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let link = port.views[0].take_link();
+    let channel = port.views[0].take_channel();
     let stays = RawClient::connect(&stage.path);
     assert_eq!(stays.ask(NOTIFY)["ok"], true);
     for number in 0..2 * SUBSCRIBERS_PENDING_MAX {
@@ -198,7 +198,7 @@ fn subscribers_that_left_take_no_place_of_a_stream_that_stands_still() {
         drop(client);
         until_clients(&stage, 1);
     }
-    let waiting = link.subscribers().try_iter().collect::<Vec<_>>();
+    let waiting = channel.subscribers().try_iter().collect::<Vec<_>>();
     let is_open = |socket: &&std::os::fd::OwnedFd| {
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
         rustix::net::recv(*socket, &mut [0; 1], flags).err() == Some(Errno::AGAIN)
@@ -210,18 +210,18 @@ fn subscribers_that_left_take_no_place_of_a_stream_that_stands_still() {
 fn feedback_names_no_frame_of_another_extent() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let mut link = port.views[0].take_link();
+    let mut channel = port.views[0].take_channel();
     let client = RawClient::connect(&stage.path);
     let look = |frame: u64| {
         let request =
             format!(r#"{{"op":"look","view":"camera/main","x":1,"y":1,"frame":{frame}}}"#);
         client.ask(request.as_bytes())["reason"].clone()
     };
-    show(&mut link, EXTENT, 9, 1.0);
+    show(&mut channel, EXTENT, 9, 1.0);
     assert_eq!(look(9), Value::Null);
     let other = Extent::new(32, 32);
     port.update(|status| status.extent = Some(other));
-    show(&mut link, other, 10, 1.0);
+    show(&mut channel, other, 10, 1.0);
     assert_eq!((look(9), look(10)), (Value::from("frame-too-old"), Value::Null));
 }
 
@@ -239,7 +239,7 @@ fn a_name_that_was_taken_on_purpose_hinders_no_view_without_one() {
 fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
     let stage = Stage::open();
     let (mut port, writer) = stage.live_stream("camera", &["main", "a", "b", "c"]);
-    let waker = Waker::new(&writer, port.views[0].take_link().subscribers()).unwrap();
+    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
     let other = RawClient::connect(&stage.path);
     // They come while the server does not listen, so that it and nobody else is left with them.
     let before_them: [(&str, &[&[u8]]); 3] = [("a", &[]), ("b", &[b""]), ("c", &[b"", b""])];
@@ -343,10 +343,10 @@ fn views(stage: &Stage) -> Vec<String> {
 }
 
 /// The frame loop of the view looks at (`x`, 1) of a picture of `extent` from frame `frame_seq` on.
-fn show(link: &mut ViewChannel, extent: Extent, frame_seq: u64, x: f64) {
+fn show(channel: &mut ViewChannel, extent: Extent, frame_seq: u64, x: f64) {
     let fixation =
         Fixation { id: frame_seq, x, y: 1.0, since_frame: frame_seq, reason: FixationReason::Look };
-    link.show(&ViewUpdate {
+    channel.update(&ViewUpdate {
         frame_seq,
         shape: PyramidShape::new(extent),
         gaze: &Gaze { fixation, relevance: None },

@@ -102,7 +102,7 @@ fn a_daemon_that_has_no_frame_yet_is_waited_for() {
 fn notices_come_again_where_they_were_asked_for() {
     let mut stage = Stage::open();
     let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
-    let waker = Waker::new(&writer, port.views[0].take_link().subscribers()).unwrap();
+    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
     let mut follower = Follower::new(&stage, true);
     stop(&mut stage);
     follower.until_lost();

@@ -162,16 +162,16 @@ fn looks_reach_the_frame_loop_inside_the_picture_and_the_newest_wins() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main", "other"]);
     let mut client = Client::connect(&stage.path).unwrap();
-    let [mut link, mut other] = [0, 1].map(|index| port.views[index].take_link());
-    assert_eq!(link.newest_post(), None);
+    let [mut channel, mut other] = [0, 1].map(|index| port.views[index].take_channel());
+    assert_eq!(channel.newest_feedback(), None);
 
     client.look(Look::at(&main_view(), 5.0, 5.0)).unwrap();
     let looking = client.look(Look::at(&main_view(), -3.0, 1000.03)).unwrap();
     assert_eq!((looking.x, looking.y), (0.0, 48.0));
-    let post = link.newest_post().unwrap();
+    let post = channel.newest_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::Look { x: 0.0, y: 48.0, hold_ns: None });
-    assert_eq!(link.newest_post(), None, "a look is taken once");
-    assert_eq!(other.newest_post(), None, "and by its own view");
+    assert_eq!(channel.newest_feedback(), None, "a look is taken once");
+    assert_eq!(other.newest_feedback(), None, "and by its own view");
 
     let looking = client.look(Look::at(&main_view(), 10.04, 20.0)).unwrap();
     assert_eq!((looking.x, looking.y), (10.0625, 20.0), "rounded to 1/16");

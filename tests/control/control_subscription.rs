@@ -219,7 +219,7 @@ fn the_death_of_the_daemon_is_noticed() {
     let mut frame = TokenFrameBuf::default();
     assert_eq!(subscription.next_frame(&mut frame, HANG).unwrap(), Next::NewSegment);
     // Even where a waker holds another descriptor of the connection.
-    let waker = Waker::new(&writer, port.views[0].take_link().subscribers()).unwrap();
+    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
     publish(&mut writer, 1, 1);
     waker.wake();
     drop(stage.server.take());
@@ -271,7 +271,7 @@ fn a_daemon_that_stops_says_why_streams_end_before_it_hangs_up() {
 fn a_subscriber_that_asked_for_notices_can_be_polled() {
     let stage = Stage::open();
     let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
-    let waker = Waker::new(&writer, port.views[0].take_link().subscribers()).unwrap();
+    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
     let client = Client::connect(&stage.path).unwrap();
     let mut subscription = client.subscribe(&main_view(), true).unwrap();
     let mut frame = TokenFrameBuf::default();
@@ -294,7 +294,7 @@ fn no_notice_overtakes_the_answer_or_the_first_segment() {
     let stage = Stage::open();
     let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
     publish(&mut writer, 1, 1);
-    let waker = Waker::new(&writer, port.views[0].take_link().subscribers()).unwrap();
+    let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

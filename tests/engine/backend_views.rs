@@ -11,11 +11,13 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::backend::{MOST_VIEWS, SamplerSpec, UpdateTimes};
+use foveate_engine::backend::{SamplerSpec, UpdateTimes, VIEWS_MAX};
 use foveate_engine::planes::Planes;
 
 use crate::allocations::allocations_in;
-use crate::backends::{self, Player};
+#[cfg(feature = "vulkan")]
+use crate::backends;
+use crate::backends::Player;
 #[cfg(feature = "vulkan")]
 use crate::device;
 use crate::naive::{self, OwnedFrame, Random};
@@ -37,7 +39,7 @@ macro_rules! laws {
         mod vulkan {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::told_on(gpu, kind)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::host_diff_on(gpu, kind)));
             })*
         }
 
@@ -45,7 +47,7 @@ macro_rules! laws {
         mod comparing {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::comparing_on(gpu, kind)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::device_diff_on(gpu, kind)));
             })*
         }
     };
@@ -182,7 +184,7 @@ fn there_is_room_for_so_many_views(make: Make<'_>) {
     let frame = random_frame(PixelFormat::Gray8, Extent::new(300, 60), &mut random);
     let mut course = Course::new(make, &frame, &[], &mut random);
     let spec = |index: usize| specs()[index % specs().len()];
-    for index in 0..MOST_VIEWS {
+    for index in 0..VIEWS_MAX {
         course.open(spec(index), random_plan(&frame, spec(index), &mut random));
     }
     let all = TileSet::all(frame.extent);
@@ -202,9 +204,9 @@ fn coming_and_going_takes_no_memory(make: Make<'_>) {
     let mut course = Course::new(make, &frame, &[], &mut random);
     let (all, none) = (TileSet::all(frame.extent), TileSet::none(frame.extent));
     course.update(&none);
-    let mut waiting = Vec::with_capacity(MOST_VIEWS);
-    course.samples.reserve(MOST_VIEWS);
-    for spec in specs().into_iter().cycle().take(MOST_VIEWS) {
+    let mut waiting = Vec::with_capacity(VIEWS_MAX);
+    course.samples.reserve(VIEWS_MAX);
+    for spec in specs().into_iter().cycle().take(VIEWS_MAX) {
         let mut sample = course.player.planes(spec);
         sample.set_plan(random_plan(&frame, spec, &mut random));
         waiting.push(sample);
@@ -228,7 +230,7 @@ fn coming_and_going_takes_no_memory(make: Make<'_>) {
             player.update(&view, &all, present);
         }
     });
-    assert_eq!((allocations, waiting.len()), (0, MOST_VIEWS), "for views that go");
+    assert_eq!((allocations, waiting.len()), (0, VIEWS_MAX), "for views that go");
 }
 
 /// What makes samplers must be at home on any thread, and views must be able to move.
@@ -247,7 +249,7 @@ fn what_the_device_refuses_the_maker_says() {
 
     device::with_own_gpu(|gpu| {
         let kind = random_frame(PixelFormat::Gray8, Extent::new(64, 64), &mut Random(11)).kind();
-        let makers = [backends::told_on(gpu, kind), backends::comparing_on(gpu, kind)]
+        let makers = [backends::host_diff_on(gpu, kind), backends::device_diff_on(gpu, kind)]
             .map(|player| player.backend.samplers());
         for maker in &makers {
             let error = maker(SamplerSpec { capacity: 1 << 24, ..specs()[0] }).unwrap_err();

@@ -11,7 +11,9 @@ use foveate_engine::backend::SamplerSpec;
 use foveate_engine::planes::Planes;
 
 use crate::allocations::allocations_in;
-use crate::backends::{self, Player};
+#[cfg(feature = "vulkan")]
+use crate::backends;
+use crate::backends::Player;
 #[cfg(feature = "vulkan")]
 use crate::device;
 use crate::naive::{self, OwnedFrame, Random};
@@ -57,7 +59,7 @@ macro_rules! laws {
         mod vulkan {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::told_on(gpu, kind)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::host_diff_on(gpu, kind)));
             })*
         }
 
@@ -65,7 +67,7 @@ macro_rules! laws {
         mod comparing {
             $(#[test]
             fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::comparing_on(gpu, kind)));
+                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::device_diff_on(gpu, kind)));
             })*
         }
     };
@@ -105,7 +107,7 @@ fn only_a_level_that_is_kept_is_there_without_another_submission() {
     for (is_kept, compares) in [(false, false), (true, false), (false, true), (true, true)] {
         device::with_own_gpu(|gpu| {
             let make = |kind| {
-                let make = if compares { backends::comparing_on } else { backends::told_on };
+                let make = if compares { backends::device_diff_on } else { backends::host_diff_on };
                 make(gpu, kind)
             };
             let extent = Extent::new(333, 222);

@@ -1,4 +1,4 @@
-//! Laws of change, backends and streams, on the CPU and on every backend that is built.
+//! Laws of change and of backends, on the CPU and on every backend that is built.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,8 +19,6 @@ mod history;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
-#[path = "../support/stream.rs"]
-mod stream;
 #[path = "../support/threads.rs"]
 mod threads;
 #[path = "../support/wait.rs"]
@@ -33,7 +31,4 @@ mod coarse_level;
 mod noise_laws;
 mod pool_laws;
 mod simd_laws;
-mod stream_change;
-mod stream_feedback;
-mod stream_memory;
-mod stream_views;
+mod view_planes;

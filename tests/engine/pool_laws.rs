@@ -19,7 +19,7 @@ fn every_part_is_done_once_by_the_time_it_returns() {
             let pool = Pool::new(helpers);
             for round in 0..500 {
                 let done: Vec<AtomicUsize> = (0..round % 40).map(|_| AtomicUsize::new(0)).collect();
-                pool.share_out(done.len(), &|part| {
+                pool.run(done.len(), &|part| {
                     done[part].fetch_add(1, Ordering::Relaxed);
                 });
                 let is_done_once = |count: &AtomicUsize| count.load(Ordering::Relaxed) == 1;
@@ -39,7 +39,7 @@ fn many_threads_are_helped_at_the_same_time_each_with_its_own_parts() {
                 scope.spawn(move || {
                     for round in 0..300 {
                         let sum = AtomicUsize::new(0);
-                        pool.share_out(16, &|part| {
+                        pool.run(16, &|part| {
                             sum.fetch_add(stream * 1000 + round + part, Ordering::Relaxed);
                         });
                         assert_eq!(sum.into_inner(), 16 * (stream * 1000 + round) + 120);
@@ -96,7 +96,7 @@ fn a_panic_reaches_who_asked_and_the_pool_goes_on() {
         let pool = Pool::new(2);
         for bad in [0, 7, 15] {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                pool.share_out(16, &|part| assert_ne!(part, bad, "on purpose"));
+                pool.run(16, &|part| assert_ne!(part, bad, "on purpose"));
             }));
             assert!(result.is_err());
             all_at_once(&pool);
@@ -112,7 +112,7 @@ fn a_panic_of_a_helper_reaches_who_asked_and_the_helper_goes_on() {
         for _ in 0..10 {
             let both = Barrier::new(2);
             let result = catch_unwind(AssertUnwindSafe(|| {
-                pool.share_out(2, &|_| {
+                pool.run(2, &|_| {
                     both.wait();
                     assert_eq!(gettid(), asked, "on purpose");
                 });
@@ -131,7 +131,7 @@ fn a_panic_of_who_asked_waits_for_the_helpers() {
         for _ in 0..10 {
             let (both, is_done) = (Barrier::new(2), AtomicBool::new(false));
             let result = catch_unwind(AssertUnwindSafe(|| {
-                pool.share_out(2, &|_| {
+                pool.run(2, &|_| {
                     both.wait();
                     assert_ne!(gettid(), asked, "on purpose");
                     // Long enough for the other thread to be gone if it did not wait.
@@ -148,7 +148,7 @@ fn a_panic_of_who_asked_waits_for_the_helpers() {
 fn all_at_once(pool: &Pool) -> Vec<Pid> {
     let (everybody, helpers) = (Barrier::new(pool.thread_count()), Mutex::new(Vec::new()));
     let asked = gettid();
-    pool.share_out(pool.thread_count(), &|_| {
+    pool.run(pool.thread_count(), &|_| {
         everybody.wait();
         if gettid() != asked {
             helpers.lock().unwrap().push(gettid());

@@ -240,8 +240,10 @@ fn what_was_built_for_other_frames_or_views_is_built_again() {
 fn a_device_that_fails_with_its_first_frame_is_waited_for_again() {
     with_driver(|driver| {
         for on in [ChangeOn::Cpu, ChangeOn::Gpu] {
-            // One submission warms the passes, another fills the pyramid, the third is a frame.
-            for (submissions, fallbacks) in [(0, 1), (1, 1), (2, 2)] {
+            // A submission warms the passes of the pyramid, and one those of each view; another fills the pyramid, and the next
+            // is a frame.
+            let warm = 1 + FIRST_VIEWS as u64;
+            for (submissions, fallbacks) in [(0, 1), (1, 1), (warm, 1), (warm + 1, 2)] {
                 let mut random = Random(61);
                 let config = ChangeConfig::default();
                 let lossy = driver.stream(&Backends::of(driver), on, config);
@@ -504,7 +506,7 @@ impl Pair {
         let (x, y) = (random.below(width).into(), random.below(height).into());
         for played in [&mut self.lossy, &mut self.whole] {
             let look = Feedback::Look { x, y, hold_ns: None };
-            played.views[view].client.post(look, self.frame.extent, 1).unwrap();
+            played.views[view].client.send_feedback(look, self.frame.extent, 1).unwrap();
         }
     }
 
@@ -602,9 +604,9 @@ impl Played {
         let counters = Arc::<StreamCounters>::default();
         let (mut views, mut plans) = (Vec::new(), Vec::new());
         for number in 0..FIRST_VIEWS {
-            let (link, client) = view_channel(&bell, false);
+            let (channel, client) = view_channel(&bell, false);
             views.push(Watched { reader: None, client });
-            plans.push((plan(number as u64), link));
+            plans.push((plan(number as u64), channel));
         }
         let stream = Stream::new("camera", backend, config, plans, Arc::clone(&counters));
         Self { stream, counters, views, bell, kind: None }
@@ -620,8 +622,8 @@ impl Played {
 
     /// Makes a view on the spot, and takes it in. Says whether the device let it.
     fn join(&mut self, number: u64) -> bool {
-        let (link, client): (ViewChannel, _) = view_channel(&self.bell, false);
-        let Ok(view) = self.stream.view_builder().build_new(plan(number), link) else {
+        let (channel, client): (ViewChannel, _) = view_channel(&self.bell, false);
+        let Ok(view) = self.stream.view_builder().build_new(plan(number), channel) else {
             return false;
         };
         self.stream.add_view(view).unwrap();

@@ -10,7 +10,7 @@ use foveate_engine::backend::{SamplerSpec, UpdateTimes};
 use foveate_engine::planes::Planes;
 use foveate_gpu::{Gpu, TickClock};
 
-use crate::backends::{Player, told_on};
+use crate::backends::{Player, host_diff_on};
 use crate::device::{with_gpu, with_own_gpu};
 use crate::naive::{self, OwnedFrame, Random};
 use crate::vulkan::{FORMAT, frame};
@@ -64,7 +64,7 @@ fn parts_that_do_not_run_have_no_span() {
 fn sources_without_a_tail_reduce_nothing() {
     with_gpu(|gpu| {
         let frame = frame(Extent::new(200, 200), 2);
-        let mut player = told_on(gpu, frame.kind());
+        let mut player = host_diff_on(gpu, frame.kind());
         let times = player.update(&frame.view(), &TileSet::all(frame.extent), &mut []);
         assert_eq!(times.reduce, Span::NONE);
         assert_ne!(times.ingest, Span::NONE);
@@ -117,7 +117,7 @@ struct Played {
 impl Played {
     fn new(gpu: &Arc<Gpu>, views: usize) -> Self {
         let frame = frame(EXTENT, 1);
-        let player = told_on(gpu, frame.kind());
+        let player = host_diff_on(gpu, frame.kind());
         let spec = SamplerSpec { format: FORMAT, capacity: 30 };
         let views = (0..views).map(|_| player.planes(spec)).collect();
         let mut played = Self { frame, player, views };

@@ -59,8 +59,8 @@ fn a_stream_publishes_the_same_bytes_wherever_it_finds_changes() {
 
 #[test]
 fn a_stream_whose_device_is_lost_goes_on_with_the_frame_at_hand() {
-    // One submission warms the passes, two are frames.
-    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "3")], || {
+    // One submission warms the passes of the pyramid, one those of each of two views, and two are frames.
+    in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "5")], || {
         with_gpu(|gpu| {
             let mut random = Random(2);
             let (format, extent) = (PixelFormat::Nv12, Extent::new(233, 141));
@@ -158,7 +158,7 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
             let (x, y) = (random.below(extent.width), random.below(extent.height));
             for played in streams.iter_mut() {
                 let feedback = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
-                played.client.post(feedback, extent, 1).unwrap();
+                played.client.send_feedback(feedback, extent, 1).unwrap();
             }
         }
         let [expected, found] = streams.each_mut().map(|played| played.step(&frame, frame_seq));
@@ -194,8 +194,8 @@ impl Played {
             (Layout::Uniform, (14, DType::U8, Normalisation::NONE)),
         ];
         let bell = Arc::new(Bell::new().unwrap());
-        let (link, client) = view_channel(&bell, false);
-        let mut links = [Some(link), Some(ViewChannel::to_nobody())];
+        let (channel, client) = view_channel(&bell, false);
+        let mut channels = [Some(channel), Some(ViewChannel::unconnected())];
         let plans = views.into_iter().enumerate().map(|(index, (layout, format))| {
             let (patch_side, dtype, normalisation) = format;
             let plan = ServedView {
@@ -210,7 +210,7 @@ impl Played {
                     parameters: GazeParameters::default(),
                 },
             };
-            (plan, links[index].take().unwrap())
+            (plan, channels[index].take().unwrap())
         });
         let counters = Arc::<StreamCounters>::default();
         let stream = Stream::new("camera", backend, change, plans, Arc::clone(&counters));

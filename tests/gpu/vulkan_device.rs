@@ -13,7 +13,7 @@ use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::backend::{Backend, BackendError, SamplerSpec};
 use foveate_gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
 
-use crate::backends::{told_on, try_told_on};
+use crate::backends::{host_diff_on, try_host_diff_on};
 use crate::child::in_child;
 use crate::device::{self, with_gpu, with_own_gpu};
 use crate::naive::{self, OwnedFrame, Random};
@@ -34,7 +34,7 @@ fn streams_on_their_own_threads_do_not_disturb_each_other() {
 fn a_backend_moves_between_threads() {
     with_gpu(|gpu| {
         let frame = frame(Extent::new(64, 64), 1);
-        let mut player = told_on(gpu, frame.kind());
+        let mut player = host_diff_on(gpu, frame.kind());
         let dirty = TileSet::all(frame.extent);
         let (tiles, view) = (&dirty, frame.view());
         let mut player = thread::scope(|scope| {
@@ -53,7 +53,7 @@ fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
     with_own_gpu(|gpu| {
         let frame = frame(Extent::new(100, 50), 2);
         let dirty = TileSet::all(frame.extent);
-        let mut players = [told_on(gpu, frame.kind()), told_on(gpu, frame.kind())];
+        let mut players = [host_diff_on(gpu, frame.kind()), host_diff_on(gpu, frame.kind())];
         players[0].update(&frame.view(), &dirty, &mut []);
         gpu.inject_device_loss();
         for player in &mut players {
@@ -62,7 +62,7 @@ fn a_lost_device_is_an_error_for_every_stream_and_for_good() {
                 assert!(is_device_lost(&result), "{result:?}");
             }
         }
-        let result = try_told_on(gpu, frame.kind()).map(drop);
+        let result = try_host_diff_on(gpu, frame.kind()).map(drop);
         assert!(is_device_lost(&result), "{result:?}");
     });
 }
@@ -79,7 +79,7 @@ fn the_environment_can_lose_the_device() {
             let frame = frame(Extent::new(40, 40), 4);
             let dirty = TileSet::all(frame.extent);
             // The first submission warms the passes.
-            let mut player = told_on(gpu, frame.kind());
+            let mut player = host_diff_on(gpu, frame.kind());
             player.update(&frame.view(), &dirty, &mut []);
             player.update(&frame.view(), &dirty, &mut []);
             assert!(is_device_lost(&player.try_update(&frame.view(), &dirty, &mut [])));
@@ -145,7 +145,7 @@ fn a_source_beyond_the_devices_limits_is_refused_by_name() {
     with_gpu(|gpu| {
         let kind = frame(Extent::new(64, 64), 5).kind();
         let view = SamplerSpec { format: FORMAT, capacity: 1 << 24 };
-        let result = told_on(gpu, kind).backend.samplers()(view).map(drop);
+        let result = host_diff_on(gpu, kind).backend.samplers()(view).map(drop);
         let Err(BackendError::Gpu(GpuError::TooLarge { resource, .. })) = result else {
             panic!("a view of 2^24 tokens on {:?}", gpu.summary());
         };
@@ -195,7 +195,7 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
     let mut random = Random(seed);
     let extent = Extent::new(90 + random.below(40), 70);
     let color = naive::transforms(format)[0];
-    let mut player = told_on(gpu, FrameKind { format, extent, color });
+    let mut player = host_diff_on(gpu, FrameKind { format, extent, color });
     let mut views = [player.planes(SamplerSpec { format: FORMAT, capacity: 20 })];
     for _ in 0..10 {
         let frame = OwnedFrame::random(format, extent, color, &mut random);

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use foveate_config::GazeParameters;
+use foveate_core::frame::FrameTime;
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
-use foveate_core::gaze::moment::Moment;
 use foveate_core::geometry::attention::{AttentionMap, Region};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
@@ -180,12 +180,12 @@ fn release_gives_the_eye_back_to_the_policy_at_the_next_frame() {
 #[test]
 fn before_anything_is_seen_the_middle_is_looked_at() {
     for policy in [Policy::Feedback, Policy::Saliency] {
-        let mut controller = Controller::new(policy, parameters(), EXTENT, moment(1, 0));
+        let mut controller = Controller::new(policy, parameters(), EXTENT, frame_time(1, 0));
         assert!(controller.wants_coarse());
         let black = CoarseLevel::new(PyramidShape::new(EXTENT));
         for frame_seq in 1..100 {
             let seen = (frame_seq > 50).then_some((&black, frame_seq - 1));
-            controller.step(moment(frame_seq, frame_seq * FRAME_NS), seen);
+            controller.step(frame_time(frame_seq, frame_seq * FRAME_NS), seen);
         }
         let Fixation { id, x, y, reason, .. } = controller.gaze().fixation;
         assert_eq!((id, x, y, reason), (1, 320.0, 240.0, FixationReason::Policy));
@@ -211,9 +211,10 @@ fn a_replay_begins_with_its_first_entry_and_fits_the_source() {
     ];
     let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
     let twice = Extent::new(1280, 960);
-    let mut controller = Controller::new(Policy::Replay(log), parameters(), twice, moment(1, 0));
+    let mut controller =
+        Controller::new(Policy::Replay(log), parameters(), twice, frame_time(1, 0));
     let mut at = |frame_seq| {
-        controller.step(moment(frame_seq, 0), None);
+        controller.step(frame_time(frame_seq, 0), None);
         let Fixation { id, x, y, .. } = controller.gaze().fixation;
         (id, x, y)
     };
@@ -228,7 +229,7 @@ struct Course {
     parameters: GazeParameters,
     controller: Controller,
     extent: Extent,
-    at: Moment,
+    at: FrameTime,
     /// The stream's time, which stands still where it jumps back.
     elapsed_ns: u64,
     moved_ns: Option<u64>,
@@ -239,7 +240,7 @@ struct Course {
 
 impl Course {
     fn new(policy: Policy, parameters: GazeParameters) -> Self {
-        let at = moment(1, 0);
+        let at = frame_time(1, 0);
         let controller = Controller::new(policy.clone(), parameters, EXTENT, at);
         let (moved_ns, decided) = (None, None);
         Self {
@@ -280,7 +281,7 @@ impl Course {
         let time_ns = self.at.time_ns.saturating_add_signed(frame.after_ns);
         self.elapsed_ns += time_ns.saturating_sub(self.at.time_ns);
         let jumped_back = time_ns < self.at.time_ns;
-        self.at = moment(self.at.frame_seq + 1, time_ns);
+        self.at = frame_time(self.at.frame_seq + 1, time_ns);
         self.operate(&frame.operation);
         let seen = self.seen.as_ref().map(|(coarse, frame_seq)| (coarse, *frame_seq));
         self.controller.step(self.at, seen);
@@ -517,6 +518,6 @@ fn picture(seed: u64, extent: Extent) -> CoarseLevel {
     coarse
 }
 
-fn moment(frame_seq: u64, time_ns: u64) -> Moment {
-    Moment { frame_seq, time_ns }
+fn frame_time(frame_seq: u64, time_ns: u64) -> FrameTime {
+    FrameTime { frame_seq, time_ns }
 }

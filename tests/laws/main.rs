@@ -2,15 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "../common/naive.rs"]
-mod naive;
-
 mod attention_laws;
 mod backoff_laws;
 mod camera;
 mod color_laws;
 mod config_files;
-mod config_fuzz;
 mod config_refusals;
 mod control_messages;
 mod gaze_log;

@@ -48,7 +48,8 @@ fn the_arrays_hold_what_the_ring_gives() {
         // What a looping stream shows is the same, but for when it changed.
         let seen = follower.next_frame();
         let index = usize::try_from(seen.head.stamp.frame_seq - 1).unwrap() % film.len();
-        assert_eq!(extracted.token_frame(index).pixels, seen.pixels);
+        let extracted = extracted.token_frame(index);
+        assert_eq!((&extracted.pixels, &extracted.planes), (&seen.pixels, &seen.planes));
     }
     daemon.stop();
 }
@@ -74,7 +75,7 @@ fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
             assert_eq!(outcome.stderr.contains("going on on the CPU"), is_lost, "{outcome:?}");
             assert_eq!(outcome.stderr.contains(" WARN "), is_lost, "{outcome:?}");
             let bytes = NAMES.map(|name| {
-                ["tokens.npy", "pixels.npy"]
+                ["tokens.npy", "pixels.npy", "relevance.npy"]
                     .map(|file| fs::read(place.path("out").join(name).join(file)).unwrap())
             });
             fs::remove_dir_all(place.path("out")).unwrap();
@@ -164,20 +165,25 @@ struct Extracted {
     frames: Array,
     tokens: Array,
     pixels: Array,
+    relevance: Array,
     segments: Value,
     token_bytes: usize,
 }
 
 impl Extracted {
     fn read(folder: &Path, view: &ServedView) -> Self {
-        let [frames, tokens, pixels] =
-            ["frames.npy", "tokens.npy", "pixels.npy"].map(|name| Array::read(&folder.join(name)));
+        let [frames, tokens, pixels, relevance] = ["frames", "tokens", "pixels", "relevance"]
+            .map(|name| Array::read(&folder.join(format!("{name}.npy"))));
         let side = u64::from(view.spec.format.patch_side);
         let capacity = view.spec.budget as u64;
         assert!(frames.row_shape.is_empty());
         assert_eq!(tokens.row_shape, [capacity]);
         assert_eq!(pixels.row_shape, [capacity, 3, side, side]);
-        assert_eq!((tokens.rows, pixels.rows), (frames.rows, frames.rows));
+        assert_eq!(
+            (&relevance.row_shape[..], relevance.descr.as_str()),
+            (&[capacity][..], "'<f4'")
+        );
+        assert_eq!([tokens.rows, pixels.rows, relevance.rows], [frames.rows; 3]);
         let dtype = match view.spec.format.dtype {
             DType::U8 => "'|u1'",
             DType::F16 => "'<f2'",
@@ -187,7 +193,8 @@ impl Extracted {
         assert_eq!(pixels.descr, dtype);
         let segments = fs::read(folder.join("segments.json")).unwrap();
         let segments = serde_json::from_slice(&segments).unwrap();
-        Self { frames, tokens, pixels, segments, token_bytes: view.spec.format.token_bytes() }
+        let token_bytes = view.spec.format.token_bytes();
+        Self { frames, tokens, pixels, relevance, segments, token_bytes }
     }
 
     /// Frame `index` as a reader of the ring would have got it; what is not in the arrays is 0.
@@ -211,9 +218,13 @@ impl Extracted {
         }
         assert_eq!((field("has_pts"), field("segment"), field("fixation_id")), (1, 0, 1));
         frame.records = (0..count).map(|token| self.record(index, token)).collect();
-        let (pixels, unused) = self.pixels.row(index).split_at(count * self.token_bytes);
-        frame.pixels = pixels.to_vec();
-        assert!(unused.iter().all(|byte| *byte == 0), "tokens that are not there are 0");
+        let items = |array: &Array, item_bytes: usize| {
+            let (items, unused) = array.row(index).split_at(count * item_bytes);
+            assert!(unused.iter().all(|byte| *byte == 0), "tokens that are not there are 0");
+            items.to_vec()
+        };
+        frame.pixels = items(&self.pixels, self.token_bytes);
+        frame.planes = vec![items(&self.relevance, size_of::<f32>())];
         frame
     }
 

@@ -3,12 +3,12 @@
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 
+use foveate_control::ClientExt as _;
 use rustix::process::Signal;
 
 use crate::daemon::{Daemon, Outcome, Place};
 use crate::scrape::{metrics_address, scrape_text};
 use crate::wait::until;
-use foveate_control::ClientExt as _;
 
 /// What is looked for. Nothing else holds it, in any spelling.
 const MARKER: &str = "MARKERs3cr3t";

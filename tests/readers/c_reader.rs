@@ -252,6 +252,7 @@ fn the_examples_of_the_page_compile_and_run() {
         for part in [
             "20 tokens",
             "at the fixation",
+            "weighs 1.00",
             "finest level",
             "looks at (0.0, 0.0)",
             "stamp ",
@@ -470,6 +471,7 @@ fn dumped(frame: &TokenFrameBuf) -> Value {
         ("token_count", json!(records.len())),
         ("records", json!(format!("{:016x}", fnv1a(bytemuck::cast_slice(records))))),
         ("pixels", json!(format!("{:016x}", fnv1a(pixels)))),
+        ("relevance", json!(format!("{:016x}", fnv1a(frame.plane(1))))),
     ])
 }
 

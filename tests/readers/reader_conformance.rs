@@ -129,6 +129,7 @@ fn described(frame: &TokenFrameBuf) -> Value {
         "token_count": frame.records.len(),
         "records": fnv1a_64(bytemuck::cast_slice(&frame.records)),
         "pixels": fnv1a_64(&frame.pixels),
+        "relevance": fnv1a_64(frame.plane(1)),
     })
 }
 

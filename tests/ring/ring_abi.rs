@@ -91,7 +91,7 @@ fn the_document_gives_every_type_its_size() {
 #[test]
 fn the_documents_numbers_are_the_codes() {
     let codes = (ABI_MAJOR, ABI_MINOR, HEADER_BYTES, LIVE_OFFSET, &MAGIC, NOTICE_BYTES);
-    assert_eq!(codes, (1, 2, 4096, 1408, b"FOVEATE\0", 16));
+    assert_eq!(codes, (1, 3, 4096, 1408, b"FOVEATE\0", 16));
     assert_eq!((LIVE_OFFSET + size_of::<LiveBlock>(), CAMERA_FRAME_OFFSET), (1792, 1792));
     assert_eq!((size_of::<SlotHeader>(), size_of::<TokenRecord>()), (256, 48));
     assert_eq!((MAX_PLANE_COUNT, MIN_SLOT_COUNT, MAX_SLOT_COUNT), (8, 2, 1024));
@@ -125,7 +125,7 @@ fn a_frame_lies_where_the_document_says() {
     let u64_at = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
     let place = |at: usize| usize::try_from(u64_at(at)).unwrap();
 
-    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 1, 2));
+    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 1, 3));
     assert_eq!(place(16), bytes.len());
     let camera = camera();
     assert_eq!((u32_at(384), u32_at(388)), (1, 5));
@@ -157,6 +157,12 @@ fn a_frame_lies_where_the_document_says() {
     assert_eq!(u32_at(record + 28), expected.records[2].y);
     let pixels = slot + place(640 + 64);
     assert_eq!(bytes[pixels..][..expected.pixels.len()], expected.pixels);
+    let relevance = 640 + 96;
+    assert_eq!((u32_at(60), &bytes[relevance..][..10]), (2, &b"relevance\0"[..]));
+    assert_eq!((u32_at(relevance + 40), u32_at(relevance + 44), u32_at(relevance + 48)), (4, 1, 3));
+    assert_eq!((place(relevance + 72), place(relevance + 80)), (4, 12));
+    let items = slot + place(relevance + 64);
+    assert_eq!(bytes[items..][..12], expected.planes[0]);
 }
 
 /// The rows of the table under the heading `name`.

@@ -75,7 +75,7 @@ fn another_major_version_is_refused_with_both_versions() {
     bytes[offset_of!(SegmentHeader, abi_major)] = 2;
     bytes[offset_of!(SegmentHeader, abi_minor)] = 7;
     let said = refused(&bytes);
-    assert!(said.contains("ABI 2.7") && said.contains("1.2"), "{said}");
+    assert!(said.contains("ABI 2.7") && said.contains("1.3"), "{said}");
 }
 
 #[test]
@@ -113,6 +113,7 @@ fn memory_that_is_not_reserved_is_refused() {
 #[test]
 fn each_field_that_contradicts_the_size_is_named() {
     let plane = offset_of!(SegmentHeader, planes);
+    let second = plane + size_of::<PlaneEntry>();
     let changes: &[(&str, usize, u64, usize)] = &[
         ("total_bytes", offset_of!(SegmentHeader, total_bytes), 1 << 40, 8),
         ("header_bytes", offset_of!(SegmentHeader, header_bytes), 64, 4),
@@ -137,6 +138,22 @@ fn each_field_that_contradicts_the_size_is_named() {
         ("planes.bytes", plane + offset_of!(PlaneEntry, bytes), 4096, 8),
         ("planes.token_stride", plane + offset_of!(PlaneEntry, token_stride), u64::MAX, 8),
         ("planes[0].name", plane + offset_of!(PlaneEntry, name), 0x70, 8),
+        ("plane_count", offset_of!(SegmentHeader, plane_count), 0, 4),
+        ("planes.dtype", second + offset_of!(PlaneEntry, dtype), 5, 4),
+        ("planes.ndim", second + offset_of!(PlaneEntry, ndim), 0, 4),
+        ("planes.shape", second + offset_of!(PlaneEntry, shape), 4, 4),
+        ("planes.offset", second + offset_of!(PlaneEntry, offset), 64, 8),
+        ("planes.bytes", second + offset_of!(PlaneEntry, offset), 4096, 8),
+        ("planes.bytes", second + offset_of!(PlaneEntry, bytes), 4096, 8),
+        ("planes.token_stride", second + offset_of!(PlaneEntry, token_stride), 3, 8),
+        ("planes.name", second + offset_of!(PlaneEntry, name), 0xFF, 1),
+        (
+            "planes.name",
+            second + offset_of!(PlaneEntry, name),
+            u64::from_le_bytes(*b"pixels\0\0"),
+            8,
+        ),
+        ("planes.shape", plane + offset_of!(PlaneEntry, shape) + 8, 0, 4),
     ];
     for &(expected, offset, value, width) in changes {
         let mut bytes = valid_segment();
@@ -222,13 +239,16 @@ fn read_all_that_opens(bytes: &[u8]) {
     let mut frame = TokenFrameBuf::default();
     let _ = (reader.state(), reader.wait(Duration::ZERO), reader.read_next(&mut frame));
     let _ = (reader.read_next(&mut frame), reader.read_newest(&mut frame));
+    let plane_count = reader.header().planes.len();
     if let Ok(mut reader) = opened(bytes)
         && let Ok(Some(borrowed)) = reader.borrow_newest()
     {
         for index in 0..borrowed.token_count() {
             borrowed.record(index);
         }
-        assert!(borrowed.pixel_bytes() <= size_of_val(borrowed.pixel_words()));
+        for plane in 0..plane_count {
+            assert!(borrowed.plane_bytes(plane) <= size_of_val(borrowed.plane_words(plane)));
+        }
         let _ = borrowed.finish();
     }
 }

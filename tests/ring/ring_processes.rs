@@ -4,7 +4,6 @@
 //! Every word of a frame follows from its number, so a single word of another shows.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use rustix::process::Signal;
 
 use crate::numbered::{check, fill, large};
 use crate::players::{Line, Player, plays};
-use crate::ring::{as_token_frame, spec};
+use crate::ring::{as_token_frame, copy_items, spec};
 use crate::wait::HANG;
 
 /// Tokens of a small frame.
@@ -246,10 +245,9 @@ impl Habit<'_> {
 fn copy_rest(borrowed: &Borrowed<'_>, records: usize, frame: &mut TokenFrameBuf) {
     let rest = (records..borrowed.token_count()).map(|index| borrowed.record(index));
     frame.records.extend(rest);
-    frame.pixels.clear();
-    let words = borrowed.pixel_words().iter().map(|word| word.load(Ordering::Relaxed));
-    frame.pixels.extend(words.flat_map(u64::to_le_bytes));
-    frame.pixels.truncate(borrowed.pixel_bytes());
+    copy_items(borrowed, 0, &mut frame.pixels);
+    frame.planes.resize_with(1, Vec::new);
+    copy_items(borrowed, 1, &mut frame.planes[0]);
 }
 
 /// Waits until the writer has replaced frame `sequence`, or has ended; returns whether it has replaced it.

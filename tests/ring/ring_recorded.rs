@@ -19,6 +19,9 @@ const SLOTS: usize = 2;
 /// The frame that was published last.
 const NEWEST: u64 = 3;
 
+/// The first minor version with the plane `relevance`.
+const RELEVANCE_MINOR: u32 = 3;
+
 #[test]
 fn every_recorded_segment_is_read_as_it_was_written() {
     let present = file_of(ABI_MAJOR, ABI_MINOR);
@@ -38,6 +41,9 @@ fn every_recorded_segment_is_read_as_it_was_written() {
         assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
         let mut expected = frame(NEWEST, TOKENS, reader.header().format);
         expected.head.publish_ns = read.head.publish_ns;
+        if minor < RELEVANCE_MINOR {
+            expected.planes.clear();
+        }
         assert_eq!(read, expected, "{}", path.display());
         assert_eq!(reader.state(), (State::Stalled, "no frame for 2 s".to_owned()));
     }
@@ -54,6 +60,8 @@ fn assert_header(reader: &Reader, minor: u32) {
     assert_eq!((header.backend, header.slot_count), (spec.backend, SLOTS));
     // Since 1.2.
     assert_eq!(header.camera, (2 <= minor).then(camera));
+    assert_eq!(header.plane_index("pixels"), Some(0));
+    assert_eq!(header.plane_index("relevance"), (RELEVANCE_MINOR <= minor).then_some(1));
 }
 
 fn record(path: &Path) {

@@ -1,7 +1,6 @@
 //! What a writer publishes, a reader gets: every field and every byte, or word that it is gone.
 #![allow(clippy::cast_possible_truncation, reason = "any byte will do")]
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use foveate_core::backend::BackendKind;
@@ -9,6 +8,7 @@ use foveate_core::clock;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
     Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrame, TokenFrameBuf,
@@ -16,7 +16,9 @@ use foveate_ring::{
 };
 use proptest::prelude::*;
 
-use crate::ring::{as_token_frame, bytes_of, frame, publish, reader_of, spec};
+use crate::ring::{
+    as_token_frame, bytes_of, copy_items, frame, frame_with, publish, reader_of, spec,
+};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -25,21 +27,31 @@ proptest! {
     fn every_field_and_byte_arrives(
         dtype in prop::sample::select(vec![DType::U8, DType::F16, DType::Bf16, DType::F32]),
         patch_side in prop::sample::select(vec![14, 16]),
+        planes in planes(),
         token_counts in prop::collection::vec(0..=7usize, 1..24),
         slot_count in 2..9usize,
     ) {
         let format = TokenFormat { patch_side, dtype, normalisation: Normalisation::CLIP };
-        let mut writer = Writer::create(&SegmentSpec { format, slot_count, ..spec(7) }).unwrap();
+        let spec = SegmentSpec { format, slot_count, planes, ..spec(7) };
+        let mut writer = Writer::create(&spec).unwrap();
         let mut reader = reader_of(&writer);
+        for (index, plane) in (1..).zip(&spec.planes) {
+            let info = reader.header();
+            prop_assert_eq!(info.plane_index(plane.name), Some(index));
+            let PlaneInfo { name, order, dtype, shape, token_stride, .. } = &info.planes[index];
+            prop_assert_eq!((name.as_str(), order.as_str(), *dtype), (plane.name, plane.order, plane.dtype));
+            prop_assert_eq!((shape[0], &shape[1..]), (7, &plane.item_shape[..]));
+            prop_assert_eq!(*token_stride, plane.item_bytes());
+        }
         let mut read = TokenFrameBuf::default();
         for (number, token_count) in (1..).zip(token_counts) {
+            let mut expected = frame_with(number, token_count, format, &spec.planes);
             let before_ns = clock::monotonic_ns();
-            prop_assert_eq!(publish(&mut writer, number, token_count, format), number);
+            prop_assert_eq!(writer.publish(&as_token_frame(&expected)), number);
             let after_ns = clock::monotonic_ns();
 
             prop_assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
             prop_assert!((before_ns..=after_ns).contains(&read.head.publish_ns));
-            let mut expected = frame(number, token_count, format);
             expected.head.publish_ns = read.head.publish_ns;
             prop_assert_eq!(&read, &expected);
         }
@@ -51,40 +63,46 @@ proptest! {
 
     /// A slot keeps what it holds of tokens that have not changed since, wherever they begin and end within words.
     #[test]
-    fn pixels_of_a_version_that_a_slot_holds_arrive_as_well(
+    fn items_of_a_version_that_a_slot_holds_arrive_as_well(
         patch_side in prop::sample::select(vec![14, 16]),
+        item_bytes in 1..=9u32,
         changes in prop::collection::vec((0..=9usize, any::<u16>()), 1..40),
         slot_count in 2..5usize,
     ) {
         let format = TokenFormat { patch_side, dtype: DType::U8, normalisation: Normalisation::NONE };
-        let mut writer = Writer::create(&SegmentSpec { format, slot_count, ..spec(9) }).unwrap();
+        let planes = vec![PlaneSpec { dtype: DType::U8, item_shape: vec![item_bytes], ..PlaneSpec::relevance() }];
+        let mut writer = Writer::create(&SegmentSpec { format, slot_count, planes, ..spec(9) }).unwrap();
         let mut reader = reader_of(&writer);
         let mut read = TokenFrameBuf::default();
-        let mut pixels = vec![0; 9 * format.token_bytes()];
+        let item_bytes = item_bytes as usize;
         let mut versions = [1; 9];
         for (number, (token_count, changed)) in (2..).zip(changes) {
-            for (token, pixels) in pixels.chunks_exact_mut(format.token_bytes()).enumerate() {
-                if changed >> token & 1 == 1 {
-                    versions[token] = number;
-                    pixels.fill(number as u8);
-                }
+            for (_, version) in versions.iter_mut().enumerate().filter(|(token, _)| changed >> token & 1 == 1) {
+                *version = number;
             }
-            let mut expected = frame(number, token_count, format);
             let versions = &versions[..token_count];
-            expected.pixels.copy_from_slice(&pixels[..token_count * format.token_bytes()]);
+            let items = |bytes: usize| versions.iter().flat_map(|&version| vec![version as u8; bytes]).collect();
+            let mut expected = frame_with(number, token_count, format, &[]);
+            expected.pixels = items(format.token_bytes());
+            expected.planes = vec![items(item_bytes)];
             writer.publish(&TokenFrame { versions, ..as_token_frame(&expected) });
             prop_assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
             prop_assert!(read.pixels == expected.pixels, "frame {number}");
+            prop_assert_eq!(&read.planes, &expected.planes, "frame {}", number);
         }
     }
 }
 
-/// Only a writer that breaks its word, and gives a version to other pixels, can show it.
+/// Only a writer that breaks its word, and gives a version to other items, can show it.
 #[test]
-fn pixels_of_a_version_that_a_slot_holds_are_not_stored_again() {
+fn items_of_a_version_that_a_slot_holds_are_not_stored_again() {
     let format =
         TokenFormat { patch_side: 16, dtype: DType::U8, normalisation: Normalisation::NONE };
-    let mut writer = Writer::create(&SegmentSpec { format, slot_count: 2, ..spec(2) }).unwrap();
+    // Items of whole words: what shares a word is stored with it.
+    let wide = PlaneSpec { item_shape: vec![2], ..PlaneSpec::relevance() };
+    let planes = vec![wide.clone()];
+    let spec = SegmentSpec { format, slot_count: 2, planes, ..spec(2) };
+    let mut writer = Writer::create(&spec).unwrap();
     let mut reader = reader_of(&writer);
     let mut read = TokenFrameBuf::default();
     for (number, value, versions, shown) in [
@@ -95,13 +113,15 @@ fn pixels_of_a_version_that_a_slot_holds_are_not_stored_again() {
         (5, 5, [0, 7], [5, 3]),
         (6, 6, [0, 0], [6, 6]),
     ] {
-        let mut expected = frame(number, 2, format);
+        let mut expected = frame_with(number, 2, format, &spec.planes);
         expected.pixels.fill(value);
+        expected.planes[0].fill(value);
         writer.publish(&TokenFrame { versions: &versions, ..as_token_frame(&expected) });
         assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
-        let tokens = read.pixels.chunks_exact(format.token_bytes());
-        for (pixels, shown) in tokens.zip(shown) {
-            assert!(pixels.iter().all(|pixel| *pixel == shown), "frame {number}");
+        for (plane, item_bytes) in [(0, format.token_bytes()), (1, wide.item_bytes())] {
+            for (item, shown) in read.plane(plane).chunks_exact(item_bytes).zip(shown) {
+                assert!(item.iter().all(|byte| *byte == shown), "plane {plane} of frame {number}");
+            }
         }
     }
 }
@@ -131,7 +151,20 @@ fn the_segment_says_what_it_was_made_for() {
         token_stride: 1536,
         bytes: 273 * 1536,
     };
-    assert_eq!(info.planes, [pixels]);
+    let relevance = PlaneInfo {
+        name: "relevance".to_owned(),
+        order: "N".to_owned(),
+        dtype: DType::F32,
+        shape: vec![273],
+        offset: 432_704,
+        token_stride: 4,
+        bytes: 273 * 4,
+    };
+    assert_eq!(info.planes, [pixels, relevance]);
+    assert_eq!(
+        ["pixels", "relevance", "depth"].map(|name| info.plane_index(name)),
+        [Some(0), Some(1), None]
+    );
 }
 
 #[test]
@@ -227,11 +260,14 @@ fn reading_allocates_nothing_once_warm() {
     let mut reader = reader_of(&writer);
     publish(&mut writer, 1, 0, spec.format);
     reader.read_newest(&mut read).unwrap();
-    let warm = (read.records.as_ptr(), read.pixels.as_ptr());
+    let places = |read: &TokenFrameBuf| {
+        (read.records.as_ptr(), [0, 1].map(|index| read.plane(index).as_ptr()))
+    };
+    let warm = places(&read);
     for (number, token_count) in (2..).zip([9, 0, 3, 9]) {
         publish(&mut writer, number, token_count, spec.format);
         reader.read_newest(&mut read).unwrap();
-        assert_eq!((read.records.as_ptr(), read.pixels.as_ptr()), warm);
+        assert_eq!(places(&read), warm);
     }
 }
 
@@ -250,10 +286,11 @@ fn a_borrowed_frame_is_read_in_place() {
     assert_eq!((borrowed.head(), borrowed.missed()), (&expected.head, 1));
     let records: Vec<_> = (0..borrowed.token_count()).map(|i| borrowed.record(i)).collect();
     assert_eq!(records, expected.records);
-    let words = borrowed.pixel_words().iter().map(|word| word.load(Ordering::Relaxed));
-    let mut pixels: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-    pixels.truncate(borrowed.pixel_bytes());
-    assert_eq!(pixels, expected.pixels);
+    for plane in 0..2 {
+        let mut items = Vec::new();
+        copy_items(&borrowed, plane, &mut items);
+        assert_eq!(items, expected.plane(plane), "plane {plane}");
+    }
     assert_eq!(borrowed.finish(), Ok(()));
     assert!(reader.borrow_newest().unwrap().is_none(), "it was read");
 }
@@ -340,6 +377,7 @@ fn what_has_no_place_in_a_segment_is_refused_by_name() {
         ("capacity", spec(0)),
         ("capacity", spec(usize::MAX)),
         ("patch_side", SegmentSpec { format, ..spec(1) }),
+        ("planes", SegmentSpec { planes: vec![PlaneSpec::relevance(); 8], ..spec(1) }),
     ];
     for (expected, spec) in refused {
         let error = Writer::create(&spec).unwrap_err();
@@ -369,4 +407,23 @@ fn a_record_tells_where_its_token_is() {
     };
     assert_eq!(record, expected);
     assert_eq!((record.token(), record.pixel_box()), (token, token.pixel_box(shape, 16)));
+}
+
+/// Planes behind the pixels: as many as there may be, of all formats and shapes.
+fn planes() -> impl Strategy<Value = Vec<PlaneSpec>> {
+    const NAMES: [&str; 7] = ["relevance", "b", "c", "d", "e", "f", "g"];
+    const ORDERS: [&str; 4] = ["N", "NC", "NCH", "NCHW"];
+    let dtypes = vec![DType::U8, DType::F16, DType::Bf16, DType::F32];
+    let plane = (prop::sample::select(dtypes), prop::collection::vec(1..=5u32, 0..=3));
+    prop::collection::vec(plane, 0..=NAMES.len()).prop_map(|planes| {
+        let named = NAMES.into_iter().zip(planes);
+        named
+            .map(|(name, (dtype, item_shape))| PlaneSpec {
+                name,
+                order: ORDERS[item_shape.len()],
+                dtype,
+                item_shape,
+            })
+            .collect()
+    })
 }

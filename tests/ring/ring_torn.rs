@@ -10,7 +10,7 @@ use foveate_ring::{
     FrameHead, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Writer,
 };
 
-use crate::ring::{as_token_frame, frame, reader_of, spec};
+use crate::ring::{as_token_frame, copy_items, frame, reader_of, spec};
 
 /// Frames that the writer publishes as fast as it can. The ring of two slots is then lapped all the time.
 const FRAME_COUNT: u64 = 20_000;
@@ -41,10 +41,9 @@ fn a_borrowed_frame_that_is_still_valid_is_whole() {
         frame.head = *borrowed.head();
         frame.records.clear();
         frame.records.extend((0..borrowed.token_count()).map(|index| borrowed.record(index)));
-        frame.pixels.clear();
-        let words = borrowed.pixel_words().iter().map(|word| word.load(Ordering::Relaxed));
-        frame.pixels.extend(words.flat_map(u64::to_le_bytes));
-        frame.pixels.truncate(borrowed.pixel_bytes());
+        copy_items(&borrowed, 0, &mut frame.pixels);
+        frame.planes.resize_with(1, Vec::new);
+        copy_items(&borrowed, 1, &mut frame.planes[0]);
         // A lapped frame is no frame, but it was read.
         let missed = borrowed.missed();
         Ok(borrowed.finish().map_or(ReadOutcome::Nothing, |()| ReadOutcome::Frame { missed }))
@@ -134,4 +133,5 @@ fn check(frame: &TokenFrameBuf, frames: &[TokenFrameBuf]) {
     assert_eq!(frame.head, FrameHead { ring_sequence, publish_ns, ..expected.head });
     assert!(frame.records == expected.records, "records of frame {ring_sequence}");
     assert!(frame.pixels == expected.pixels, "texels of frame {ring_sequence}");
+    assert!(frame.planes == expected.planes, "planes of frame {ring_sequence}");
 }

@@ -23,6 +23,11 @@ pub fn fill(frame: &mut TokenFrameBuf, number: u64, spec: &SegmentSpec) {
     frame.pixels.resize(token_count * spec.format.token_bytes(), 0);
     fill_words(bytemuck::cast_slice_mut(&mut frame.records), number);
     fill_words(&mut frame.pixels, !number);
+    frame.planes.resize_with(spec.planes.len(), Vec::new);
+    for (items, plane) in frame.planes.iter_mut().zip(&spec.planes) {
+        items.resize(token_count * plane.item_bytes(), 0);
+        fill_words(items, number);
+    }
 }
 
 fn head_of(number: u64) -> FrameHead {
@@ -41,6 +46,9 @@ pub fn check(frame: &TokenFrameBuf, capacity: usize) {
     assert_eq!(frame.records.len(), token_count_of(number, capacity), "frame {number}");
     assert!(is_filled(bytemuck::cast_slice(&frame.records), number), "records of frame {number}");
     assert!(is_filled(&frame.pixels, !number), "texels of frame {number}");
+    assert_eq!(frame.planes.len(), 1);
+    assert_eq!(frame.planes[0].len(), frame.records.len() * size_of::<f32>());
+    assert!(is_filled(&frame.planes[0], number), "relevance of frame {number}");
 }
 
 fn fill_words(bytes: &mut [u8], seed: u64) {

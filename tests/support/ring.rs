@@ -6,20 +6,22 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::camera::{Calibration, CameraFacts};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
-    DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf, TokenRecord,
-    Writer, plane_list,
+    Borrowed, DEFAULT_SLOT_COUNT, FrameHead, Reader, SegmentSpec, TokenFrame, TokenFrameBuf,
+    TokenRecord, Writer, plane_list,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-/// A segment for `capacity` tokens of 14 x 14 bytes.
+/// A segment for `capacity` tokens of 14 x 14 bytes, with the planes `pixels` and `relevance`.
 pub(crate) fn spec(capacity: usize) -> SegmentSpec {
     SegmentSpec {
         stream: "camera".to_owned(),
@@ -37,7 +39,7 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         device: "some processor".to_owned(),
         slot_count: DEFAULT_SLOT_COUNT,
         camera: Some(camera()),
-        planes: Vec::new(),
+        planes: vec![PlaneSpec::relevance()],
     }
 }
 
@@ -76,6 +78,16 @@ pub(crate) fn publish(
 /// Frame `number` with its `token_count` tokens of `format`, as a reader should get it, published as ring sequence
 /// `number` at time 0.
 pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> TokenFrameBuf {
+    frame_with(number, token_count, format, &[PlaneSpec::relevance()])
+}
+
+/// [`frame`] with other planes behind the pixels.
+pub(crate) fn frame_with(
+    number: u64,
+    token_count: usize,
+    format: TokenFormat,
+    planes: &[PlaneSpec],
+) -> TokenFrameBuf {
     let mut bits = Bits(number);
     let head = FrameHead {
         ring_sequence: number,
@@ -103,11 +115,13 @@ pub(crate) fn frame(number: u64, token_count: usize, format: TokenFormat) -> Tok
         asked_ns: bits.next(),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
-    let pixels = (0..token_count * format.token_bytes()).map(|_| bits.next().to_le_bytes()[0]);
-    TokenFrameBuf { head, records, pixels: pixels.collect(), planes: Vec::new() }
+    let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
+    let pixels = bytes(token_count * format.token_bytes());
+    let planes = planes.iter().map(|plane| bytes(token_count * plane.item_bytes())).collect();
+    TokenFrameBuf { head, records, pixels, planes }
 }
 
-/// Pixels without history, as many as any test publishes.
+/// Items without history, as many as any test publishes.
 static UNVERSIONED: [u64; 4096] = [0; 4096];
 
 /// `frame`, to be published.
@@ -124,6 +138,10 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         ..
     } = frame.head;
     let TokenFrameBuf { records, pixels, .. } = frame;
+    let mut planes = plane_list([pixels]);
+    for (place, plane) in planes[1..].iter_mut().zip(&frame.planes) {
+        *place = plane;
+    }
     TokenFrame {
         stamp,
         fixation,
@@ -134,9 +152,17 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         relevance_frame,
         asked_ns,
         records,
-        planes: plane_list([pixels]),
+        planes,
         versions: &UNVERSIONED[..records.len()],
     }
+}
+
+/// Makes `items` those of a plane of `borrowed`.
+pub(crate) fn copy_items(borrowed: &Borrowed<'_>, plane: usize, items: &mut Vec<u8>) {
+    items.clear();
+    let words = borrowed.plane_words(plane).iter().map(|word| word.load(Ordering::Relaxed));
+    items.extend(words.flat_map(u64::to_le_bytes));
+    items.truncate(borrowed.plane_bytes(plane));
 }
 
 /// Every byte of the segment of `writer`.

@@ -154,12 +154,12 @@ fn ls_says_what_counts_as_a_change_once_a_frame_has_come() {
 fn ls_tells_of_notices_that_found_no_room() {
     let stage = Stage::open();
     let (mut port, _writer) = stage.live_stream("camera", &["main"]);
-    let link = port.views[0].take_link();
-    link.show_notices(NoticeCounts { sent: 7, skipped: 0, subscribers_gone: 2 });
+    let channel = port.views[0].take_channel();
+    channel.set_notices(NoticeCounts { sent: 7, skipped: 0, subscribers_gone: 2 });
     let listed = || text(&foveate(&stage.path, &["ls"]).stdout);
     assert!(!listed().contains("notices"), "nothing was lost");
 
-    link.show_notices(NoticeCounts { sent: 8, skipped: 5, subscribers_gone: 2 });
+    channel.set_notices(NoticeCounts { sent: 8, skipped: 5, subscribers_gone: 2 });
     let line = "  camera/main sent 8 notices and skipped 5 of readers that stand still\n";
     assert!(listed().contains(line), "{}", listed());
     let output = foveate(&stage.path, &["ls", "--json"]);
@@ -195,7 +195,7 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     let lines = lines.collect::<Vec<_>>();
     assert_eq!(lines.len(), 3);
     let segment = serde_json::json!({
-        "abi": [1, 2], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "abi": [1, 3], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
         "mean": [0.0, 0.0, 0.0], "std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0], "capacity": 4, "source_width": 64,
         "source_height": 48, "pixel_format": "NV12", "backend": "cpu", "device": "a processor", "slot_count": 8,
         "total_bytes": 36_864, "planes": [{
@@ -344,7 +344,7 @@ fn look_prints_where_it_led_to() {
         text(&output.stdout),
         "camera/main looks at 0, 48 (the nearest point of the picture)\n"
     );
-    let post = port.views[0].take_link().newest_post().unwrap();
+    let post = port.views[0].take_channel().newest_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::Look { x: 0.0, y: 48.0, hold_ns: None });
 
     let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::log::GazeLog;
-use super::moment::Moment;
 use super::policy::FixationPolicy;
 use super::policy::feedback::Feedbacked;
 use super::policy::fixed::Fixed;
 use super::policy::replay::Replay;
 use super::policy::saliency::Salient;
+use crate::frame::FrameTime;
 use crate::gaze::parameters::GazeParameters;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
@@ -44,7 +44,7 @@ pub struct Controller {
 
 impl Controller {
     /// Starts to look at a source of `extent`, of which nothing has been seen yet.
-    pub fn new(policy: Policy, parameters: GazeParameters, extent: Extent, at: Moment) -> Self {
+    pub fn new(policy: Policy, parameters: GazeParameters, extent: Extent, at: FrameTime) -> Self {
         let policy: Box<dyn FixationPolicy> = match policy {
             Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, at)),
             Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, at)),
@@ -70,18 +70,18 @@ impl Controller {
     }
 
     /// Takes what clients said before the frame of `at`, the newest of it.
-    pub fn take(&mut self, feedback: &Feedback, at: Moment) {
+    pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.policy.take(feedback, at);
     }
 
     /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the coarse level of the frame before and that
     /// frame's number, if it is [wanted](Self::wants_coarse) and there was one.
-    pub fn step(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
+    pub fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
         self.policy.step(at, seen);
     }
 
     /// Keeps looking at the same part of the picture after the source changed its size.
-    pub fn resize(&mut self, extent: Extent, at: Moment) {
+    pub fn resize(&mut self, extent: Extent, at: FrameTime) {
         self.policy.resize(extent, at);
     }
 }

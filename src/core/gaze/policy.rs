@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::moment::Moment;
+use crate::frame::FrameTime;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
@@ -34,11 +34,11 @@ pub trait FixationPolicy: Debug + Send {
     }
 
     /// Takes what clients said before the frame of `at`.
-    fn take(&mut self, feedback: &Feedback, at: Moment);
+    fn take(&mut self, feedback: &Feedback, at: FrameTime);
 
     /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier frame's coarse level and number.
-    fn step(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>);
+    fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>);
 
     /// The source has another extent from the frame of `at` on.
-    fn resize(&mut self, extent: Extent, at: Moment);
+    fn resize(&mut self, extent: Extent, at: FrameTime);
 }

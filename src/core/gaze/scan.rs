@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::eye::{CENTRE, Eye};
+use super::fixation_state::{CENTRE, FixationState};
 use super::inhibition::Inhibition;
 use super::saliency::Saliency;
 use crate::gaze::parameters::GazeParameters;
@@ -108,37 +108,37 @@ impl Scan {
     }
 
     /// Looks at what stands out most where the eye has not just been, if that beats the present place.
-    pub(super) fn choose(&mut self, eye: &mut Eye) {
-        let now_ns = eye.elapsed_ns();
+    pub(super) fn choose(&mut self, state: &mut FixationState) {
+        let now_ns = state.elapsed_ns();
         self.inhibition.forget(now_ns);
         self.follow();
         self.inhibited.copy_from_slice(self.saliency.map());
         let (width, radius) = (self.saliency.grid().width as usize, self.radius());
         self.inhibition.inhibit(&mut self.inhibited, width, radius, now_ns);
-        if !eye.may_move() {
+        if !state.may_move() {
             return;
         }
-        let fixation = eye.gaze().fixation;
+        let fixation = state.gaze().fixation;
         let is_own = fixation.reason == FixationReason::Saliency;
         let weights = self.weights(&self.inhibited);
         if let Some(peak) = weights.peak(self.extent) {
             let here = f64::from(weights.at(fixation.x, fixation.y));
             if !is_own || self.parameters.hysteresis * here < f64::from(peak.weight) {
-                eye.saccade(peak.x, peak.y, FixationReason::Saliency);
-                self.leave_trace(eye);
+                state.saccade(peak.x, peak.y, FixationReason::Saliency);
+                self.leave_trace(state);
             }
         } else if !is_own {
-            let (x, y) = eye.pixel_from_share(CENTRE);
-            eye.saccade(x, y, FixationReason::Policy);
+            let (x, y) = state.pixel_from_share(CENTRE);
+            state.saccade(x, y, FixationReason::Policy);
         }
     }
 
     /// Remembers that the eye looks where it does.
-    pub(super) fn leave_trace(&mut self, eye: &Eye) {
-        let fixation = eye.gaze().fixation;
+    pub(super) fn leave_trace(&mut self, state: &FixationState) {
+        let fixation = state.gaze().fixation;
         let change = self.weights(self.saliency.change()).at(fixation.x, fixation.y);
         let (x, y) = (fixation.x / self.cell_px, fixation.y / self.cell_px);
-        self.inhibition.look(x, y, MOVING < change, self.radius(), eye.elapsed_ns());
+        self.inhibition.look(x, y, MOVING < change, self.radius(), state.elapsed_ns());
     }
 
     /// Takes what is remembered of moving things along with them: to the middle of the change around it.

@@ -4,7 +4,7 @@
 //!  frame loop                          directory                        server's thread
 //!  StreamPort.update, .ended   ------>  StreamEntry.status     ------>  list, ended events
 //!  ViewPort.set_segment        ------>  ViewEntry.segment      ------>  segment events
-//!  ViewPort.link               <----->  ViewEntry.link         <----->  look, attend, release, gaze events, notices
+//!  ViewPort.channel               <----->  ViewEntry.channel         <----->  look, attend, release, gaze events, notices
 //!  StreamPort.commands         <------  channel                <------  open_view, the end of a connection
 //! ```
 //!
@@ -303,7 +303,7 @@ impl StreamEntry {
     fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
         let open = self.views().into_iter().filter(|view| view.owner().is_some());
         let mut closed = self.closed.lock();
-        closed.retain(|view| !view.link().is_let_go());
+        closed.retain(|view| !view.channel().is_closed());
         open.chain(closed.iter().cloned()).collect()
     }
 

@@ -13,18 +13,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
 
-pub use self::admin::{AdminServer, Order};
-pub use self::allowance::Limits;
-use self::connection::{Awaiting, Connection, Subscription};
+pub use self::admin::{AdminServer, PendingAdminRequest};
+use self::connection::{Connection, PendingAnswer, Subscription};
+pub use self::limits::Limits;
 use self::linger::LingeringClose;
 pub use self::listener::Access;
 use self::listener::Listener;
 use self::visitors::Visitors;
 use super::directory::{Directory, StreamEntry, ViewEntry};
-use super::steering::{Helm, Steered};
+use super::steering::{Steered, SteeringRequest};
 use super::tally::Tally;
 use super::{ServeError, socket};
-use crate::channel::{GazeNote, SUBSCRIBERS_PENDING_MAX};
+use crate::channel::{GazeChange, SUBSCRIBERS_PENDING_MAX};
 use foveate::ControlError;
 use foveate::messages::{
     DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, ViewName,
@@ -34,8 +34,8 @@ use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_stats::{Counter, Level};
 
 mod admin;
-mod allowance;
 mod connection;
+mod limits;
 mod linger;
 mod listener;
 mod opening;
@@ -138,7 +138,7 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let stopping = Arc::new(AtomicBool::new(false));
         let counters = Arc::new(ServerCounters::default());
-        let mut service = Service {
+        let mut service = ServerThread {
             listener,
             directory: Arc::clone(&directory),
             limits,
@@ -195,7 +195,7 @@ impl Drop for Server {
 
 /// What the thread owns.
 #[derive(Debug)]
-struct Service {
+struct ServerThread {
     listener: Listener,
     directory: Arc<Directory>,
     limits: Limits,
@@ -218,7 +218,7 @@ enum Fate {
     Close,
 }
 
-impl Service {
+impl ServerThread {
     fn run(&mut self, stopping: &AtomicBool) {
         while !stopping.load(Ordering::Relaxed) {
             if let Err(errno) = self.turn() {
@@ -389,16 +389,16 @@ impl Service {
             return Err(Refusal::new(RefusalReason::AlreadySubscribed, error));
         }
         let (stream, view) = self.find(&name)?;
-        if notify && view.link().is_full_of_subscribers() {
+        if notify && view.channel().subscriber_queue_is_full() {
             let error = format!(
                 "view `{name}` publishes no frames and has {SUBSCRIBERS_PENDING_MAX} subscribers to take"
             );
             return Err(Refusal::new(RefusalReason::Busy, error));
         }
         if gaze {
-            view.link().set_recorded(true);
+            view.channel().set_recorded(true);
         }
-        view.link().counters().subscribers.enter();
+        view.channel().counters().subscribers.enter();
         connection.subscription = Some(Subscription::new(stream, view, notify, gaze));
         Ok(accepted(&Granted { view: name }))
     }
@@ -409,7 +409,7 @@ impl Service {
         connection: &mut Connection,
         name: &ViewName,
         wait: bool,
-        steer: impl FnOnce(Helm<'_>) -> Result<Steered, Refusal>,
+        steer: impl FnOnce(SteeringRequest<'_>) -> Result<Steered, Refusal>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         let (view, Steered { ticket, point: (x, y) }) = self.steer_with(connection, name, steer)?;
         tracing::debug!(view = %name, x, y, "asked to look");
@@ -417,9 +417,9 @@ impl Service {
         if !wait {
             return Ok(Some(accepted(&looking)));
         }
-        view.link().set_awaited(true);
+        view.channel().set_awaited(true);
         let until = Instant::now() + DECISION_TIMEOUT;
-        connection.awaiting = Some(Awaiting { view, ticket, looking, until });
+        connection.awaiting = Some(PendingAnswer { view, ticket, looking, until });
         Ok(None)
     }
 
@@ -428,12 +428,12 @@ impl Service {
         &self,
         connection: &mut Connection,
         name: &ViewName,
-        steer: impl FnOnce(Helm<'_>) -> Result<T, Refusal>,
+        steer: impl FnOnce(SteeringRequest<'_>) -> Result<T, Refusal>,
     ) -> Result<(Arc<ViewEntry>, T), Refusal> {
         let (stream, view) = self.find(name)?;
         let limit = self.limits.feedback_per_second;
         let steered = if connection.feedback_allowance.take(Instant::now(), limit) {
-            steer(Helm { stream: &stream, view: &view, client: &connection.client })
+            steer(SteeringRequest { stream: &stream, view: &view, client: &connection.client })
         } else {
             let error =
                 format!("a client may send {limit} of these a second: send the newest only");
@@ -498,11 +498,11 @@ impl Service {
     }
 
     /// Where the views that somebody records have looked.
-    fn take_gazes(&self) -> Vec<(Arc<ViewEntry>, Vec<GazeNote>)> {
-        let mut taken: Vec<(Arc<ViewEntry>, Vec<GazeNote>)> = Vec::new();
+    fn take_gazes(&self) -> Vec<(Arc<ViewEntry>, Vec<GazeChange>)> {
+        let mut taken: Vec<(Arc<ViewEntry>, Vec<GazeChange>)> = Vec::new();
         for view in self.connections.iter().filter_map(Connection::recorded) {
             if taken.iter().all(|(other, _)| !Arc::ptr_eq(other, view)) {
-                taken.push((Arc::clone(view), view.link().take_gazes()));
+                taken.push((Arc::clone(view), view.channel().take_gazes()));
             }
         }
         taken
@@ -511,7 +511,7 @@ impl Service {
     fn tell_gazes(
         &self,
         connection: &Connection,
-        gazes: &[(Arc<ViewEntry>, Vec<GazeNote>)],
+        gazes: &[(Arc<ViewEntry>, Vec<GazeChange>)],
     ) -> Fate {
         let Some(view) = connection.recorded() else { return Fate::Keep };
         let lost = connection.gazes_lost();
@@ -546,7 +546,7 @@ impl Service {
     fn await_no_more(&self, view: &Arc<ViewEntry>) {
         let mut awaited = self.connections.iter().filter_map(|other| other.awaiting.as_ref());
         if awaited.all(|awaiting| !Arc::ptr_eq(&awaiting.view, view)) {
-            view.link().set_awaited(false);
+            view.channel().set_awaited(false);
         }
     }
 
@@ -602,15 +602,15 @@ impl Service {
             others.iter().filter_map(Connection::recorded).any(|other| other.name() == view.name())
         };
         if let Some(view) = connection.recorded().filter(|view| !is_with_others(view)) {
-            view.link().set_recorded(false);
+            view.channel().set_recorded(false);
         }
         if let Some(awaiting) = &connection.awaiting {
             self.await_no_more(&awaiting.view);
         }
         self.lingering.close(connection.socket);
         if let Some(subscription) = &connection.subscription {
-            subscription.view.link().forget_closed();
-            subscription.view.link().counters().subscribers.leave();
+            subscription.view.channel().drop_closed_subscribers();
+            subscription.view.channel().counters().subscribers.leave();
         }
     }
 

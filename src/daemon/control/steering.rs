@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::directory::{StreamEntry, ViewEntry};
-use crate::channel::{FRAMES_KEPT, POSTS_PENDING_MAX};
+use crate::channel::{FEEDBACK_PENDING_MAX, FRAMES_KEPT};
 use foveate::messages::{Attend, AttendTokens, Look, Refusal, RefusalReason};
 use foveate_config::GazeChoice;
 use foveate_control::{SteeringListing, StreamState, numbers};
@@ -44,7 +44,7 @@ struct Lease {
 /// What a view was told, and where that is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Steered {
-    /// By which the link knows it.
+    /// By which the channel knows it.
     pub(super) ticket: u64,
     /// The point, or the peak of the map, in pixels.
     pub(super) point: (f64, f64),
@@ -93,13 +93,13 @@ impl Steering {
 
 /// A view that a client wants to steer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Helm<'a> {
+pub(super) struct SteeringRequest<'a> {
     pub(super) stream: &'a StreamEntry,
     pub(super) view: &'a Arc<ViewEntry>,
     pub(super) client: &'a Client,
 }
 
-impl Helm<'_> {
+impl SteeringRequest<'_> {
     /// `look`.
     pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
         let image = self.open_for(look.frame)?;
@@ -119,7 +119,7 @@ impl Helm<'_> {
         let region = attend.region.unwrap_or(Region::of(image));
         let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
-        let frame = attend.frame.unwrap_or_else(|| self.view.link().newest_shown());
+        let frame = attend.frame.unwrap_or_else(|| self.view.channel().newest_frame());
         self.post_map(map, image, frame)
     }
 
@@ -130,13 +130,13 @@ impl Helm<'_> {
         payload: &[u8],
     ) -> Result<Steered, Refusal> {
         let image = self.open_for_maps(Some(attend.frame))?;
-        let known = self.view.link().newest_frame();
+        let known = self.view.channel().newest_planned_frame();
         if known < attend.frame {
             let error =
                 format!("the tokens of frame {} are not known yet: try again", attend.frame);
             return Err(Refusal::new(RefusalReason::UnknownFrame, error));
         }
-        let shown = self.view.link().plan_of(attend.frame);
+        let shown = self.view.channel().plan_of(attend.frame);
         let Some(shown) = shown.filter(|shown| shown.shape.extent() == image) else {
             return Err(self.too_old(attend.frame));
         };
@@ -198,17 +198,17 @@ impl Helm<'_> {
 
     fn check_frame(self, frame: Option<u64>) -> Result<(), Refusal> {
         let Some(frame) = frame else { return Ok(()) };
-        let newest = self.view.link().newest_shown();
+        let newest = self.view.channel().newest_frame();
         if newest < frame {
             let error = format!("frame {frame} has not been published: the newest is {newest}");
             return Err(Refusal::new(RefusalReason::UnknownFrame, error));
         }
-        let is_old = frame < self.view.link().first_frame() || FRAMES_KEPT <= newest - frame;
+        let is_old = frame < self.view.channel().first_frame() || FRAMES_KEPT <= newest - frame;
         if is_old { Err(self.too_old(frame)) } else { Ok(()) }
     }
 
     fn too_old(self, frame: u64) -> Refusal {
-        let newest = self.view.link().newest_shown();
+        let newest = self.view.channel().newest_frame();
         let error = format!(
             "frame {frame} is too old: feedback may name the last {FRAMES_KEPT} frames of the present picture, and the \
              newest is {newest}"
@@ -234,9 +234,10 @@ impl Helm<'_> {
         image: Extent,
         point: (f64, f64),
     ) -> Result<Steered, Refusal> {
-        let Some(ticket) = self.view.link().post(feedback, image, monotonic_ns()) else {
+        let Some(ticket) = self.view.channel().send_feedback(feedback, image, monotonic_ns())
+        else {
             let error = format!(
-                "stream `{}` delivers no frames and has {POSTS_PENDING_MAX} messages to take",
+                "stream `{}` delivers no frames and has {FEEDBACK_PENDING_MAX} messages to take",
                 self.stream.name()
             );
             return Err(Refusal::new(RefusalReason::Busy, error));

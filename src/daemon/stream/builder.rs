@@ -33,7 +33,7 @@ struct Target {
 #[derive(Debug)]
 pub struct NewView {
     pub(super) view: ServedView,
-    pub(super) link: ViewChannel,
+    pub(super) channel: ViewChannel,
     /// `None` where the stream had no frame yet.
     pub(super) built: Option<(View<Writer>, Waker)>,
 }
@@ -62,15 +62,19 @@ impl RingBuilder {
     /// # Errors
     ///
     /// If there is no memory for its ring, or the backend refuses it.
-    pub fn build_new(&self, view: ServedView, link: ViewChannel) -> Result<NewView, StreamError> {
+    pub fn build_new(
+        &self,
+        view: ServedView,
+        channel: ViewChannel,
+    ) -> Result<NewView, StreamError> {
         let built = match self.build(&view)? {
             None => None,
             Some(built) => {
-                let waker = waker(&view.name, &link, &built.sink)?;
+                let waker = waker(&view.name, &channel, &built.sink)?;
                 Some((built, waker))
             }
         };
-        Ok(NewView { view, link, built })
+        Ok(NewView { view, channel, built })
     }
 
     /// Builds a view again that was built for what the stream was before.
@@ -79,7 +83,7 @@ impl RingBuilder {
     ///
     /// As for [`build_new`](Self::build_new).
     pub fn rebuild(&self, view: NewView) -> Result<NewView, StreamError> {
-        self.build_new(view.view, view.link)
+        self.build_new(view.view, view.channel)
     }
 
     /// Builds what one of the stream's views is to become.

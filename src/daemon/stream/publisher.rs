@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
 use crate::channel::{ViewChannel, ViewUpdate};
-use foveate_core::gaze::moment::Moment;
+use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::rate::RateLimit;
 use foveate_engine::{SampledFrame, Sink, View, ViewSpec};
@@ -23,7 +23,7 @@ const UNREAD: &str = "nobody reads the view: it publishes when somebody does";
 pub(super) struct Seat {
     name: String,
     slot_count: usize,
-    link: ViewChannel,
+    channel: ViewChannel,
     pace: ViewPace,
     /// `None` where all frames are published.
     limit: Option<RateLimit>,
@@ -47,12 +47,12 @@ pub(super) struct Publisher {
 impl Seat {
     pub(super) fn new(
         view: &ServedView,
-        link: ViewChannel,
+        channel: ViewChannel,
         counters: &Arc<StreamCounters>,
     ) -> Self {
         let (pace, counters) = (ViewPace::default(), Arc::clone(counters));
         let mut seat =
-            Self { name: String::new(), slot_count: 0, link, pace, limit: None, counters };
+            Self { name: String::new(), slot_count: 0, channel, pace, limit: None, counters };
         seat.change(view);
         seat
     }
@@ -61,7 +61,7 @@ impl Seat {
     pub(super) fn change(&mut self, view: &ServedView) {
         self.name.clone_from(&view.name);
         self.slot_count = view.slot_count;
-        self.link.set_keeps_plans(keeps_plans(&view.spec));
+        self.channel.set_keeps_plans(keeps_plans(&view.spec));
         self.set_pace(view.pace);
     }
 
@@ -79,22 +79,27 @@ impl Seat {
 
     /// Wakes the readers of `writer`'s segment.
     pub(super) fn waker(&self, writer: &Writer) -> Result<Waker, StreamError> {
-        waker(&self.name, &self.link, writer)
+        waker(&self.name, &self.channel, writer)
     }
 }
 
 /// Wakes the readers of `writer`'s segment, and those who subscribe to the view.
-pub(super) fn waker(view: &str, link: &ViewChannel, writer: &Writer) -> Result<Waker, StreamError> {
-    Waker::new(writer, link.subscribers())
+pub(super) fn waker(
+    view: &str,
+    channel: &ViewChannel,
+    writer: &Writer,
+) -> Result<Waker, StreamError> {
+    Waker::new(writer, channel.subscribers())
         .map_err(|source| StreamError::Ring { view: view.to_owned(), source })
 }
 
 /// Takes the newest feedback of the clients of `view`. What was said of a picture of another extent means nothing in this one.
-pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: Moment) {
+pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: FrameTime) {
     if view.planes().is_resting() {
         return;
     }
-    if let Some(post) = view.sink.seat.link.newest_post().filter(|post| post.image == extent) {
+    if let Some(post) = view.sink.seat.channel.newest_feedback().filter(|post| post.image == extent)
+    {
         view.hear(&post.feedback, at, post.at_ns);
     }
 }
@@ -132,9 +137,9 @@ impl Publisher {
     }
 
     /// Whether it publishes the frame of `at`. The first one of a segment it does.
-    pub(super) fn takes(&mut self, at: Moment) -> bool {
+    pub(super) fn takes(&mut self, at: FrameTime) -> bool {
         let is_first = self.writer.published() == 0;
-        let counters = self.seat.link.counters();
+        let counters = self.seat.channel.counters();
         let is_read = !self.seat.pace.when_read || 0 < counters.subscribers.get();
         if !is_read && !is_first {
             counters.frames_unread.add(1);
@@ -189,12 +194,13 @@ fn notices(waker: &Waker) -> NoticeCounts {
 
 impl Sink for Publisher {
     fn publish(&mut self, frame: &SampledFrame<'_>) {
-        let Self { seat: Seat { link, counters, .. }, writer, waker, counted_fixation, .. } = self;
+        let Self { seat: Seat { channel, counters, .. }, writer, waker, counted_fixation, .. } =
+            self;
         let fixation = frame.gaze.fixation.id;
         // The first one is no saccade. Another picture may have moved it, too.
         let before = std::mem::replace(counted_fixation, fixation);
-        link.counters().saccades.add(fixation.saturating_sub(before.max(1)));
-        link.show(&ViewUpdate {
+        channel.counters().saccades.add(fixation.saturating_sub(before.max(1)));
+        channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
             shape: frame.shape,
             gaze: frame.gaze,
@@ -204,9 +210,9 @@ impl Sink for Publisher {
         });
         counters.stages.publish.during(|| {
             writer.publish(&frame.token_frame());
-            link.counters().frames_published.add(1);
+            channel.counters().frames_published.add(1);
             waker.wake();
         });
-        link.show_notices(notices(waker));
+        channel.set_notices(notices(waker));
     }
 }

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, unbounded};
 
-use foveate_engine::backend::choice::{Regained, StreamBackend, WayBack};
+use foveate_engine::backend::choice::{GpuReopener, ReopenedGpu, StreamBackend};
 use foveate_engine::backend::{BackendError, SamplerSpec};
-use foveate_engine::{Engine, Remains, View};
+use foveate_engine::{Engine, RetiredBackend, View};
 
 use super::publisher::Publisher;
 use foveate_core::backoff::{Backoff, NextTry};
@@ -103,7 +103,7 @@ impl Recovery {
     pub(super) fn begin(
         &mut self,
         backend: &mut StreamBackend,
-        remains: Option<Remains>,
+        remains: Option<RetiredBackend>,
         now_ns: u64,
     ) {
         self.counters.backend_fallbacks.add(1);
@@ -143,8 +143,8 @@ impl Recovery {
                     self.phase = Phase::Trying { since_ns, is_told: true };
                     tracing::warn!(stream = self.stream, "the GPU's driver does not answer");
                 }
-                Some(Ok(regained)) => {
-                    return self.take(backend, engine, views, *regained, now_ns);
+                Some(Ok(reopened)) => {
+                    return self.take(backend, engine, views, *reopened, now_ns);
                 }
                 Some(Err(failure)) => self.put_off(backend, &failure, now_ns),
             },
@@ -152,24 +152,24 @@ impl Recovery {
         false
     }
 
-    /// Goes on on what was regained, if it is for the frames and views that the stream has by now.
+    /// Goes on on what was reopened, if it is for the frames and views that the stream has by now.
     fn take(
         &mut self,
         backend: &mut StreamBackend,
         engine: &mut Engine,
         views: &mut [View<Publisher>],
-        regained: Regained,
+        reopened: ReopenedGpu,
         now_ns: u64,
     ) -> bool {
-        if regained.backend.kind() != engine.kind() || regained.views != specs(views) {
-            self.bury(backend, Box::new(regained));
+        if reopened.backend.kind() != engine.kind() || reopened.views != specs(views) {
+            self.bury(backend, Box::new(reopened));
             self.try_again(backend, engine.kind(), specs(views), now_ns);
             return false;
         }
-        match engine.move_to(regained.backend, regained.samplers, views) {
+        match engine.move_to(reopened.backend, reopened.samplers, views) {
             Ok(remains) => {
                 self.bury(backend, Box::new(remains));
-                *backend = regained.chosen;
+                *backend = reopened.chosen;
                 self.settle(backend, now_ns);
                 true
             }
@@ -233,12 +233,12 @@ impl Recovery {
     }
 
     fn hand_over(&mut self, backend: &StreamBackend, job: Job) -> io::Result<()> {
-        let Some(way) = backend.way_back() else {
+        let Some(reopener) = backend.reopener() else {
             unreachable!("who was on a GPU knows the way back");
         };
         let worker = match self.worker.take() {
             Some(worker) => worker,
-            None => Worker::start(&self.stream, way)?,
+            None => Worker::start(&self.stream, reopener)?,
         };
         // One that panicked is noticed when its outcome is asked for.
         let _ = self.worker.insert(worker).jobs.send(job);
@@ -246,7 +246,7 @@ impl Recovery {
     }
 
     /// What the try came to, once it did.
-    fn outcome(&mut self) -> Option<Result<Box<Regained>, Failure>> {
+    fn outcome(&mut self) -> Option<Result<Box<ReopenedGpu>, Failure>> {
         let outcome = self.worker.as_ref().map(|worker| worker.outcomes.try_recv());
         match outcome {
             Some(Ok(outcome)) => Some(outcome.map_err(Failure::Backend)),
@@ -275,7 +275,7 @@ impl Drop for Recovery {
 struct Worker {
     jobs: Sender<Job>,
     outcomes: Receiver<Outcome>,
-    /// Nothing comes this way; it is cut when the thread ends.
+    /// Nothing comes this reopener; it is cut when the thread ends.
     end: Receiver<Infallible>,
 }
 
@@ -285,16 +285,16 @@ enum Job {
     Drop(Box<dyn Send>),
 }
 
-type Outcome = Result<Box<Regained>, BackendError>;
+type Outcome = Result<Box<ReopenedGpu>, BackendError>;
 
 impl Worker {
-    fn start(stream: &str, way: WayBack) -> io::Result<Self> {
+    fn start(stream: &str, reopener: GpuReopener) -> io::Result<Self> {
         let (jobs, to_do) = unbounded();
         let (done, outcomes) = unbounded();
         let (end_of_thread, end) = bounded(0);
         thread::Builder::new().name(format!("gpu-{stream}")).spawn(move || {
             let _end_of_thread: Sender<Infallible> = end_of_thread;
-            work(&way, &to_do, &done);
+            work(&reopener, &to_do, &done);
         })?;
         Ok(Self { jobs, outcomes, end })
     }
@@ -319,12 +319,12 @@ fn specs(views: &[View<Publisher>]) -> Vec<SamplerSpec> {
 }
 
 /// Does what there is to do until nobody has more.
-fn work(way: &WayBack, to_do: &Receiver<Job>, done: &Sender<Outcome>) {
+fn work(reopener: &GpuReopener, to_do: &Receiver<Job>, done: &Sender<Outcome>) {
     for job in to_do {
         match job {
             Job::Drop(remains) => drop(remains),
             Job::Build(kind, views) => {
-                if done.send(way.build(kind, views).map(Box::new)).is_err() {
+                if done.send(reopener.build(kind, views).map(Box::new)).is_err() {
                     return;
                 }
             }

@@ -95,8 +95,8 @@ impl Backends {
         };
         let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
         let (pool, devices) = (Arc::clone(&self.pool), Arc::clone(&self.devices));
-        let way = WayBack { pool, devices, choice, reason, change_on: ChangeOn::Cpu };
-        Ok(StreamBackend { insisted, ..way.reach()? })
+        let reopener = GpuReopener { pool, devices, choice, reason, change_on: ChangeOn::Cpu };
+        Ok(StreamBackend { insisted, ..reopener.open()? })
     }
 
     #[cfg(not(feature = "vulkan"))]
@@ -119,7 +119,7 @@ pub struct StreamBackend {
     #[cfg(feature = "vulkan")]
     gpu: Option<Arc<Gpu>>,
     /// How its GPU is reached; `None` where it never had one.
-    way: Option<WayBack>,
+    reopener: Option<GpuReopener>,
     /// Whether to fail rather than to go on on the CPU when the GPU refuses; only at the start.
     #[cfg(feature = "vulkan")]
     insisted: bool,
@@ -134,7 +134,7 @@ impl StreamBackend {
             pool: Arc::clone(pool),
             #[cfg(feature = "vulkan")]
             gpu: None,
-            way: None,
+            reopener: None,
             #[cfg(feature = "vulkan")]
             insisted: false,
         }
@@ -158,8 +158,8 @@ impl StreamBackend {
     pub fn finding_changes_on(mut self, on: ChangeOn) -> Result<Self, BackendError> {
         self.info.change_on = self.change_site(on)?;
         #[cfg(feature = "vulkan")]
-        if let Some(way) = &mut self.way {
-            way.change_on = on;
+        if let Some(reopener) = &mut self.reopener {
+            reopener.change_on = on;
         }
         Ok(self)
     }
@@ -214,7 +214,7 @@ impl StreamBackend {
     /// Goes on on the CPU because of `error`, which becomes the reason.
     pub fn fall_back(&mut self, error: &BackendError) {
         let reason = format!("{} failed: {}", self.info.device, chain(error));
-        *self = Self { way: self.way.take(), ..Self::cpu(reason, &self.pool) };
+        *self = Self { reopener: self.reopener.take(), ..Self::cpu(reason, &self.pool) };
     }
 
     /// Whether its GPU was seen to be lost, by this stream or by another.
@@ -226,14 +226,14 @@ impl StreamBackend {
     }
 
     /// How it gets back to a GPU; `None` where it never had one.
-    pub fn way_back(&self) -> Option<WayBack> {
-        self.way.clone()
+    pub fn reopener(&self) -> Option<GpuReopener> {
+        self.reopener.clone()
     }
 }
 
 /// How a stream reaches its GPU again, on whatever thread may wait for a driver.
 #[derive(Clone, Debug)]
-pub struct WayBack {
+pub struct GpuReopener {
     #[cfg(feature = "vulkan")]
     pool: Arc<Pool>,
     #[cfg(feature = "vulkan")]
@@ -248,7 +248,7 @@ pub struct WayBack {
 }
 
 /// A backend on a GPU that was reached again.
-pub struct Regained {
+pub struct ReopenedGpu {
     /// What the stream runs on if it takes it.
     pub chosen: StreamBackend,
     /// Built and warm, and not filled.
@@ -259,7 +259,7 @@ pub struct Regained {
     pub views: Vec<SamplerSpec>,
 }
 
-impl WayBack {
+impl GpuReopener {
     /// Builds a backend on the chosen device, which is opened anew if it was lost.
     ///
     /// # Errors
@@ -270,14 +270,14 @@ impl WayBack {
         &self,
         kind: FrameKind,
         views: Vec<SamplerSpec>,
-    ) -> Result<Regained, BackendError> {
-        let mut chosen = self.reach()?;
+    ) -> Result<ReopenedGpu, BackendError> {
+        let mut chosen = self.open()?;
         // What fails here fails this try, and not the stream.
         chosen.insisted = true;
         let backend = chosen.build(kind)?;
         let make = backend.samplers();
         let samplers = views.iter().map(|spec| make(*spec)).collect::<Result<_, _>>()?;
-        Ok(Regained { chosen, backend, samplers, views })
+        Ok(ReopenedGpu { chosen, backend, samplers, views })
     }
 
     /// Builds nothing: no stream of this build was ever on a GPU.
@@ -290,13 +290,13 @@ impl WayBack {
         &self,
         _kind: FrameKind,
         _views: Vec<SamplerSpec>,
-    ) -> Result<Regained, BackendError> {
+    ) -> Result<ReopenedGpu, BackendError> {
         Err(BackendError::BuiltWithoutVulkan)
     }
 
     /// The device, in use.
     #[cfg(feature = "vulkan")]
-    fn reach(&self) -> Result<StreamBackend, BackendError> {
+    fn open(&self) -> Result<StreamBackend, BackendError> {
         let gpu = self.devices.get(&self.choice)?;
         let info = BackendInfo {
             kind: BackendKind::Vulkan,
@@ -304,8 +304,8 @@ impl WayBack {
             reason: self.reason.clone(),
             change_on: change_site(self.change_on, gpu.summary())?,
         };
-        let (pool, way) = (Arc::clone(&self.pool), Some(self.clone()));
-        Ok(StreamBackend { info, pool, gpu: Some(gpu), way, insisted: false })
+        let (pool, reopener) = (Arc::clone(&self.pool), Some(self.clone()));
+        Ok(StreamBackend { info, pool, gpu: Some(gpu), reopener, insisted: false })
     }
 }
 

@@ -157,7 +157,7 @@ impl Pyramid {
         let mut bands = bands.zip(&mut self.scratch);
         let mut bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next());
         let instructions = self.instructions;
-        self.pool.share_each(&mut bands[..part_count], &|band| {
+        self.pool.for_each(&mut bands[..part_count], &|band| {
             let Some((band, scratch)) = band else { return };
             ingest_band(frame, dirty, band, scratch, instructions);
         });
@@ -170,7 +170,7 @@ impl Pyramid {
         let (sampler, mut tokens) = view.stale_tokens(part_count);
         let encoder = sampler.get::<Encoder>();
         let mut tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next());
-        self.pool.share_each(&mut tokens[..part_count], &|tokens| {
+        self.pool.for_each(&mut tokens[..part_count], &|tokens| {
             for (token, pixels) in tokens.iter_mut().flatten() {
                 self.instructions.run(SampleToken { texels, encoder, token, pixels });
             }

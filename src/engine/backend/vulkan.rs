@@ -21,7 +21,7 @@ use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sampler::ViewPasses;
 use self::staging::TileStaging;
-use super::{Backend, BackendError, MOST_VIEWS, SamplerMaker, UpdateTimes};
+use super::{Backend, BackendError, SamplerMaker, UpdateTimes, VIEWS_MAX};
 use crate::change::detect::Detector;
 use crate::planes::Planes;
 use crate::pool::Pool;
@@ -50,7 +50,7 @@ pub mod tiles;
 pub mod work;
 
 /// Passes of a submission that are timed: detect, ingest, reduce, and two for each view.
-const TIMED_PASSES: usize = 3 + 2 * MOST_VIEWS;
+const TIMED_PASSES: usize = 3 + 2 * VIEWS_MAX;
 
 /// One stream's pyramid on a GPU.
 pub struct VulkanBackend {

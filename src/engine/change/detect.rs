@@ -67,7 +67,7 @@ impl Detector {
         let bands_largest = largest.chunks_mut(tile_rows * width);
         let mut bands = resident.bands(tile_rows).zip(columns.zip(bands_largest));
         let mut bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next());
-        pool.share_each(&mut bands[..band_count], &|band| {
+        pool.for_each(&mut bands[..band_count], &|band| {
             let Some((band, (columns, largest))) = band else { return };
             let rows = band.tile_rows();
             for (row, largest) in rows.zip(largest.chunks_mut(width)) {

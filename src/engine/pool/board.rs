@@ -74,7 +74,7 @@ impl Board {
     /// # Panics
     ///
     /// If a call does.
-    pub(super) fn share_out(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
+    pub(super) fn run(&self, part_count: usize, work: &(dyn Fn(usize) + Sync)) {
         let stage = Stage { work, has_panicked: AtomicBool::new(false) };
         let Some(place) = self.places.iter().find(|place| place.take()) else {
             return (0..part_count).for_each(work);

@@ -173,7 +173,7 @@ impl Stage {
         let server = Server::bind(&socket, Arc::clone(&directory), Access::default(), limits);
         let server = server.map_err(|error| ToolError::RingBench(io::Error::other(error)))?;
         let writer = Writer::create(&segment_spec(tokens, arguments.slots.into()))?;
-        let waker = Waker::new(&writer, port.views[0].take_link().subscribers())?;
+        let waker = Waker::new(&writer, port.views[0].take_channel().subscribers())?;
         port.views[0].set_segment(writer.reader_fd()?, writer.epoch());
         Ok(Self {
             socket,

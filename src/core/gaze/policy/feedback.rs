@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::FixationPolicy;
-use crate::gaze::eye::{CENTRE, Eye};
-use crate::gaze::moment::Moment;
+use crate::frame::FrameTime;
+use crate::gaze::fixation_state::{CENTRE, FixationState};
 use crate::gaze::parameters::GazeParameters;
 use crate::gaze::scan::Scan;
 use crate::geometry::attention::AttentionMap;
@@ -18,7 +18,7 @@ use crate::geometry::relevance::Relevance;
 /// the same thing.
 #[derive(Debug)]
 pub struct Feedbacked {
-    eye: Eye,
+    state: FixationState,
     scan: Scan,
     parameters: GazeParameters,
     /// What the client attends to, until it is silent for too long.
@@ -39,24 +39,24 @@ struct Consumer {
 
 impl Feedbacked {
     /// Looks around by itself, until a client says something.
-    pub fn new(parameters: GazeParameters, extent: Extent, at: Moment) -> Self {
-        let eye = Eye::new(parameters, extent, CENTRE, at);
-        Self { eye, scan: Scan::new(parameters, extent), parameters, consumer: None }
+    pub fn new(parameters: GazeParameters, extent: Extent, at: FrameTime) -> Self {
+        let state = FixationState::new(parameters, extent, CENTRE, at);
+        Self { state, scan: Scan::new(parameters, extent), parameters, consumer: None }
     }
 
     fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64) {
         let relevance = self.consumer.take().and_then(|consumer| consumer.relevance);
         let map = Some(Arc::clone(map));
-        let heard_ns = self.eye.elapsed_ns();
+        let heard_ns = self.state.elapsed_ns();
         self.consumer = Some(Consumer { map, relevance, frame_seq, heard_ns, is_new: true });
-        self.eye.yield_to_newer();
+        self.state.yield_to_newer();
     }
 
     /// Forgets a client that has been silent for too long.
     fn listen(&mut self) {
         let silence_ns = u64::from(self.parameters.silence_ms) * 1_000_000;
         let heard = |consumer: &mut Consumer| {
-            self.eye.elapsed_ns() < consumer.heard_ns.saturating_add(silence_ns)
+            self.state.elapsed_ns() < consumer.heard_ns.saturating_add(silence_ns)
         };
         self.consumer.take_if(|consumer| !heard(consumer));
     }
@@ -64,8 +64,8 @@ impl Feedbacked {
     fn decide(&mut self, seen: Option<(&CoarseLevel, u64)>) {
         let Some(consumer) = &mut self.consumer else {
             self.scan.weigh(seen);
-            self.eye.set_relevance(self.scan.relevance());
-            self.scan.choose(&mut self.eye);
+            self.state.set_relevance(self.scan.relevance());
+            self.scan.choose(&mut self.state);
             return;
         };
         let Some(map) = consumer.map.clone() else { return };
@@ -73,26 +73,26 @@ impl Feedbacked {
             consumer.relevance =
                 self.scan.relevance_of(&map, consumer.frame_seq, consumer.relevance.take());
         }
-        self.eye.set_relevance(consumer.relevance.clone());
+        self.state.set_relevance(consumer.relevance.clone());
         self.follow(&map);
     }
 
     /// Looks at the peak of a map, if that beats the present place, or another reason led there.
     fn follow(&mut self, map: &AttentionMap) {
         let peak = map.peak();
-        let fixation = self.eye.gaze().fixation;
+        let fixation = self.state.gaze().fixation;
         let here = f64::from(map.as_weights().at(fixation.x, fixation.y));
         let beats = self.parameters.hysteresis * here < f64::from(peak.weight);
-        if self.eye.may_move() && (beats || fixation.reason != FixationReason::Attend) {
-            self.eye.saccade(peak.x, peak.y, FixationReason::Attend);
-            self.scan.leave_trace(&self.eye);
+        if self.state.may_move() && (beats || fixation.reason != FixationReason::Attend) {
+            self.state.saccade(peak.x, peak.y, FixationReason::Attend);
+            self.scan.leave_trace(&self.state);
         }
     }
 }
 
 impl FixationPolicy for Feedbacked {
     fn gaze(&self) -> &Gaze {
-        self.eye.gaze()
+        self.state.gaze()
     }
 
     fn is_settled(&self) -> bool {
@@ -103,34 +103,34 @@ impl FixationPolicy for Feedbacked {
         true
     }
 
-    fn take(&mut self, feedback: &Feedback, at: Moment) {
-        self.eye.advance(at);
+    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.state.advance(at);
         match feedback {
             Feedback::Look { x, y, hold_ns } => {
-                let hold = self.eye.hold_for_or_until_silence(*hold_ns);
-                self.eye.look(*x, *y, hold);
+                let hold = self.state.hold_for_or_until_silence(*hold_ns);
+                self.state.look(*x, *y, hold);
             }
             Feedback::Attend { map, frame_seq } => self.attend(map, *frame_seq),
             Feedback::Release => {
-                self.eye.release();
-                if self.consumer.take().is_some() || self.eye.obeys() {
-                    self.eye.decide_now();
+                self.state.release();
+                if self.consumer.take().is_some() || self.state.is_client_driven() {
+                    self.state.decide_now();
                 }
             }
         }
     }
 
-    fn step(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
-        self.eye.advance(at);
+    fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
+        self.state.advance(at);
         self.listen();
-        if self.eye.is_due() {
+        if self.state.is_due() {
             self.decide(seen);
         }
-        self.scan.absorb(seen, self.eye.elapsed_ns());
+        self.scan.absorb(seen, self.state.elapsed_ns());
     }
 
-    fn resize(&mut self, extent: Extent, at: Moment) {
-        self.eye.resize(extent, at);
+    fn resize(&mut self, extent: Extent, at: FrameTime) {
+        self.state.resize(extent, at);
         self.scan.resize(extent);
         if let Some(consumer) = &mut self.consumer {
             consumer.map = None;

@@ -1,8 +1,8 @@
 //! One point, until a client moves it.
 
 use super::FixationPolicy;
-use crate::gaze::eye::{Eye, Hold};
-use crate::gaze::moment::Moment;
+use crate::frame::FrameTime;
+use crate::gaze::fixation_state::{FixationState, Hold};
 use crate::gaze::parameters::GazeParameters;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
@@ -12,51 +12,56 @@ use crate::geometry::fixation::{FixationReason, Gaze};
 /// Looks at one point. A `look` without a time moves it for good, one with a time for so long, and `release` undoes both.
 #[derive(Debug)]
 pub struct Fixed {
-    eye: Eye,
+    state: FixationState,
     /// Shares of the width and of the height.
     home: (f64, f64),
 }
 
 impl Fixed {
     /// Looks at `home`, in shares of the sides, each 0..=1.
-    pub fn new(home: (f64, f64), parameters: GazeParameters, extent: Extent, at: Moment) -> Self {
-        Self { eye: Eye::new(parameters, extent, home, at), home }
+    pub fn new(
+        home: (f64, f64),
+        parameters: GazeParameters,
+        extent: Extent,
+        at: FrameTime,
+    ) -> Self {
+        Self { state: FixationState::new(parameters, extent, home, at), home }
     }
 
     fn go_home(&mut self) {
-        let (x, y) = self.eye.pixel_from_share(self.home);
-        self.eye.saccade(x, y, FixationReason::Policy);
+        let (x, y) = self.state.pixel_from_share(self.home);
+        self.state.saccade(x, y, FixationReason::Policy);
     }
 }
 
 impl FixationPolicy for Fixed {
     fn gaze(&self) -> &Gaze {
-        self.eye.gaze()
+        self.state.gaze()
     }
 
-    fn take(&mut self, feedback: &Feedback, at: Moment) {
-        self.eye.advance(at);
+    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.state.advance(at);
         match *feedback {
             Feedback::Look { x, y, hold_ns } => {
-                let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.eye.hold_for(hold_ns));
-                self.eye.look(x, y, hold);
+                let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.state.hold_for(hold_ns));
+                self.state.look(x, y, hold);
             }
             Feedback::Attend { .. } => {}
             Feedback::Release => {
-                self.eye.release();
+                self.state.release();
                 self.go_home();
             }
         }
     }
 
-    fn step(&mut self, at: Moment, _seen: Option<(&CoarseLevel, u64)>) {
-        self.eye.advance(at);
-        if !self.eye.is_held() {
+    fn step(&mut self, at: FrameTime, _seen: Option<(&CoarseLevel, u64)>) {
+        self.state.advance(at);
+        if !self.state.is_held() {
             self.go_home();
         }
     }
 
-    fn resize(&mut self, extent: Extent, at: Moment) {
-        self.eye.resize(extent, at);
+    fn resize(&mut self, extent: Extent, at: FrameTime) {
+        self.state.resize(extent, at);
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::FixationPolicy;
+use crate::frame::FrameTime;
 use crate::gaze::log::GazeLog;
-use crate::gaze::moment::Moment;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
@@ -26,7 +26,7 @@ pub struct Replay {
 
 impl Replay {
     /// Looks where `log` says of the frame of `at`; at the middle, if it says nothing at all.
-    pub fn new(log: Arc<GazeLog>, extent: Extent, at: Moment) -> Self {
+    pub fn new(log: Arc<GazeLog>, extent: Extent, at: FrameTime) -> Self {
         let ratio = |from: u32, to: u32| f64::from(to) / f64::from(from.max(1));
         let scale =
             (ratio(log.extent.width, extent.width), ratio(log.extent.height, extent.height));
@@ -62,13 +62,13 @@ impl FixationPolicy for Replay {
         &self.gaze
     }
 
-    fn take(&mut self, _feedback: &Feedback, _at: Moment) {}
+    fn take(&mut self, _feedback: &Feedback, _at: FrameTime) {}
 
-    fn step(&mut self, at: Moment, _seen: Option<(&CoarseLevel, u64)>) {
+    fn step(&mut self, at: FrameTime, _seen: Option<(&CoarseLevel, u64)>) {
         self.turn_to(at.frame_seq);
     }
 
-    fn resize(&mut self, extent: Extent, at: Moment) {
+    fn resize(&mut self, extent: Extent, at: FrameTime) {
         self.extent = extent;
         self.turn_to(at.frame_seq);
         self.load();

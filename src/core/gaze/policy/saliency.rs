@@ -1,8 +1,8 @@
 //! What stands out or moves.
 
 use super::FixationPolicy;
-use crate::gaze::eye::{CENTRE, Eye};
-use crate::gaze::moment::Moment;
+use crate::frame::FrameTime;
+use crate::gaze::fixation_state::{CENTRE, FixationState};
 use crate::gaze::parameters::GazeParameters;
 use crate::gaze::scan::Scan;
 use crate::geometry::coarse::CoarseLevel;
@@ -13,56 +13,56 @@ use crate::geometry::fixation::Gaze;
 /// Looks around by itself. A `look` holds for its time, or for `silence_ms`.
 #[derive(Debug)]
 pub struct Salient {
-    eye: Eye,
+    state: FixationState,
     scan: Scan,
 }
 
 impl Salient {
     /// Looks at the middle, until something is seen.
-    pub fn new(parameters: GazeParameters, extent: Extent, at: Moment) -> Self {
-        let eye = Eye::new(parameters, extent, CENTRE, at);
-        Self { eye, scan: Scan::new(parameters, extent) }
+    pub fn new(parameters: GazeParameters, extent: Extent, at: FrameTime) -> Self {
+        let state = FixationState::new(parameters, extent, CENTRE, at);
+        Self { state, scan: Scan::new(parameters, extent) }
     }
 }
 
 impl FixationPolicy for Salient {
     fn gaze(&self) -> &Gaze {
-        self.eye.gaze()
+        self.state.gaze()
     }
 
     fn wants_coarse(&self) -> bool {
         true
     }
 
-    fn take(&mut self, feedback: &Feedback, at: Moment) {
-        self.eye.advance(at);
+    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.state.advance(at);
         match *feedback {
             Feedback::Look { x, y, hold_ns } => {
-                let hold = self.eye.hold_for_or_until_silence(hold_ns);
-                self.eye.look(x, y, hold);
+                let hold = self.state.hold_for_or_until_silence(hold_ns);
+                self.state.look(x, y, hold);
             }
             Feedback::Attend { .. } => {}
             Feedback::Release => {
-                self.eye.release();
-                if self.eye.obeys() {
-                    self.eye.decide_now();
+                self.state.release();
+                if self.state.is_client_driven() {
+                    self.state.decide_now();
                 }
             }
         }
     }
 
-    fn step(&mut self, at: Moment, seen: Option<(&CoarseLevel, u64)>) {
-        self.eye.advance(at);
-        if self.eye.is_due() {
+    fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
+        self.state.advance(at);
+        if self.state.is_due() {
             self.scan.weigh(seen);
-            self.eye.set_relevance(self.scan.relevance());
-            self.scan.choose(&mut self.eye);
+            self.state.set_relevance(self.scan.relevance());
+            self.scan.choose(&mut self.state);
         }
-        self.scan.absorb(seen, self.eye.elapsed_ns());
+        self.scan.absorb(seen, self.state.elapsed_ns());
     }
 
-    fn resize(&mut self, extent: Extent, at: Moment) {
-        self.eye.resize(extent, at);
+    fn resize(&mut self, extent: Extent, at: FrameTime) {
+        self.state.resize(extent, at);
         self.scan.resize(extent);
     }
 }

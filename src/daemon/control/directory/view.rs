@@ -29,7 +29,7 @@ pub(in crate::control) struct ViewEntry {
     owner: Option<Client>,
     segment: Mutex<Option<Segment>>,
     end_reason: Mutex<Option<String>>,
-    link: ClientChannel,
+    channel: ClientChannel,
     /// The server's thread takes this lock, and whoever reads the metrics; no frame loop.
     steering: Mutex<Steering>,
 }
@@ -55,9 +55,9 @@ impl ViewEntry {
         self.segment.lock().clone()
     }
 
-    /// The link to its frame loop.
-    pub(in crate::control) fn link(&self) -> &ClientChannel {
-        &self.link
+    /// The channel to its frame loop.
+    pub(in crate::control) fn channel(&self) -> &ClientChannel {
+        &self.channel
     }
 
     /// Who steers it.
@@ -79,7 +79,7 @@ impl ViewEntry {
     /// Everything about it.
     pub(in crate::control) fn listing(&self) -> ViewListing {
         let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
-        let scanpath = self.link.scanpath();
+        let scanpath = self.channel.scanpath();
         let config = self.config();
         let ViewConfig { layout, format, budget, max_fps, publish, gaze, .. } = &*config;
         ViewListing {
@@ -96,7 +96,7 @@ impl ViewEntry {
             fixation: scanpath.last().copied(),
             scanpath,
             steering: self.steering.lock().listing(),
-            notices: self.link.notices(),
+            notices: self.channel.notices(),
         }
     }
 }
@@ -105,7 +105,7 @@ impl ViewEntry {
     /// What it has done.
     pub(in crate::control) fn stats(&self) -> ViewStats {
         let SteeringListing { accepted, refused, .. } = self.steering.lock().listing();
-        let (counters, notices) = (self.link.counters(), self.link.notices());
+        let (counters, notices) = (self.channel.counters(), self.channel.notices());
         ViewStats {
             name: self.name.clone(),
             subscribers: counters.subscribers.get(),
@@ -126,7 +126,7 @@ impl ViewEntry {
 pub struct ViewPort {
     entry: Arc<ViewEntry>,
     bell: Arc<Bell>,
-    link: Option<ViewChannel>,
+    channel: Option<ViewChannel>,
 }
 
 impl ViewPort {
@@ -145,13 +145,13 @@ impl ViewPort {
         *self.entry.config.lock() = Arc::new(config);
     }
 
-    /// The link to its clients, for its frame loop. There is one.
+    /// The channel to its clients, for its frame loop. There is one.
     ///
     /// # Panics
     ///
     /// If it was taken before.
-    pub fn take_link(&mut self) -> ViewChannel {
-        self.link.take().expect("a view has one frame loop")
+    pub fn take_channel(&mut self) -> ViewChannel {
+        self.channel.take().expect("a view has one frame loop")
     }
 
     /// Whether a client opened it.
@@ -198,7 +198,7 @@ pub(super) fn ends(
 ) -> (Arc<ViewEntry>, ViewPort) {
     let name = ViewName::new(stream, &config.name);
     let name = name.unwrap_or_else(|error| panic!("{error}"));
-    let (link, client_link) = view_channel(bell, config.gaze.choice.is_feedback());
+    let (channel, client_channel) = view_channel(bell, config.gaze.choice.is_feedback());
     let config = Mutex::new(Arc::new(config));
     let entry = Arc::new(ViewEntry {
         name,
@@ -206,9 +206,10 @@ pub(super) fn ends(
         owner,
         segment: Mutex::default(),
         end_reason: Mutex::default(),
-        link: client_link,
+        channel: client_channel,
         steering: Mutex::default(),
     });
-    let port = ViewPort { entry: Arc::clone(&entry), bell: Arc::clone(bell), link: Some(link) };
+    let port =
+        ViewPort { entry: Arc::clone(&entry), bell: Arc::clone(bell), channel: Some(channel) };
     (entry, port)
 }

@@ -24,14 +24,14 @@ use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason};
 use foveate_control::{AdminRequest, accepted, refused};
 
 /// How long a client may be silent while others wait for their turn.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an order may take to be carried out: stopping a pipeline takes up to a second for each stream.
-const ORDER_PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A request, and where its answer goes.
 #[derive(Debug)]
-pub struct Order {
+pub struct PendingAdminRequest {
     /// What is wanted.
     pub request: AdminRequest,
     /// Takes what came of it, once.
@@ -47,19 +47,19 @@ pub struct AdminServer {
 }
 
 impl AdminServer {
-    /// Listens on `path` (mode 0600), and hands what comes to `orders`.
+    /// Listens on `path` (mode 0600), and hands what comes to `requests`.
     ///
     /// # Errors
     ///
     /// If a living daemon or a file that is not a socket has the path, or the system refuses.
-    pub fn bind(path: &Path, orders: Sender<Order>) -> Result<Self, ServeError> {
+    pub fn bind(path: &Path, requests: Sender<PendingAdminRequest>) -> Result<Self, ServeError> {
         let listener = Listener::bind(path, Access { mode: 0o600, group: None })?;
         let started = |source| ControlError::io("serve", path, source);
         let bell = Arc::new(Bell::new().map_err(started)?);
         let stopping = Arc::new(AtomicBool::new(false));
-        let service = Service {
+        let service = AdminThread {
             listener,
-            orders,
+            requests,
             bell: Arc::clone(&bell),
             stopping: Arc::clone(&stopping),
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -86,15 +86,15 @@ impl Drop for AdminServer {
 }
 
 /// What the thread owns.
-struct Service {
+struct AdminThread {
     listener: Listener,
-    orders: Sender<Order>,
+    requests: Sender<PendingAdminRequest>,
     bell: Arc<Bell>,
     stopping: Arc<AtomicBool>,
     buffer: Vec<u8>,
 }
 
-impl Service {
+impl AdminThread {
     fn run(mut self) {
         while self.await_readable(None, None) {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -112,7 +112,7 @@ impl Service {
 
     /// Serves one client until it leaves, or is silent for too long.
     fn serve(&mut self, client: &OwnedFd) {
-        let mut deadline = Instant::now() + CLIENT_PATIENCE;
+        let mut deadline = Instant::now() + CLIENT_TIMEOUT;
         while self.await_readable(Some(client), Some(deadline)) {
             let len = match socket::brings_descriptors(client) {
                 Ok(false) => socket::receive_bytes(client, &mut self.buffer).unwrap_or(0),
@@ -129,7 +129,7 @@ impl Service {
             if socket::send(client, &answer, None, SendFlags::DONTWAIT).is_err() {
                 break;
             }
-            deadline = Instant::now() + CLIENT_PATIENCE;
+            deadline = Instant::now() + CLIENT_TIMEOUT;
         }
         socket::shut_down(client);
         socket::drain(client, true);
@@ -145,8 +145,8 @@ impl Service {
             .map_err(|error| refusal(RefusalReason::BadRequest, error.to_string()))?;
         let (answer, answered) = bounded(1);
         let gone = |_| refusal(RefusalReason::Ended, "the daemon stops".to_owned());
-        self.orders.send(Order { request, answer }).map_err(|_| gone(()))?;
-        answered.recv_timeout(ORDER_PATIENCE).map_err(|_| gone(()))?
+        self.requests.send(PendingAdminRequest { request, answer }).map_err(|_| gone(()))?;
+        answered.recv_timeout(REQUEST_TIMEOUT).map_err(|_| gone(()))?
     }
 
     /// Waits for a client, or for what it sends; false where it took too long, or the daemon stops.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::allowance::Allowance;
+use super::limits::TokenBucket;
 use super::{Fate, Limits};
 use crate::control::directory::{StreamEntry, ViewEntry};
 use crate::control::socket;
@@ -17,11 +17,11 @@ use foveate_control::accepted;
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) client: Client,
-    pub(super) allowance: Allowance,
-    pub(super) feedback_allowance: Allowance,
+    pub(super) allowance: TokenBucket,
+    pub(super) feedback_allowance: TokenBucket,
     pub(super) subscription: Option<Subscription>,
     /// What it waits for before it is heard again.
-    pub(super) awaiting: Option<Awaiting>,
+    pub(super) awaiting: Option<PendingAnswer>,
     /// Views that it has opened.
     pub(super) opened: usize,
 }
@@ -42,7 +42,7 @@ pub(super) struct Subscription {
 
 /// A decision that a client waits for.
 #[derive(Debug)]
-pub(super) struct Awaiting {
+pub(super) struct PendingAnswer {
     pub(super) view: Arc<ViewEntry>,
     pub(super) ticket: u64,
     pub(super) looking: Looking,
@@ -56,8 +56,8 @@ impl Connection {
         Self {
             socket,
             client: Client { number, name },
-            allowance: Allowance::full(limits.requests_per_second),
-            feedback_allowance: Allowance::full(limits.feedback_per_second),
+            allowance: TokenBucket::full(limits.requests_per_second),
+            feedback_allowance: TokenBucket::full(limits.feedback_per_second),
             subscription: None,
             awaiting: None,
             opened: 0,
@@ -73,7 +73,7 @@ impl Connection {
     /// Gazes that it should have been told and that were lost.
     pub(super) fn gazes_lost(&self) -> u64 {
         let lost = |subscription: &Subscription| {
-            subscription.view.link().gazes_lost() - subscription.lost_before
+            subscription.view.channel().gazes_lost() - subscription.lost_before
         };
         self.subscription.as_ref().map_or(0, lost)
     }
@@ -88,7 +88,7 @@ impl Connection {
         }
         match socket.try_clone() {
             Ok(copy) => {
-                if !subscription.view.link().notify(copy) {
+                if !subscription.view.channel().add_subscriber(copy) {
                     let view = subscription.view.name();
                     tracing::error!(%view, "a subscriber that was granted notices gets none");
                 }
@@ -110,7 +110,7 @@ impl Subscription {
         wants_notices: bool,
         wants_gazes: bool,
     ) -> Self {
-        let lost_before = view.link().gazes_lost();
+        let lost_before = view.channel().gazes_lost();
         Self {
             stream,
             view,
@@ -128,15 +128,15 @@ impl Subscription {
     }
 }
 
-impl Awaiting {
+impl PendingAnswer {
     /// Whether it has been decided, or has lasted too long.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        self.until <= now || self.view.link().settled(self.ticket).is_some()
+        self.until <= now || self.view.channel().settled(self.ticket).is_some()
     }
 
     /// The answer: what it led to, if that is known.
     pub(super) fn answer(&self) -> Vec<u8> {
-        let fixation = self.view.link().settled(self.ticket);
+        let fixation = self.view.channel().settled(self.ticket);
         accepted(&Looking { fixation, ..self.looking.clone() })
     }
 }

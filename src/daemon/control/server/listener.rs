@@ -120,7 +120,7 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
     match DirBuilder::new().mode(0o750).create(directory) {
         Ok(()) => give_to_group(directory, access),
         Err(_) if directory.is_dir() => {
-            warn_of_strangers(directory, access);
+            warn_if_group_locked_out(directory, access);
             Ok(())
         }
         Err(error) => Err(failed(error).into()),
@@ -128,7 +128,7 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
 }
 
 /// Says so where members of the socket's group cannot reach it.
-fn warn_of_strangers(directory: &Path, access: Access) {
+fn warn_if_group_locked_out(directory: &Path, access: Access) {
     let (Some(group), Ok(metadata)) = (access.group, std::fs::metadata(directory)) else { return };
     let may_enter = if metadata.gid() == group { 0o010 } else { 0o001 };
     if metadata.mode() & may_enter == 0 {

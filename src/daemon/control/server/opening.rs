@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::Service;
+use super::ServerThread;
 use super::connection::Connection;
 use crate::control::directory::StreamEntry;
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::{VIEWS_MAX, ViewConfig};
 use foveate_control::{StreamState, accepted};
 
-impl Service {
+impl ServerThread {
     /// Opens a view of the client's own on `stream`, as `table` says.
     pub(super) fn open_view(
         &self,

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::allowance::Allowance;
 use super::connection::Connection;
+use super::limits::TokenBucket;
 use crate::control::socket;
 
 /// Clients a second that are named.
@@ -12,14 +12,14 @@ const NAMED_PER_SECOND: u32 = 5;
 /// Names those who connect.
 #[derive(Debug)]
 pub(super) struct Visitors {
-    allowance: Allowance,
+    allowance: TokenBucket,
     /// Those who came since the last line and were not named.
     unnamed: u64,
 }
 
 impl Visitors {
     pub(super) fn new() -> Self {
-        Self { allowance: Allowance::full(NAMED_PER_SECOND), unnamed: 0 }
+        Self { allowance: TokenBucket::full(NAMED_PER_SECOND), unnamed: 0 }
     }
 
     /// Notes that `connection` was accepted.

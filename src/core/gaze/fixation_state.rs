@@ -1,14 +1,14 @@
-//! One eye: where it looks, since when, and when it may move.
+//! Fixation of a view: place, dwell time, hold and saccade rhythm.
 
 use std::sync::Arc;
 
-use super::moment::Moment;
+use crate::frame::FrameTime;
 use crate::gaze::parameters::GazeParameters;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use crate::geometry::relevance::Relevance;
 
-/// The middle of an image, in shares of its sides.
+/// Centre of an image, as fractions of its sides.
 pub(super) const CENTRE: (f64, f64) = (0.5, 0.5);
 
 /// How long a `look` holds.
@@ -16,37 +16,36 @@ pub(super) const CENTRE: (f64, f64) = (0.5, 0.5);
 pub(super) enum Hold {
     /// Until it is released.
     Forever,
-    /// Until so much time has passed, in nanoseconds of the eye's time.
+    /// Until [`FixationState::elapsed_ns`] reaches this.
     Until(u64),
-    /// The same, but newer attention ends it too.
+    /// The same, unless newer attention arrives first.
     UntilNewerOr(u64),
 }
 
-/// An eye. Its time is the stream's, but stands still where that jumps back.
+/// Fixation state of one view. Its time follows the stream's, and stands still where that jumps back.
 #[derive(Debug)]
-pub(super) struct Eye {
+pub(super) struct FixationState {
     parameters: GazeParameters,
     extent: Extent,
     gaze: Gaze,
-    /// Where it looked in the frame before: who moves twice in a frame has moved once.
+    /// Fixation of the previous frame: two moves within one frame count as one.
     before: Fixation,
-    /// The moment that it went on to last.
-    at: Moment,
+    at: FrameTime,
     elapsed_ns: u64,
-    /// When it last moved; `None` if it never has.
+    /// When the last saccade was.
     moved_ns: Option<u64>,
-    /// The last decision, counted in intervals since the start; `None` if the next frame decides.
+    /// Interval of the last decision, counted from the start; `None` makes the next frame due.
     decided: Option<u64>,
     hold: Option<Hold>,
 }
 
-impl Eye {
-    /// An eye that looks at `share` of the sides of a source of `extent`, because its policy says so.
+impl FixationState {
+    /// Starts at `share` of the sides of a source of `extent`.
     pub(super) fn new(
         parameters: GazeParameters,
         extent: Extent,
         share: (f64, f64),
-        at: Moment,
+        at: FrameTime,
     ) -> Self {
         let (x, y) = pixel_from_share(extent, share);
         let (x, y) = snapped(extent, x, y);
@@ -69,7 +68,7 @@ impl Eye {
         &self.gaze
     }
 
-    /// Its time in nanoseconds, 0 at the start.
+    /// Time since the start.
     pub(super) fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
     }
@@ -78,8 +77,8 @@ impl Eye {
         pixel_from_share(self.extent, share)
     }
 
-    /// Goes on to a moment; again to the same one, nothing happens. A stream that begins again is decided on at once.
-    pub(super) fn advance(&mut self, at: Moment) {
+    /// Advances to a frame; idempotent. Where stream time jumps back, a decision is due at once.
+    pub(super) fn advance(&mut self, at: FrameTime) {
         if at == self.at {
             return;
         }
@@ -97,18 +96,18 @@ impl Eye {
         }
     }
 
-    /// Whether an interval has begun of which nothing has been decided yet; if so, that it now is.
+    /// Whether the current interval has had no decision yet; marks it as decided.
     pub(super) fn is_due(&mut self) -> bool {
         let now = interval(self.elapsed_ns, self.parameters.saccade_hz);
         self.decided.replace(now) != Some(now)
     }
 
-    /// The next frame decides, whenever the last decision was.
+    /// Makes the next frame due.
     pub(super) fn decide_now(&mut self) {
         self.decided = None;
     }
 
-    /// Whether a map may move it: no client holds it, and it has dwelt for long enough.
+    /// Whether a map may move the fixation: no hold is active and the dwell time is over.
     pub(super) fn may_move(&self) -> bool {
         let dwell_ns = u64::from(self.parameters.dwell_min_ms) * 1_000_000;
         let has_dwelt = |moved_ns: u64| moved_ns.saturating_add(dwell_ns) <= self.elapsed_ns;
@@ -119,19 +118,18 @@ impl Eye {
         self.hold.is_some()
     }
 
-    /// A hold of so many nanoseconds from now.
     pub(super) fn hold_for(&self, hold_ns: u64) -> Hold {
         Hold::Until(self.elapsed_ns.saturating_add(hold_ns))
     }
 
-    /// A hold of so many nanoseconds, or without them for as long as a client's word counts.
+    /// A hold of `hold_ns`; without a duration, until newer attention or `silence_ms`.
     pub(super) fn hold_for_or_until_silence(&self, hold_ns: Option<u64>) -> Hold {
         let silence_ns = u64::from(self.parameters.silence_ms) * 1_000_000;
         let until_silence = || Hold::UntilNewerOr(self.elapsed_ns.saturating_add(silence_ns));
         hold_ns.map_or_else(until_silence, |hold_ns| self.hold_for(hold_ns))
     }
 
-    /// Looks at a point in pixels because a client says so. What is no point is not looked at.
+    /// Moves to a point in pixels at a client's request; NaN is ignored.
     pub(super) fn look(&mut self, x: f64, y: f64, hold: Hold) {
         if !x.is_nan() && !y.is_nan() {
             self.hold = Some(hold);
@@ -139,46 +137,44 @@ impl Eye {
         }
     }
 
-    /// Ends a hold.
     pub(super) fn release(&mut self) {
         self.hold = None;
     }
 
-    /// Whether it looks where a client made it look.
-    pub(super) fn obeys(&self) -> bool {
+    /// Whether a client chose the current fixation.
+    pub(super) fn is_client_driven(&self) -> bool {
         matches!(self.gaze.fixation.reason, FixationReason::Look | FixationReason::Attend)
     }
 
-    /// Attention came: ends a hold that yields to it.
+    /// Ends a hold that yields to newer attention.
     pub(super) fn yield_to_newer(&mut self) {
         self.hold.take_if(|hold| matches!(hold, Hold::UntilNewerOr(_)));
     }
 
-    /// Looks at a point in pixels.
+    /// Moves to a point in pixels; a new fixation restarts the dwell time.
     pub(super) fn saccade(&mut self, x: f64, y: f64, reason: FixationReason) {
-        if self.turn(x, y, reason) {
+        if self.fixate(x, y, reason) {
             self.moved_ns = Some(self.elapsed_ns);
         }
     }
 
-    /// What matters beside the fixation, from now on.
     pub(super) fn set_relevance(&mut self, relevance: Option<Arc<Relevance>>) {
         self.gaze.relevance = relevance;
     }
 
-    /// Keeps looking at the same part of the picture. That is no saccade: the picture grew or shrank around the eye.
-    pub(super) fn resize(&mut self, extent: Extent, at: Moment) {
+    /// Scales the fixation to a new source size. No saccade: the dwell time goes on.
+    pub(super) fn resize(&mut self, extent: Extent, at: FrameTime) {
         self.advance(at);
         let Fixation { x, y, reason, .. } = self.gaze.fixation;
         let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
         let x = scaled(x, self.extent.width, extent.width);
         let y = scaled(y, self.extent.height, extent.height);
         self.extent = extent;
-        self.turn(x, y, reason);
+        self.fixate(x, y, reason);
     }
 
-    /// Points at a place; says whether that is another fixation than the one in the frame before.
-    fn turn(&mut self, x: f64, y: f64, reason: FixationReason) -> bool {
+    /// Returns whether this differs from the fixation of the previous frame.
+    fn fixate(&mut self, x: f64, y: f64, reason: FixationReason) -> bool {
         let (x, y) = snapped(self.extent, x, y);
         let Fixation { id, x: before_x, y: before_y, reason: before_reason, .. } = self.before;
         let is_new = (x, y, reason) != (before_x, before_y, before_reason);
@@ -193,7 +189,7 @@ fn pixel_from_share(extent: Extent, (x, y): (f64, f64)) -> (f64, f64) {
     (x * f64::from(extent.width), y * f64::from(extent.height))
 }
 
-/// Which interval of a rhythm of `hz` a time lies in.
+/// Index of the interval of 1 / `hz` that contains `time_ns`.
 #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 2 * 10^13 intervals of 1 ms")]
 fn interval(time_ns: u64, hz: f64) -> u64 {
     (time_ns as f64 * 1e-9 * hz) as u64

@@ -178,8 +178,8 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
             let (x, y) = (random.below(frame.extent.width), random.below(frame.extent.height));
             let look = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
             // The other view may not look for a while, and the whole one is told as soon as it does.
-            whole.clients[0].post(look.clone(), frame.extent, 1).unwrap();
-            shown.clients[0].post(look, frame.extent, 1).unwrap();
+            whole.clients[0].send_feedback(look.clone(), frame.extent, 1).unwrap();
+            shown.clients[0].send_feedback(look, frame.extent, 1).unwrap();
         }
         shown.step(&frame, frame_seq);
         whole.step(&frame, frame_seq);
@@ -265,9 +265,10 @@ impl Shown {
                 ServedView { pace: paces[index], ..plan(name, layouts[index], 60) }
             })
             .collect();
-        let (links, clients): (Vec<_>, Vec<_>) = (0..2).map(|_| view_channel(&bell, false)).unzip();
+        let (channels, clients): (Vec<_>, Vec<_>) =
+            (0..2).map(|_| view_channel(&bell, false)).unzip();
         let counters = Arc::<StreamCounters>::default();
-        let views = plans.clone().into_iter().zip(links);
+        let views = plans.clone().into_iter().zip(channels);
         let change = ChangeConfig::default();
         let stream = Stream::new("camera", backend, change, views, Arc::clone(&counters));
         let names = plans.iter().map(|plan| plan.name.clone()).collect();

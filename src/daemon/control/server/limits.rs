@@ -37,12 +37,12 @@ impl Default for Limits {
 
 /// A token bucket: requests that a client may send at once, refilled over time.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(super) struct TokenBucket {
     requests: f64,
     refilled_at: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     pub(super) fn full(requests_per_second: u32) -> Self {
         Self { requests: f64::from(requests_per_second), refilled_at: Instant::now() }
     }

@@ -29,7 +29,7 @@ fn rings_that_fit_one_by_one_and_not_together_are_refused_before_any_is_reserved
     let specs = vec![spec(budget); VIEWS];
     let RingError::OutOfMemory { bytes, .. } = check_memory(&specs).unwrap_err() else { panic!() };
 
-    let plans = (0..VIEWS).map(|index| (plan(index, budget), ViewChannel::to_nobody()));
+    let plans = (0..VIEWS).map(|index| (plan(index, budget), ViewChannel::unconnected()));
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
     let mut stream = Stream::new("camera", backend, ChangeConfig::default(), plans, Arc::default());
     let samples = [0; 64];

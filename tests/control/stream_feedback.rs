@@ -19,9 +19,9 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
     for choice in [GazeChoice::default(), GazeChoice::Feedback, GazeChoice::Saliency] {
         let gaze = GazeConfig { choice, ..GazeConfig::default() };
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
-        let (link, client) = view_channel(&Arc::new(Bell::new().unwrap()), true);
+        let (channel, client) = view_channel(&Arc::new(Bell::new().unwrap()), true);
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-        let views = [(plan, link)];
+        let views = [(plan, channel)];
         let mut stream =
             Stream::new("camera", backend, ChangeConfig::default(), views, Arc::default());
         let mut fixation_of = |extent: Extent, frame_seq: u64| -> Fixation {
@@ -33,12 +33,12 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
         fixation_of(large, 1);
         // Said of the large picture, and taken when there is a small one already.
         let look = Feedback::Look { x: 180.0, y: 90.0, hold_ns: None };
-        let ticket = client.post(look.clone(), large, 1).unwrap();
+        let ticket = client.send_feedback(look.clone(), large, 1).unwrap();
         let fixation = fixation_of(small, 2);
         assert_ne!(fixation.reason, FixationReason::Look, "{fixation:?}");
         assert_eq!(client.settled(ticket), Some(fixation), "nobody waits for it in vain");
 
-        client.post(Feedback::Look { x: 18.0, y: 9.0, hold_ns: None }, small, 2).unwrap();
+        client.send_feedback(Feedback::Look { x: 18.0, y: 9.0, hold_ns: None }, small, 2).unwrap();
         let fixation = fixation_of(small, 3);
         assert_eq!((fixation.x, fixation.y, fixation.reason), (18.0, 9.0, FixationReason::Look));
     }

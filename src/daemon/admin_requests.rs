@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Life;
+use super::Daemon;
 use super::supervisor::Difference;
 use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
@@ -13,7 +13,7 @@ use foveate_control::AdminRequest;
 use foveate_core::error::chain;
 use foveate_log::redact::{self, redacted};
 
-impl Life<'_> {
+impl Daemon<'_> {
     /// Does what an operator asked for, and says what came of it.
     pub(super) fn carry_out(&mut self, request: &AdminRequest) -> Result<Value, Refusal> {
         match request {

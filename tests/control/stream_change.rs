@@ -86,7 +86,7 @@ fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
         },
     };
     let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-    let views = [(plan, ViewChannel::to_nobody())];
+    let views = [(plan, ViewChannel::unconnected())];
     let mut stream = Stream::new("camera", backend, change, views, Arc::default());
     let mut reader = None;
     let mut frame_seq = 0;

@@ -1,0 +1,179 @@
+//! What a view publishes, plane by plane, is the same wherever it goes.
+
+use std::sync::Arc;
+
+use foveate_config::{ChangeConfig, GazeParameters};
+use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
+use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::attention::{AttentionMap, Region};
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::Gaze;
+use foveate_core::layout::Layout;
+use foveate_core::plane::RELEVANCE;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_engine::backend::cpu::CpuBackend;
+use foveate_engine::{Engine, Memory, SampledFrame, Sink, View, ViewSpec};
+use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf, TokenRecord, Writer};
+
+use crate::backends::pool;
+use crate::history::move_on;
+use crate::naive::{OwnedFrame, Random, transforms};
+
+const FRAMES: u64 = 200;
+
+/// A consumer attends to something else every few frames, and the picture changes in a few places.
+#[test]
+fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
+    let extent = Extent::new(203, 149);
+    let mut random = Random(7);
+    let mut picture = OwnedFrame::random(
+        PixelFormat::Nv12,
+        extent,
+        transforms(PixelFormat::Nv12)[0],
+        &mut random,
+    );
+    let mut engine = engine(&picture, 1);
+    let spec = spec(60);
+    let segment = spec.segment("camera", "main", picture.kind(), &on_cpu());
+    let sink = Both { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
+    let mut reader = Reader::from_fd(sink.ring.reader_fd().unwrap()).unwrap();
+    let plane = reader.header().plane_index(RELEVANCE).unwrap();
+    let mut view = engine.view_builder().build(spec.clone(), sink).unwrap();
+    let mut read = TokenFrameBuf::default();
+    let (mut even, mut maps) = (0, Vec::new());
+    for frame_seq in 1..=FRAMES {
+        let stamp =
+            FrameStamp { capture_ns: frame_seq * 50_000_000, ..FrameStamp::numbered(frame_seq) };
+        if 1 < frame_seq {
+            move_on(&mut picture, 4 + random.below(2), frame_seq, &mut random);
+        }
+        if 3 < frame_seq && random.below(4) == 0 {
+            view.hear(&attention(extent, frame_seq - 1, &mut random), FrameTime::of(&stamp), 1);
+        }
+        engine.step(&picture.view(), &stamp, std::slice::from_mut(&mut view)).unwrap();
+
+        assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+        let memory = view.sink.memory.frame();
+        assert_eq!((&read.records, &read.planes), (&memory.records, &memory.planes));
+        assert!(read.pixels == memory.pixels, "texels of frame {frame_seq}");
+
+        let gaze = view.gaze().unwrap();
+        let map = gaze.relevance.as_ref().map(|relevance| &relevance.map);
+        let at = (gaze.fixation.x, gaze.fixation.y);
+        let plan = spec.layout.plan(engine.shape(), 16, spec.budget, at, map);
+        let tokens: Vec<_> = read.records.iter().map(TokenRecord::token).collect();
+        assert_eq!(tokens, plan.tokens, "frame {frame_seq}");
+        let items = read.plane(plane).chunks_exact(4);
+        let published: Vec<_> =
+            items.map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect();
+        assert_eq!(published.len(), read.records.len());
+        for (record, published) in read.records.iter().zip(published) {
+            assert_eq!(record.relevance, published, "frame {frame_seq}");
+            let expected = weight(gaze, extent, record);
+            assert!((f64::from(published) / expected - 1.0).abs() < 1e-6, "{published} {expected}");
+        }
+        match map {
+            None => even += 1,
+            Some(map) if maps.last() != Some(map) => maps.push(map.clone()),
+            Some(_) => {}
+        }
+    }
+    assert!(0 < even && 5 < maps.len(), "{even} frames without a map, {} maps", maps.len());
+}
+
+/// Versions tell the items of one engine from those of the next.
+#[test]
+fn memory_holds_nothing_of_an_engine_before() {
+    let color = transforms(PixelFormat::Gray8)[0];
+    let uniform = |extent, value| OwnedFrame::uniform(PixelFormat::Gray8, extent, color, value);
+    let pictures = [uniform(Extent::new(64, 48), 10), uniform(Extent::new(48, 64), 200)];
+    let mut views = vec![];
+    for (generation, picture) in (1..).zip(&pictures) {
+        let mut engine = engine(picture, generation);
+        match views.first_mut() {
+            None => views.push(engine.view_builder().build(spec(12), Memory::default()).unwrap()),
+            Some(view) => {
+                engine
+                    .view_builder()
+                    .rebuild(view, FrameTime::of(&FrameStamp::numbered(generation)))
+                    .unwrap();
+            }
+        }
+        engine.step(&picture.view(), &FrameStamp::numbered(generation), &mut views).unwrap();
+        let view: &View<Memory> = &views[0];
+        let (held, planes) = (view.sink.frame(), view.planes());
+        assert_eq!(held.records, planes.records());
+        assert!(held.pixels == planes.pixels(), "texels of frame {generation}");
+        assert_eq!(held.plane(1), bytemuck::cast_slice::<f32, u8>(planes.relevance()));
+    }
+}
+
+/// Two sinks that get the same frames.
+struct Both {
+    ring: Writer,
+    memory: Memory,
+}
+
+impl Sink for Both {
+    fn publish(&mut self, frame: &SampledFrame<'_>) {
+        Sink::publish(&mut self.ring, frame);
+        self.memory.publish(frame);
+    }
+}
+
+fn engine(picture: &OwnedFrame, generation: u64) -> Engine {
+    let backend = CpuBackend::new(picture.kind(), pool());
+    Engine::new(Box::new(backend), ChangeConfig::default(), generation)
+}
+
+fn spec(budget: usize) -> ViewSpec {
+    ViewSpec {
+        layout: Layout::Foveal { e0_px: Some(20.0) },
+        budget,
+        format: TokenFormat {
+            patch_side: 16,
+            dtype: DType::U8,
+            normalisation: Normalisation::NONE,
+        },
+        policy: Policy::Feedback,
+        parameters: GazeParameters { dwell_min_ms: 0, ..GazeParameters::default() },
+    }
+}
+
+fn on_cpu() -> BackendInfo {
+    BackendInfo {
+        kind: BackendKind::Cpu,
+        device: "a processor".to_owned(),
+        reason: String::new(),
+        change_on: ChangeSite::Cpu,
+    }
+}
+
+/// Attention to a few cells of a grid over the image.
+fn attention(image: Extent, frame_seq: u64, random: &mut Random) -> Feedback {
+    let grid = Extent::new(1 + random.below(7), 1 + random.below(7));
+    let mut weights: Vec<_> = (0..grid.area()).map(|_| f32::from(random.byte() / 64)).collect();
+    weights[random.below(grid.width) as usize] = 5.0;
+    let map = AttentionMap::new(grid, Region::of(image), image, weights).unwrap();
+    Feedback::Attend { map: Arc::new(map), frame_seq }
+}
+
+/// The greatest weight of the cells under a token, 1 without a map.
+fn weight(gaze: &Gaze, image: Extent, record: &TokenRecord) -> f64 {
+    let Some(relevance) = &gaze.relevance else { return 1.0 };
+    let (grid, codes) = (relevance.map.grid(), relevance.map.codes());
+    let touches = |cell: u32, cells: u32, side: u32, start: u32, end: u32| {
+        cell * side < end * cells && start * cells < (cell + 1) * side
+    };
+    let cells = (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
+    cells
+        .zip(codes)
+        .filter(|((column, row), _)| {
+            touches(*column, grid.width, image.width, record.x0, record.x1)
+                && touches(*row, grid.height, image.height, record.y0, record.y1)
+        })
+        .map(|(_, code)| ((f64::from(code) - 128.0) / 32.0).exp2())
+        .fold(0.0, f64::max)
+}
