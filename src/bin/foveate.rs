@@ -1,4 +1,4 @@
-//! `foveate`: arguments, logging, exit code. The work is in `foveate_tool`.
+//! `foveate`, the command line tool: arguments, logging, exit code.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     match foveate_tool::run(arguments, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error may be closed, too, and then there is nobody to tell.
+            // Fails if standard error is closed.
             let _ = writeln!(io::stderr(), "foveate: {}", redacted(&chain(&error)));
             ExitCode::from(error.exit_code())
         }

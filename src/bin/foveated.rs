@@ -1,4 +1,4 @@
-//! The daemon: arguments, logging, exit code.
+//! `foveated`, the daemon: arguments, logging, exit code.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,20 +15,20 @@ use foveate_log::redact;
 #[command(
     name = "foveated",
     version,
-    after_help = "Exit codes: 0 stopped or every stream at its end, 1 failure, 2 wrong usage, 69 something is not there \
-                  (a source, a device, the socket), 78 wrong configuration.\n\
-                  Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket, FOVEATE_VALIDATION=1 the Vulkan \
-                  validation layer. CREDENTIALS_DIRECTORY holds values for ${NAME} in the configuration. Of a service \
-                  manager NOTIFY_SOCKET, WATCHDOG_USEC, LISTEN_FDS and JOURNAL_STREAM are heeded."
+    after_help = "Exit codes: 0 stopped or all streams ended, 1 failure, 2 wrong usage, 69 something is unavailable (a source, \
+                  a device, the socket), 78 wrong configuration.\n\
+                  Environment: RUST_LOG sets the log level, FOVEATE_SOCKET the socket; FOVEATE_VALIDATION=1 enables the Vulkan \
+                  validation layer. CREDENTIALS_DIRECTORY holds values for ${NAME} in the configuration. NOTIFY_SOCKET, \
+                  WATCHDOG_USEC, LISTEN_FDS and JOURNAL_STREAM of a service manager are supported."
 )]
 struct Arguments {
     /// The configuration [default: a test pattern as stream `camera`, view `main`]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// More streams: every *.toml in this directory, in the order of their names
+    /// More streams: every *.toml in this directory, ordered by name
     #[arg(long, value_name = "DIR", requires = "config")]
     config_dir: Option<PathBuf>,
-    /// Check the configuration, and do no more
+    /// Check the configuration, and exit
     #[arg(long)]
     check: bool,
     /// Where to serve [default: the configuration's, else $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY,
@@ -37,7 +37,6 @@ struct Arguments {
     socket: Option<PathBuf>,
 }
 
-/// Why the daemon ended.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -52,7 +51,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Standard error may be closed, and then there is nobody to tell.
+            // Fails if standard error is closed.
             let _ = writeln!(io::stderr(), "foveated: {}", redact::redacted(&chain(&failure)));
             ExitCode::from(match failure {
                 Failure::Config(_) => exit::CONFIG,
@@ -74,8 +73,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.check {
         foveate_daemon::check(&config.streams)?;
-        // The exit code says so, too, where nobody reads this.
-        let _ = writeln!(io::stdout(), "the configuration is fine");
+        // The exit code suffices if standard output is closed.
+        let _ = writeln!(io::stdout(), "the configuration is valid");
         return Ok(());
     }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());

@@ -10,30 +10,27 @@ use super::ToolError;
 use foveate::messages::ViewName;
 use foveate_control::{AdminRequest, order};
 
-/// Arguments of `foveate add-stream`.
 #[derive(Debug, clap::Args)]
-pub struct AddArguments {
+pub(super) struct AddArguments {
     /// A configuration with one [[stream]]; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// Arguments of `foveate remove-stream`.
 #[derive(Debug, clap::Args)]
-pub struct RemoveArguments {
+pub(super) struct RemoveArguments {
     /// The stream
     #[arg(value_name = "STREAM")]
     stream: String,
 }
 
-/// Arguments of `foveate set`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Keys are those of [[stream.view]], and with the prefix `gaze.` those of [stream.view.gaze]. Changes of max_fps \
                   and publish keep the view's segment; all others start a new one, which its readers follow. VALUE `default` \
                   restores a key's default. A later `foveate reload` restores the view of the configuration file."
 )]
-pub struct SetArguments {
+pub(super) struct SetArguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,

@@ -18,9 +18,8 @@ use foveate_core::geometry::attention::Region;
 /// Most numbers that a message holds.
 const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;
 
-/// Arguments of `foveate attend`.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The view; its policy must be "feedback"
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -46,7 +45,11 @@ struct Numbers {
 }
 
 /// Sends the map, and prints its peak.
-pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+pub(super) fn run(
+    arguments: &Arguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
     let numbers = read(&arguments.map)?;
     let mut client = Client::connect(socket)?;
     let looking = send(&mut client, arguments, &numbers)?;

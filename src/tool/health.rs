@@ -14,9 +14,8 @@ use foveate_control::{ClientExt as _, StreamState, StreamStats};
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Arguments of `foveate wait`.
 #[derive(Debug, clap::Args)]
-pub struct WaitArguments {
+pub(super) struct WaitArguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -25,9 +24,8 @@ pub struct WaitArguments {
     timeout: Duration,
 }
 
-/// Arguments of `foveate health`.
 #[derive(Debug, clap::Args)]
-pub struct HealthArguments {
+pub(super) struct HealthArguments {
     /// Largest age of a stream's newest frame, in seconds [default: no limit while the daemon calls the stream live]
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_age: Option<Duration>,

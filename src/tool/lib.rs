@@ -18,24 +18,24 @@ use foveate_core::gaze::log::GazeLogError;
 use foveate_engine::backend::BackendError;
 use foveate_ring::RingError;
 
-pub mod admin;
-pub mod attend;
+mod admin;
+mod attend;
 pub mod bench;
 pub mod doctor;
 #[cfg(feature = "gst")]
 pub mod extract;
-pub mod health;
+mod health;
 pub mod list;
-pub mod look;
+mod look;
 pub mod meter;
 #[cfg(feature = "gst")]
 mod npy;
 mod overview;
 mod picture;
-pub mod record;
+mod record;
 mod segment;
-pub mod snap;
-pub mod trace;
+mod snap;
+mod trace;
 pub mod watch;
 #[cfg(feature = "web")]
 use foveate_web as web;
@@ -230,7 +230,14 @@ impl ToolError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Control(error) | Self::Subscription(SubscriptionError::Control(error)) => {
-                control_exit_code(error)
+                match error {
+                    ControlError::NoDaemon { .. }
+                    | ControlError::Permission { .. }
+                    | ControlError::TimedOut { .. }
+                    | ControlError::Disconnected
+                    | ControlError::Refused(_) => exit::UNAVAILABLE,
+                    _ => exit::FAILURE,
+                }
             }
             Self::Subscription(SubscriptionError::Disconnected)
             | Self::NoFrame
@@ -246,27 +253,8 @@ impl ToolError {
             #[cfg(feature = "web")]
             Self::Web(error) => error.exit_code(),
             Self::Backend(_) | Self::FellBack(_) | Self::Unfit => exit::UNAVAILABLE,
-            Self::Subscription(_)
-            | Self::Clip(_)
-            | Self::RingBench(_)
-            | Self::Interrupted
-            | Self::Recording(_)
-            | Self::Ring(_)
-            | Self::File { .. }
-            | Self::Unreadable { .. }
-            | Self::Output(_) => exit::FAILURE,
+            _ => exit::FAILURE,
         }
-    }
-}
-
-fn control_exit_code(error: &ControlError) -> u8 {
-    match error {
-        ControlError::NoDaemon { .. }
-        | ControlError::Permission { .. }
-        | ControlError::TimedOut { .. }
-        | ControlError::Disconnected
-        | ControlError::Refused(_) => exit::UNAVAILABLE,
-        _ => exit::FAILURE,
     }
 }
 

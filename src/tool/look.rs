@@ -7,9 +7,8 @@ use super::ToolError;
 use foveate::client::Client;
 use foveate::messages::{Look, Looking, ViewName};
 
-/// Arguments of `foveate look`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -31,16 +30,19 @@ pub struct Arguments {
     wait: bool,
 }
 
-/// Arguments of `foveate release`.
 #[derive(Debug, clap::Args)]
-pub struct ReleaseArguments {
+pub(super) struct ReleaseArguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
 }
 
 /// Moves the fixation, and prints where the view looks from its next frame on.
-pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
+pub(super) fn run(
+    arguments: &Arguments,
+    socket: &Path,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
     let Arguments { view, x, y, normalised, for_ms, wait } = arguments;
     let look =
         Look { normalised: *normalised, for_ms: *for_ms, wait: *wait, ..Look::at(view, *x, *y) };
@@ -53,7 +55,7 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
 }
 
 /// Returns the view to its policy.
-pub fn release(
+pub(super) fn release(
     arguments: &ReleaseArguments,
     socket: &Path,
     out: &mut dyn Write,

@@ -1,7 +1,7 @@
 //! `foveate record`: the gaze log of a view, which a view with `policy = "replay"` follows.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,9 +12,8 @@ use foveate::messages::{GazeEvent, ViewName};
 use foveate_core::gaze::log::{entry_line, header_line};
 use foveate_ring::TokenFrameBuf;
 
-/// Arguments of `foveate record`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
@@ -28,7 +27,7 @@ pub struct Arguments {
 
 struct Recording<'a> {
     path: &'a Path,
-    file: BufWriter<File>,
+    file: File,
     /// Frame of the newest entry; 0 before the first.
     newest: u64,
     entries: u64,
@@ -44,9 +43,8 @@ pub(super) fn run(
     let mut subscription = Client::connect(socket)?.record(&arguments.view)?;
     let path = &arguments.out;
     let file = File::create(path).map_err(|source| ToolError::writing(path, source))?;
-    let mut recording = Recording { path, file: BufWriter::new(file), newest: 0, entries: 0 };
+    let mut recording = Recording { path, file, newest: 0, entries: 0 };
     let followed = recording.follow(&mut subscription, &until);
-    recording.flush()?;
     let Recording { newest, entries, .. } = recording;
     writeln!(out, "{}: {entries} entries up to frame {newest}", path.display())
         .map_err(ToolError::Output)?;
@@ -93,15 +91,12 @@ impl Recording<'_> {
             return Ok(());
         }
         (self.newest, self.entries) = (event.entry.frame, self.entries + 1);
-        self.write(&entry_line(&event.entry))?;
-        self.flush()
+        self.write(&entry_line(&event.entry))
     }
 
     fn write(&mut self, line: &str) -> Result<(), ToolError> {
-        writeln!(self.file, "{line}").map_err(|source| ToolError::writing(self.path, source))
-    }
-
-    fn flush(&mut self) -> Result<(), ToolError> {
-        self.file.flush().map_err(|source| ToolError::writing(self.path, source))
+        self.file
+            .write_all(format!("{line}\n").as_bytes())
+            .map_err(|source| ToolError::writing(self.path, source))
     }
 }

@@ -12,9 +12,8 @@ use foveate::messages::ViewName;
 use foveate_control::ClientExt as _;
 use foveate_ring::TokenFrameBuf;
 
-/// Arguments of `foveate snap`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The view, as `foveate ls` names it
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,

@@ -11,9 +11,8 @@ use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
 use foveate_ring::{FrameHead, TokenFrameBuf};
 
-/// Arguments of `foveate trace`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub(super) struct Arguments {
     /// The view
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,

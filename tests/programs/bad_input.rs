@@ -254,7 +254,7 @@ fn check_says_that_a_configuration_is_fine_and_starts_nothing() {
     let place = Place::new();
     let outcome = place.foveated(&["--check"], &[]).finish();
     outcome.assert_clean_exit(0);
-    assert_eq!(outcome.stdout, "the configuration is fine\n");
+    assert_eq!(outcome.stdout, "the configuration is valid\n");
     let config = place.write("a.toml", "[[stream]]\nname = 'camera'\nsource = '/dev/video987'\n");
     let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
     outcome.assert_clean_exit(0);

@@ -19,6 +19,7 @@ use std::{env, fs, process};
 use bytemuck::Zeroable;
 use rustix::process::{Pid, Signal, kill_process};
 
+use self::reader::SeenFrame;
 use self::report::Report;
 use crate::{ToolError, write_json_line};
 use foveate_config::ViewConfig;
@@ -109,7 +110,8 @@ fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
     // Readers get their segment with the first frame.
     stage.publish();
     for reader in readers.iter_mut().chain(&mut stopped) {
-        reader.await_following()?;
+        // Its first line, after its first frame.
+        reader.line()?;
     }
     for reader in &stopped {
         reader.stop()?;
@@ -118,20 +120,19 @@ fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
     let interval = Duration::from_micros(arguments.interval_us.into());
     let mut next = Instant::now();
     for number in 0..WARM_UP_FRAMES + u64::from(arguments.frames) {
-        let times = stage.publish();
+        let (publish, wake) = stage.publish();
         if WARM_UP_FRAMES <= number {
-            publish_ns.push(times.publish_ns);
-            wake_ns.push(times.wake_ns);
+            publish_ns.push(publish);
+            wake_ns.push(wake);
         }
         next += interval;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     stage.end();
     let seen = readers.into_iter().map(Follower::finish).collect::<Result<Vec<_>, _>>()?;
-    let mut report = Report::new(how, arguments.readers, arguments.stopped, stage.pixels.len());
-    report.add_writing(publish_ns, wake_ns);
-    report.add_reading(&seen, stage.frame_seq - u64::from(arguments.frames) + 1);
-    Ok(report)
+    let (payload_bytes, times) = (stage.pixels.len(), [publish_ns, wake_ns]);
+    let first_seq = stage.frame_seq - u64::from(arguments.frames) + 1;
+    Ok(Report::new(how, arguments, payload_bytes, times, &seen, first_seq))
 }
 
 /// Tokens of 16 x 16 texels in three half floats: 1536 bytes.
@@ -155,11 +156,6 @@ struct Stage {
     frame_seq: u64,
     _server: Server,
     _folder: Folder,
-}
-
-struct PublishTimes {
-    publish_ns: u64,
-    wake_ns: u64,
 }
 
 impl Stage {
@@ -193,8 +189,8 @@ impl Stage {
         })
     }
 
-    /// Publishes a frame, and wakes the readers.
-    fn publish(&mut self) -> PublishTimes {
+    /// Publishes a frame, and wakes the readers. Returns the durations of both, in nanoseconds.
+    fn publish(&mut self) -> (u64, u64) {
         self.frame_seq += 1;
         // Hot in cache, as after sampling; changed a little.
         self.pixels[..8].copy_from_slice(&self.frame_seq.to_le_bytes());
@@ -227,10 +223,7 @@ impl Stage {
         });
         let published_ns = monotonic_ns();
         self.waker.wake();
-        PublishTimes {
-            publish_ns: published_ns - started_ns,
-            wake_ns: monotonic_ns() - published_ns,
-        }
+        (published_ns - started_ns, monotonic_ns() - published_ns)
     }
 
     /// Ends the readers.
@@ -297,11 +290,6 @@ impl Follower {
         Ok(Self { process, lines })
     }
 
-    /// Waits until it has read a frame.
-    fn await_following(&mut self) -> Result<(), ToolError> {
-        self.line().map(drop)
-    }
-
     /// Stops the process, without ever continuing it.
     fn stop(&self) -> Result<(), ToolError> {
         let pid = Pid::from_child(&self.process);
@@ -309,7 +297,7 @@ impl Follower {
     }
 
     /// Waits for its end and its result.
-    fn finish(mut self) -> Result<reader::Seen, ToolError> {
+    fn finish(mut self) -> Result<Vec<SeenFrame>, ToolError> {
         let line = self.line()?;
         serde_json::from_str(&line).map_err(|error| ToolError::RingBench(error.into()))
     }
@@ -317,7 +305,7 @@ impl Follower {
     fn line(&mut self) -> Result<String, ToolError> {
         let mut line = String::new();
         match self.lines.read_line(&mut line) {
-            Ok(0) => Err(ToolError::RingBench(std::io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => Err(ToolError::RingBench(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => Ok(line),
             Err(error) => Err(ToolError::RingBench(error)),
         }

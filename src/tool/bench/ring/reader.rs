@@ -23,13 +23,7 @@ pub(in crate::bench) struct Arguments {
     how: Waiting,
 }
 
-/// Result of a reader: a line of JSON.
-#[derive(Debug, Default, Deserialize, Serialize)]
-pub(super) struct Seen {
-    /// The frames that it read, in order.
-    pub(super) frames: Vec<SeenFrame>,
-}
-
+/// A frame that a reader has read. Its result is a line of JSON with all of them, in order.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct SeenFrame {
     pub(super) frame_seq: u64,
@@ -51,18 +45,18 @@ pub(in crate::bench) fn run(
     let notify = arguments.how == Waiting::Notice;
     let mut subscription = Client::connect(socket)?.subscribe(&view, notify)?;
     let mut frame = TokenFrameBuf::default();
-    let mut seen = Seen::default();
+    let mut seen = Vec::new();
     let mut say =
         |line: &str| writeln!(out, "{line}").and_then(|()| out.flush()).map_err(ToolError::Output);
     let mut is_following = false;
     loop {
         match next(&mut subscription, &mut frame, arguments.how)? {
-            Next::Frame { missed } => seen.frames.push(SeenFrame::now(&frame, missed)),
+            Next::Frame { missed } => seen.push(SeenFrame::now(&frame, missed)),
             Next::TimedOut if arguments.how == Waiting::Futex => return Err(ToolError::NoFrame),
             Next::NewSegment | Next::TimedOut => {}
             Next::Ended(_) => break,
         }
-        if !is_following && !seen.frames.is_empty() {
+        if !is_following && !seen.is_empty() {
             is_following = true;
             say("following")?;
         }

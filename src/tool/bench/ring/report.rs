@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Waiting;
-use super::reader::Seen;
+use super::reader::SeenFrame;
+use super::{Arguments, Waiting};
 use crate::list::write_columns;
 use crate::meter::quantile;
 
@@ -33,8 +33,8 @@ pub(super) struct Report {
 }
 
 /// Quantiles of durations in microseconds; 0 without any.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Tail {
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Tail {
     p50_us: f64,
     p99_us: f64,
     p99_9_us: f64,
@@ -56,37 +56,31 @@ impl Tail {
 }
 
 impl Report {
-    pub(super) fn new(how: Waiting, readers: u16, stopped: u16, payload_bytes: usize) -> Self {
+    /// Of the durations of all publications and wake-ups, and of what the readers saw of the frames from `first_seq` on.
+    pub(super) fn new(
+        how: Waiting,
+        arguments: &Arguments,
+        payload_bytes: usize,
+        [publish_ns, wake_ns]: [Vec<u64>; 2],
+        readers: &[Vec<SeenFrame>],
+        first_seq: u64,
+    ) -> Self {
+        let seen = || readers.iter().flatten().filter(|frame| first_seq <= frame.frame_seq);
+        // Frames skipped before the first one measured do not count.
+        let missed = |frame: &SeenFrame| frame.missed.min(frame.frame_seq - first_seq);
         Self {
             how,
-            readers,
-            stopped,
+            readers: arguments.readers,
+            stopped: arguments.stopped,
             payload_bytes,
-            frames: 0,
-            read: 0,
-            missed: 0,
-            publish: Tail::default(),
-            wake: Tail::default(),
-            read_done: Tail::default(),
-            total: Tail::default(),
+            frames: publish_ns.len(),
+            read: seen().count(),
+            missed: seen().map(missed).sum(),
+            publish: Tail::of(publish_ns),
+            wake: Tail::of(wake_ns),
+            read_done: Tail::of(seen().map(|frame| frame.read_ns).collect()),
+            total: Tail::of(seen().map(|frame| frame.total_ns).collect()),
         }
-    }
-
-    pub(super) fn add_writing(&mut self, publish_ns: Vec<u64>, wake_ns: Vec<u64>) {
-        self.frames = publish_ns.len();
-        self.publish = Tail::of(publish_ns);
-        self.wake = Tail::of(wake_ns);
-    }
-
-    /// Adds the results of the readers, of the frames from `first_seq` on.
-    pub(super) fn add_reading(&mut self, readers: &[Seen], first_seq: u64) {
-        let frames = || readers.iter().flat_map(|reader| &reader.frames);
-        let counted = || frames().filter(|frame| first_seq <= frame.frame_seq);
-        self.read = counted().count();
-        // Frames skipped before the first one measured do not count.
-        self.missed = counted().map(|frame| frame.missed.min(frame.frame_seq - first_seq)).sum();
-        self.read_done = Tail::of(counted().map(|frame| frame.read_ns).collect());
-        self.total = Tail::of(counted().map(|frame| frame.total_ns).collect());
     }
 
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
