@@ -125,7 +125,7 @@ fn hold_for_log(text: &str) {
 
     let at = FrameTime { frame_seq: 1, time_ns: 0 };
     let mut controller =
-        Controller::new(Policy::Replay(Arc::new(log)), Default::default(), IMAGE, at);
+        Controller::new(Policy::Replay { log: Arc::new(log) }, Default::default(), IMAGE, at);
     controller.step(FrameTime { frame_seq: 5, time_ns: 1 }, None);
     let gaze = controller.gaze();
     let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);

@@ -24,8 +24,9 @@ use std::time::Duration;
 use control::{EXTENT, Stage, main_view, publish, start, view_config};
 use foveate::client::Client;
 use foveate::messages::{Look, RefusalReason};
-use foveate_config::{GazeChoice, GazeConfig, ViewConfig};
+use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::{ClientExt as _, ServerListing};
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::Layout;
@@ -155,7 +156,7 @@ fn server(stage: &Stage) -> ServerListing {
 
 /// A stream whose view takes maps.
 fn attentive_stream(stage: &Stage) -> StreamPort {
-    let gaze = GazeConfig { choice: GazeChoice::Feedback, ..GazeConfig::default() };
+    let gaze = GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() };
     stage.directory.add_stream(StreamSpec {
         name: "camera".to_owned(),
         source: String::new(),

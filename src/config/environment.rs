@@ -4,13 +4,12 @@ use std::borrow::Cow;
 use std::env::VarError;
 use std::fs;
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::Refusal;
+use super::reader::Mistakes;
 
 /// Looks a variable up.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Result<String, VarError> + 'a;
@@ -20,36 +19,41 @@ pub(super) fn substitute(
     table: &mut DeTable<'_>,
     environment: &Environment<'_>,
     secrets: &mut Vec<String>,
-) -> Result<(), Refusal> {
-    table.iter_mut().try_for_each(|(_, value)| substitute_value(value, environment, secrets))
+    mistakes: &mut Mistakes,
+) {
+    for (_, value) in table.iter_mut() {
+        substitute_value(value, environment, secrets, mistakes);
+    }
 }
 
 fn substitute_value(
     value: &mut Spanned<DeValue<'_>>,
     environment: &Environment<'_>,
     secrets: &mut Vec<String>,
-) -> Result<(), Refusal> {
+    mistakes: &mut Mistakes,
+) {
     let span = value.span();
     match value.get_mut() {
         DeValue::String(text) if text.contains("${") => {
-            *text = Cow::Owned(substituted(text, span, environment, secrets)?);
-            Ok(())
+            match substituted(text, environment, secrets) {
+                Ok(substituted) => *text = Cow::Owned(substituted),
+                Err(message) => mistakes.push((span, message)),
+            }
         }
-        DeValue::Array(array) => {
-            array.iter_mut().try_for_each(|element| substitute_value(element, environment, secrets))
-        }
-        DeValue::Table(table) => substitute(table, environment, secrets),
-        _ => Ok(()),
+        DeValue::Array(array) => array
+            .iter_mut()
+            .for_each(|element| substitute_value(element, environment, secrets, mistakes)),
+        DeValue::Table(table) => substitute(table, environment, secrets, mistakes),
+        _ => {}
     }
 }
 
 /// What is substituted is not looked at again, so a variable that holds `${` is harmless.
 fn substituted(
     text: &str,
-    span: Range<usize>,
     environment: &Environment<'_>,
     secrets: &mut Vec<String>,
-) -> Result<String, Refusal> {
+) -> Result<String, String> {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
@@ -62,9 +66,8 @@ fn substituted(
         let (name, after) = after
             .split_once('}')
             .filter(|(name, _)| is_variable_name(name))
-            .ok_or_else(|| Refusal::new(span.clone(), BAD_REFERENCE))?;
-        let value =
-            looked_up(name, environment).map_err(|message| Refusal::new(span.clone(), message))?;
+            .ok_or(BAD_REFERENCE)?;
+        let value = looked_up(name, environment)?;
         result.push_str(before);
         result.push_str(&value);
         remember(value, secrets);

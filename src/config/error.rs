@@ -1,5 +1,6 @@
 //! Why a configuration is refused, and where in the file.
 
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,9 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Why there is no configuration. The messages name the file and, past reading it, the line and the key.
+use super::reader::Mistakes;
+
+/// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -32,78 +35,86 @@ pub enum ConfigError {
         directory: PathBuf,
     },
 
-    /// The file says something that is not allowed.
-    #[error("{}:{line}:{column}: {key}{message}", file.display(), key = prefix(key))]
-    Refused {
-        /// The file.
-        file: PathBuf,
-        /// From 1.
-        line: usize,
-        /// In characters, from 1.
-        column: usize,
-        /// The key with its tables, such as `stream.view.budget`; empty where no key is to blame.
-        key: String,
-        /// What is wrong, and what is allowed.
-        message: String,
-    },
+    /// Files say what is not allowed: at least one mistake, in their order.
+    #[error("{}", list(.0))]
+    Refused(Vec<Mistake>),
+}
+
+/// One thing that is wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The file.
+    pub file: PathBuf,
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    /// The key with its tables, such as `stream.view.budget`; empty where no key is to blame.
+    pub key: String,
+    /// What is wrong, and what is allowed.
+    pub message: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, line, column, .. } = self;
+        write!(f, "{}:{line}:{column}: {}", file.display(), self.reason())
+    }
+}
+
+impl Mistake {
+    /// The key and the message, for whoever has not written the file.
+    pub fn reason(&self) -> String {
+        let Self { key, message, .. } = self;
+        if key.is_empty() { message.clone() } else { format!("{key}: {message}") }
+    }
 }
 
 impl ConfigError {
     pub(super) fn unreadable(file: &Path, source: io::Error) -> Self {
         Self::Unreadable { file: file.to_owned(), source }
     }
-}
 
-fn prefix(key: &str) -> String {
-    if key.is_empty() { String::new() } else { format!("{key}: ") }
-}
-
-/// A [`ConfigError::Refused`] that does not know its file yet.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    span: Range<usize>,
-    message: String,
-}
-
-impl Refusal {
-    /// Blames the bytes of `span`.
-    pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { span, message: message.into() }
+    /// What is wrong, without the places in a text that whoever is told has not seen.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Refused(mistakes) => {
+                mistakes.iter().map(Mistake::reason).collect::<Vec<_>>().join("; ")
+            }
+            error => foveate_core::error::chain(error),
+        }
     }
+}
 
-    /// The error for whoever wrote `text`, without showing them any of `secrets`.
-    pub(super) fn at(self, text: &str, file: &Path, secrets: &[String]) -> ConfigError {
-        let before = text.get(..self.span.start).unwrap_or(text);
+/// An error if there are mistakes in `text`, without showing any of `secrets`.
+pub(super) fn refused(
+    mistakes: Mistakes,
+    text: &str,
+    file: &Path,
+    secrets: &[String],
+) -> Result<(), ConfigError> {
+    if mistakes.is_empty() {
+        return Ok(());
+    }
+    let mistake = |(span, message): (Range<usize>, _)| {
+        let before = text.get(..span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        ConfigError::Refused {
+        Mistake {
             file: file.to_owned(),
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
-            key: key_at(text, self.span.start),
-            message: without(secrets, self.completed(text)),
+            key: if span == (0..0) { String::new() } else { key_at(text, span.start) },
+            message: without(secrets, message),
         }
-    }
+    };
+    Err(ConfigError::Refused(mistakes.into_iter().map(mistake).collect()))
 }
 
-impl Refusal {
-    /// The parser drops the second of two equal keys, so that only the text still knows its name.
-    fn completed(self, text: &str) -> String {
-        match (self.message.as_str(), text.get(self.span)) {
-            ("duplicate key", Some(key)) => format!("duplicate key `{key}`"),
-            _ => self.message,
-        }
-    }
-}
-
-impl From<toml::de::Error> for Refusal {
-    /// Says "key" and "value" where serde says "field" and "variant", which are words of Rust and not of TOML.
-    fn from(error: toml::de::Error) -> Self {
-        let message = error
-            .message()
-            .replace("unknown field", "unknown key")
-            .replace("missing field", "missing key")
-            .replace("duplicate field", "duplicate key");
-        Self { span: error.span().unwrap_or(0..0), message }
+fn list(mistakes: &[Mistake]) -> String {
+    let lines: Vec<_> = mistakes.iter().map(Mistake::to_string).collect();
+    match &lines[..] {
+        [line] => line.clone(),
+        lines => format!("{} mistakes in the configuration\n{}", lines.len(), lines.join("\n")),
     }
 }
 

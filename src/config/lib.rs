@@ -1,39 +1,46 @@
-//! The configuration: parsed and checked once, then trusted by everything behind it.
+//! The configuration: read and checked once, then trusted by everything behind it.
 //!
-//! A file is strict TOML. Unknown keys, wrong types, values outside their range and combinations that make no
-//! sense are refused, each with the file, the line, the key and what is allowed. `${NAME}` inside a string is
-//! replaced by the credential of that name, a file in `$CREDENTIALS_DIRECTORY`, or else by that environment variable, so
-//! that passwords need not be written down; `$${` is a literal `${`. `configs/default.toml` says what every key means.
+//! A file is strict TOML, and its tables are the types below: what serde writes of them can be read again. Unknown keys, wrong
+//! types, values outside their range and combinations that make no sense are refused, all that are in a file at once, each with
+//! the file, the line, the key and what is allowed. `${NAME}` inside a string is replaced by the credential of that name, a file
+//! in `$CREDENTIALS_DIRECTORY`, or else by that environment variable, so that passwords need not be written down; `$${` is a
+//! literal `${`. `configs/default.toml` says what every key means.
 
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
 use std::fs;
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use self::document::Part;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use toml::de::DeTable;
+
 use self::environment::Environment;
-use foveate_core::token::{DType, Normalisation, TokenFormat};
+use self::reader::{Mistakes, Table};
+use foveate_core::backend::{BackendChoice, ChangeOn};
+use foveate_core::change::ChangeConfig;
+use foveate_core::gaze::GazeParameters;
+use foveate_core::gaze::controller::Policy;
+use foveate_core::gaze::log::GazeLogError;
+use foveate_core::layout::Layout;
+use foveate_core::token::TokenFormat;
+use foveate_core::value::{
+    Address, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
+};
+use foveate_core::view::ViewSpec;
 
 mod calibration;
 mod camera;
-mod document;
 mod environment;
 mod error;
-mod gaze;
-mod keys;
-mod values;
+mod reader;
+mod settle;
+mod writer;
 
 pub use calibration::{CalibrationError, load_calibration, parse_calibration};
 pub use camera::CameraConfig;
-pub use error::ConfigError;
-pub use foveate_core::gaze::parameters::GazeParameters;
-pub use gaze::{GazeChoice, GazeConfig};
-
-/// Views that a stream may have, so that more can be opened.
-pub const VIEWS_MAX: usize = 32;
+pub use error::{ConfigError, Mistake};
 
 fn read(file: &Path) -> Result<String, ConfigError> {
     fs::read_to_string(file).map_err(|source| ConfigError::unreadable(file, source))
@@ -57,34 +64,61 @@ fn is_addition(path: &Path) -> bool {
     !is_hidden && path.extension().is_some_and(|extension| extension == "toml")
 }
 
+/// Which part of a configuration a file is.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    /// All of it.
+    Whole,
+    /// The first, which may leave the streams to the others.
+    First,
+    /// Streams beside those of the files before.
+    Further {
+        /// Which file has a stream of that name already.
+        taken: &'a BTreeMap<String, PathBuf>,
+    },
+}
+
 /// Everything that the daemon is told at its start.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Config {
     /// What concerns the daemon as a whole.
     pub daemon: DaemonConfig,
     /// At least one stream; no two of one name.
+    #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
+    #[serde(skip)]
     secrets: Vec<String>,
 }
 
 /// `[daemon]`: what concerns the daemon as a whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DaemonConfig {
     /// Where clients connect, an absolute path. Without it the runtime directory decides.
+    #[serde(deserialize_with = "optional::<Location, _, _>")]
     pub socket: Option<PathBuf>,
     /// Who may connect: the mode of the socket.
+    #[serde(deserialize_with = "checked::<SocketMode, _, _>", serialize_with = "octal")]
     pub socket_mode: u32,
     /// The group that the socket belongs to: its name, or its number. Without it the daemon's own.
+    #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub socket_group: Option<String>,
     /// Where metrics are served over HTTP; nowhere without it.
+    #[serde(deserialize_with = "optional::<Address, _, _>")]
     pub metrics: Option<SocketAddr>,
     /// Threads that work on one frame at the same time, its stream's own included, 1 to 64; the others serve all streams. Without
     /// it as many as the process has processors, up to four.
+    #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
     pub threads: Option<u32>,
 }
 
 /// The mode of a socket for the user and the group of its daemon.
 pub const SOCKET_MODE: u32 = 0o660;
+
+fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{mode:04o}"))
+}
 
 impl Default for DaemonConfig {
     /// For the daemon's user and group, at the usual place.
@@ -100,111 +134,95 @@ impl Default for DaemonConfig {
 }
 
 /// `[[stream]]`: one source of frames, and the views kept of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StreamConfig {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
+    #[serde(deserialize_with = "checked::<Name, _, _>")]
     pub name: String,
     /// Where the frames come from.
+    #[serde(rename = "+")]
     pub source: SourceChoice,
     /// Values for the `${name}` places of a pipeline.
+    #[serde(deserialize_with = "parameters")]
     pub parameters: BTreeMap<String, String>,
     /// What happens to frames that come faster than they are taken.
     pub pace: Pace,
     /// Whether a file starts again when it has ended.
+    #[serde(rename = "loop")]
     pub looped: bool,
     /// How long an RTSP source may hold packets back for late ones, in milliseconds; `${latency_ms}` in a pipeline.
+    #[serde(deserialize_with = "checked::<Whole<0, 60_000>, _, _>")]
     pub latency_ms: u32,
     /// How long a source may take to say what its frames look like, in milliseconds.
+    #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub caps_timeout_ms: u32,
     /// Most frames a second that are taken, 0.01 to 1000; all where it is not given.
+    #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
     /// After how long without a frame readers are told that the stream has stalled, in milliseconds.
+    #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub stall_timeout_ms: u32,
     /// Whether a camera or pipeline that was lost is opened again.
     pub restart: bool,
     /// After how long without a frame a camera or pipeline counts as lost, in milliseconds; 0 for never.
+    #[serde(deserialize_with = "checked::<Whole<0, 3_600_000>, _, _>")]
     pub restart_timeout_ms: u32,
     /// Whether the service is not ready before the stream has published a frame.
     pub required: bool,
     /// What keeps the pyramid.
     pub backend: BackendChoice,
     /// Part of the name of the Vulkan device to take; never with [`BackendChoice::Cpu`].
+    #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub device: Option<String>,
-    /// What counts as a change of the picture.
-    pub change: ChangeConfig,
-    /// Where changes are found; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
-    pub change_on: ChangeOn,
+    /// What counts as a change of the picture, and where changes are found.
+    pub change: ChangeTable,
     /// What is known of the camera.
     pub camera: Option<CameraConfig>,
     /// At least one view; no two of one name.
+    #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
 }
 
-/// `[stream.change]`: what counts as a change of the picture. By default every change, however small, and no tile is
-/// read again without one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChangeConfig {
-    /// The most by which a camera sample may differ from the one that the pyramid was built from.
-    pub threshold: Threshold,
-    /// Every tile is read again at least once in so many frames, at most 1000000.
-    pub refresh_frames: Option<NonZeroU32>,
+fn parameters<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, String>, D::Error> {
+    let parameters = BTreeMap::<String, Parameter>::deserialize(deserializer)?;
+    Ok(parameters.into_iter().map(|(name, value)| (name, value.into())).collect())
 }
 
-/// `[stream.change] on`: where frames are compared with the samples that the pyramid was built from. What is found is the
-/// same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ChangeOn {
-    /// On an integrated GPU, where the backend runs on one, otherwise on the CPU.
-    #[default]
-    Auto,
-    /// On the CPU.
-    Cpu,
-    /// On the device that keeps the pyramid, which must share the CPU's memory.
-    Gpu,
-}
-
-/// `threshold`, and with `"auto"` `threshold_limit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threshold {
-    /// So many steps of 8 bits.
-    Fixed(u8),
-    /// As many as the noise of the camera needs.
-    Auto {
-        /// The most steps.
-        limit: u8,
-    },
-}
-
-impl Threshold {
-    /// The limit where the file gives none. It bridges noise of two and a half steps (40 dB), as of a camera in poor
-    /// light; where there is more, a picture that changes by a sixteenth of its range is worth more than rest.
-    pub const LIMIT_DEFAULT: u8 = 16;
-}
-
-impl Default for Threshold {
-    /// Every change counts.
-    fn default() -> Self {
-        Self::Fixed(0)
-    }
+/// `[stream.change]`: what counts as a change of the picture, and where changes are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ChangeTable {
+    /// What counts.
+    #[serde(rename = "+")]
+    pub config: ChangeConfig,
+    /// Where frames are compared; never [`ChangeOn::Gpu`] with [`BackendChoice::Cpu`].
+    pub on: ChangeOn,
 }
 
 /// `[[stream.view]]`: what one kind of consumer wants of a stream.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ViewConfig {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
+    #[serde(deserialize_with = "checked::<Name, _, _>")]
     pub name: String,
     /// How the tokens lie over the image.
-    pub layout: LayoutChoice,
+    #[serde(rename = "+layout")]
+    pub layout: Layout,
     /// Most tokens of a frame, 1 to 5000.
+    #[serde(deserialize_with = "checked::<Whole<1, 5000>, _, _>")]
     pub budget: u32,
-    /// Patch side, number format and normalisation; [`Normalisation::NONE`] for [`DType::U8`].
+    /// Patch side, number format and normalisation; not normalised where it is bytes.
+    #[serde(rename = "+")]
     pub format: TokenFormat,
-    /// The eccentricity at which tokens are twice as wide as at the fixation, in source pixels. Without it the
-    /// layout decides from the source's extent.
-    pub e0: Option<f64>,
     /// Token frames that the ring holds, 2 to 64.
+    #[serde(deserialize_with = "checked::<Whole<2, 64>, _, _>")]
     pub slots: u32,
     /// Most frames a second that are published, 0.01 to 1000; all where it is not given.
+    #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
     /// When frames are published at all.
     pub publish: PublishChoice,
@@ -212,15 +230,51 @@ pub struct ViewConfig {
     pub gaze: GazeConfig,
 }
 
+/// `[stream.view.gaze]`: where a view looks, and how its eye moves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GazeConfig {
+    /// Who chooses.
+    #[serde(rename = "+policy")]
+    pub policy: Policy<PathBuf>,
+    /// How the eye moves.
+    #[serde(rename = "+")]
+    pub parameters: GazeParameters,
+}
+
 /// Where frames come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "SourceKeys", rename_all = "snake_case")]
 pub enum SourceChoice {
     /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, or a file.
+    #[serde(rename = "source")]
     Shorthand(String),
     /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
     Pipeline(String),
     /// `pipeline_file`: a file that holds such a description.
     PipelineFile(PathBuf),
+}
+
+/// The same, as it is read: exactly one of these.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SourceKeys {
+    #[serde(deserialize_with = "optional::<Text, _, _>")]
+    source: Option<String>,
+    #[serde(deserialize_with = "optional::<Text, _, _>")]
+    pipeline: Option<String>,
+    #[serde(deserialize_with = "optional::<Location, _, _>")]
+    pipeline_file: Option<PathBuf>,
+}
+
+impl From<SourceKeys> for SourceChoice {
+    fn from(keys: SourceKeys) -> Self {
+        match keys {
+            SourceKeys { pipeline_file: Some(file), .. } => Self::PipelineFile(file),
+            SourceKeys { pipeline: Some(pipeline), .. } => Self::Pipeline(pipeline),
+            SourceKeys { source, .. } => Self::Shorthand(source.unwrap_or_default()),
+        }
+    }
 }
 
 impl SourceChoice {
@@ -261,7 +315,8 @@ impl ShorthandKind {
 }
 
 /// What happens to frames that come faster than they are taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pace {
     /// The newest frame wins and the others are counted as dropped.
     Realtime,
@@ -269,19 +324,9 @@ pub enum Pace {
     EveryFrame,
 }
 
-/// What keeps the pyramid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackendChoice {
-    /// A real GPU if there is one, otherwise the CPU.
-    Auto,
-    /// The CPU.
-    Cpu,
-    /// A Vulkan device, or no start.
-    Vulkan,
-}
-
 /// When a view publishes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PublishChoice {
     /// Whether somebody reads it or not: who comes finds a fresh frame at once.
     #[default]
@@ -296,25 +341,6 @@ impl PublishChoice {
         match self {
             Self::Always => "always",
             Self::WhenRead => "when-read",
-        }
-    }
-}
-
-/// How the tokens lie over the image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LayoutChoice {
-    /// Fine around the fixation, coarser with distance.
-    Foveal,
-    /// One pyramid level, the finest that fits the budget.
-    Uniform,
-}
-
-impl LayoutChoice {
-    /// Its name in configurations and rings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Foveal => "foveal",
-            Self::Uniform => "uniform",
         }
     }
 }
@@ -382,9 +408,13 @@ impl Config {
         environment: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
         let mut secrets = Vec::new();
-        document::read(text, file, part, environment, &mut secrets)
-            .map(|(daemon, streams)| Self { daemon, streams, secrets: secrets.clone() })
-            .map_err(|refusal| refusal.at(text, file, &secrets))
+        let directory = file.parent().unwrap_or(Path::new(""));
+        let prepare = |document: &mut DeTable<'_>, mistakes: &mut Mistakes| {
+            environment::substitute(document, environment, &mut secrets, mistakes);
+        };
+        let settle = |config: &mut Self, table: &Table<'_>| config.settle(table, directory, part);
+        let (config, mistakes) = reader::read::<Self>(text, prepare, settle);
+        error::refused(mistakes, text, file, &secrets).map(|()| Self { secrets, ..config })
     }
 
     /// The names of its streams, which all come from `file`.
@@ -409,6 +439,13 @@ impl Default for Config {
     }
 }
 
+impl From<StreamConfig> for Config {
+    /// A daemon with this stream alone.
+    fn from(stream: StreamConfig) -> Self {
+        Self { streams: vec![stream], ..Self::default() }
+    }
+}
+
 impl Default for StreamConfig {
     fn default() -> Self {
         Self {
@@ -426,8 +463,7 @@ impl Default for StreamConfig {
             required: false,
             backend: BackendChoice::Auto,
             device: None,
-            change: ChangeConfig::default(),
-            change_on: ChangeOn::default(),
+            change: ChangeTable::default(),
             camera: None,
             views: vec![ViewConfig::default()],
         }
@@ -450,8 +486,19 @@ impl ViewConfig {
     ///
     /// If it is no TOML, or says what makes no sense.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let file = Path::new("view");
-        document::read_view(text, Path::new("")).map_err(|refusal| refusal.at(text, file, &[]))
+        Self::read(text, Path::new(""), None)
+    }
+
+    /// Checks the text of one view, which may have to keep its `name`.
+    fn read(text: &str, directory: &Path, name: Option<&str>) -> Result<Self, ConfigError> {
+        let settle = |view: &mut Self, table: &Table<'_>| {
+            view.settle(table, directory);
+            if name.is_some_and(|name| name != view.name) {
+                table.refuse("name", "a view keeps its name: add a view to the file, or open one");
+            }
+        };
+        let (view, mistakes) = reader::read::<Self>(text, |_, _| (), settle);
+        error::refused(mistakes, text, Path::new("view"), &[]).map(|()| view)
     }
 
     /// Bytes of the tokens of its ring.
@@ -460,18 +507,28 @@ impl ViewConfig {
     }
 }
 
+impl TryFrom<&ViewConfig> for ViewSpec {
+    type Error = GazeLogError;
+
+    /// Reads the gaze log, where there is one to replay.
+    fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
+        Ok(Self {
+            layout: config.layout,
+            budget: config.budget as usize,
+            format: config.format,
+            policy: config.gaze.policy.load()?,
+            parameters: config.gaze.parameters,
+        })
+    }
+}
+
 impl Default for ViewConfig {
     fn default() -> Self {
         Self {
             name: "main".to_owned(),
-            layout: LayoutChoice::Foveal,
+            layout: Layout::default(),
             budget: 273,
-            format: TokenFormat {
-                patch_side: 16,
-                dtype: DType::F16,
-                normalisation: Normalisation::IMAGENET,
-            },
-            e0: None,
+            format: TokenFormat::default(),
             slots: 8,
             max_fps: None,
             publish: PublishChoice::Always,

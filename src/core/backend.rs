@@ -12,6 +12,34 @@ pub enum BackendKind {
 crate::names!(BackendKind { Vulkan = "vulkan", Cpu = "cpu" });
 crate::codes!(BackendKind { Cpu = 1, Vulkan = 2 });
 
+/// What a stream is to run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum BackendChoice {
+    /// A real GPU if there is one, otherwise the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// A Vulkan device, or no start.
+    Vulkan,
+}
+
+/// Where frames are to be compared with the resident copy. What is found is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum ChangeOn {
+    /// On an integrated GPU, where the backend runs on one, otherwise on the CPU.
+    #[default]
+    Auto,
+    /// On the CPU.
+    Cpu,
+    /// On the device that keeps the pyramid, which must share the CPU's memory.
+    Gpu,
+}
+
 /// Where frames are compared with the resident copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeSite {

@@ -58,11 +58,13 @@ pub struct Edit {
     /// Which sides change places.
     pub flip: Flip,
     /// Quarter turns clockwise, 0 to 3.
-    pub quarter_turns: u8,
+    pub quarter_turns: u32,
 }
 
 /// Which sides of a picture change places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Flip {
     /// None.
     #[default]

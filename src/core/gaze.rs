@@ -4,7 +4,9 @@ pub mod controller;
 mod fixation_state;
 pub mod inhibition;
 pub mod log;
-pub mod parameters;
+mod parameters;
 pub mod policy;
 pub mod saliency;
 mod scan;
+
+pub use self::parameters::GazeParameters;

@@ -5,21 +5,35 @@ use crate::geometry::patch::Patch;
 use crate::geometry::plan::{Token, TokenPlan};
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::RelevanceMap;
+#[cfg(feature = "serde")]
+use crate::value::{Pixels, optional};
 
 pub mod foveal;
 pub mod uniform;
 
 /// How a view spends its budget of tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Layout {
     /// Full resolution at the fixation, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
         /// [`foveal::default_e0_px`].
+        #[cfg_attr(
+            feature = "serde",
+            serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
+        )]
         e0_px: Option<f64>,
     },
     /// One level everywhere.
     Uniform,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self::Foveal { e0_px: None }
+    }
 }
 
 impl Layout {

@@ -2,11 +2,13 @@
 //! threads, or files other than gaze logs.
 //!
 //! Features for producers of tokens: `half` converts texels between number formats; `bytemuck` makes
-//! [`color::ColorTransform`] plain data for shaders.
+//! [`color::ColorTransform`] plain data for shaders; `serde` reads and writes what a configuration
+//! says.
 
 pub mod backend;
 pub mod backoff;
 pub mod camera;
+pub mod change;
 pub mod clock;
 pub mod code;
 pub mod color;
@@ -20,3 +22,6 @@ pub mod name;
 pub mod plane;
 pub mod rate;
 pub mod token;
+#[cfg(feature = "serde")]
+pub mod value;
+pub mod view;

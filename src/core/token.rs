@@ -4,6 +4,11 @@
 
 #[cfg(feature = "half")]
 pub mod numbers;
+#[cfg(feature = "serde")]
+mod text;
+
+#[cfg(feature = "serde")]
+use crate::value::Given;
 
 /// The number format of a token's texels, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,8 +37,11 @@ impl DType {
     }
 }
 
-/// How 0..=255 becomes a model's input: (value / 255 - mean) / std, for R, G and B.
+/// How 0..=255 becomes a model's input: (value / 255 - mean) / std, for R, G and B. As text it is the name of a preset, or the
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Given", into = "Given"))]
 pub struct Normalisation {
     /// Subtracted from value / 255.
     pub mean: [f64; 3],
@@ -68,13 +76,23 @@ impl Normalisation {
 
 /// What one view's tokens look like in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "text::FormatKeys"))]
 pub struct TokenFormat {
     /// P: side of a token in texels, 14 or 16.
+    #[cfg_attr(feature = "serde", serde(rename = "patch"))]
     pub patch_side: u32,
     /// Number format of a texel.
     pub dtype: DType,
     /// From 0..=255 to the number; [`Normalisation::NONE`] for [`DType::U8`].
     pub normalisation: Normalisation,
+}
+
+impl Default for TokenFormat {
+    fn default() -> Self {
+        let (dtype, normalisation) = (DType::F16, Normalisation::IMAGENET);
+        Self { patch_side: 16, dtype, normalisation }
+    }
 }
 
 impl TokenFormat {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Daemon;
 use super::supervisor::Difference;
 use foveate::messages::{Refusal, RefusalReason, ViewName};
-use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
+use foveate_config::{Config, DaemonConfig, StreamConfig};
 use foveate_control::AdminRequest;
 use foveate_core::error::chain;
 use foveate_log::redact::{self, redacted};
@@ -109,13 +109,9 @@ impl Daemon<'_> {
         if keys.is_empty() {
             return Err(refusal("no key is given: say which, such as `max_fps=10`"));
         }
-        let config =
-            self.supervisor.view(view)?.with(keys, directory).map_err(|error| match error {
-                // The line of the generated table means nothing to a client that sent one key.
-                ConfigError::Refused { key, message, .. } if key.is_empty() => refusal(&message),
-                ConfigError::Refused { key, message, .. } => refusal(&format!("{key}: {message}")),
-                error => refusal(&chain(&error)),
-            })?;
+        let config = self.supervisor.view(view)?.with(keys, directory);
+        // Which line of the table it was made from means nothing to whoever sent one key.
+        let config = config.map_err(|error| refusal(&error.reason()))?;
         tracing::info!(%view, ?keys, "an operator sets a view");
         self.supervisor.set_view(view, config)?;
         Ok(json!({ "view": view }))

@@ -63,7 +63,7 @@ impl FrameLoop {
         let counters = Arc::clone(port.counters());
         let channels = port.views.iter_mut().map(ViewPort::take_channel);
         let views = views.into_iter().zip(channels);
-        let stream = Stream::new(&config.name, backend, config.change, views, counters);
+        let stream = Stream::new(&config.name, backend, config.change.config, views, counters);
         let stream = stream.with_camera(camera);
         let source = ReconnectingSource::new(&SourceSpec::from(config), port.counters());
         let builder = stream.view_builder().clone();

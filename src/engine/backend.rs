@@ -23,8 +23,6 @@ mod devices;
 #[cfg(feature = "vulkan")]
 pub mod vulkan;
 
-pub use foveate_config::VIEWS_MAX;
-
 /// When the parts of one update ran. A part that did not run has no span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpdateTimes {
@@ -69,7 +67,8 @@ pub trait Backend: Send {
     /// and samples for every one of `views` that is not resting the tokens that this may have changed. Returns when the bytes
     /// are there, and says when its parts ran.
     ///
-    /// `views` are those that `compare` was given, at most [`VIEWS_MAX`], each with a sampler of [`samplers`](Self::samplers).
+    /// `views` are those that `compare` was given, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each with a sampler of
+    /// [`samplers`](Self::samplers).
     ///
     /// # Errors
     ///

@@ -3,19 +3,20 @@
 use std::fmt;
 
 use arrayvec::ArrayVec;
-use foveate_config::ChangeConfig;
+use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
-use crate::backend::{Backend, BackendError, UpdateTimes, VIEWS_MAX};
+use crate::backend::{Backend, BackendError, UpdateTimes};
 use crate::change::tracker::ChangeTracker;
 use crate::planes::{Planes, Sampler};
 use crate::sink::Sink;
-use crate::view::{FrameChanges, View, ViewBuilder, ViewSpec};
+use crate::view::{FrameChanges, View, ViewBuilder};
 
 /// When the stages of one frame ran, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

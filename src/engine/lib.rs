@@ -19,4 +19,4 @@ mod view;
 
 pub use self::engine::{Engine, RetiredBackend, StageTimes};
 pub use self::sink::{Memory, SampledFrame, Sink};
-pub use self::view::{View, ViewBuilder, ViewSpec};
+pub use self::view::{View, ViewBuilder};

@@ -44,7 +44,7 @@ impl SampledFrame<'_> {
         self.planes.plan()
     }
 
-    /// The frame as a ring takes it: its planes are those of [`ViewSpec::planes`](crate::ViewSpec::planes).
+    /// The frame as a ring takes it: its planes are those of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes).
     pub fn token_frame(&self) -> TokenFrame<'_> {
         TokenFrame {
             stamp: self.stamp,

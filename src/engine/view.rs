@@ -1,101 +1,17 @@
 //! One view of a stream: where it looks, what it therefore samples, and where that goes.
 
-use std::sync::Arc;
-
-use foveate_config::{GazeChoice, GazeParameters, LayoutChoice, ViewConfig};
-use foveate_core::backend::BackendInfo;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
-use foveate_core::gaze::controller::{Controller, Policy};
-use foveate_core::gaze::log::{GazeLog, GazeLogError};
+use foveate_core::gaze::controller::Controller;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::layout::Layout;
-use foveate_core::plane::PlaneSpec;
-use foveate_core::token::TokenFormat;
-use foveate_ring::{DEFAULT_SLOT_COUNT, SegmentSpec};
+use foveate_core::view::ViewSpec;
 
 use crate::backend::{BackendError, SamplerMaker, SamplerSpec};
 use crate::planes::{Planes, Sampler};
 use crate::sink::{SampledFrame, Sink};
-
-/// What a view wants of its stream.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ViewSpec {
-    /// How the budget is spent.
-    pub layout: Layout,
-    /// Most tokens of a frame, at least 1.
-    pub budget: usize,
-    /// What a token looks like in memory.
-    pub format: TokenFormat,
-    /// Who chooses where the view looks.
-    pub policy: Policy,
-    /// How its eye moves.
-    pub parameters: GazeParameters,
-}
-
-impl ViewSpec {
-    /// The planes that the view publishes.
-    pub fn planes(&self) -> Vec<PlaneSpec> {
-        vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()]
-    }
-
-    /// The segment that the view of that name publishes in, for frames of `kind` on `backend`: with the default number of slots,
-    /// and without a camera.
-    pub fn segment(
-        &self,
-        stream: &str,
-        view: &str,
-        kind: FrameKind,
-        backend: &BackendInfo,
-    ) -> SegmentSpec {
-        SegmentSpec {
-            stream: stream.to_owned(),
-            view: view.to_owned(),
-            layout: self.layout.name().to_owned(),
-            format: self.format,
-            capacity: self.budget,
-            extent: kind.extent,
-            pixel_format: kind.format.name().to_owned(),
-            backend: backend.kind,
-            device: backend.device.clone(),
-            slot_count: DEFAULT_SLOT_COUNT,
-            camera: None,
-            planes: self.planes().split_off(1),
-        }
-    }
-
-    fn sampler(&self) -> SamplerSpec {
-        SamplerSpec { format: self.format, capacity: self.budget }
-    }
-}
-
-impl TryFrom<&ViewConfig> for ViewSpec {
-    type Error = GazeLogError;
-
-    /// Reads the gaze log, where there is one to replay.
-    fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
-        let policy = match &config.gaze.choice {
-            GazeChoice::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
-            GazeChoice::Feedback => Policy::Feedback,
-            GazeChoice::Saliency => Policy::Saliency,
-            GazeChoice::Replay { log } => Policy::Replay(Arc::new(GazeLog::load(log)?)),
-        };
-        let layout = match config.layout {
-            LayoutChoice::Foveal => Layout::Foveal { e0_px: config.e0 },
-            LayoutChoice::Uniform => Layout::Uniform,
-        };
-        Ok(Self {
-            layout,
-            budget: config.budget as usize,
-            format: config.format,
-            policy,
-            parameters: config.gaze.parameters,
-        })
-    }
-}
 
 /// A view of the stream of one [`Engine`](crate::Engine), whose tokens go to a sink.
 #[derive(Debug)]
@@ -146,7 +62,7 @@ impl ViewBuilder {
     /// If the backend refuses it.
     pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
         let (generation, extent) = (self.generation, self.kind.extent);
-        let planes = Planes::new(spec.sampler(), (self.make_sampler)(spec.sampler())?);
+        let planes = Planes::new(sampler_of(&spec), (self.make_sampler)(sampler_of(&spec))?);
         let (gaze, planned, heard_ns, asked_ns) = (None, None, 0, 0);
         Ok(View { spec, extent, generation, planes, gaze, planned, heard_ns, asked_ns, sink })
     }
@@ -284,6 +200,10 @@ impl<S: Sink> View<S> {
             planes: &self.planes,
         });
     }
+}
+
+fn sampler_of(spec: &ViewSpec) -> SamplerSpec {
+    SamplerSpec { format: spec.format, capacity: spec.budget }
 }
 
 /// What changed in a frame, for all views of it.

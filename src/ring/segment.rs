@@ -16,11 +16,13 @@ use super::header::{header_from_spec, info_from_header};
 use super::mapping::Mapping;
 use super::protocol::{Live, Lock};
 use super::{MAX_TRIES, RingError, SystemResultExt, camera};
-use foveate_core::backend::BackendKind;
+use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::CameraFacts;
+use foveate_core::frame::FrameKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
+use foveate_core::view::ViewSpec;
 
 /// Default slots of a ring: at 30 frames a second a reader may hold a frame for 0.2 s.
 pub const DEFAULT_SLOT_COUNT: usize = 8;
@@ -62,6 +64,31 @@ pub struct SegmentSpec {
 }
 
 impl SegmentSpec {
+    /// The segment that a view of that name publishes in, for frames of `kind` on `backend`: with [`DEFAULT_SLOT_COUNT`] slots, and
+    /// without a camera.
+    pub fn of(
+        spec: &ViewSpec,
+        stream: &str,
+        view: &str,
+        kind: FrameKind,
+        backend: &BackendInfo,
+    ) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            view: view.to_owned(),
+            layout: spec.layout.name().to_owned(),
+            format: spec.format,
+            capacity: spec.budget,
+            extent: kind.extent,
+            pixel_format: kind.format.name().to_owned(),
+            backend: backend.kind,
+            device: backend.device.clone(),
+            slot_count: DEFAULT_SLOT_COUNT,
+            camera: None,
+            planes: spec.planes().split_off(1),
+        }
+    }
+
     /// The table of planes, the texels first.
     pub(super) fn all_planes(&self) -> impl Iterator<Item = PlaneSpec> {
         std::iter::once(PlaneSpec::pixels(self.format)).chain(self.planes.iter().cloned())

@@ -15,15 +15,15 @@ use self::report::{
 };
 use self::session::{Samples, Session, Setup, SinkChoice};
 use super::{ToolError, write_json_line};
-use foveate_config::{
-    BackendChoice, ChangeConfig, ChangeOn, GazeChoice, GazeConfig, LayoutChoice, Threshold,
-    ViewConfig,
-};
+use foveate_config::{GazeConfig, ViewConfig};
+use foveate_core::backend::{BackendChoice, ChangeOn};
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::{gaze, layout};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
 
@@ -279,8 +279,8 @@ fn driver_of(_device: Option<&str>) -> Option<String> {
 
 fn setup(arguments: &Arguments) -> Setup {
     let layout = match arguments.layout {
-        Layout::Foveal => LayoutChoice::Foveal,
-        Layout::Uniform => LayoutChoice::Uniform,
+        Layout::Foveal => layout::Layout::default(),
+        Layout::Uniform => layout::Layout::Uniform,
     };
     let view = ViewConfig::default();
     let normalisation = match arguments.dtype {
@@ -291,8 +291,10 @@ fn setup(arguments: &Arguments) -> Setup {
     Setup {
         view: ViewConfig { layout, budget: arguments.budget, format, ..view },
         view_count: arguments.views.into(),
-        gaze: (arguments.policy == Policy::Saliency)
-            .then(|| GazeConfig { choice: GazeChoice::Saliency, ..GazeConfig::default() }),
+        gaze: (arguments.policy == Policy::Saliency).then(|| GazeConfig {
+            policy: gaze::controller::Policy::Saliency,
+            ..GazeConfig::default()
+        }),
         change: ChangeConfig {
             threshold: Threshold::Fixed(arguments.threshold),
             refresh_frames: arguments.refresh,

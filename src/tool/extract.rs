@@ -24,9 +24,10 @@ use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
 use foveate_core::camera::Camera;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::token::DType;
+use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
-use foveate_engine::{Engine, Memory, View, ViewSpec};
+use foveate_engine::{Engine, Memory, View};
 use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
 
@@ -57,7 +58,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let counters = Arc::new(StreamCounters::default());
     let backends = Backends::new(Arc::new(Pool::of_threads(None)));
     let chosen = backends.choose(config.backend, config.device.as_deref())?;
-    let chosen = chosen.finding_changes_on(config.change_on)?;
+    let chosen = chosen.finding_changes_on(config.change.on)?;
     let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
     let camera = config.camera.as_ref().map(|camera| camera.load(&config.name)).transpose()?;
     let source = Source::open(&SourceSpec::from(&config), &counters)?;
@@ -112,7 +113,7 @@ impl Player {
     /// Builds what frames of `kind` need.
     fn rebuild(&mut self, kind: FrameKind, stamp: &FrameStamp) -> Result<(), ToolError> {
         let generation = self.engine.take().map_or(0, |engine| engine.generation()) + 1;
-        let engine = Engine::new(self.chosen.build(kind)?, self.config.change, generation);
+        let engine = Engine::new(self.chosen.build(kind)?, self.config.change.config, generation);
         let builder = engine.view_builder();
         if self.views.is_empty() {
             let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());
@@ -124,7 +125,8 @@ impl Player {
         for ((extraction, spec), view) in
             self.extractions.iter_mut().zip(&self.specs).zip(&self.config.views)
         {
-            let segment = spec.segment(&self.config.name, &view.name, kind, self.chosen.info());
+            let segment =
+                SegmentSpec::of(spec, &self.config.name, &view.name, kind, self.chosen.info());
             extraction.begin(&SegmentSpec {
                 slot_count: view.slots as usize,
                 camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
-use foveate_config::{ChangeConfig, Threshold};
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};

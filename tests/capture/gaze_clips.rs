@@ -9,17 +9,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foveate_capture::{Pace, Source, SourceChoice, SourceSpec, Taken};
-use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
+use foveate_core::backend::BackendChoice;
+use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameView, Plane};
+use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::{AttentionMap, Region};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
-use foveate_engine::ViewSpec;
 use foveate_ring::{Reader, TokenFrameBuf};
 
 use crate::footage::clip;

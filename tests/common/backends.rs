@@ -11,8 +11,9 @@ use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::view::VIEWS_MAX;
 use foveate_engine::backend::cpu::CpuBackend;
-use foveate_engine::backend::{Backend, BackendError, SamplerSpec, UpdateTimes, VIEWS_MAX};
+use foveate_engine::backend::{Backend, BackendError, SamplerSpec, UpdateTimes};
 use foveate_engine::planes::Planes;
 use foveate_engine::pool::Pool;
 

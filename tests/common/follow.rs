@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use foveate_config::ChangeConfig;
+use foveate_core::change::ChangeConfig;
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::change::detect::Detector;

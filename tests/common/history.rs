@@ -1,6 +1,10 @@
 //! How a picture goes on: drifts, noise, flicker, cuts, and things that move.
 
-#![allow(unreachable_pub, reason = "a module of several programs")]
+#![allow(
+    clippy::cast_possible_truncation,
+    unreachable_pub,
+    reason = "of numbers below a bound; a module of several programs"
+)]
 
 use foveate_core::geometry::extent::Extent;
 

@@ -7,7 +7,7 @@ use std::env::VarError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foveate_config::{Config, ConfigError, StreamConfig, ViewConfig};
+use foveate_config::{Config, ConfigError, Mistake, StreamConfig, ViewConfig};
 use foveate_core::name::is_name;
 use foveate_daemon::stream::ServedView;
 
@@ -128,6 +128,10 @@ fn a_view_with_other_keys_is_what_a_file_would_have_said() {
 }
 
 fn check_makes_sense(config: &Config, text: &str) {
+    // Paths are those of the first reading, which started at "dir".
+    let again = Config::parse_in(&config.to_toml(), Path::new("fuzzed.toml"), environment);
+    let again = again.unwrap_or_else(|error| panic!("{error}\n{}\n{text}", config.to_toml()));
+    assert_eq!((&again.daemon, &again.streams), (&config.daemon, &config.streams), "{text}");
     assert!(!config.streams.is_empty(), "{text}");
     for stream in &config.streams {
         let StreamConfig { name, views, max_fps, .. } = stream;
@@ -140,19 +144,24 @@ fn check_makes_sense(config: &Config, text: &str) {
             assert_eq!(same, *view, "{text}");
             // No log of these is there.
             let plan = ServedView::try_from(view);
-            assert!(plan.is_ok() || view.gaze.choice.name() == "replay", "{text}");
+            assert!(plan.is_ok() || view.gaze.policy.name() == "replay", "{text}");
         }
     }
 }
 
 fn check_refusal(error: &ConfigError, text: &str) {
-    let ConfigError::Refused { file, line, column, message, .. } = error else {
-        panic!("{error}");
-    };
-    assert_eq!(file, Path::new("dir/fuzzed.toml"));
+    let ConfigError::Refused(mistakes) = error else { panic!("{error}") };
     let lines = text.split('\n').count();
-    assert!((1..=lines.max(1)).contains(line) && 1 <= *column, "{line}:{column} of\n{text}");
-    assert!(!message.trim().is_empty(), "{text}");
+    let mut before = (0, 0, "");
+    for Mistake { file, line, column, message, .. } in mistakes {
+        assert_eq!(file, Path::new("dir/fuzzed.toml"));
+        assert!((1..=lines.max(1)).contains(line) && 1 <= *column, "{line}:{column} of\n{text}");
+        let (at, told) = ((*line, *column), (before.0, before.1));
+        assert!(told < at || told == at && before.2 != message, "{error}");
+        before = (*line, *column, message);
+        assert!(!message.trim().is_empty(), "{text}");
+    }
+    assert!(!mistakes.is_empty(), "{text}");
     assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 

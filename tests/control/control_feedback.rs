@@ -7,8 +7,10 @@ use foveate::client::{Client, Next};
 use foveate::messages::{
     Attend, AttendTokens, Look, Looking, NumberFormat, Refusal, RefusalReason, ViewName,
 };
-use foveate_config::{GazeChoice, GazeConfig, GazeParameters, ViewConfig};
+use foveate_config::{GazeConfig, ViewConfig};
 use foveate_control::ClientExt as _;
+use foveate_core::gaze::GazeParameters;
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::Region;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
@@ -152,10 +154,10 @@ fn each_thing_that_is_no_attention_is_refused_for_its_own_reason_and_counted() {
 fn maps_are_refused_where_the_policy_would_not_look_at_them() {
     let stage = Stage::open();
     let log = "gaze.log".into();
-    let choices = [GazeChoice::default(), GazeChoice::Saliency, GazeChoice::Replay { log }];
-    let views = choices.map(|choice| ViewConfig {
-        name: choice.name().to_owned(),
-        gaze: GazeConfig { choice, ..GazeConfig::default() },
+    let policies = [Policy::default(), Policy::Saliency, Policy::Replay { log }];
+    let views = policies.map(|policy| ViewConfig {
+        name: policy.name().to_owned(),
+        gaze: GazeConfig { policy, ..GazeConfig::default() },
         ..view_config("")
     });
     let port = stage.directory.add_stream(StreamSpec {
@@ -379,7 +381,7 @@ impl Scene {
 
     fn with(change: impl FnOnce(&mut GazeParameters), limits: Limits) -> Self {
         let stage = Stage::open_limited(limits);
-        let mut gaze = GazeConfig { choice: GazeChoice::Feedback, ..GazeConfig::default() };
+        let mut gaze = GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() };
         change(&mut gaze.parameters);
         let mut port = stage.directory.add_stream(StreamSpec {
             name: "camera".to_owned(),

@@ -4,16 +4,18 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use foveate_config::{BackendChoice, ChangeConfig, GazeParameters, Threshold};
+use foveate_core::backend::BackendChoice;
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
+use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
-use foveate_engine::ViewSpec;
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
 
 use crate::stream::stamp;

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use foveate_config::{BackendChoice, ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
+use foveate_config::{GazeConfig, ViewConfig};
+use foveate_core::backend::BackendChoice;
+use foveate_core::change::ChangeConfig;
 use foveate_core::frame::PixelFormat;
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
@@ -16,8 +19,8 @@ use crate::stream::stamp;
 #[test]
 fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
     let (large, small) = (Extent::new(192, 100), Extent::new(64, 48));
-    for choice in [GazeChoice::default(), GazeChoice::Feedback, GazeChoice::Saliency] {
-        let gaze = GazeConfig { choice, ..GazeConfig::default() };
+    for policy in [Policy::default(), Policy::Feedback, Policy::Saliency] {
+        let gaze = GazeConfig { policy, ..GazeConfig::default() };
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
         let (channel, client) = view_channel(&Arc::new(Bell::new().unwrap()), true);
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();

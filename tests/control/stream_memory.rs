@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
+use foveate_core::backend::BackendChoice;
+use foveate_core::change::ChangeConfig;
 use foveate_core::color::{ColorRange, ColorTransform};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
+use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamError, ViewPace};
-use foveate_engine::ViewSpec;
 use foveate_ring::{RingError, SegmentSpec, check_memory};
 
 use crate::stream::stamp;

@@ -6,21 +6,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foveate_core::backend::BackendChoice;
 #[cfg(feature = "vulkan")]
-use foveate_config::ChangeOn;
-use foveate_config::{BackendChoice, ChangeConfig, GazeParameters};
+use foveate_core::backend::ChangeOn;
+use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, PixelFormat};
+use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
 use foveate_daemon::stream::{
     Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
-use foveate_engine::ViewSpec;
 use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf};
 use foveate_stats::StreamCounters;
 

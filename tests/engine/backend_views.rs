@@ -11,7 +11,8 @@ use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::backend::{SamplerSpec, UpdateTimes, VIEWS_MAX};
+use foveate_core::view::VIEWS_MAX;
+use foveate_engine::backend::{SamplerSpec, UpdateTimes};
 use foveate_engine::planes::Planes;
 
 use crate::allocations::allocations_in;

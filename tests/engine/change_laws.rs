@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU32;
 
-use foveate_config::{ChangeConfig, Threshold};
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::PixelBox;

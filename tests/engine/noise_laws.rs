@@ -3,7 +3,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
-use foveate_config::{ChangeConfig, Threshold};
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use foveate_config::{ChangeConfig, GazeParameters};
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
+use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
+use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::{AttentionMap, Region};
 use foveate_core::geometry::extent::Extent;
@@ -13,9 +14,10 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::layout::Layout;
 use foveate_core::plane::RELEVANCE;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
-use foveate_engine::{Engine, Memory, SampledFrame, Sink, View, ViewSpec};
-use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf, TokenRecord, Writer};
+use foveate_engine::{Engine, Memory, SampledFrame, Sink, View};
+use foveate_ring::{ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer};
 
 use crate::backends::pool;
 use crate::history::move_on;
@@ -36,7 +38,7 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
     );
     let mut engine = engine(&picture, 1);
     let spec = spec(60);
-    let segment = spec.segment("camera", "main", picture.kind(), &on_cpu());
+    let segment = SegmentSpec::of(&spec, "camera", "main", picture.kind(), &on_cpu());
     let sink = Both { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
     let mut reader = Reader::from_fd(sink.ring.reader_fd().unwrap()).unwrap();
     let plane = reader.header().plane_index(RELEVANCE).unwrap();

@@ -7,8 +7,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use foveate_config::{ChangeConfig, Threshold};
 use foveate_core::backend::ChangeSite;
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::PixelBox;

@@ -5,18 +5,20 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use foveate_config::{BackendChoice, ChangeConfig, ChangeOn, GazeParameters, Threshold};
+use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::backend::{BackendKind, ChangeSite};
+use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
 use foveate_core::frame::PixelFormat;
+use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::{Bell, ClientChannel, ViewChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
-use foveate_engine::ViewSpec;
 use foveate_engine::backend::choice::change_site;
 use foveate_gpu::{DeviceKind, DeviceSummary};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use foveate_config::BackendChoice;
+use foveate_core::backend::BackendChoice;
 use foveate_core::backend::BackendKind;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;

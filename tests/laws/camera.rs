@@ -109,7 +109,7 @@ proptest! {
         (width, height) in (2..40u32, 2..40u32),
         (left, top) in (0..20u32, 0..20u32),
         flip in prop_oneof![Just(Flip::None), Just(Flip::Horizontal), Just(Flip::Vertical)],
-        quarter_turns in 0..4u8,
+        quarter_turns in 0..4u32,
         scale in 1..4u32,
     ) {
         let calibrated = Extent::new(left + width + 3, top + height + 2);

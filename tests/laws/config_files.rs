@@ -5,10 +5,11 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use foveate_config::{
-    ChangeConfig, ChangeOn, Config, GazeChoice, LayoutChoice, Pace, SourceChoice, Threshold,
-    ViewConfig,
-};
+use foveate_config::{ChangeTable, Config, Pace, SourceChoice, ViewConfig};
+use foveate_core::backend::ChangeOn;
+use foveate_core::change::{ChangeConfig, Threshold};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation};
 use proptest::prelude::*;
 
@@ -51,8 +52,8 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         threshold: Threshold::Auto { limit: Threshold::LIMIT_DEFAULT },
         refresh_frames: NonZeroU32::new(300),
     };
-    assert_eq!(config.streams[0].change, change);
-    assert_eq!(config.streams[0].views[0].e0, Some(48.0));
+    assert_eq!(config.streams[0].change.config, change);
+    assert_eq!(config.streams[0].views[0].layout, Layout::Foveal { e0_px: Some(48.0) });
 }
 
 /// So may the camera, whose table is commented out as a whole.
@@ -71,8 +72,9 @@ fn the_camera_of_the_default_file_is_accepted() {
     let camera = config.streams[0].camera.clone().unwrap();
     assert!(camera.calibration.ends_with("front.yaml"));
     assert_eq!(camera.optical_frame.as_deref(), Some("front_optical"));
-    assert_eq!(camera.mount.unwrap().rotation, [-0.5, 0.5, -0.5, 0.5]);
-    assert_eq!(camera.edit.crop, Some([160, 0, 960, 720]));
+    assert_eq!(camera.parent_frame.as_deref(), Some("base_link"));
+    assert_eq!(camera.rotation, Some([-0.5, 0.5, -0.5, 0.5]));
+    assert_eq!(camera.crop, Some([160, 0, 960, 720]));
     assert_eq!(table.lines().count(), 9, "{table}");
 }
 
@@ -141,14 +143,14 @@ fn every_key_reaches_its_place() {
     assert_eq!((stream.stall_timeout_ms, stream.restart), (600_000, true));
     assert_eq!((stream.restart_timeout_ms, stream.restart_timeout()), (0, None));
     let refresh_frames = NonZeroU32::new(1_000_000);
-    assert_eq!(stream.change, ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames });
-    assert_eq!(stream.change_on, ChangeOn::Gpu);
+    let change = ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames };
+    assert_eq!(stream.change, ChangeTable { config: change, on: ChangeOn::Gpu });
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
-    assert_eq!((*layout, *budget, *slots), (LayoutChoice::Uniform, 5000, 64));
+    assert_eq!((*layout, *budget, *slots), (Layout::Uniform, 5000, 64));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
     let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
     assert_eq!(format.normalisation, expected);
-    assert_eq!(gaze.choice, GazeChoice::Fixed { x: 0.0, y: 0.25 });
+    assert_eq!(gaze.policy, Policy::Fixed { x: 0.0, y: 0.25 });
 }
 
 #[test]
@@ -160,7 +162,7 @@ fn a_threshold_that_follows_the_noise_has_a_limit() {
     ] {
         let text =
             format!("[[stream]]\nname = \"a\"\nsource = \"test\"\nchange = {{ {change} }}\n");
-        let threshold = parse(&text, "c.toml").streams[0].change.threshold;
+        let threshold = parse(&text, "c.toml").streams[0].change.config.threshold;
         assert_eq!(threshold, Threshold::Auto { limit }, "{change}");
     }
 }

@@ -3,7 +3,7 @@
 use std::env::VarError;
 use std::path::Path;
 
-use foveate_config::{Config, ConfigError};
+use foveate_config::{Config, ConfigError, Mistake};
 
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
 const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
@@ -33,8 +33,8 @@ fn unknown_keys_are_refused_with_the_known_ones() {
         "stream.change.treshold",
         &["`threshold`, `threshold_limit`, `refresh_frames`, `on`"],
     );
-    refused("[deamon]\n", 1, "deamon", &["`daemon`"]);
-    refused("[daemon]\nport = 1\n", 2, "daemon.port", &["`socket`"]);
+    refused(&format!("[deamon]\n{STREAM}"), 1, "deamon", &["did you mean `daemon`"]);
+    refused(&format!("[daemon]\nport = 1\n{STREAM}"), 2, "daemon.port", &["`socket`"]);
 }
 
 #[test]
@@ -197,12 +197,93 @@ fn what_excludes_each_other_is_refused() {
         let text = format!("[daemon]\nsocket_mode = \"{mode}\"\n{STREAM}");
         refused(&text, 2, "daemon.socket_mode", &["octal"]);
     }
-    refused("[daemon]\nsocket_mode = 660\n", 2, "daemon.socket_mode", &["octal"]);
+    let number = format!("[daemon]\nsocket_mode = 660\n{STREAM}");
+    refused(&number, 2, "daemon.socket_mode", &["octal"]);
     for address in ["9187", ":9187", "localhost:9187", "127.0.0.1", "127.0.0.1:65536", ""] {
         let text = format!("[daemon]\nmetrics = \"{address}\"\n{STREAM}");
         refused(&text, 2, "daemon.metrics", &["an IP address and a port"]);
     }
-    refused("[daemon]\nsocket_group = \" \"\n", 2, "daemon.socket_group", &["not empty"]);
+    let blank = format!("[daemon]\nsocket_group = \" \"\n{STREAM}");
+    refused(&blank, 2, "daemon.socket_group", &["not empty"]);
+}
+
+/// What follows from another mistake is none.
+#[test]
+fn all_mistakes_of_a_file_are_told_at_once_in_its_order() {
+    let text = r#"
+        [daemon]
+        metric = "127.0.0.1:9187"
+        [[stream]]
+        name = "Front"
+        source = "rtsp://${NOT_THERE}@192.0.2.1/"
+        pace = tru
+        latency_ms = 5
+        [[stream]]
+        name = "b"
+        source = "test"
+        pipeline = "x"
+        loop = "yes"
+        change = { threshold = 256, threshold_limit = 4 }
+        [[stream.view]]
+        name = "v"
+        budget = 0
+        e0 = 4
+        layout = "uniform"
+        gaze = { policy = "repaly", log = "x", saccade_hz = 0 }
+        [[stream.view]]
+        name = "v"
+        normalisation = { mean = [0, 0, 0], std = [0, 1, 1] }
+        gaze.x = 2
+        gaze.log = "x"
+        [[stream]]
+        name = "b"
+        [stream.camera]
+        rotation = [1, 2, 3]
+        crop = 5
+    "#;
+    let expected = [
+        (3, "daemon.metric", "did you mean `metrics`?"),
+        (5, "stream.name", "a-z, 0-9, _ and -"),
+        (6, "stream.source", "NOT_THERE is not set"),
+        (7, "stream.pace", ""),
+        (12, "stream.pipeline", "exactly one of"),
+        (13, "stream.loop", "true or false"),
+        (14, "stream.change.threshold", "from 0 to 255"),
+        (17, "stream.view.budget", "from 1 to 5000"),
+        (18, "stream.view.e0", "\"foveal\""),
+        (20, "stream.view.gaze.policy", "\"replay\""),
+        (20, "stream.view.gaze.saccade_hz", "from 0.01 to 1000"),
+        (22, "stream.view.name", "another view"),
+        (23, "stream.view.normalisation", "every std above 0"),
+        (24, "stream.view.gaze.x", "from 0.0 to 1.0"),
+        (25, "stream.view.gaze.log", "\"replay\""),
+        (27, "stream.name", "another stream `b`"),
+        (29, "stream.camera.rotation", "of length 1"),
+        (30, "stream.camera.crop", "[left, top, width, height]"),
+    ];
+    // What is missing is told only where it cannot be that it was not understood.
+    let missing = [(26, "stream", "no source"), (28, "stream.camera", "missing key `calibration`")];
+    let mut complete: Vec<_> = expected.into_iter().filter(|(line, ..)| *line != 7).collect();
+    complete.extend(missing);
+    complete.sort_unstable();
+    told(text, &expected);
+    told(&text.replace("pace = tru", ""), &complete);
+}
+
+/// Asserts that these are the mistakes of `text`: their lines, keys, and a part of their messages.
+#[track_caller]
+fn told(text: &str, expected: &[(usize, &str, &str)]) {
+    let error = parse(text).expect_err(text);
+    let ConfigError::Refused(mistakes) = &error else { panic!("{error}") };
+    let places: Vec<_> = mistakes.iter().map(|told| (told.line, told.key.as_str())).collect();
+    let wanted: Vec<_> = expected.iter().map(|(line, key, _)| (*line, *key)).collect();
+    assert_eq!(places, wanted, "{error}");
+    for (mistake, (_, _, words)) in mistakes.iter().zip(expected) {
+        assert!(mistake.message.contains(words), "{words:?} is missing in: {mistake}");
+    }
+    let shown = error.to_string();
+    assert_eq!(shown.lines().count(), 1 + mistakes.len(), "{shown}");
+    assert!(shown.starts_with(&format!("{} mistakes", mistakes.len())), "{shown}");
 }
 
 #[test]
@@ -249,7 +330,8 @@ fn a_file_that_cannot_be_read_is_named() {
 fn refused(text: &str, line: usize, key: &str, words: &[&str]) {
     let error = parse(text).expect_err(text);
     let shown = error.to_string();
-    let ConfigError::Refused { line: at, key: blamed, .. } = &error else { panic!("{shown}") };
+    let ConfigError::Refused(mistakes) = &error else { panic!("{shown}") };
+    let [Mistake { line: at, key: blamed, .. }] = &mistakes[..] else { panic!("{shown}") };
     assert_eq!((*at, blamed.as_str()), (line, key), "{shown}");
     assert!(shown.starts_with(&format!("dir/c.toml:{line}:")), "{shown}");
     for word in words {

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use foveate_config::GazeParameters;
 use foveate_core::frame::FrameTime;
+use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::geometry::attention::{AttentionMap, Region};
@@ -68,7 +68,7 @@ proptest! {
         let policy = if attends { Policy::Feedback } else { Policy::Saliency };
         let recorded = Course::new(policy, parameters).play(&frames)?;
         let log = GazeLog::parse(&text_of(&recorded)).unwrap();
-        let replayed = Course::new(Policy::Replay(Arc::new(log)), parameters).play(&frames)?;
+        let replayed = Course::new(Policy::Replay { log: Arc::new(log) }, parameters).play(&frames)?;
         prop_assert_eq!(recorded, replayed);
     }
 
@@ -212,7 +212,7 @@ fn a_replay_begins_with_its_first_entry_and_fits_the_source() {
     let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
     let twice = Extent::new(1280, 960);
     let mut controller =
-        Controller::new(Policy::Replay(log), parameters(), twice, frame_time(1, 0));
+        Controller::new(Policy::Replay { log }, parameters(), twice, frame_time(1, 0));
     let mut at = |frame_seq| {
         controller.step(frame_time(frame_seq, 0), None);
         let Fixation { id, x, y, .. } = controller.gaze().fixation;
@@ -318,7 +318,7 @@ impl Course {
         prop_assert!((0.0..=f64::from(self.extent.width)).contains(&x), "{x} of {}", self.extent);
         prop_assert!((0.0..=f64::from(self.extent.height)).contains(&y), "{y} of {}", self.extent);
         prop_assert_eq!(((x * 16.0).fract(), (y * 16.0).fract()), (0.0, 0.0));
-        if matches!(self.policy, Policy::Replay(_)) {
+        if matches!(self.policy, Policy::Replay { .. }) {
             return Ok(());
         }
         let identity = |fixation: &Fixation| (fixation.x, fixation.y, fixation.reason);

@@ -1,28 +1,37 @@
 //! From a policy and the feedback of clients to where a view looks.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::log::GazeLog;
+use super::log::{GazeLog, GazeLogError};
 use super::policy::FixationPolicy;
 use super::policy::feedback::Feedbacked;
 use super::policy::fixed::Fixed;
 use super::policy::replay::Replay;
 use super::policy::saliency::Salient;
 use crate::frame::FrameTime;
-use crate::gaze::parameters::GazeParameters;
+use crate::gaze::GazeParameters;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
+#[cfg(feature = "serde")]
+use crate::value::{Real, checked};
 
-/// What a view looks at when no client tells it otherwise.
+/// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Policy {
-    /// One point.
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Policy<Log = Arc<GazeLog>> {
+    /// One point, until a client moves it.
     Fixed {
-        /// Share of the width, 0..=1.
+        /// From 0 at the left edge of the source to 1 at the right one.
+        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         x: f64,
-        /// Share of the height, 0..=1.
+        /// From 0 at the top edge of the source to 1 at the bottom one.
+        #[cfg_attr(feature = "serde", serde(default = "middle"))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
         y: f64,
     },
     /// The attention that clients send, and saliency where they are silent.
@@ -30,7 +39,54 @@ pub enum Policy {
     /// What stands out or moves.
     Saliency,
     /// What was recorded.
-    Replay(Arc<GazeLog>),
+    Replay {
+        /// By `foveate record`.
+        #[cfg_attr(feature = "serde", serde(default))]
+        log: Log,
+    },
+}
+
+fn middle() -> f64 {
+    0.5
+}
+
+impl<Log> Default for Policy<Log> {
+    fn default() -> Self {
+        Self::Fixed { x: middle(), y: middle() }
+    }
+}
+
+impl<Log> Policy<Log> {
+    /// Its name in configurations.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Fixed { .. } => "fixed",
+            Self::Feedback => "feedback",
+            Self::Saliency => "saliency",
+            Self::Replay { .. } => "replay",
+        }
+    }
+
+    /// Whether the attention of clients decides.
+    pub const fn is_feedback(&self) -> bool {
+        matches!(self, Self::Feedback)
+    }
+}
+
+impl Policy<PathBuf> {
+    /// The policy, with its log.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read, or is none.
+    pub fn load(&self) -> Result<Policy, GazeLogError> {
+        Ok(match self {
+            Self::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
+            Self::Feedback => Policy::Feedback,
+            Self::Saliency => Policy::Saliency,
+            Self::Replay { log } => Policy::Replay { log: Arc::new(GazeLog::load(log)?) },
+        })
+    }
 }
 
 /// Decides where one view looks.
@@ -49,7 +105,7 @@ impl Controller {
             Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, at)),
             Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, at)),
             Policy::Saliency => Box::new(Salient::new(parameters, extent, at)),
-            Policy::Replay(log) => Box::new(Replay::new(log, extent, at)),
+            Policy::Replay { log } => Box::new(Replay::new(log, extent, at)),
         };
         Self { policy }
     }

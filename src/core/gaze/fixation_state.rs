@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::frame::FrameTime;
-use crate::gaze::parameters::GazeParameters;
+use crate::gaze::GazeParameters;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use crate::geometry::relevance::Relevance;

@@ -1,35 +1,55 @@
 //! How the eye of a view moves.
 
+#[cfg(feature = "serde")]
+use crate::value::{Real, Whole, checked};
+
 /// How the eye moves. Times are the stream's: presentation times, where there are any. `docs/gaze.md` says what each is for
 /// and where its default comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 pub struct GazeParameters {
     /// Decisions a second, 0.01 to 1000; at most one a frame. People make three to four saccades a second in a scene: Rayner,
     /// "Eye movements in reading and information processing", Psychological Bulletin 124 (1998).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<1, 100_000>, _, _>"))]
     pub saccade_hz: f64,
     /// Least time in milliseconds between a saccade and the next one that a map asks for, 0 to 10000. The time that it takes to
     /// plan a saccade, as Rayner has it.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<0, 10_000>, _, _>"))]
     pub dwell_min_ms: u32,
     /// By which factor another place must beat the present one, 1 to 10.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<100, 1_000>, _, _>"))]
     pub hysteresis: f64,
     /// How much of its weight a place loses that was looked at, 0 (nothing) to 1 (all). Below 1, so that what is clearly better is
     /// returned to, as 20 % of people's fixations are returns: Wilming, Harst, Schmidt and König, PLoS Computational Biology 9
     /// (2013).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
     pub inhibition: f64,
     /// Time in milliseconds in which inhibition of return decays to 1/e, 1 to 60000; after five times as much it is gone. It is
     /// seen for a few seconds: Klein, "Inhibition of return", Trends in Cognitive Sciences 4 (2000).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 60_000>, _, _>"))]
     pub inhibition_decay_ms: u32,
     /// Radius of the place that is inhibited, the standard deviation of a Gaussian, as a share of the image's longer side, 0.01
     /// to 1.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<1, 100>, _, _>"))]
     pub inhibition_radius: f64,
     /// How much less the edge of the image counts than its centre, 0 (as much) to 1 (nothing). Tatler, "The central fixation bias
     /// in scene viewing", Journal of Vision 7 (2007).
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
     pub centre_prior: f64,
     /// How much a map weighs on the layout: its exponent, 0 (nothing) to 1.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Real<0, 100>, _, _>"))]
     pub relevance_gain: f64,
     /// Silence of all clients in milliseconds after which the policy takes over, 1 to 3600000.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "checked::<Whole<1, 3_600_000>, _, _>")
+    )]
     pub silence_ms: u32,
     /// Silence of the client that steers a view in milliseconds after which another one may, 1 to 3600000.
+    #[cfg_attr(
+        feature = "serde",
+        serde(deserialize_with = "checked::<Whole<1, 3_600_000>, _, _>")
+    )]
     pub lease_ms: u32,
 }
 

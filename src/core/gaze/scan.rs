@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fixation_state::{CENTRE, FixationState};
 use super::inhibition::Inhibition;
 use super::saliency::Saliency;
-use crate::gaze::parameters::GazeParameters;
+use crate::gaze::GazeParameters;
 use crate::geometry::attention::{AttentionMap, Region};
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use foveate::messages::{Refusal, RefusalReason};
-use foveate_config::{GazeChoice, ViewConfig};
+use foveate_config::ViewConfig;
+use foveate_core::gaze::controller::Policy;
 
 /// Longest description of a view, in bytes of JSON; all existing keys together take a fifth of that.
 const VIEW_BYTES_MAX: usize = 4096;
@@ -21,11 +22,11 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
         );
         return Err(Refusal::new(RefusalReason::BadRequest, error));
     }
-    let text = toml_text(table).map_err(|error| bad_request(&error))?;
-    let config = ViewConfig::parse(&text).map_err(|error| bad_request(&error))?;
-    if let GazeChoice::Replay { .. } = config.gaze.choice {
+    let text = toml_text(table).map_err(|error| bad_request(error.to_string()))?;
+    let config = ViewConfig::parse(&text).map_err(|error| bad_request(error.reason()))?;
+    if let Policy::Replay { .. } = config.gaze.policy {
         let error = "a view that a client opens takes the policies \"fixed\", \"feedback\" and \"saliency\"";
-        return Err(Refusal::new(RefusalReason::BadRequest, error));
+        return Err(bad_request(error));
     }
     Ok(config)
 }
@@ -44,6 +45,6 @@ fn toml_text(table: &Map<String, Value>) -> Result<String, toml::ser::Error> {
     Ok(text)
 }
 
-fn bad_request(error: &dyn std::error::Error) -> Refusal {
-    Refusal::new(RefusalReason::BadRequest, error.to_string())
+fn bad_request(error: impl Into<String>) -> Refusal {
+    Refusal::new(RefusalReason::BadRequest, error)
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use super::directory::{StreamEntry, ViewEntry};
 use crate::channel::{FEEDBACK_PENDING_MAX, FRAMES_KEPT};
 use foveate::messages::{Attend, AttendTokens, Look, Refusal, RefusalReason};
-use foveate_config::GazeChoice;
 use foveate_control::{SteeringListing, StreamState, numbers};
 use foveate_core::clock::monotonic_ns;
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::{AttentionError, AttentionMap, Region};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
@@ -167,7 +167,7 @@ impl SteeringRequest<'_> {
             let error = format!("view `{}` has ended: {reason}", self.view.name());
             return Err(Refusal::new(RefusalReason::Ended, error));
         }
-        if let GazeChoice::Replay { .. } = self.view.config().gaze.choice {
+        if let Policy::Replay { .. } = self.view.config().gaze.policy {
             return Err(self.wrong_policy("replays a recorded gaze and takes no feedback"));
         }
         self.view.steering().lock().check_free_for(self.client, Instant::now())?;
@@ -177,7 +177,7 @@ impl SteeringRequest<'_> {
 
     fn open_for_maps(self, frame: Option<u64>) -> Result<Extent, Refusal> {
         let extent = self.open_for(frame)?;
-        if self.view.config().gaze.choice.is_feedback() {
+        if self.view.config().gaze.policy.is_feedback() {
             Ok(extent)
         } else {
             Err(self.wrong_policy("takes `look` but no maps"))
@@ -186,7 +186,7 @@ impl SteeringRequest<'_> {
 
     fn wrong_policy(self, text: &str) -> Refusal {
         let config = self.view.config();
-        let (name, policy) = (self.view.name(), config.gaze.choice.name());
+        let (name, policy) = (self.view.name(), config.gaze.policy.name());
         let error = format!(
             "view `{name}` has the policy \"{policy}\": it {text}; one with the policy \"feedback\" does, in the \
              configuration or opened with `open_view`"

@@ -115,7 +115,7 @@ impl RingBuilder {
         Some(SegmentSpec {
             slot_count: view.slot_count,
             camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),
-            ..view.spec.segment(&self.stream, &view.name, kind, &backend)
+            ..SegmentSpec::of(&view.spec, &self.stream, &view.name, kind, &backend)
         })
     }
 }

@@ -8,7 +8,8 @@ use crate::channel::{ViewChannel, ViewUpdate};
 use foveate_core::frame::FrameTime;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::rate::RateLimit;
-use foveate_engine::{SampledFrame, Sink, View, ViewSpec};
+use foveate_core::view::ViewSpec;
+use foveate_engine::{SampledFrame, Sink, View};
 use foveate_ring::{State, Waker, Writer};
 use foveate_stats::{NoticeCounts, StreamCounters};
 

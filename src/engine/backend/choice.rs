@@ -11,8 +11,7 @@ use super::vulkan::VulkanBackend;
 use super::{Backend, BackendError, SamplerSpec};
 use crate::planes::Sampler;
 use crate::pool::Pool;
-use foveate_config::{BackendChoice, ChangeOn};
-use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
+use foveate_core::backend::{BackendChoice, BackendInfo, BackendKind, ChangeOn, ChangeSite};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameKind;
 #[cfg(feature = "vulkan")]

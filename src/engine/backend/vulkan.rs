@@ -21,7 +21,7 @@ use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sampler::ViewPasses;
 use self::staging::TileStaging;
-use super::{Backend, BackendError, SamplerMaker, UpdateTimes, VIEWS_MAX};
+use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::Detector;
 use crate::planes::Planes;
 use crate::pool::Pool;
@@ -33,6 +33,7 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::view::VIEWS_MAX;
 use foveate_gpu::{Gpu, Lane};
 
 mod coarse;

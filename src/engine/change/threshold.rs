@@ -1,7 +1,7 @@
 //! The difference that a sample may have before its tile is dirty: a fixed one, or one that follows the noise.
 
 use super::noise::NoiseEstimator;
-use foveate_config::Threshold;
+use foveate_core::change::Threshold;
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat};
 
 /// Where the threshold of each frame comes from. That of a frame is made from the frames before it.

@@ -2,7 +2,7 @@
 
 use super::refresh::Refresh;
 use super::threshold::ThresholdSource;
-use foveate_config::ChangeConfig;
+use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::plan::PixelBox;
 use foveate_core::geometry::rule::IngestRule;

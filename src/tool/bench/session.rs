@@ -5,13 +5,16 @@ use std::hint::black_box;
 use super::eviction::Evictor;
 use super::frames::{Frames, frame_bytes};
 use crate::ToolError;
-use foveate_config::{ChangeConfig, GazeChoice, GazeConfig, ViewConfig};
+use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::backend::BackendInfo;
+use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns, unix_ns};
 use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
-use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View, ViewSpec};
+use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View};
 use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
 
 /// Frames that a new stream takes before anything counts: every slot of a ring is written, every kernel has run.
@@ -136,7 +139,8 @@ impl<'a> Session<'a> {
             let name = format!("view-{index}");
             let config = ViewConfig { name, gaze, ..setup.view.clone() };
             let spec = ViewSpec::try_from(&config)?;
-            let segment = spec.segment("bench", &config.name, frames.kind(), &backend_info);
+            let segment =
+                SegmentSpec::of(&spec, "bench", &config.name, frames.kind(), &backend_info);
             let segment = SegmentSpec { slot_count: config.slots as usize, ..segment };
             Ok(engine.view(spec, Target::new(setup.sink, &segment)?)?)
         });
@@ -245,5 +249,5 @@ impl<'a> Session<'a> {
 fn gaze_of(index: usize) -> GazeConfig {
     const STEPS: [f64; 2] = [0.754_877_666_246_693, 0.569_840_290_998_053];
     let [x, y] = STEPS.map(|step| (0.5 + step * index as f64).fract());
-    GazeConfig { choice: GazeChoice::Fixed { x, y }, ..GazeConfig::default() }
+    GazeConfig { policy: Policy::Fixed { x, y }, ..GazeConfig::default() }
 }

@@ -1,7 +1,7 @@
 //! Checks of the Vulkan devices, and the choice of `backend = "auto"`.
 
 use super::{Finding, Mark};
-use foveate_config::BackendChoice;
+use foveate_core::backend::BackendChoice;
 #[cfg(feature = "vulkan")]
 use foveate_core::error::chain;
 use foveate_engine::backend::choice::Backends;

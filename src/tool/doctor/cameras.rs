@@ -1,12 +1,12 @@
 //! Cameras of this machine, and what to write into a configuration to watch them.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::{Finding, Mark};
 use crate::on_one_line;
+use foveate_config::{Config, SourceChoice, StreamConfig};
 
 /// A device that gives pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,14 +92,13 @@ fn open(camera: &FoundCamera) -> io::Result<File> {
 
 /// A part of a configuration for each camera, ready to be used; empty without one.
 pub fn stanzas(cameras: &[FoundCamera]) -> String {
-    let mut text = String::new();
-    for camera in cameras {
-        let name = camera.node.file_name().unwrap_or_default().to_string_lossy();
-        let source = toml::Value::String(camera.stable.to_string_lossy().into_owned());
+    let stanza = |camera: &FoundCamera| {
+        let name = camera.node.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let about = on_one_line(&camera.name);
-        let about = if about.is_empty() { name.clone() } else { about.into() };
-        // Writing to a string cannot fail.
-        let _ = write!(text, "\n# {about}\n[[stream]]\nname = \"{name}\"\nsource = {source}\n");
-    }
-    text
+        let about = if about.is_empty() { name.clone() } else { about };
+        let source = SourceChoice::Shorthand(camera.stable.to_string_lossy().into_owned());
+        let stream = StreamConfig { name, source, ..StreamConfig::default() };
+        format!("\n# {about}\n{}", Config::from(stream).to_toml())
+    };
+    cameras.iter().map(stanza).collect()
 }

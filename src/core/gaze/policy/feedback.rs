@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;
+use crate::gaze::GazeParameters;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
-use crate::gaze::parameters::GazeParameters;
 use crate::gaze::scan::Scan;
 use crate::geometry::attention::AttentionMap;
 use crate::geometry::coarse::CoarseLevel;

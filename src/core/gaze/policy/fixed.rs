@@ -2,8 +2,8 @@
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;
+use crate::gaze::GazeParameters;
 use crate::gaze::fixation_state::{FixationState, Hold};
-use crate::gaze::parameters::GazeParameters;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;

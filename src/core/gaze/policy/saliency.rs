@@ -2,8 +2,8 @@
 
 use super::FixationPolicy;
 use crate::frame::FrameTime;
+use crate::gaze::GazeParameters;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
-use crate::gaze::parameters::GazeParameters;
 use crate::gaze::scan::Scan;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;

@@ -88,7 +88,7 @@ impl ViewEntry {
             patch_side: format.patch_side,
             dtype: format.dtype,
             budget: *budget,
-            policy: gaze.choice.name().to_owned(),
+            policy: gaze.policy.name().to_owned(),
             max_fps: *max_fps,
             publish: publish.name().to_owned(),
             opened_by: self.owner.as_ref().map(|owner| text(&owner.name)),
@@ -198,7 +198,7 @@ pub(super) fn ends(
 ) -> (Arc<ViewEntry>, ViewPort) {
     let name = ViewName::new(stream, &config.name);
     let name = name.unwrap_or_else(|error| panic!("{error}"));
-    let (channel, client_channel) = view_channel(bell, config.gaze.choice.is_feedback());
+    let (channel, client_channel) = view_channel(bell, config.gaze.policy.is_feedback());
     let config = Mutex::new(Arc::new(config));
     let entry = Arc::new(ViewEntry {
         name,

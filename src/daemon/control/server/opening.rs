@@ -6,8 +6,9 @@ use super::ServerThread;
 use super::connection::Connection;
 use crate::control::directory::StreamEntry;
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
-use foveate_config::{VIEWS_MAX, ViewConfig};
+use foveate_config::ViewConfig;
 use foveate_control::{StreamState, accepted};
+use foveate_core::view::VIEWS_MAX;
 
 impl ServerThread {
     /// Opens a view on `stream` as `table` describes it, which lasts as long as the connection.

@@ -1,0 +1,405 @@
+//! From a TOML document to any type that serde can read, with all that is wrong in it.
+//!
+//! A value that is refused is noted, and the type is read again without its key, so that the default stands in: types of tables
+//! have a default for every key. A field whose name begins with `+` has no key of its own: its keys stand in the table around
+//! it. After the `+` of an enum comes the key that names the variant, by default the first, whose fields stand beside it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::value::{SeqDeserializer, StrDeserializer};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer,
+    MapAccess, VariantAccess, Visitor,
+};
+use serde::{Deserialize, forward_to_deserialize_any};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use foveate_core::value::Given;
+
+/// Mistakes that are looked for in one file. Whoever makes more has not written a configuration.
+const MISTAKES_MAX: usize = 50;
+
+/// Where something is wrong, and what.
+pub(super) type Mistakes = Vec<(Range<usize>, String)>;
+
+/// Reads a `T` from `text` once `prepare` has been at the document, has `settle` look at what takes more than one key, and looks
+/// for keys that nobody knows. The value counts only if there are no mistakes; they come in the order of the text.
+pub(super) fn read<T: DeserializeOwned + Default>(
+    text: &str,
+    prepare: impl FnOnce(&mut DeTable<'_>, &mut Mistakes),
+    settle: impl FnOnce(&mut T, &Table<'_>),
+) -> (T, Mistakes) {
+    let (mut document, errors) = DeTable::parse_recoverable(text);
+    let unread: Mistakes = errors.iter().map(|error| syntax_error(text, error)).collect();
+    let mut mistakes = Mistakes::new();
+    prepare(document.get_mut(), &mut mistakes);
+    let notes = RefCell::new(Notes { mistakes, is_broken: !unread.is_empty(), ..Notes::default() });
+    let table = Table { keys: document.get_ref(), span: 0..0, notes: &notes };
+    let mut value = read_table(&table);
+    settle(&mut value, &table);
+    table.note_unknown_keys();
+    // What else is wrong in a line that could not be read may not be what was meant.
+    let line = |(span, _): &(Range<usize>, String)| {
+        text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
+    };
+    let lines: BTreeSet<_> = unread.iter().map(line).collect();
+    let mut mistakes = std::mem::take(&mut notes.borrow_mut().mistakes);
+    mistakes.retain(|mistake| !lines.contains(&line(mistake)));
+    mistakes.extend(unread);
+    mistakes.sort_by_cached_key(|(span, message)| (span.start, message.clone()));
+    mistakes.dedup_by(|one, other| (one.0.start, &one.1) == (other.0.start, &other.1));
+    (value, mistakes)
+}
+
+/// The parser drops the second of two equal keys, so that only the text still knows its name.
+fn syntax_error(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
+    let span = error.span().unwrap_or(0..0);
+    match (error.message(), text.get(span.clone())) {
+        ("duplicate key", Some(key)) => (span, format!("duplicate key `{key}`")),
+        (message, _) => (span, message.to_owned()),
+    }
+}
+
+fn read_table<'a, T: Deserialize<'a> + Default>(table: &Table<'a>) -> T {
+    loop {
+        let Fault { message, span, key } = match T::deserialize(Place::Around(table.clone(), "")) {
+            Ok(value) => return value,
+            Err(fault) => fault,
+        };
+        let mut notes = table.notes.borrow_mut();
+        let span = span.unwrap_or(0..0);
+        if notes.mistakes.iter().all(|(told, _)| *told != span) {
+            notes.mistakes.push((span, message));
+        }
+        if MISTAKES_MAX <= notes.mistakes.len() || !key.is_some_and(|key| notes.bad.insert(key)) {
+            return T::default();
+        }
+    }
+}
+
+/// What is wrong in a document, and what has been read of it.
+#[derive(Debug, Default)]
+struct Notes {
+    mistakes: Mistakes,
+    /// Whether the text is no TOML, so that what seems to be missing may only not have been understood.
+    is_broken: bool,
+    /// Keys that are not to be read, because something is wrong with them; each with the address of its table.
+    bad: BTreeSet<(usize, String)>,
+    /// The keys that each table may have.
+    known: BTreeMap<usize, Vec<&'static str>>,
+}
+
+/// A table of a document.
+#[derive(Clone, Debug)]
+pub(super) struct Table<'a> {
+    keys: &'a DeTable<'a>,
+    span: Range<usize>,
+    notes: &'a RefCell<Notes>,
+}
+
+impl<'a> Table<'a> {
+    /// Whether `key` is given, and nothing has been wrong with it.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key) && !self.is_bad(key)
+    }
+
+    /// Refuses what stands at `key`, or that nothing does.
+    pub(super) fn refuse(&self, key: &str, message: impl Into<String>) {
+        let value = self.keys.get(key);
+        let mut notes = self.notes.borrow_mut();
+        let is_new = notes.bad.insert((self.address(), key.to_owned()));
+        if is_new && (value.is_some() || !notes.is_broken) {
+            let span = value.map_or(self.span.clone(), Spanned::span);
+            notes.mistakes.push((span, message.into()));
+        }
+    }
+
+    /// Refuses a table without `key`.
+    pub(super) fn need(&self, key: &str) {
+        if !self.keys.contains_key(key) {
+            self.refuse(key, format!("missing key `{key}`"));
+        }
+    }
+
+    /// Refuses `key`, if it is given, unless it `may` be; `reason` is the key beside it that says so, and `place` where it may.
+    pub(super) fn allow(&self, key: &str, may: bool, reason: &str, place: &str) {
+        if self.has(key) && !may && !self.is_bad(reason) {
+            self.refuse(key, format!("expected this key only {place}"));
+        }
+    }
+
+    /// All keys.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.keys.keys().map(|key| key.get_ref().as_ref())
+    }
+
+    /// The tables at `key`, one or a list of them.
+    pub(super) fn tables(&self, key: &str) -> Vec<Table<'a>> {
+        let value = self.keys.get(key).filter(|_| !self.is_bad(key));
+        let values = match value.map(Spanned::get_ref) {
+            Some(DeValue::Array(list)) => list.iter().collect(),
+            _ => Vec::from_iter(value),
+        };
+        values.into_iter().filter_map(|value| Place::At(value, self.notes).table()).collect()
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self.keys).addr()
+    }
+
+    fn is_bad(&self, key: &str) -> bool {
+        self.notes.borrow().bad.contains(&(self.address(), key.to_owned()))
+    }
+
+    fn know(&self, key: &'static str) {
+        let mut notes = self.notes.borrow_mut();
+        let known = notes.known.entry(self.address()).or_default();
+        if !key.is_empty() && !known.contains(&key) {
+            known.push(key);
+        }
+    }
+
+    fn note_unknown_keys(&self) {
+        let known = self.notes.borrow().known.get(&self.address()).cloned().unwrap_or_default();
+        // Where the variant is not known, neither are its fields; and a map has any keys.
+        let is_open = known.is_empty() || known.iter().any(|key| self.is_bad(&format!("+{key}")));
+        for (key, _) in self.keys {
+            let name = key.get_ref().as_ref();
+            if known.contains(&name) {
+                self.tables(name).iter().for_each(Table::note_unknown_keys);
+            } else if !is_open && !self.is_bad(name) {
+                self.notes.borrow_mut().mistakes.push((key.span(), unknown(name, &known)));
+            }
+        }
+    }
+}
+
+fn unknown(key: &str, known: &[&str]) -> String {
+    let distance = |other: &str| strsim::damerau_levenshtein(key, other);
+    let nearest = known.iter().min_by_key(|other| distance(other));
+    let nearest = nearest.filter(|other| distance(other) <= other.len().div_ceil(3));
+    let meant = nearest.map(|nearest| format!(" (did you mean `{nearest}`?)")).unwrap_or_default();
+    format!("unknown key `{key}`{meant}; expected one of `{}`", known.join("`, `"))
+}
+
+/// Where a value is read from.
+#[derive(Clone, Debug)]
+enum Place<'a> {
+    At(&'a Spanned<DeValue<'a>>, &'a RefCell<Notes>),
+    /// Keys of a table that has others, too, and the one that names the variant of an enum.
+    Around(Table<'a>, &'static str),
+}
+
+impl<'a> Place<'a> {
+    fn table(&self) -> Option<Table<'a>> {
+        match self {
+            Self::At(value, notes) => {
+                let keys = value.get_ref().as_table()?;
+                Some(Table { keys, span: value.span(), notes })
+            }
+            Self::Around(table, _) => Some(table.clone()),
+        }
+    }
+
+    /// The one value that stands there.
+    fn value(&self) -> Option<&'a Spanned<DeValue<'a>>> {
+        match self {
+            Self::At(value, _) => Some(value),
+            Self::Around(table, tag) => table.keys.get(*tag),
+        }
+    }
+
+    fn refused(&self, allowed: impl fmt::Display) -> Fault {
+        let given =
+            self.value().map(|value| Given::deserialize(ValueDeserializer::from(value.clone())));
+        match given {
+            Some(Ok(given)) => Fault::custom(given.refused(allowed)),
+            _ => Fault::custom(format_args!("expected {allowed}")),
+        }
+    }
+}
+
+impl<'a> IntoDeserializer<'a, Fault> for Place<'a> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'a> Deserializer<'a> for Place<'a> {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
+        let Self::At(value, _) = self else {
+            unreachable!("only structs and enums have keys among others")
+        };
+        match value.get_ref() {
+            DeValue::Datetime(_) => visitor.visit_unit(),
+            // What is too large for a number is out of every range.
+            DeValue::Integer(number)
+                if i64::from_str_radix(number.as_str(), number.radix()).is_err() =>
+            {
+                visitor.visit_f64(number.as_str().parse().unwrap_or(f64::MAX))
+            }
+            _ => Ok(ValueDeserializer::from(value.clone()).deserialize_any(visitor)?),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.value() {
+            Some(value) if value.get_ref().is_bool() => self.deserialize_any(visitor),
+            _ => Err(self.refused("true or false")),
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match (self.value().and_then(|value| value.get_ref().as_array()), &self) {
+            (Some(list), Self::At(_, notes)) => {
+                let places = list.iter().map(|value| Place::At(value, notes));
+                visitor.visit_seq(SeqDeserializer::new(places))
+            }
+            _ => Err(self.refused("tables, each below its name in double brackets")),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, Fault> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let table = self.table().ok_or_else(|| self.refused("a table"))?;
+        visitor.visit_map(Fields { table, left: fields.iter(), next: None })
+    }
+
+    fn deserialize_enum<V: Visitor<'a>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        let mut offered = variants.iter().copied();
+        let name = match self.value().map(Spanned::get_ref) {
+            None => offered.next(),
+            Some(given) => offered.find(|name| given.as_str() == Some(name)),
+        };
+        match name {
+            Some(name) => visitor.visit_enum(Variant { name, fields: self }),
+            None => Err(self.refused(format_args!("\"{}\"", variants.join("\", \"")))),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        <V: Visitor<'a>>
+        i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct newtype_struct
+        tuple tuple_struct map identifier ignored_any
+    }
+}
+
+/// The keys of a struct.
+struct Fields<'a> {
+    table: Table<'a>,
+    left: std::slice::Iter<'static, &'static str>,
+    next: Option<(&'static str, Place<'a>)>,
+}
+
+impl<'a> MapAccess<'a> for Fields<'a> {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'a>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        let Self { table, left, next } = self;
+        let place = |name: &&'static str| {
+            let tag = name.strip_prefix('+');
+            table.know(tag.unwrap_or(name));
+            let place = match tag {
+                Some(tag) => Place::Around(table.clone(), tag),
+                None => Place::At(table.keys.get(*name)?, table.notes),
+            };
+            (!table.is_bad(name)).then_some((*name, place))
+        };
+        *next = left.find_map(place);
+        next.as_ref().map(|(name, _)| seed.deserialize(StrDeserializer::new(name))).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+        let Some((name, place)) = self.next.take() else { unreachable!("a key comes first") };
+        let span = place.value().map_or(self.table.span.clone(), Spanned::span);
+        seed.deserialize(place).map_err(|Fault { message, span: inner, key }| Fault {
+            message,
+            span: inner.or(Some(span)),
+            key: key.or_else(|| Some((self.table.address(), name.to_owned()))),
+        })
+    }
+}
+
+/// A variant of an enum, and where its fields stand.
+struct Variant<'a> {
+    name: &'static str,
+    fields: Place<'a>,
+}
+
+impl<'a> EnumAccess<'a> for Variant<'a> {
+    type Error = Fault;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'a>>(self, seed: V) -> Result<(V::Value, Self), Fault> {
+        Ok((seed.deserialize(StrDeserializer::<Fault>::new(self.name))?, self))
+    }
+}
+
+impl<'a> VariantAccess<'a> for Variant<'a> {
+    type Error = Fault;
+
+    fn unit_variant(self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'a>>(self, seed: T) -> Result<T::Value, Fault> {
+        seed.deserialize(self.fields)
+    }
+
+    fn tuple_variant<V: Visitor<'a>>(self, _: usize, visitor: V) -> Result<V::Value, Fault> {
+        self.fields.deserialize_seq(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'a>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        self.fields.deserialize_struct(self.name, fields, visitor)
+    }
+}
+
+/// Why a value is refused, where, and the innermost key that it belongs to.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Fault {
+    message: String,
+    span: Option<Range<usize>>,
+    key: Option<(usize, String)>,
+}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self { message: message.to_string(), span: None, key: None }
+    }
+}
+
+impl From<toml::de::Error> for Fault {
+    fn from(error: toml::de::Error) -> Self {
+        Self { message: error.message().to_owned(), span: error.span(), key: None }
+    }
+}

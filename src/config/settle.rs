@@ -1,0 +1,189 @@
+//! What takes more than one key: laws between them, and paths that start at the directory of the file.
+
+use std::collections::BTreeSet;
+use std::path::{self, Path};
+
+use super::reader::Table;
+use super::{Config, Pace, Part, ShorthandKind, SourceChoice, StreamConfig, ViewConfig};
+use foveate_core::backend::{BackendChoice, ChangeOn};
+use foveate_core::change::Threshold;
+use foveate_core::gaze::controller::Policy;
+use foveate_core::layout::Layout;
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+
+impl Config {
+    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: Part<'_>) {
+        for daemon in table.tables("daemon") {
+            if self.daemon.socket.as_ref().is_some_and(|socket| !socket.is_absolute()) {
+                daemon.refuse("socket", "expected an absolute path");
+            }
+        }
+        let tables = table.tables("stream");
+        if tables.is_empty() {
+            self.streams.clear();
+        }
+        match part {
+            Part::Whole if tables.is_empty() => {
+                table.refuse(
+                    "stream",
+                    "no [[stream]]: expected at least one, with a `name` and a `source`",
+                );
+            }
+            Part::Whole | Part::First => {}
+            Part::Further { taken } => {
+                for key in table.names().filter(|key| *key != "stream") {
+                    let message = "only [[stream]] may stand in a file beside the first; expected everything else there";
+                    table.refuse(key, message);
+                }
+                for (stream, table) in self.streams.iter().zip(&tables) {
+                    let name = &stream.name;
+                    let taken = taken.get(name).filter(|_| table.has("name"));
+                    if let Some(file) = taken.map(|file| file.display()) {
+                        let message = format!(
+                            "there is a stream `{name}` in {file}; expected a name of its own"
+                        );
+                        table.refuse("name", message);
+                    }
+                }
+            }
+        }
+        all_different("stream", &tables, self.streams.iter().map(|stream| &stream.name));
+        for (stream, table) in self.streams.iter_mut().zip(&tables) {
+            stream.settle(table, directory);
+        }
+    }
+}
+
+impl StreamConfig {
+    fn settle(&mut self, table: &Table<'_>, directory: &Path) {
+        table.need("name");
+        self.settle_source(table, directory);
+        let device_allowed =
+            "with `backend` as \"auto\" or \"vulkan\": a device is a Vulkan device";
+        let is_cpu = self.backend == BackendChoice::Cpu;
+        table.allow("device", !is_cpu, "backend", device_allowed);
+        table.allow("restart_timeout_ms", self.restart, "restart", "where `restart` is true");
+        for change in table.tables("change") {
+            let is_auto = matches!(self.change.config.threshold, Threshold::Auto { .. });
+            change.allow("threshold_limit", is_auto, "threshold", "with the threshold \"auto\"");
+            if self.change.on == ChangeOn::Gpu && is_cpu {
+                let message = "only a Vulkan device finds changes; expected \"auto\" or \"cpu\" here, or `backend` to be \"auto\" or \"vulkan\"";
+                change.refuse("on", message);
+            }
+        }
+        for (camera, table) in self.camera.iter_mut().zip(table.tables("camera")) {
+            camera.settle(&table, directory);
+        }
+        let tables = table.tables("view");
+        if tables.is_empty() {
+            self.views = Self::default().views;
+        }
+        all_different("view of this stream", &tables, self.views.iter().map(|view| &view.name));
+        for (view, table) in self.views.iter_mut().zip(&tables) {
+            view.settle(table, directory);
+        }
+    }
+
+    /// Refuses what this kind of source cannot do. What a pipeline can do is known only once it runs.
+    fn settle_source(&mut self, table: &Table<'_>, directory: &Path) {
+        const KEYS: [&str; 3] = ["source", "pipeline", "pipeline_file"];
+        const EXPECTED: &str = "expected exactly one of `source`, `pipeline` and `pipeline_file`";
+        let given: Vec<_> =
+            KEYS.into_iter().filter(|key| table.names().any(|name| name == *key)).collect();
+        match given[..] {
+            [] => return table.refuse("", format!("no source: {EXPECTED}")),
+            [_] => {}
+            // A lone `source` is what most files have, so the other is to blame.
+            [.., key] => return table.refuse(key, EXPECTED),
+        }
+        let text = match &mut self.source {
+            SourceChoice::PipelineFile(file) => return *file = directory.join(&file),
+            SourceChoice::Shorthand(text) if table.has("source") => text,
+            SourceChoice::Shorthand(_) | SourceChoice::Pipeline(_) => return,
+        };
+        let Some(kind) = ShorthandKind::of(text) else {
+            return table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"file://...\" or the path of a file; anything else is a `pipeline`");
+        };
+        if kind == ShorthandKind::File && !text.contains("://") {
+            // A path stays a string because every part of it was one.
+            *text = directory.join(&text).to_string_lossy().into_owned();
+        }
+        let with_latency = "with an `rtsp://` source, or a pipeline that says ${latency_ms}";
+        table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
+        if kind == ShorthandKind::File {
+            return;
+        }
+        if self.pace == Pace::EveryFrame {
+            table.refuse("pace", "\"every-frame\" makes the decoder wait, and a live source cannot; expected \"realtime\" here");
+        }
+        if self.looped {
+            table.refuse("loop", "a live source has no end; expected false here");
+        }
+    }
+}
+
+impl ViewConfig {
+    pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path) {
+        table.need("name");
+        let is_foveal = matches!(self.layout, Layout::Foveal { .. });
+        let e0_allowed = "with the layout \"foveal\": a uniform layout is as fine everywhere";
+        table.allow("e0", is_foveal, "layout", e0_allowed);
+        if table.has("normalisation")
+            && let Err(message) = check_fits(self.format)
+        {
+            table.refuse("normalisation", message);
+        }
+        for gaze in table.tables("gaze") {
+            let (is_fixed, replays) = match &self.gaze.policy {
+                Policy::Fixed { .. } => (true, false),
+                Policy::Replay { .. } => (false, true),
+                Policy::Feedback | Policy::Saliency => (false, false),
+            };
+            gaze.allow("x", is_fixed, "+policy", "with the policy \"fixed\"");
+            gaze.allow("y", is_fixed, "+policy", "with the policy \"fixed\"");
+            gaze.allow("log", replays, "+policy", "with the policy \"replay\"");
+            if replays && !gaze.has("log") {
+                let message =
+                    "expected `log` beside it, the path of a log that `foveate record` wrote";
+                gaze.refuse("policy", message);
+            }
+        }
+        if let Policy::Replay { log } = &mut self.gaze.policy {
+            let joined = directory.join(&log);
+            // It stays the same file when a view is set from elsewhere.
+            *log = path::absolute(&joined).unwrap_or(joined);
+        }
+    }
+}
+
+/// Refuses the second of two equal names.
+fn all_different<'a>(what: &str, tables: &[Table<'_>], names: impl Iterator<Item = &'a String>) {
+    let mut seen = BTreeSet::new();
+    for (name, table) in names.zip(tables) {
+        if table.has("name") && !seen.insert(name) {
+            let message = format!("there is another {what} `{name}`; expected a name of its own");
+            table.refuse("name", message);
+        }
+    }
+}
+
+/// Whether black and white, and so everything between, are finite numbers of the format.
+fn check_fits(TokenFormat { dtype, normalisation, .. }: TokenFormat) -> Result<(), String> {
+    let largest = match dtype {
+        DType::U8 if normalisation == Normalisation::NONE => return Ok(()),
+        DType::U8 => return Err("the dtype \"u8\" is 0 to 255; expected \"none\" beside it".into()),
+        DType::F16 => f64::from(half::f16::MAX),
+        DType::Bf16 => f64::from(half::bf16::MAX),
+        DType::F32 => f64::from(f32::MAX),
+    };
+    let Normalisation { mean, std } = normalisation;
+    let fits = |(mean, std): (&f64, &f64)| {
+        (mean / std).abs() <= largest && ((1.0 - mean) / std).abs() <= largest
+    };
+    if mean.iter().zip(&std).all(fits) {
+        return Ok(());
+    }
+    Err(format!(
+        "(value - mean) / std must stay within {largest:e}, the largest number of this dtype"
+    ))
+}

@@ -1,0 +1,140 @@
+//! A configuration as text, from the types that it is read into.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+use toml::{Table, Value};
+
+use super::{Config, ConfigError, ViewConfig};
+
+/// Keys that are written even where they are as by default: nothing can be read without them.
+const NEEDED: [&str; 3] = ["stream", "name", "source"];
+
+/// What a key is set to in order to be as if nobody had set it.
+const DEFAULT: &str = "default";
+
+/// The table of a view in which those stand that say where it looks.
+const GAZE: &str = "gaze";
+
+/// Keys that belong to one policy each.
+const KEYS_OF_POLICIES: [&str; 3] = ["x", "y", "log"];
+
+impl Config {
+    /// The text of a file that says this, without what is so by default. What came from the environment stands there as it is.
+    pub fn to_toml(&self) -> String {
+        // It stands only in strings, where it is to stay one.
+        keys(self).to_string().replace("${", "$${")
+    }
+}
+
+impl ViewConfig {
+    /// This view with other values for some keys, such as `budget`, or `gaze.policy` for one of its tables. A value is TOML, or a
+    /// bare word for a string; `default` takes the key back to its default. Another policy comes without what belonged to
+    /// the one before. A relative path starts at `directory`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such key, it is the name, or the view would make no sense.
+    pub fn with(
+        &self,
+        changes: &BTreeMap<String, String>,
+        directory: &Path,
+    ) -> Result<Self, ConfigError> {
+        let mut table = keys(self);
+        if changes.contains_key("gaze.policy") {
+            let gaze = table.get_mut(GAZE).and_then(Value::as_table_mut);
+            let is_of_policy = |key: &str| KEYS_OF_POLICIES.contains(&key);
+            gaze.into_iter().for_each(|gaze| gaze.retain(|key, _| !is_of_policy(key)));
+        }
+        for (key, value) in changes {
+            set(&mut table, key, value);
+        }
+        Self::read(&table.to_string(), directory, Some(&self.name))
+    }
+}
+
+/// Sets one key of a view, or of its table that stands before the dot.
+fn set(view: &mut Table, key: &str, text: &str) {
+    let (table, key) = match key.split_once('.') {
+        Some((GAZE, key)) => {
+            let gaze = view.entry(GAZE).or_insert_with(|| Table::new().into());
+            (gaze.as_table_mut(), key)
+        }
+        _ => (Some(view), key),
+    };
+    let Some(table) = table else { return };
+    if text == DEFAULT {
+        table.remove(key);
+    } else {
+        table.insert(key.to_owned(), value_of(text));
+    }
+}
+
+/// What a text stands for: TOML, or itself.
+fn value_of(text: &str) -> Value {
+    // One line, so that nothing else can stand beside the value.
+    let parsed = Some(text).filter(|text| !text.contains(['\n', '\r', '#']));
+    let parsed = parsed.and_then(|text| format!("value = {text}").parse::<Table>().ok());
+    let value = parsed.and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+/// The keys that say what `value` is, without those that are so by default.
+fn keys<T: Serialize + Default>(value: &T) -> Table {
+    let table = |value: &T| match Value::try_from(value).map(spread) {
+        Ok(Value::Table(table)) => table,
+        other => unreachable!("every part of a configuration has a text: {other:?}"),
+    };
+    let mut keys = table(value);
+    prune(&mut keys, &table(&T::default()));
+    keys
+}
+
+/// Puts the keys of fields whose names begin with `+` into the table around them, as the reader expects them.
+fn spread(value: Value) -> Value {
+    let table = match value {
+        Value::Array(list) => return Value::Array(list.into_iter().map(spread).collect()),
+        Value::Table(table) => table,
+        value => return value,
+    };
+    let mut keys = Table::new();
+    for (key, value) in table {
+        match (key.strip_prefix('+'), spread(value)) {
+            (None, value) => drop(keys.insert(key, value)),
+            (Some(""), Value::Table(inner)) => keys.extend(inner),
+            (Some(tag), Value::Table(variant)) => {
+                for (name, fields) in variant {
+                    keys.insert(tag.to_owned(), name.into());
+                    keys.extend(fields.as_table().cloned().unwrap_or_default());
+                }
+            }
+            (Some(tag), name) => drop(keys.insert(tag.to_owned(), name)),
+        }
+    }
+    Value::Table(keys)
+}
+
+/// Takes out what is so by default.
+fn prune(table: &mut Table, default: &Table) {
+    table.retain(|key, value| {
+        let is_default = default.get(key) == Some(value);
+        match (value, default.get(key)) {
+            (Value::Table(table), Some(Value::Table(default))) => {
+                prune(table, default);
+                !table.is_empty()
+            }
+            (Value::Array(list), Some(Value::Array(default))) if !is_default || key == "stream" => {
+                for element in list {
+                    if let (Value::Table(table), Some(Value::Table(default))) =
+                        (element, default.first())
+                    {
+                        prune(table, default);
+                    }
+                }
+                true
+            }
+            _ => !is_default || NEEDED.contains(&key),
+        }
+    });
+}

@@ -1,0 +1,81 @@
+//! Formats of tokens as they are written.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{DType, Normalisation, TokenFormat};
+use crate::value::{Given, PatchSide, checked};
+
+impl TryFrom<Given> for Normalisation {
+    type Error = String;
+
+    fn try_from(given: Given) -> Result<Self, String> {
+        let taken = match &given {
+            Given::Text(word) => {
+                let preset = Self::PRESETS.into_iter().find(|(name, _)| name == word);
+                preset.map(|(_, preset)| preset)
+            }
+            Given::Table(keys) if keys.len() == 2 => {
+                let row = |key| keys.get(key).and_then(Given::numbers::<3>);
+                row("mean").zip(row("std")).map(|(mean, std)| Self { mean, std })
+            }
+            _ => None,
+        };
+        taken.filter(|taken| taken.std.iter().all(|std| 0.0 < *std)).ok_or_else(|| {
+            let presets = Self::PRESETS.map(|(name, _)| format!("{name:?}")).join(", ");
+            given.refused(format_args!(
+                "{presets} or {{ mean = [r, g, b], std = [r, g, b] }} with every std above 0"
+            ))
+        })
+    }
+}
+
+impl From<Normalisation> for Given {
+    fn from(normalisation: Normalisation) -> Self {
+        let presets = Normalisation::PRESETS;
+        if let Some((name, _)) = presets.iter().find(|(_, preset)| *preset == normalisation) {
+            return Self::Text((*name).to_owned());
+        }
+        let Normalisation { mean, std } = normalisation;
+        let row = |row: [f64; 3]| Self::List(row.map(Self::Real).into());
+        Self::Table(BTreeMap::from([("mean".to_owned(), row(mean)), ("std".to_owned(), row(std))]))
+    }
+}
+
+/// [`TokenFormat`] as it is read.
+#[derive(Deserialize)]
+#[serde(default)]
+pub(super) struct FormatKeys {
+    #[serde(deserialize_with = "checked::<PatchSide, _, _>")]
+    patch: u32,
+    #[serde(deserialize_with = "Numbers::deserialize")]
+    dtype: DType,
+    normalisation: Option<Normalisation>,
+}
+
+/// [`DType`] as an enum of serde's, so that a reader knows all names of it.
+#[derive(Deserialize)]
+#[serde(remote = "DType", rename_all = "lowercase")]
+enum Numbers {
+    U8,
+    F16,
+    Bf16,
+    F32,
+}
+
+impl Default for FormatKeys {
+    fn default() -> Self {
+        let TokenFormat { patch_side: patch, dtype, .. } = TokenFormat::default();
+        Self { patch, dtype, normalisation: None }
+    }
+}
+
+impl From<FormatKeys> for TokenFormat {
+    /// Without a word about it, whole numbers are not normalised.
+    fn from(FormatKeys { patch, dtype, normalisation }: FormatKeys) -> Self {
+        let default =
+            if dtype == DType::U8 { Normalisation::NONE } else { Normalisation::IMAGENET };
+        Self { patch_side: patch, dtype, normalisation: normalisation.unwrap_or(default) }
+    }
+}

@@ -1,0 +1,262 @@
+//! Values as people write them, and types that take only some of those. What they refuse, they answer with what is allowed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::camera::FRAME_BYTES_MAX;
+use crate::name::is_name;
+
+/// A value of any type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Given {
+    /// A whole number.
+    Whole(i64),
+    /// Any other number.
+    Real(f64),
+    /// `true` or `false`.
+    Switch(bool),
+    /// A string.
+    Text(String),
+    /// A list.
+    List(Vec<Given>),
+    /// A table.
+    Table(BTreeMap<String, Given>),
+    /// What JSON has no type for: a date or a time.
+    Date(()),
+}
+
+impl fmt::Display for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => number.fmt(f),
+            Self::Real(number) => write!(f, "{number:?}"),
+            Self::Switch(switch) => switch.fmt(f),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::List(_) => f.write_str("this list"),
+            Self::Table(_) => f.write_str("this table"),
+            Self::Date(()) => f.write_str("a date"),
+        }
+    }
+}
+
+impl Given {
+    /// Why it is refused where only `allowed` may stand.
+    pub fn refused(&self, allowed: impl fmt::Display) -> String {
+        format!("{self} is not allowed here; expected {allowed}")
+    }
+
+    /// A number that is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Whole(number) => Some(*number as f64),
+            Self::Real(number) => Some(*number).filter(|number| number.is_finite()),
+            _ => None,
+        }
+    }
+
+    /// A list of `N` of them.
+    pub fn numbers<const N: usize>(&self) -> Option<[f64; N]> {
+        let Self::List(list) = self else { return None };
+        list.iter().map(Self::number).collect::<Option<Vec<_>>>()?.try_into().ok()
+    }
+
+    fn whole(&self) -> Option<u32> {
+        let Self::Whole(number) = self else { return None };
+        u32::try_from(*number).ok()
+    }
+
+    /// A string that says something.
+    fn text(&self) -> Option<&str> {
+        let Self::Text(text) = self else { return None };
+        Some(text.as_str()).filter(|text| !text.trim().is_empty())
+    }
+}
+
+/// Reads a `V` by way of the type that checks it.
+///
+/// # Errors
+///
+/// As that type.
+pub fn checked<'de, T: Deserialize<'de> + Into<V>, V, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<V, D::Error> {
+    T::deserialize(deserializer).map(Into::into)
+}
+
+/// [`checked`], of a key that need not be given.
+///
+/// # Errors
+///
+/// As that type.
+pub fn optional<'de, T: Deserialize<'de> + Into<V>, V, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<V>, D::Error> {
+    checked::<T, V, D>(deserializer).map(Some)
+}
+
+/// A type of values: what it holds, what is allowed, and how it takes that.
+macro_rules! newtype {
+    ($(#[$about:meta])* $name:ident $(<$($bound:ident),+>)? ($holds:ty): $allowed:expr, $take:expr) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Deserialize)]
+        #[serde(try_from = "Given")]
+        pub struct $name $(<$(const $bound: u32),+>)? ($holds);
+
+        impl $(<$(const $bound: u32),+>)? TryFrom<Given> for $name $(<$($bound),+>)? {
+            type Error = String;
+
+            fn try_from(given: Given) -> Result<Self, String> {
+                let take: fn(&Given) -> Option<$holds> = $take;
+                take(&given).map(Self).ok_or_else(|| given.refused($allowed))
+            }
+        }
+
+        impl $(<$(const $bound: u32),+>)? From<$name $(<$($bound),+>)?> for $holds {
+            fn from(value: $name $(<$($bound),+>)?) -> Self {
+                value.0
+            }
+        }
+    };
+}
+
+newtype!(
+    /// A whole number from `MIN` to `MAX`.
+    Whole<MIN, MAX>(u32):
+    format_args!("a whole number from {MIN} to {MAX}"),
+    |given| given.whole().filter(|number| (MIN..=MAX).contains(number))
+);
+
+newtype!(
+    /// A number from `MIN` to `MAX` hundredths.
+    Real<MIN, MAX>(f64):
+    format_args!("a number from {:?} to {:?}", f64::from(MIN) / 100.0, f64::from(MAX) / 100.0),
+    |given| {
+        let bounds = f64::from(MIN) / 100.0..=f64::from(MAX) / 100.0;
+        given.number().filter(|number| bounds.contains(number))
+    }
+);
+
+newtype!(
+    /// A length in pixels of the source.
+    Pixels(f64):
+    "a number of pixels above 0",
+    |given| given.number().filter(|number| 0.0 < *number)
+);
+
+newtype!(
+    /// The side of a patch in texels.
+    PatchSide(u32):
+    "14 or 16",
+    |given| given.whole().filter(|side| [14, 16].contains(side))
+);
+
+newtype!(
+    /// A turn in degrees, clockwise.
+    Degrees(u32):
+    "0, 90, 180 or 270",
+    |given| given.whole().filter(|degrees| [0, 90, 180, 270].contains(degrees))
+);
+
+newtype!(
+    /// The name of a stream or a view.
+    Name(String):
+    "a name of 1 to 63 of the characters a-z, 0-9, _ and -",
+    |given| given.text().filter(|text| is_name(text)).map(str::to_owned)
+);
+
+newtype!(
+    /// A string that says something.
+    Text(String):
+    "a string that is not empty",
+    |given| given.text().map(str::to_owned)
+);
+
+newtype!(
+    /// The path of a file.
+    Location(PathBuf):
+    "the path of a file",
+    |given| given.text().map(PathBuf::from)
+);
+
+newtype!(
+    /// The name of a frame of reference.
+    FrameName(String):
+    format_args!("a name of 1 to {FRAME_BYTES_MAX} bytes"),
+    |given| {
+        let Given::Text(name) = given else { return None };
+        let fits = (1..=FRAME_BYTES_MAX).contains(&name.len()) && !name.contains('\0');
+        fits.then(|| name.clone())
+    }
+);
+
+newtype!(
+    /// A place in metres.
+    Position([f64; 3]):
+    "a list of 3 numbers",
+    Given::numbers
+);
+
+newtype!(
+    /// A turn in space.
+    Quaternion([f64; 4]):
+    "a quaternion [x, y, z, w] of length 1",
+    |given| {
+        let parts = given.numbers::<4>()?;
+        let length = parts.iter().map(|part| part * part).sum::<f64>().sqrt();
+        // What is one already stays as it is, bit by bit.
+        match (length - 1.0).abs() {
+            ..=1e-15 => Some(parts),
+            ..=0.01 => Some(parts.map(|part| part / length)),
+            _ => None,
+        }
+    }
+);
+
+newtype!(
+    /// A part of a picture.
+    Crop([u32; 4]):
+    "[left, top, width, height] in whole pixels of the calibrated picture",
+    |given| {
+        let Given::List(list) = given else { return None };
+        let side = |side: &Given| side.number().filter(|side| side.fract() == 0.0 && (0.0..=16384.0).contains(side));
+        let sides: [f64; 4] = list.iter().map(side).collect::<Option<Vec<_>>>()?.try_into().ok()?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be whole")]
+        Some(sides.map(|side| side as u32)).filter(|[_, _, width, height]| 0 < width * height)
+    }
+);
+
+newtype!(
+    /// Who may connect to a socket. Without both bits for itself a daemon could not be told from a dead one.
+    SocketMode(u32):
+    "a mode in octal digits, of reading and writing, such as \"0660\" or \"0600\"",
+    |given| {
+        let digits = given.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let is_for_sockets = |mode: &u32| mode & !0o666 == 0 && mode & 0o600 == 0o600;
+        u32::from_str_radix(digits, 8).ok().filter(is_for_sockets)
+    }
+);
+
+newtype!(
+    /// Where to listen for HTTP.
+    Address(SocketAddr):
+    "an IP address and a port, such as \"127.0.0.1:9187\" or \"[::1]:9187\"",
+    |given| given.text()?.parse().ok()
+);
+
+newtype!(
+    /// The value of a pipeline's parameter, as the text that it becomes there.
+    Parameter(String):
+    "a string, a number, true or false",
+    |given| match given {
+        Given::Text(text) => Some(text.clone()),
+        Given::Whole(number) => Some(number.to_string()),
+        Given::Real(number) => number.is_finite().then(|| number.to_string()),
+        Given::Switch(switch) => Some(switch.to_string()),
+        Given::List(_) | Given::Table(_) | Given::Date(()) => None,
+    }
+);

@@ -1,0 +1,32 @@
+//! What a view wants of its stream.
+
+use crate::gaze::GazeParameters;
+use crate::gaze::controller::Policy;
+use crate::layout::Layout;
+use crate::plane::PlaneSpec;
+use crate::token::TokenFormat;
+
+/// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
+pub const VIEWS_MAX: usize = 32;
+
+/// What a view wants of its stream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewSpec {
+    /// How the budget is spent.
+    pub layout: Layout,
+    /// Most tokens of a frame, at least 1.
+    pub budget: usize,
+    /// What a token looks like in memory.
+    pub format: TokenFormat,
+    /// Who chooses where the view looks.
+    pub policy: Policy,
+    /// How its eye moves.
+    pub parameters: GazeParameters,
+}
+
+impl ViewSpec {
+    /// The planes that the view publishes.
+    pub fn planes(&self) -> Vec<PlaneSpec> {
+        vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()]
+    }
+}
