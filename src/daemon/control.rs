@@ -4,8 +4,8 @@ pub mod described;
 pub mod directory;
 mod error;
 pub mod server;
+pub mod snapshot;
 mod socket;
 mod steering;
-pub mod tally;
 
 pub use error::ServeError;

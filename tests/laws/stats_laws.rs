@@ -1,6 +1,7 @@
-//! A histogram counts every duration once, in the place that its bounds say.
+//! A histogram counts every duration once, in the place that its bounds say; and metrics are written as Prometheus reads them.
 
 use foveate_stats::durations::{HistogramCounts, StreamDurations};
+use foveate_stats::metric::{Families, Metric, MetricKind};
 use proptest::prelude::*;
 
 proptest! {
@@ -62,6 +63,26 @@ fn check_quantile(mut durations: Vec<u64>, percent: u32) -> Result<(), TestCaseE
         "{lower} {quantile} {upper}"
     );
     Ok(())
+}
+
+#[test]
+fn names_in_labels_are_written_so_that_prometheus_reads_them() {
+    const TABLE: &[Metric<String>] = &[Metric {
+        name: "x_total",
+        kind: MetricKind::Counter,
+        labels: &["of"],
+        help: "Lines\nand \\",
+        read: |name, samples| {
+            samples.add(&[name], 2.5);
+            samples.add(&["unknown"], None);
+        },
+    }];
+    let names = ["a \"b\"\n\\".to_owned(), "é".to_owned()];
+    let mut families = Families::default();
+    families.add(TABLE, names.iter(), |_| [("at", "c")], |name| name);
+    let expected = "# HELP x_total Lines\\nand \\\\\n# TYPE x_total counter\n\
+                    x_total{at=\"c\",of=\"a \\\"b\\\"\\n\\\\\"} 2.5\nx_total{at=\"c\",of=\"é\"} 2.5\n";
+    assert_eq!(families.text(), expected);
 }
 
 #[test]

@@ -601,5 +601,5 @@ fn end(port: &StreamPort, writer: &mut Writer, reason: &str) {
 fn subscribers(stage: &Stage) -> u64 {
     let mut client = foveate::client::Client::connect(&stage.path).unwrap();
     let views = client.stats().unwrap().streams.remove(0).views;
-    views.iter().map(|view| view.subscribers).sum()
+    views.iter().map(|view| view.counts.subscribers).sum()
 }

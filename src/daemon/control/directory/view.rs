@@ -105,14 +105,10 @@ impl ViewEntry {
     /// What it has done.
     pub(in crate::control) fn stats(&self) -> ViewStats {
         let SteeringListing { accepted, refused, .. } = self.steering.lock().listing();
-        let (counters, notices) = (self.channel.counters(), self.channel.notices());
+        let notices = self.channel.notices();
         ViewStats {
             name: self.name.clone(),
-            subscribers: counters.subscribers.get(),
-            frames_published: counters.frames_published.get(),
-            frames_skipped: counters.frames_skipped.get(),
-            frames_unread: counters.frames_unread.get(),
-            saccades: counters.saccades.get(),
+            counts: self.channel.counters().snapshot(),
             feedback_accepted: accepted,
             feedback_refused: refused,
             notices_sent: notices.sent,
