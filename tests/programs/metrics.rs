@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{ErrorKind, Write};
-use std::net::TcpListener;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use foveate::ControlError;
 use foveate::messages::{Attend, Look, NumberFormat};
@@ -15,6 +16,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_daemon::metrics::families;
 use foveate_stats::metric::Family;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::daemon::{Daemon, Feed, Follower, Place};
 use crate::film::{Film, raw_bytes};
@@ -186,6 +188,40 @@ fn scrapers_that_say_nothing_or_read_nothing_keep_nobody_out() {
     assert!(now <= before + CONNECTIONS_MAX + 2, "{before} descriptors became {now}");
     drop((silent, deaf));
     until("all are let go", || daemon.descriptor_count() <= before);
+    daemon.stop();
+}
+
+#[test]
+fn who_says_nothing_is_hung_up_on_and_who_hangs_up_behind_the_request_is_answered() {
+    let film = film(1);
+    let place = Place::new();
+    let (daemon, _feed) = fed_daemon(&place, &film);
+    let address = metrics_address(&daemon);
+    let mut answer = String::new();
+    let mut brief = connect(address);
+    brief.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    brief.shutdown(Shutdown::Write).unwrap();
+    brief.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with('\n'), "{answer}");
+    let (mut silent, connected_at) = (connect(address), Instant::now());
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    assert!(Duration::from_millis(4900) < connected_at.elapsed(), "{:?}", connected_at.elapsed());
+    daemon.stop();
+}
+
+#[test]
+fn a_daemon_that_had_no_descriptor_for_a_scraper_serves_the_next() {
+    let film = film(1);
+    let place = Place::new();
+    let (daemon, _feed) = fed_daemon(&place, &film);
+    let address = metrics_address(&daemon);
+    let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
+    let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
+    let before = prlimit(pid, Resource::Nofile, few).unwrap();
+    let _waits = connect(address);
+    daemon.process.stderr.wait_for("cannot accept a scraper");
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    assert!(30 < scrape(address).len());
     daemon.stop();
 }
 
