@@ -9,7 +9,8 @@ use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::view::ViewSpec;
 
-use crate::backend::{BackendError, SamplerMaker, SamplerSpec};
+use crate::backend::{BackendError, SamplerMaker};
+use crate::planes::SamplerSpec;
 use crate::planes::{Planes, Sampler};
 use crate::sink::{SampledFrame, Sink};
 

@@ -17,9 +17,10 @@ use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::backend::vulkan::VulkanBackend;
-use foveate_engine::backend::{Backend, SamplerSpec, UpdateTimes};
+use foveate_engine::backend::{Backend, UpdateTimes};
 use foveate_engine::change::tracker::ChangeTracker;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 use foveate_gpu::{DeviceKind, Gpu, HostBuffer};
 
 use crate::backends::pool;
