@@ -26,7 +26,6 @@ use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_ring::{Reader, TokenFrameBuf};
 
 use crate::footage::clip;
-use crate::stream::stamp;
 use crate::wait::HANG;
 use crate::walkers::{Footage, PixelBox, Walker};
 
