@@ -266,7 +266,9 @@ impl Run {
     fn step(&mut self, index: usize, frame: &FrameView<'_>) {
         let phase_ns = if index == 0 { 0 } else { self.phase_ns };
         let pts_ns = Some(index as u64 * FRAME_NS + phase_ns);
-        self.stream.step(frame, &FrameStamp { pts_ns, ..stamp(index as u64 + 1) }).unwrap();
+        self.stream
+            .step(frame, &FrameStamp { pts_ns, ..FrameStamp::numbered(index as u64 + 1) })
+            .unwrap();
         for view in self.readers.len()..self.view_count {
             let (segment, _) = self.stream.segment(view).unwrap().unwrap();
             self.readers.push(Reader::from_fd(segment).unwrap());
