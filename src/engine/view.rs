@@ -9,7 +9,8 @@ use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::view::ViewSpec;
 
-use crate::backend::{BackendError, SamplerMaker, SamplerSpec};
+use crate::backend::{BackendError, SamplerMaker};
+use crate::planes::SamplerSpec;
 use crate::planes::{Planes, Sampler};
 use crate::sink::{SampledFrame, Sink};
 
@@ -112,8 +113,8 @@ impl<S> View<S> {
     /// Takes what clients said before the frame of `at`, the newest of it. It came at `heard_ns` on CLOCK_MONOTONIC, in
     /// nanoseconds.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, heard_ns: u64) {
-        self.start_looking(at).take(feedback, at);
         self.heard_ns = heard_ns;
+        self.gaze_step(at, |gaze| gaze.take(feedback, at));
     }
 
     /// The same view with what `convert` makes of its sink.
@@ -142,9 +143,20 @@ impl<S> View<S> {
         self.planes.set_sampler(sampler)
     }
 
-    fn start_looking(&mut self, at: FrameTime) -> &mut Controller {
+    /// Lets the gaze do `step`, and returns where it looks then. If that is elsewhere, the newest feedback may have asked for it.
+    fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
         let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
-        self.gaze.get_or_insert_with(|| Controller::new(policy.clone(), *parameters, *extent, at))
+        let begin = || Controller::new(policy.clone(), *parameters, *extent, at);
+        let controller = self.gaze.get_or_insert_with(begin);
+        let id_before = controller.gaze().fixation.id;
+        step(controller);
+        let gaze = controller.gaze().clone();
+        if gaze.fixation.id != id_before {
+            let is_asked =
+                matches!(gaze.fixation.reason, FixationReason::Look | FixationReason::Attend);
+            self.asked_ns = if is_asked { self.heard_ns } else { 0 };
+        }
+        gaze
     }
 
     /// Decides where the frame of `at` is looked at, from what its clients said and what was `seen` of the frame before, and
@@ -155,16 +167,7 @@ impl<S> View<S> {
         seen: Option<(&CoarseLevel, u64)>,
         shape: PyramidShape,
     ) {
-        let heard_ns = self.heard_ns;
-        let gaze = self.start_looking(at);
-        let id_before = gaze.gaze().fixation.id;
-        gaze.step(at, seen);
-        let gaze = gaze.gaze().clone();
-        if gaze.fixation.id != id_before {
-            let is_asked =
-                matches!(gaze.fixation.reason, FixationReason::Look | FixationReason::Attend);
-            self.asked_ns = if is_asked { heard_ns } else { 0 };
-        }
+        let gaze = self.gaze_step(at, |gaze| gaze.step(at, seen));
         if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
             self.plan(gaze, at, shape);
         }

@@ -30,7 +30,6 @@ use foveate_stats::StreamCounters;
 use crate::device;
 use crate::history::move_on;
 use crate::naive::{self, OwnedFrame, Random};
-use crate::stream::stamp;
 
 const MS: u64 = 1_000_000;
 
@@ -234,7 +233,7 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     let plan = ServedView { spec: ViewSpec { policy, ..plan.spec.clone() }, ..plan };
     let views = [(plan, view_channel(&Arc::new(Bell::new().unwrap()), false).0)];
     let mut stream = Stream::new("fresh", on_cpu(), ChangeConfig::default(), views, Arc::default());
-    stream.step(&frame.view(), &stamp(1)).unwrap();
+    stream.step(&frame.view(), &FrameStamp::numbered(1)).unwrap();
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
     let mut frame = TokenFrameBuf::default();
     assert_eq!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { missed: 0 });
@@ -278,7 +277,8 @@ impl Shown {
     }
 
     fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
-        let stamp = FrameStamp { pts_ns: Some(frame_seq * 10 * MS), ..stamp(frame_seq) };
+        let stamp =
+            FrameStamp { pts_ns: Some(frame_seq * 10 * MS), ..FrameStamp::numbered(frame_seq) };
         let stepped = self.stream.step(&frame.view(), &stamp).unwrap();
         if matches!(stepped, Stepped::PublishedInNewSegments | Stepped::PublishedNewViews) {
             let segment = |index| self.stream.segment(index).unwrap().unwrap().0;

@@ -9,8 +9,8 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 
 #[cfg(feature = "vulkan")]
 use crate::device;
-use foveate_engine::backend::SamplerSpec;
 use foveate_engine::backend::cpu::CpuBackend;
+use foveate_engine::planes::SamplerSpec;
 use foveate_engine::simd::Instructions;
 
 #[cfg(feature = "vulkan")]

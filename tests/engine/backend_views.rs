@@ -12,8 +12,9 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::VIEWS_MAX;
-use foveate_engine::backend::{SamplerSpec, UpdateTimes};
+use foveate_engine::backend::UpdateTimes;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 
 use crate::allocations::allocations_in;
 #[cfg(feature = "vulkan")]

@@ -7,8 +7,8 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::backend::SamplerSpec;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 
 use crate::allocations::allocations_in;
 #[cfg(feature = "vulkan")]
