@@ -121,12 +121,6 @@ pub struct ViewStats {
     /// What it counts.
     #[serde(flatten)]
     pub counts: ViewCounts,
-    /// Messages of feedback that were accepted.
-    pub feedback_accepted: u64,
     /// Messages of feedback that were refused, by reason.
     pub feedback_refused: BTreeMap<RefusalReason, u64>,
-    /// Notices of a frame that the socket of a subscriber took.
-    pub notices_sent: u64,
-    /// Notices that it had no room for.
-    pub notices_skipped: u64,
 }

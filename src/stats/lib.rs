@@ -31,6 +31,11 @@ impl Counter {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// There are so many, where another has counted them.
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
     /// The value now.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -230,6 +235,15 @@ counters! {
             "Frames that the view left out because nobody read it";
         saccades: Counter, "foveate_saccades_total",
             "Moves of the view to a new fixation";
+        feedback_accepted: Counter, "foveate_feedback_accepted_total",
+            "Messages of feedback that were accepted";
+        notices_sent: Counter, "foveate_notices_sent_total",
+            "Notices of a frame that a subscriber's socket took";
+        notices_skipped: Counter, "foveate_notices_skipped_total",
+            "Notices of a frame that a subscriber's socket had no room for";
+    } {
+        /// Subscribers that are gone, whether they hung up or died.
+        subscribers_gone: Counter,
     }
 }
 

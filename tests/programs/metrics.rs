@@ -365,7 +365,8 @@ fn same_numbers(stats: &Stats, samples: &BTreeMap<String, f64>) -> bool {
     for view in &stream.views {
         let labels = format!("{{stream=\"a\",view=\"{}\"}}", view.name.view());
         expected.push((format!("foveate_saccades_total{labels}"), view.counts.saccades as f64));
-        expected.push((format!("foveate_notices_sent_total{labels}"), view.notices_sent as f64));
+        expected
+            .push((format!("foveate_notices_sent_total{labels}"), view.counts.notices_sent as f64));
     }
     expected.iter().all(|(series, value)| samples[series] == *value)
 }

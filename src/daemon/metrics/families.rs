@@ -103,14 +103,8 @@ const STREAM: &[Metric<StreamStats>] = metrics! {
 };
 
 const VIEW: &[Metric<ViewStats>] = metrics! {
-    Counter "foveate_feedback_accepted_total" [] "Messages of feedback that were accepted",
-        |view, samples| samples.add(&[], view.feedback_accepted as f64);
     Counter "foveate_feedback_refused_total" ["reason"] "Messages of feedback that were refused",
         |view, samples| add_each(&view.feedback_refused, samples);
-    Counter "foveate_notices_sent_total" [] "Notices of a frame that a subscriber's socket took",
-        |view, samples| samples.add(&[], view.notices_sent as f64);
-    Counter "foveate_notices_skipped_total" [] "Notices of a frame that a subscriber's socket had no room for",
-        |view, samples| samples.add(&[], view.notices_skipped as f64);
 };
 
 /// Adds a number for each value of the one label.
