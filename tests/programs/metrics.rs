@@ -213,8 +213,10 @@ fn who_says_nothing_is_hung_up_on_and_who_hangs_up_behind_the_request_is_answere
 fn a_daemon_that_had_no_descriptor_for_a_scraper_serves_the_next() {
     let film = film(1);
     let place = Place::new();
-    let (daemon, _feed) = fed_daemon(&place, &film);
+    let (daemon, mut feed) = fed_daemon(&place, &film);
     let address = metrics_address(&daemon);
+    // A pipeline that begins without a descriptor ends the process.
+    feed_all(&daemon, &mut feed, &film);
     let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
     let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
     let before = prlimit(pid, Resource::Nofile, few).unwrap();

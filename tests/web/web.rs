@@ -462,7 +462,7 @@ fn a_page_that_only_shows_steers_nothing() {
         assert!(refused["error"].as_str().unwrap().contains("--read-only"), "{refused}");
     }
     let stats = foveate::client::Client::connect(&stage.path).unwrap().stats().unwrap();
-    assert_eq!(stats.streams[0].views[0].feedback_accepted, 0);
+    assert_eq!(stats.streams[0].views[0].counts.feedback_accepted, 0);
 }
 
 #[test]
