@@ -26,7 +26,7 @@ pub mod reduce;
 pub mod sample;
 
 /// Most parts that a stage is cut into, to be shared out among threads.
-const MOST_PARTS: usize = 16;
+const PARTS_MAX: usize = 16;
 
 /// Dirty tiles, and tokens, below which a thread is quicker alone than it finds another.
 const WORTH_SHARING: usize = 32;
@@ -74,7 +74,7 @@ impl CpuBackend {
             shape,
             levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
-            scratch: vec![Scratch::default(); MOST_PARTS],
+            scratch: vec![Scratch::default(); PARTS_MAX],
             pool: Arc::clone(pool),
             instructions,
         };
@@ -155,7 +155,7 @@ impl Pyramid {
         let sums = self.tail.tiles_mut();
         let bands = level::bands(&mut self.levels, sums, tile_rows, grid.width as usize);
         let mut bands = bands.zip(&mut self.scratch);
-        let mut bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next());
+        let mut bands: [_; PARTS_MAX] = std::array::from_fn(|_| bands.next());
         let instructions = self.instructions;
         self.pool.for_each(&mut bands[..part_count], &|band| {
             let Some((band, scratch)) = band else { return };
@@ -169,7 +169,7 @@ impl Pyramid {
         let part_count = parts(view.stale().len());
         let (sampler, mut tokens) = view.stale_tokens(part_count);
         let encoder = sampler.get::<Encoder>();
-        let mut tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next());
+        let mut tokens: [_; PARTS_MAX] = std::array::from_fn(|_| tokens.next());
         self.pool.for_each(&mut tokens[..part_count], &|tokens| {
             for (token, pixels) in tokens.iter_mut().flatten() {
                 self.instructions.run(SampleToken { texels, encoder, token, pixels });
@@ -204,7 +204,7 @@ fn ingest_band(
 
 /// Into how many parts to cut so much work.
 fn parts(work: usize) -> usize {
-    if work < WORTH_SHARING { 1 } else { MOST_PARTS }
+    if work < WORTH_SHARING { 1 } else { PARTS_MAX }
 }
 
 /// Converts a frame to R, G, B, row by row.

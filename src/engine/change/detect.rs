@@ -15,7 +15,7 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TILE_SIDE;
 
 /// Most bands that the image is cut into, to be shared out among threads.
-const MOST_BANDS: usize = 16;
+const BANDS_MAX: usize = 16;
 
 /// Tiles below which a thread is quicker alone than it finds another: about 10 us of work.
 const WORTH_SHARING: usize = 300;
@@ -39,7 +39,7 @@ impl Detector {
     pub fn new(kind: FrameKind, pool: &Arc<Pool>, instructions: Instructions) -> Self {
         let grid = kind.extent.in_cells(TILE_SIDE);
         let mask = SampleMask::new(kind);
-        let columns = vec![0; MOST_BANDS * mask.longest_row()];
+        let columns = vec![0; BANDS_MAX * mask.longest_row()];
         Self {
             grid,
             resident: ResidentFrame::new(kind),
@@ -60,13 +60,13 @@ impl Detector {
         let Self { grid, resident, differences, pool, instructions } = self;
         let width = grid.width as usize;
         let worth_sharing = WORTH_SHARING <= grid.area();
-        let band_count = if worth_sharing { MOST_BANDS } else { 1 };
+        let band_count = if worth_sharing { BANDS_MAX } else { 1 };
         let tile_rows = (grid.height as usize).div_ceil(band_count);
         let TileDifferences { mask, columns, largest } = differences;
         let columns = columns.chunks_mut(mask.longest_row());
         let bands_largest = largest.chunks_mut(tile_rows * width);
         let mut bands = resident.bands(tile_rows).zip(columns.zip(bands_largest));
-        let mut bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next());
+        let mut bands: [_; BANDS_MAX] = std::array::from_fn(|_| bands.next());
         pool.for_each(&mut bands[..band_count], &|band| {
             let Some((band, (columns, largest))) = band else { return };
             let rows = band.tile_rows();
