@@ -1,8 +1,8 @@
 //! Where frame loops post stages and helpers find them. No locks, no allocation.
 //!
 //! A stage lies on the stack of the thread that posted it. Helpers reach it through a slot of the board, and only while
-//! they are counted in there; the thread that posted it closes the slot, waits for the count to fall to 0, and only
-//! then returns. So a helper that leaves touches the slot alone: the stage may be gone.
+//! they are counted in there; that thread, the *poster*, closes the slot, waits for the count to fall to 0, and only
+//! then returns. So a helper that leaves touches only the slot: the stage may be gone.
 //!
 //! Both ends of an order carry its name: `SYNC(name)`. `tests/pool_loom.rs` compiles this very file with the atomics of loom.
 

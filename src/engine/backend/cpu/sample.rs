@@ -10,14 +10,14 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::token::{DType, TokenFormat};
 
-/// Turns texels into the bytes of one view's tokens.
+/// Encodes texels in the number format of one view.
 #[derive(Debug)]
 pub struct Encoder {
     format: TokenFormat,
     table: Table,
 }
 
-/// The bytes that each value of each channel becomes, by the width of the number format.
+/// The encoding of each value of each channel, by the width of the number format.
 #[derive(Debug)]
 enum Table {
     One(Box<[[[u8; 1]; 256]; 3]>),
@@ -51,7 +51,7 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
     Box::new(format.table().0.map(|channel| channel.map(bytes)))
 }
 
-/// The pyramid as tokens see it.
+/// The pyramid that tokens are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Texels<'a> {
     /// Level 0 in the camera's samples.
@@ -63,13 +63,13 @@ pub struct Texels<'a> {
 /// Samples one token.
 #[derive(Debug)]
 pub struct SampleToken<'a> {
-    /// Where from.
+    /// Source.
     pub texels: Texels<'a>,
-    /// How.
+    /// Number format.
     pub encoder: &'a Encoder,
-    /// Which.
+    /// The token.
     pub token: Token,
-    /// Where to.
+    /// Target, `[3, P, P]`.
     pub pixels: &'a mut [u8],
 }
 
@@ -165,7 +165,7 @@ impl<'a> Texels<'a> {
         self.above_0(level).map_or(self.frame.extent(), |level| level.extent)
     }
 
-    /// A level that is kept.
+    /// A stored level.
     fn above_0(&self, level: u32) -> Option<&'a Level> {
         (level as usize).checked_sub(1).map(|index| &self.levels[index])
     }
