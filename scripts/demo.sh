@@ -90,7 +90,7 @@ read_option() {
 # Refuses what no single option shows.
 check_arguments() {
     if [ -n "$device" ] && [ "$backend" = cpu ]; then
-        usage_error '--device names a Vulkan device; it does not go with --backend cpu'
+        usage_error '--device names a Vulkan device and has no effect with --backend cpu: remove one of them'
     fi
 }
 
