@@ -44,6 +44,7 @@ pub enum CalibrationError {
 /// `distortion_model` and `distortion_coefficients`.
 ///
 /// # Errors
+///
 /// If it cannot be read, or a key is missing or invalid.
 pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
     let text = fs::read_to_string(path)
@@ -55,6 +56,7 @@ pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
 /// Reads the text of such a file.
 ///
 /// # Errors
+///
 /// Says what is wrong, and what is expected.
 pub fn parse_calibration(text: &str) -> Result<Calibration, String> {
     let documents = YamlLoader::load_from_str(text).map_err(|error| error.to_string())?;

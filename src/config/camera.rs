@@ -54,6 +54,7 @@ impl CameraConfig {
     /// The camera of stream `stream`, with its calibration.
     ///
     /// # Errors
+    ///
     /// If its calibration cannot be read, is invalid, or is for a picture smaller than the crop.
     pub fn load(&self, stream: &str) -> Result<Camera, CalibrationError> {
         let calibration = load_calibration(&self.calibration)?;

@@ -1,8 +1,10 @@
-//! The configuration: read and checked once, then trusted. A file is strict TOML, and its tables are the types below:
-//! serde reads and writes them. Unknown keys, wrong types, values out of range and contradictory keys are errors. All
-//! errors of a file are reported at once, each with file, line, key and what is allowed. `${NAME}` inside a string is
-//! replaced by the credential of that name, a file in `$CREDENTIALS_DIRECTORY`, or else by that environment variable,
-//! so that passwords need not be in the file; `$${` is a literal `${`. `configs/default.toml` documents every key.
+//! The configuration: read and checked once, then trusted.
+//!
+//! A file is strict TOML, and its tables are the types below: serde reads and writes them. Unknown keys, wrong types,
+//! values out of range and contradictory keys are errors. All errors of a file are reported at once, each with file,
+//! line, key and what is allowed. `${NAME}` inside a string is replaced by the credential of that name, a file in
+//! `$CREDENTIALS_DIRECTORY`, or else by that environment variable, so that passwords need not be in the file; `$${` is
+//! a literal `${`. `configs/default.toml` documents every key.
 
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
@@ -357,6 +359,7 @@ impl Config {
     /// only `[[stream]]`; with them `path` need not have any. Hidden files are ignored.
     ///
     /// # Errors
+    ///
     /// If a file or the directory cannot be read, a file is [refused](Config::parse), or two streams have the same
     /// name.
     pub fn load_with(path: &Path, directory: &Path) -> Result<Self, ConfigError> {
@@ -380,6 +383,7 @@ impl Config {
     /// Checks `text`. `file` names it in errors; relative paths in it start at the directory of `file`.
     ///
     /// # Errors
+    ///
     /// If it is not TOML, has a mistake, or needs an environment variable that is not set.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         Self::parse_in(text, file, |name| env::var(name))
@@ -480,6 +484,7 @@ impl ViewConfig {
     /// substituted.
     ///
     /// # Errors
+    ///
     /// If it is not TOML, or has a mistake.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         Self::read(text, Path::new(""), None)

@@ -1,7 +1,9 @@
-//! Reads a TOML document into any serde type, and reports every mistake in it. A refused value is noted, and the type
-//! is read again without its key, so that the default takes its place: types of tables have a default for every key. A
-//! field whose name begins with `+` has no key of its own: its keys are in the enclosing table. For an enum, the name
-//! after `+` is the key that names the variant, by default the first, and the variant's fields are beside it.
+//! Reads a TOML document into any serde type, and reports every mistake in it.
+//!
+//! A refused value is noted, and the type is read again without its key, so that the default takes its place: types of
+//! tables have a default for every key. A field whose name begins with `+` has no key of its own: its keys are in the
+//! enclosing table. For an enum, the name after `+` is the key that names the variant, by default the first, and the
+//! variant's fields are beside it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -34,6 +34,7 @@ impl ViewConfig {
     /// starts at `directory`.
     ///
     /// # Errors
+    ///
     /// If there is no such key, it is the name, or the view would be invalid.
     pub fn with(
         &self,

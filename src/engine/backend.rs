@@ -1,7 +1,8 @@
-//! The resident pyramid of one stream, the copy that it was built from, and the sampling of tokens. [`Backend`] has two
-//! implementations that agree bit for bit, with the same file names: [`cpu`], which is also the oracle in the other's
-//! tests, and `vulkan`. Both keep one rule: every texel of every level is the exactly rounded mean of the source pixels
-//! it covers.
+//! The resident pyramid of one stream, the copy that it was built from, and the sampling of tokens.
+//!
+//! [`Backend`] has two implementations that agree bit for bit, with the same file names: [`cpu`], which is also the
+//! oracle in the other's tests, and `vulkan`. Both keep one rule: every texel of every level is the exactly rounded
+//! mean of the source pixels it covers.
 
 use std::sync::Arc;
 
@@ -47,11 +48,13 @@ pub struct UpdateTimes {
 /// undefined and the backend must be dropped; the resident copy is as the rule says.
 pub trait Backend: Send {
     /// Compares `frame` with the resident copy and copies the tiles that `rule` selects into it. Returns the largest
-    /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame. `frame`
-    /// is of the kind that the backend was built for. A device that compares also updates the pyramid and samples
-    /// `views` in the same submission.
+    /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame.
+    ///
+    /// `frame` is of the kind that the backend was built for. A device that compares also updates the pyramid and
+    /// samples `views` in the same submission.
     ///
     /// # Errors
+    ///
     /// If the device is lost or a call fails.
     fn compare(
         &mut self,
@@ -62,10 +65,13 @@ pub trait Backend: Send {
 
     /// Brings the pyramid up to date in `ingested`, the tiles that the rule selects for the differences that `compare`
     /// returned, and samples the stale tokens of each of `views` that is not resting. Blocks until the tokens are in
-    /// memory, and returns when its parts ran. `views` are those passed to `compare`, at most
-    /// [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each with a sampler from [`samplers`](Self::samplers).
+    /// memory, and returns when its parts ran.
+    ///
+    /// `views` are those passed to `compare`, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each with a sampler
+    /// from [`samplers`](Self::samplers).
     ///
     /// # Errors
+    ///
     /// If the device is lost or a call fails.
     fn update(
         &mut self,
@@ -86,6 +92,7 @@ pub trait Backend: Send {
     /// Copies the coarse level out, without allocating memory.
     ///
     /// # Errors
+    ///
     /// If the device is lost or a call fails.
     ///
     /// # Panics
@@ -96,6 +103,7 @@ pub trait Backend: Send {
     /// Copies one level of the pyramid out: R, G, B interleaved, row by row. For pictures and tests; slow.
     ///
     /// # Errors
+    ///
     /// If the device is lost or a call fails.
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError>;
 
@@ -109,8 +117,9 @@ pub trait Backend: Send {
 }
 
 /// Makes samplers for one backend. It runs each once, as some drivers compile only then. Frames on the same device wait
-/// for that run; it is long only with drivers such as llvmpipe. Fails if the view is too large for the device, or the
-/// device is lost or a call fails.
+/// for that run; it is long only with drivers such as llvmpipe.
+///
+/// Fails if the view is too large for the device, or the device is lost or a call fails.
 pub type SamplerMaker = Arc<dyn Fn(SamplerSpec) -> Result<Sampler, BackendError> + Send + Sync>;
 
 /// The size of a view, so that nothing is allocated later.

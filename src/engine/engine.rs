@@ -36,9 +36,10 @@ impl StageTimes {
     }
 }
 
-/// Change, pyramid and sampling of one stream of frames of one kind. It has no thread, reads the clock only to time its
-/// stages, opens nothing and never blocks on another thread: frames go in through [`step`](Self::step), and the tokens
-/// of its [views](View) go to their sinks.
+/// Change, pyramid and sampling of one stream of frames of one kind.
+///
+/// It has no thread, reads the clock only to time its stages, opens nothing and never blocks on another thread: frames
+/// go in through [`step`](Self::step), and the tokens of its [views](View) go to their sinks.
 pub struct Engine {
     kind: FrameKind,
     change: ChangeConfig,
@@ -131,6 +132,7 @@ impl Engine {
     /// from the frame, as if it were the first. Returns the old backend.
     ///
     /// # Errors
+    ///
     /// If `backend` fails too.
     pub fn recover<S: Sink>(
         &mut self,

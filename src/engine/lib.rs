@@ -4,6 +4,7 @@
 //!  frame --> Engine::step(frame, stamp, views) --> planes of each view --> its sink
 //!              change -> ingest -> reduce -> sample                          ring | memory
 //! ```
+//!
 //! [`change`] decides which tiles are ingested, a [`backend`] keeps the pyramid and samples it, a [`View`] decides
 //! where to look, and a [`sink`] takes the tokens.
 

@@ -1,7 +1,8 @@
-//! Threads that help the frame loops: one pool for the process. A frame loop splits a stage into parts and works on
-//! them itself; idle helpers take parts too. It never waits for a helper to begin: once no part is left, late helpers
-//! find nothing to do, and the frame loop waits only for those in the middle of a part. A frame loop works on its own
-//! parts only. Nothing is allocated.
+//! Threads that help the frame loops: one pool for the process.
+//!
+//! A frame loop splits a stage into parts and works on them itself; idle helpers take parts too. It never waits for a
+//! helper to begin: once no part is left, late helpers find nothing to do, and the frame loop waits only for those in
+//! the middle of a part. A frame loop works on its own parts only. Nothing is allocated.
 //!
 //! Helpers are kept off the processor of the thread that they help. When all processors look busy, the kernel places a
 //! waking thread on the processor of the thread that woke it, and takes a tick or two to separate them; meanwhile each

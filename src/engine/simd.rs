@@ -1,6 +1,7 @@
-//! Kernels compiled for several sets of vector instructions, chosen at run time. A [`Kernel`] is written once, over
-//! [`Vectors`]: 64 bytes at a time. `plain` defines each operation in a few lines of Rust, and runs on other
-//! processors; the others are a few instructions each. All give the same results.
+//! Kernels compiled for several sets of vector instructions, chosen at run time.
+//!
+//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time. `plain` defines each operation in a few lines of
+//! Rust, and runs on other processors; the others are a few instructions each. All give the same results.
 
 #![allow(
     unsafe_code,

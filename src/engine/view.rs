@@ -70,6 +70,7 @@ impl ViewBuilder {
     /// Builds a view again for this engine. It keeps looking at the same part of the picture.
     ///
     /// # Errors
+    ///
     /// If the backend refuses it. The view is then unchanged.
     pub fn rebuild<S>(&self, view: &mut View<S>, at: FrameTime) -> Result<(), BackendError> {
         view.planes = view.planes.renewed((self.make_sampler)(view.planes.spec())?);

@@ -1,6 +1,7 @@
-//! `foveate bench`: the cost of a frame, stage by stage, from memory to published token frames. Frames are in memory
-//! before anything is timed, and run through the daemon's engine into real rings. Needs no daemon, camera or GStreamer.
-//! `foveate bench ring` measures what follows: from the ring to a reader.
+//! `foveate bench`: the cost of a frame, stage by stage, from memory to published token frames.
+//!
+//! Frames are in memory before anything is timed, and run through the daemon's engine into real rings. Needs no daemon,
+//! camera or GStreamer. `foveate bench ring` measures what follows: from the ring to a reader.
 
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU32;

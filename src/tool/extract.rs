@@ -1,5 +1,6 @@
-//! `foveate extract`: every frame of a file through the stages, into NumPy arrays. No daemon, no drops. It runs the
-//! daemon's engine with memory as the sink: the arrays hold the same bytes that a ring would.
+//! `foveate extract`: every frame of a file through the stages, into NumPy arrays. No daemon, no drops.
+//!
+//! It runs the daemon's engine with memory as the sink: the arrays hold the same bytes that a ring would.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -57,6 +57,7 @@ impl Backends {
     /// otherwise the CPU.
     ///
     /// # Errors
+    ///
     /// If Vulkan is required and there is no such device.
     pub fn choose(
         &self,
@@ -152,6 +153,7 @@ impl StreamBackend {
     /// Sets where changes are found. If a GPU is configured but the stream runs on the CPU, the CPU finds them.
     ///
     /// # Errors
+    ///
     /// If a GPU is configured that has memory of its own.
     pub fn finding_changes_on(mut self, on: ChangeOn) -> Result<Self, BackendError> {
         self.info.change_on = self.change_site(on)?;
@@ -190,6 +192,7 @@ impl StreamBackend {
     /// memory is exhausted or it is lost.
     ///
     /// # Errors
+    ///
     /// If a GPU is required and fails for the first kind.
     pub fn build(&mut self, kind: FrameKind) -> Result<Box<dyn Backend>, BackendError> {
         #[cfg(feature = "vulkan")]
@@ -263,6 +266,7 @@ impl GpuReopener {
     /// Builds a backend on the chosen device, which is opened anew if it was lost.
     ///
     /// # Errors
+    ///
     /// If there is no such device now, or a call fails.
     #[cfg(feature = "vulkan")]
     pub fn build(
@@ -311,6 +315,7 @@ impl GpuReopener {
 /// Where changes are found when the pyramid is kept on `device`.
 ///
 /// # Errors
+///
 /// If the device is configured and is not known to share the CPU's memory.
 #[cfg(feature = "vulkan")]
 pub fn change_site(on: ChangeOn, device: &DeviceSummary) -> Result<ChangeSite, BackendError> {

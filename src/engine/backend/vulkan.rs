@@ -2,6 +2,7 @@
 //!
 //! A frame is one submission: `ingest` turns the camera's samples of the tiles to ingest into levels 0 to 5, `reduce`
 //! brings the levels above those tiles up to date from the sums of the tiles, `sample` gathers the tokens of each view.
+//!
 //! A device that shares the CPU's memory may also compare frames. It then imports the frame's pages, or gets a copy of
 //! its samples. `detect` compares them with the resident copy, which is on the device, and lists the tiles to ingest;
 //! `stale` lists the tokens over them. Each list holds the workgroup count of the pass over it (indirect dispatch), so
@@ -81,6 +82,7 @@ impl VulkanBackend {
     /// every pass once, as some drivers compile only then.
     ///
     /// # Errors
+    ///
     /// If the source is too large for the device, or the device is lost or a call fails.
     ///
     /// # Panics

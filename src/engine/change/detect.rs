@@ -1,4 +1,6 @@
-//! Finds the tiles of a frame to ingest, on the CPU. Twin, for GPUs that share the CPU's memory: `glsl/detect.comp`
+//! Finds the tiles of a frame to ingest, on the CPU.
+//!
+//! Twin, for GPUs that share the CPU's memory: `glsl/detect.comp`
 
 use std::ops::Range;
 use std::sync::Arc;

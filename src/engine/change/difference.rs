@@ -85,8 +85,9 @@ impl Kernel for PlaneDifferences<'_> {
     }
 }
 
-/// Raises each byte of `columns` to the difference of the corresponding bytes of two rows. No branch and no mask, so
-/// that the compiler vectorises it.
+/// Raises each byte of `columns` to the difference of the corresponding bytes of two rows.
+///
+/// No branch and no mask, so that the compiler vectorises it.
 #[inline(always)]
 fn raise(columns: &mut [u8], new: &[u8], old: &[u8]) {
     for (column, (new, old)) in columns.iter_mut().zip(new.iter().zip(old)) {

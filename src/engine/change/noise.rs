@@ -1,7 +1,9 @@
-//! Estimates a camera's noise from the still parts of the picture. The difference of a block of samples between two
-//! frames has the noise of both and, where nothing moves, nothing else. So each frame compares [`BLOCKS`] blocks of
-//! each component (Y, U and V, or R, G and B), spread over the picture, with the same blocks [`LAG`] frames before.
-//! Taking the noise from the difference of two frames follows Rosin (Thresholding for Change Detection, BMVC 1997).
+//! Estimates a camera's noise from the still parts of the picture.
+//!
+//! The difference of a block of samples between two frames has the noise of both and, where nothing moves, nothing
+//! else. So each frame compares [`BLOCKS`] blocks of each component (Y, U and V, or R, G and B), spread over the
+//! picture, with the same blocks [`LAG`] frames before. Taking the noise from the difference of two frames follows
+//! Rosin (Thresholding for Change Detection, BMVC 1997).
 //!
 //! - *Of a block* it takes the variance of the differences about their mean, so that a change of light in the whole
 //!   block does not count. A block with clipped samples shows too little noise, and is left out.
@@ -19,9 +21,10 @@
 //!
 //! The lag is not 1 because the filters of cameras and the skipped blocks of codecs make a frame like the one before,
 //! while the resident copy that frames are compared with may be old. It is a prime number so as not to walk in step
-//! with a codec's groups of pictures. Where noise depends on brightness, the estimate is that of the quieter parts, and
-//! the noisier ones stay dirty, which costs time but no exactness. The gamma curve of video makes the noise of light
-//! nearly the same everywhere.
+//! with a codec's groups of pictures.
+//!
+//! Where noise depends on brightness, the estimate is that of the quieter parts, and the noisier ones stay dirty, which
+//! costs time but no exactness. The gamma curve of video makes the noise of light nearly the same everywhere.
 
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;

@@ -2,8 +2,10 @@
 
 use super::vectors::Vectors;
 
-/// Arrays and loops, compiled for the baseline of the target. Its operations are not inlined: inlining would make the
-/// compiler split the arrays, which takes longer to compile and gains nothing.
+/// Arrays and loops, compiled for the baseline of the target.
+///
+/// Its operations are not inlined: inlining would make the compiler split the arrays, which takes longer to compile and
+/// gains nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain;
 

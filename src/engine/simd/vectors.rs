@@ -1,6 +1,7 @@
 //! The vector operations that kernels are written in.
 
 /// Operations on 64 bytes at a time. A value of an implementing type is proof that the processor has its instructions.
+///
 /// The 64 bytes are four *groups* of 16; operations that move numbers do so within each group, as the instructions do.
 /// Addition and multiplication wrap.
 pub trait Vectors: Copy {
@@ -77,6 +78,7 @@ pub trait Vectors: Copy {
     /// Sets each of `found` to the entry of `table` for the value at its index.
     ///
     /// # Panics
+    ///
     /// If `values` and `found` differ in length.
     fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]);
 }

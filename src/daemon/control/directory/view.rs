@@ -148,6 +148,7 @@ impl ViewPort {
     /// Takes the channel to its clients, for its frame loop.
     ///
     /// # Panics
+    ///
     /// On the second call.
     pub fn take_channel(&mut self) -> ViewChannel {
         self.channel.take().expect("a view has one frame loop")

@@ -2,6 +2,7 @@
 //!
 //! Twin of `glsl/ingest.comp`. The camera's bytes are read once, and every level is rounded once, from sums of level 0.
 //! Level 0 itself is not kept: its texels are samples of the resident copy, converted when a token needs them.
+//!
 //! Neighbouring dirty tiles form a run, which is walked four rows of pixels at a time in memory order: the rows of a
 //! single tile are half cache lines far apart, and waiting for them would cost more than converting them.
 

@@ -1,5 +1,6 @@
-//! A copy of the coarse level that the CPU can read. While a view needs it, each submission that changes the level also
-//! copies it, so that reading it never waits.
+//! A copy of the coarse level that the CPU can read.
+//!
+//! While a view needs it, each submission that changes the level also copies it, so that reading it never waits.
 
 use std::sync::Arc;
 
