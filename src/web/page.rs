@@ -40,7 +40,7 @@ pub(super) async fn run(socket: WebSocket, shared: Shared) {
         panes: [None, None],
         serial: 0,
         last_message: Instant::now(),
-        steering: Steering::new(shared.site.socket.clone()),
+        steering: Steering::new(shared.settings.socket.clone()),
         shared,
     };
     let mut wire = Wire(socket);
@@ -52,7 +52,8 @@ pub(super) async fn run(socket: WebSocket, shared: Shared) {
 
 /// Refuses a page beyond the limit.
 pub(super) async fn turn_away(socket: WebSocket, most: usize) {
-    let reason = format!("{most} pages are open already: close one of them");
+    let reason =
+        format!("{most} pages are open already, the most that are allowed: close one of them");
     Wire(socket).close(close_code::AGAIN, &reason).await;
 }
 
@@ -106,8 +107,8 @@ enum Event {
 
 impl Page {
     async fn serve(mut self, wire: &mut Wire) -> Result<(), Closing> {
-        let site = &self.shared.site;
-        let (view, read_only) = (site.view.clone(), site.read_only);
+        let settings = &self.shared.settings;
+        let (view, read_only) = (settings.view.clone(), settings.read_only);
         let version = env!("CARGO_PKG_VERSION");
         wire.say(&ToPage::Hello { version, view, read_only }).await?;
         let mut report = self.shared.reports.join();
@@ -169,7 +170,7 @@ impl Page {
                     self.show(index, wire).await?;
                 }
             }
-            FromPage::Look { .. } | FromPage::Release if self.shared.site.read_only => {
+            FromPage::Look { .. } | FromPage::Release if self.shared.settings.read_only => {
                 let error = "steering is disabled: `foveate web` runs with --read-only".to_owned();
                 wire.say(&ToPage::Refused { reason: None, error }).await?;
             }

@@ -47,7 +47,7 @@ const ASSETS: [(&str, &str, &str); 10] = [
 
 /// Settings from the command line.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct Settings {
     /// The daemon's socket.
     pub(super) socket: PathBuf,
     /// The view that pages show first.
@@ -59,22 +59,22 @@ pub(super) struct Site {
 /// State shared by all pages.
 #[derive(Debug)]
 pub(super) struct Common {
-    pub(super) site: Site,
+    pub(super) settings: Settings,
     pub(super) hosts: Hosts,
     pub(super) followers: Arc<Followers>,
     pub(super) reports: Reports,
     /// Limits the number of pages.
-    seats: Arc<Semaphore>,
+    page_permits: Arc<Semaphore>,
 }
 
 pub(super) type Shared = Arc<Common>;
 
 /// Serves `listener` for ever.
-pub(super) async fn run(listener: TcpListener, site: Site, hosts: Hosts) -> io::Result<()> {
-    let followers = Arc::new(Followers::new(site.socket.clone()));
-    let reports = Reports::begin(site.socket.clone(), Arc::clone(&followers));
-    let seats = Arc::new(Semaphore::new(PAGES_MAX));
-    let shared = Arc::new(Common { site, hosts, followers, reports, seats });
+pub(super) async fn run(listener: TcpListener, settings: Settings, hosts: Hosts) -> io::Result<()> {
+    let followers = Arc::new(Followers::new(settings.socket.clone()));
+    let reports = Reports::begin(settings.socket.clone(), Arc::clone(&followers));
+    let page_permits = Arc::new(Semaphore::new(PAGES_MAX));
+    let shared = Arc::new(Common { settings, hosts, followers, reports, page_permits });
     axum::serve(listener, router(shared)).await
 }
 
@@ -102,12 +102,12 @@ async fn open_page(
             "Only pages of this server may connect: the Origin header is missing or does not match the Host header.",
         );
     }
-    let seat = Arc::clone(&shared.seats).try_acquire_owned().ok();
+    let permit = Arc::clone(&shared.page_permits).try_acquire_owned().ok();
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
-    upgrade.on_upgrade(async move |socket| match seat {
-        Some(seat) => {
+    upgrade.on_upgrade(async move |socket| match permit {
+        Some(permit) => {
             page::run(socket, shared).await;
-            drop(seat);
+            drop(permit);
         }
         // A page cannot read the response of a refused upgrade, but it can read the reason of a close.
         None => page::turn_away(socket, PAGES_MAX).await,
