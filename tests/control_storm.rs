@@ -140,7 +140,9 @@ fn all_are_gone(stage: &Stage, witness: &mut Client, before: &Belongings) {
 
 /// Waits until the server has no other client.
 fn until_alone(witness: &mut Client) {
-    until("only this client is served", || witness.listing().unwrap().server.unwrap().clients == 1);
+    until("only this client is served", || {
+        witness.listing().unwrap().server.unwrap().counts.clients == 1
+    });
 }
 
 /// Whether a client can steer the view, and sees that it did.

@@ -225,6 +225,6 @@ impl ReconnectingSource {
 
     fn forget_stopped(&mut self) {
         self.stopping.retain(|source| !source.has_stopped());
-        self.counters.pipelines_stopping.set(Some(self.stopping.len() as u64));
+        self.counters.pipelines_stopping.set(self.stopping.len() as u64);
     }
 }

@@ -35,11 +35,13 @@
 use serde::{Deserialize, Serialize};
 
 pub use self::listing::{
-    ChangeListing, Listing, ServerListing, SteeringListing, StreamListing, StreamState,
-    StuckListing, ViewListing,
+    ChangeListing, Listing, ServerListing, SteeringListing, StreamInput, StreamListing,
+    StreamSnapshot, StreamState, StuckListing, ViewListing,
 };
 pub use self::operator::{AdminRequest, admin_path, order};
-pub use self::stats::{DaemonStats, Stats, StreamStats, ViewStats};
+pub use self::stats::{
+    DaemonStats, Stats, StreamPace, StreamRates, StreamStats, ViewStats, per_second,
+};
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{

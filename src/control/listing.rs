@@ -9,7 +9,7 @@ use foveate_core::backend::BackendInfo;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_core::token::DType;
 use foveate_stats::stages::Stage;
-use foveate_stats::{LossReason, NoticeCounts};
+use foveate_stats::{LossReason, NoticeCounts, ServerCounts, StreamCounts};
 
 /// The answer to [`Request::List`](super::Request::List): streams in the order of their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,62 +41,47 @@ foveate_core::names!(StreamState {
     Starting = "starting", Live = "live", Stalled = "stalled", Ended = "ended",
 });
 
-/// One stream of a [`Listing`].
+/// A stream at one moment: what `list` and `stats` both say, and what only one of them does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamListing {
+pub struct StreamSnapshot<Detail, View> {
     /// Its name.
     pub name: String,
     /// What it is doing.
     pub state: StreamState,
     /// Why, in words; empty where there is nothing to say.
     pub reason: String,
-    /// Where its frames come from, without secrets.
-    pub source: String,
-    /// Pixel format as GStreamer's caps name it; absent before the first frame.
-    pub format: Option<String>,
-    /// Width and height in pixels; absent before the first frame.
-    pub extent: Option<[u32; 2]>,
     /// What computes its pyramid, and why; absent before the first frame.
     pub backend: Option<BackendInfo>,
-    /// Frames that the pipeline delivered.
-    pub frames_captured: u64,
-    /// Frames that a newer one replaced before they were taken.
-    pub frames_dropped: u64,
-    /// Frames whose tokens were published.
-    pub frames_published: u64,
-    /// Frames that could not be read.
-    pub frames_refused: u64,
-    /// Frames that were skipped because of `max_fps`; they are not counted as captured.
-    #[serde(default)]
-    pub frames_skipped: u64,
-    /// Frames that no view wanted: nobody read it, or it had enough.
-    #[serde(default)]
-    pub frames_rested: u64,
-    /// Frames whose capture time lay in the future, and became that of their arrival.
-    pub stamps_clamped: u64,
-    /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
-    pub tiles_dirty: u64,
-    /// Times the stream went on on the CPU because its GPU was lost or refused.
-    pub backend_fallbacks: u64,
-    /// Times it tried to get back to the GPU.
-    #[serde(default)]
-    pub backend_attempts: u64,
-    /// Times it went on on the GPU again.
-    #[serde(default)]
-    pub backend_returns: u64,
-    /// Times it began another pipeline after it had lost one, by reason.
+    /// What it has done since it started.
+    #[serde(flatten)]
+    pub counts: StreamCounts,
+    /// Times it began another pipeline after it had lost one, by reason. `list` leaves out those for which it did not.
     #[serde(default)]
     pub restarts: BTreeMap<LossReason, u64>,
-    /// Pipelines that were given up and have not stopped yet.
-    #[serde(default)]
-    pub pipelines_stopping: u64,
     /// The stage that makes no progress, if one does not.
     #[serde(default)]
     pub stuck: Option<StuckListing>,
     /// What counts as a change; absent before the first frame.
     pub change: Option<ChangeListing>,
+    /// What the other answer does not say.
+    #[serde(flatten)]
+    pub detail: Detail,
     /// Its views, in the order of the configuration.
-    pub views: Vec<ViewListing>,
+    pub views: Vec<View>,
+}
+
+/// One stream of a [`Listing`].
+pub type StreamListing = StreamSnapshot<StreamInput, ViewListing>;
+
+/// What the frames of a stream are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamInput {
+    /// Where they come from, without secrets.
+    pub source: String,
+    /// Pixel format as GStreamer's caps name it; absent before the first frame.
+    pub format: Option<String>,
+    /// Width and height in pixels; absent before the first frame.
+    pub extent: Option<[u32; 2]>,
 }
 
 /// A stage of a stream that makes no progress.
@@ -174,14 +159,9 @@ pub struct SteeringListing {
 /// What the server has done since it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerListing {
-    /// Connections at present.
-    pub clients: u64,
-    /// Connections that were accepted.
-    pub clients_accepted: u64,
-    /// Connections that were dropped because they did not read what they were sent.
-    pub clients_dropped: u64,
-    /// Requests that were answered, refusals included.
-    pub requests: u64,
+    /// What it counts.
+    #[serde(flatten)]
+    pub counts: ServerCounts,
     /// Requests and connections that were refused, by reason.
     pub refused: BTreeMap<RefusalReason, u64>,
 }

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeListing, ServerListing, StreamState, StuckListing};
+use super::{ServerListing, StreamSnapshot};
 use foveate::messages::{RefusalReason, ViewName};
-use foveate_core::backend::BackendInfo;
-use foveate_stats::LossReason;
+use foveate_stats::ViewCounts;
 use foveate_stats::durations::HistogramCounts;
 use foveate_stats::process::ProcessUse;
 
 /// The answer to [`Request::Stats`](super::Request::Stats), and what metrics are made of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
     /// What concerns the daemon as a whole; only on the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,49 +36,12 @@ pub struct DaemonStats {
     pub server: ServerListing,
 }
 
-/// What one stream has done since it started, and how it is.
+/// One stream of [`Stats`].
+pub type StreamStats = StreamSnapshot<StreamPace, ViewStats>;
+
+/// How old the frames of a stream are, how long they took, and how exact they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamStats {
-    /// Its name.
-    pub name: String,
-    /// What it is doing.
-    pub state: StreamState,
-    /// Why, in words; empty where there is nothing to say.
-    pub reason: String,
-    /// What computes its pyramid, and why; absent before the first frame.
-    pub backend: Option<BackendInfo>,
-    /// Frames that the pipeline delivered.
-    pub frames_captured: u64,
-    /// Frames that a newer one replaced before they were taken.
-    pub frames_dropped: u64,
-    /// Frames whose tokens were published.
-    pub frames_published: u64,
-    /// Frames that could not be read.
-    pub frames_refused: u64,
-    /// Frames that were skipped because of `max_fps`; they are not counted as captured.
-    pub frames_skipped: u64,
-    /// Frames that no view wanted: nobody read it, or it had enough.
-    pub frames_rested: u64,
-    /// Frames whose capture time lay in the future, and became that of their arrival.
-    pub stamps_clamped: u64,
-    /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
-    pub tiles_dirty: u64,
-    /// Bytes of samples that crossed to a device.
-    pub bytes_uploaded: u64,
-    /// Times the stream went on on the CPU because its GPU was lost or refused.
-    pub backend_fallbacks: u64,
-    /// Times it tried to get back to the GPU.
-    pub backend_attempts: u64,
-    /// Times it went on on the GPU again.
-    pub backend_returns: u64,
-    /// Times it began another pipeline after it had lost one, by reason; 0 for those for which it did not.
-    pub restarts: BTreeMap<LossReason, u64>,
-    /// Pipelines that were given up and have not stopped yet.
-    pub pipelines_stopping: u64,
-    /// The stage that makes no progress, if one does not.
-    pub stuck: Option<StuckListing>,
-    /// What counts as a change; absent before the first frame.
-    pub change: Option<ChangeListing>,
+pub struct StreamPace {
     /// The most by which a camera sample differs from the newest frame's, in steps of 8 bits; absent before the first frame.
     pub sample_bound: Option<u64>,
     /// The same of an RGB value of a level.
@@ -93,19 +55,62 @@ pub struct StreamStats {
     pub step: HistogramCounts,
     /// The stages of that, by name.
     pub stages: BTreeMap<String, HistogramCounts>,
-    /// Its views, in the order of the configuration.
-    pub views: Vec<ViewStats>,
+}
+
+/// What a stream has done a second; numbers are absent where nothing was known or counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StreamRates {
+    /// Frames published a second.
+    pub fps: Option<f64>,
+    /// Frames dropped a second.
+    pub dropped_per_s: Option<f64>,
+    /// From the capture of a frame until its tokens were published, of half the frames.
+    pub age_p50_ms: Option<f64>,
+    /// The same of 99 in 100 frames.
+    pub age_p99_ms: Option<f64>,
+    /// Which part of the tiles was dirty.
+    pub dirty_share: Option<f64>,
+}
+
+impl Stats {
+    /// `stream` as it was in these earlier ones; `None` where that was another stream, or another daemon, which had counted more.
+    pub fn earlier(&self, stream: &StreamStats) -> Option<&StreamStats> {
+        let mut streams = self.streams.iter();
+        streams.find(|earlier| {
+            earlier.name == stream.name
+                && earlier.counts.frames_captured <= stream.counts.frames_captured
+        })
+    }
 }
 
 impl StreamStats {
+    /// What it has done since it was `earlier`, so many seconds ago.
+    pub fn rates_since(&self, earlier: &Self, seconds: f64) -> StreamRates {
+        let (counts, before) = (&self.counts, &earlier.counts);
+        let age = self.detail.age.since(&earlier.detail.age);
+        StreamRates {
+            fps: Some(per_second(before.frames_published, counts.frames_published, seconds)),
+            dropped_per_s: Some(per_second(before.frames_dropped, counts.frames_dropped, seconds)),
+            age_p50_ms: age.quantile_ms(0.5),
+            age_p99_ms: age.quantile_ms(0.99),
+            dirty_share: self.dirty_share(earlier),
+        }
+    }
+
     /// Which part of the tiles was dirty, of the frames published since `earlier`; `None` without one.
-    pub fn dirty_share(&self, earlier: &Self) -> Option<f64> {
-        let frames = self.frames_published.saturating_sub(earlier.frames_published);
+    fn dirty_share(&self, earlier: &Self) -> Option<f64> {
+        let (counts, before) = (&self.counts, &earlier.counts);
+        let frames = counts.frames_published.saturating_sub(before.frames_published);
         let tiles = frames * self.change?.tile_count;
-        let dirty = self.tiles_dirty.saturating_sub(earlier.tiles_dirty);
+        let dirty = counts.tiles_dirty.saturating_sub(before.tiles_dirty);
         // A frame may be counted between one number and the other.
         (0 < tiles).then(|| (dirty as f64 / tiles as f64).min(1.0))
     }
+}
+
+/// The rate of a count that was `before` so many seconds ago.
+pub fn per_second(before: u64, now: u64, seconds: f64) -> f64 {
+    now.saturating_sub(before) as f64 / seconds
 }
 
 /// What one view has done since it was made.
@@ -113,22 +118,9 @@ impl StreamStats {
 pub struct ViewStats {
     /// Its address.
     pub name: ViewName,
-    /// Connections that follow it now.
-    pub subscribers: u64,
-    /// Frames that it published.
-    pub frames_published: u64,
-    /// Frames that it left out because of its `max_fps`.
-    pub frames_skipped: u64,
-    /// Frames that it left out because nobody read it.
-    pub frames_unread: u64,
-    /// Moves to a new fixation.
-    pub saccades: u64,
-    /// Messages of feedback that were accepted.
-    pub feedback_accepted: u64,
+    /// What it counts.
+    #[serde(flatten)]
+    pub counts: ViewCounts,
     /// Messages of feedback that were refused, by reason.
     pub feedback_refused: BTreeMap<RefusalReason, u64>,
-    /// Notices of a frame that the socket of a subscriber took.
-    pub notices_sent: u64,
-    /// Notices that it had no room for.
-    pub notices_skipped: u64,
 }

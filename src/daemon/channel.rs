@@ -141,16 +141,7 @@ struct Shared {
     /// Whether a recording client still has to be sent the current gaze.
     is_new_record: AtomicBool,
     gazes_lost: AtomicU64,
-    notices: Notices,
     counters: ViewCounters,
-}
-
-/// [`NoticeCounts`] as atomics; the numbers are not consistent with each other.
-#[derive(Debug, Default)]
-struct Notices {
-    sent: AtomicU64,
-    skipped: AtomicU64,
-    subscribers_gone: AtomicU64,
 }
 
 /// Published by the frame loop.
@@ -244,10 +235,10 @@ impl ViewChannel {
     /// Publishes the counts of notices. Never waits.
     pub fn set_notices(&self, counts: NoticeCounts) {
         let NoticeCounts { sent, skipped, subscribers_gone } = counts;
-        let notices = &self.shared.notices;
-        notices.sent.store(sent, Ordering::Relaxed);
-        notices.skipped.store(skipped, Ordering::Relaxed);
-        notices.subscribers_gone.store(subscribers_gone, Ordering::Relaxed);
+        let counters = self.counters();
+        counters.notices_sent.set(sent);
+        counters.notices_skipped.set(skipped);
+        counters.subscribers_gone.set(subscribers_gone);
     }
 
     fn queue_plan(&mut self, update: &ViewUpdate<'_>) {
@@ -402,11 +393,11 @@ impl ClientChannel {
 
     /// Counts of notices, up to the newest frame or the one before.
     pub fn notices(&self) -> NoticeCounts {
-        let notices = &self.shared.notices;
+        let counters = self.counters();
         NoticeCounts {
-            sent: notices.sent.load(Ordering::Relaxed),
-            skipped: notices.skipped.load(Ordering::Relaxed),
-            subscribers_gone: notices.subscribers_gone.load(Ordering::Relaxed),
+            sent: counters.notices_sent.get(),
+            skipped: counters.notices_skipped.get(),
+            subscribers_gone: counters.subscribers_gone.get(),
         }
     }
 

@@ -5,8 +5,8 @@ pub mod directory;
 mod error;
 mod lease;
 pub mod server;
+pub mod snapshot;
 mod socket;
 mod steering;
-pub mod tally;
 
 pub use error::ServeError;

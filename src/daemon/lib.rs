@@ -34,7 +34,7 @@ pub mod channel;
 pub mod control;
 mod frame_loop;
 mod health;
-mod metrics;
+pub mod metrics;
 mod running;
 pub mod service;
 pub mod stream;
@@ -175,7 +175,7 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let (request_sender, requests) = unbounded();
     let admin = AdminServer::bind(&admin_path(server.path()), request_sender)?;
 
-    let serve_metrics = |address| Metrics::serve(address, server.tally());
+    let serve_metrics = |address| Metrics::serve(address, server.stats().clone());
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
 
     for (stream, port) in config.streams.iter().zip(ports) {

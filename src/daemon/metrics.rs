@@ -1,47 +1,32 @@
 //! What the daemon counts, for Prometheus: a thread of its own answers whoever asks for `/metrics`.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use self::exporter::{Body, Exporter};
+pub use self::families::families;
+use self::server::MetricsServer;
 use super::DaemonError;
-use crate::control::tally::Tally;
+use crate::control::snapshot::StatsSource;
 
-mod exporter;
 mod families;
+mod server;
 
 /// Metrics that are served until this is dropped.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    _exporter: Exporter,
+    _server: MetricsServer,
 }
 
 impl Metrics {
-    /// Serves what `tally` reads at `address`.
+    /// Serves what `stats` reads at `address`.
     ///
     /// # Errors
     ///
     /// If somebody else listens there, or it is no address of this machine.
-    pub(super) fn serve(address: SocketAddr, tally: Tally) -> Result<Self, DaemonError> {
+    pub(super) fn serve(address: SocketAddr, stats: StatsSource) -> Result<Self, DaemonError> {
+        let page = move || families(&stats.snapshot()).text();
         let refused = |source| DaemonError::Metrics { address, source };
-        let exporter = Exporter::bind(address, move || page(&tally)).map_err(refused)?;
-        tracing::info!(url = %format_args!("http://{}/metrics", exporter.address()), "metrics");
-        Ok(Self { _exporter: exporter })
-    }
-}
-
-/// Everything that there is to tell, as Prometheus reads it.
-fn page(tally: &Tally) -> Body {
-    let families = families::families(&tally.all());
-    let mut text = String::new();
-    match prometheus::TextEncoder::new().encode_utf8(&families, &mut text) {
-        Ok(()) => Ok(text),
-        // Only families without samples are refused, and there are none.
-        Err(error) => {
-            tracing::error!(%error, "the metrics cannot be written");
-            text.clear();
-            let _ = writeln!(text, "the metrics cannot be written: {error}");
-            Err(text)
-        }
+        let server = MetricsServer::bind(address, page).map_err(refused)?;
+        tracing::info!(url = %format_args!("http://{}/metrics", server.address()), "metrics");
+        Ok(Self { _server: server })
     }
 }

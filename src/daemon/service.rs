@@ -156,7 +156,7 @@ impl ServiceNotifier {
     /// Names of the required streams that have not published a frame, sorted.
     fn awaited<'a>(&self, streams: &'a [StreamListing]) -> impl Iterator<Item = &'a str> {
         let is_awaited = |stream: &&StreamListing| {
-            self.required.contains(&stream.name) && stream.frames_published == 0
+            self.required.contains(&stream.name) && stream.counts.frames_published == 0
         };
         streams.iter().filter(is_awaited).map(|stream| stream.name.as_str())
     }

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use self::durations::StreamDurations;
+use self::metric::{Metric, counters};
 use self::stages::Stages;
 
 pub mod durations;
+pub mod metric;
 pub mod process;
 pub mod stages;
 
@@ -27,6 +29,11 @@ impl Counter {
     /// Counts one more, and returns how many there are with it: no two callers get the same number.
     pub fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// There are so many, where another has counted them.
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
     }
 
     /// The value now.
@@ -48,6 +55,11 @@ impl Level {
     /// One less; it must have come before.
     pub fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// There are so many, where one thread counts them.
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
     }
 
     /// How many there are now.
@@ -167,58 +179,84 @@ impl Restarts {
     }
 }
 
-/// What one stream has done since it started.
-#[derive(Debug, Default)]
-pub struct StreamCounters {
-    /// Frames that its pipelines delivered: the `frame_seq` of the newest.
-    pub frames_captured: Counter,
-    /// Frames that a newer one replaced before the frame loop took them.
-    pub frames_dropped: Counter,
-    /// Frames whose tokens were published.
-    pub frames_published: Counter,
-    /// Frames that no view wanted: nobody read it, or it had enough.
-    pub frames_rested: Counter,
-    /// Frames that could not be read: a buffer that does not map, or is too short for its caps.
-    pub frames_refused: Counter,
-    /// Frames that were skipped because fewer were asked for; they are not counted as captured.
-    pub frames_skipped: Counter,
-    /// Frames whose capture time lay in the future, and became that of their arrival.
-    pub stamps_clamped: Counter,
-    /// Tiles that were ingested: those that changed, and those whose turn to be refreshed it was.
-    pub tiles_dirty: Counter,
-    /// Times the stream went on on the CPU because its GPU was lost or refused.
-    pub backend_fallbacks: Counter,
-    /// Times it tried to get back to the GPU.
-    pub backend_attempts: Counter,
-    /// Times it went on on the GPU again.
-    pub backend_returns: Counter,
-    /// Times the stream began another pipeline after it had lost one.
-    pub restarts: Restarts,
-    /// Pipelines that were given up and have not stopped yet.
-    pub pipelines_stopping: Gauge,
-    /// What its threads are at.
-    pub stages: Stages,
-    /// Bytes of samples that crossed to a device.
-    pub bytes_uploaded: Counter,
-    /// What counts as a change now.
-    pub change: ChangeGauges,
-    /// How long its frames took.
-    pub durations: StreamDurations,
-    /// When the newest frame was taken that was published, or that no view wanted, on CLOCK_MONOTONIC, in nanoseconds.
-    pub newest_capture_ns: Gauge,
+counters! {
+    /// What one stream has done since it started. The number of captured frames is the `frame_seq` of the newest.
+    StreamCounters => StreamCounts {
+        frames_captured: Counter, "foveate_frames_captured_total",
+            "Frames that the pipeline delivered";
+        frames_dropped: Counter, "foveate_frames_dropped_total",
+            "Frames that a newer one replaced before they were taken";
+        frames_published: Counter, "foveate_frames_published_total",
+            "Frames whose tokens were published";
+        frames_refused: Counter, "foveate_frames_refused_total",
+            "Frames that could not be read";
+        frames_skipped: Counter, "foveate_frames_skipped_total",
+            "Frames that max_fps left out; they are not counted as captured";
+        frames_rested: Counter, "foveate_frames_rested_total",
+            "Frames that no view wanted, because nobody read it or it had enough";
+        stamps_clamped: Counter, "foveate_stamps_clamped_total",
+            "Frames whose capture time lay in the future, and became that of their arrival";
+        tiles_dirty: Counter, "foveate_dirty_tiles_total",
+            "Tiles that were ingested: changed ones, and those to be refreshed";
+        bytes_uploaded: Counter, "foveate_uploaded_bytes_total",
+            "Bytes of samples that crossed to a device";
+        backend_fallbacks: Counter, "foveate_backend_fallbacks_total",
+            "Times the stream went on on the CPU because its GPU was lost or refused";
+        backend_attempts: Counter, "foveate_backend_attempts_total",
+            "Times the stream tried to get back to its GPU";
+        backend_returns: Counter, "foveate_backend_returns_total",
+            "Times the stream went on on its GPU again";
+        pipelines_stopping: Level, "foveate_pipelines_stopping",
+            "Pipelines that were given up and have not stopped yet";
+    } {
+        /// Times the stream began another pipeline after it had lost one.
+        restarts: Restarts,
+        /// What its threads are at.
+        stages: Stages,
+        /// What counts as a change now.
+        change: ChangeGauges,
+        /// How long its frames took.
+        durations: StreamDurations,
+        /// When the newest frame was taken that was published, or that no view wanted, on CLOCK_MONOTONIC, in nanoseconds.
+        newest_capture_ns: Gauge,
+    }
 }
 
-/// What one view has done since it was made.
-#[derive(Debug, Default)]
-pub struct ViewCounters {
-    /// Frames that it published.
-    pub frames_published: Counter,
-    /// Frames that it left out because fewer were asked for.
-    pub frames_skipped: Counter,
-    /// Frames that it left out because nobody read it.
-    pub frames_unread: Counter,
-    /// Fixations that it moved to, the first one not included.
-    pub saccades: Counter,
-    /// Connections that follow it now.
-    pub subscribers: Level,
+counters! {
+    /// What one view has done since it was made.
+    ViewCounters => ViewCounts {
+        subscribers: Level, "foveate_subscribers",
+            "Connections that follow the view";
+        frames_published: Counter, "foveate_view_frames_published_total",
+            "Frames that the view published";
+        frames_skipped: Counter, "foveate_view_frames_skipped_total",
+            "Frames that the view left out because of its max_fps";
+        frames_unread: Counter, "foveate_view_frames_unread_total",
+            "Frames that the view left out because nobody read it";
+        saccades: Counter, "foveate_saccades_total",
+            "Moves of the view to a new fixation";
+        feedback_accepted: Counter, "foveate_feedback_accepted_total",
+            "Messages of feedback that were accepted";
+        notices_sent: Counter, "foveate_notices_sent_total",
+            "Notices of a frame that a subscriber's socket took";
+        notices_skipped: Counter, "foveate_notices_skipped_total",
+            "Notices of a frame that a subscriber's socket had no room for";
+    } {
+        /// Subscribers that are gone, whether they hung up or died.
+        subscribers_gone: Counter,
+    }
+}
+
+counters! {
+    /// What the server of the control socket has done since it started.
+    ServerCounters => ServerCounts {
+        clients: Level, "foveate_control_clients",
+            "Connections to the control socket";
+        clients_accepted: Counter, "foveate_control_clients_accepted_total",
+            "Connections to the control socket that were accepted";
+        clients_dropped: Counter, "foveate_control_clients_dropped_total",
+            "Connections that were dropped because they did not read what they were sent";
+        requests: Counter, "foveate_control_requests_total",
+            "Requests that were answered, refusals included";
+    }
 }

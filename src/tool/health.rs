@@ -89,7 +89,7 @@ fn complaint(stream: &StreamStats, max_age: Duration) -> Option<String> {
     if stream.state != StreamState::Live {
         return Some(with_reason(stream.state.to_string(), &stream.reason));
     }
-    let age = Duration::from_nanos(stream.newest_age_ns?);
+    let age = Duration::from_nanos(stream.detail.newest_age_ns?);
     (max_age < age).then(|| {
         let (age, max_age) = (age.as_secs_f64(), max_age.as_secs_f64());
         format!("the newest frame is {age:.3} s old, more than {max_age} s")

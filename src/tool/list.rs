@@ -10,7 +10,7 @@ use foveate_control::{
     ViewListing,
 };
 use foveate_core::backend::ChangeSite;
-use foveate_stats::NoticeCounts;
+use foveate_stats::{NoticeCounts, StreamCounts};
 
 /// Arguments of `foveate ls`.
 #[derive(Debug, clap::Args)]
@@ -40,8 +40,8 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     let reason = on_one_line(&stream.reason);
     let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     writeln!(out, "{}  {}{because}", stream.name, stream.state)?;
-    writeln!(out, "  source   {}", on_one_line(&stream.source))?;
-    if let (Some(format), Some([width, height])) = (&stream.format, stream.extent) {
+    writeln!(out, "  source   {}", on_one_line(&stream.detail.source))?;
+    if let (Some(format), Some([width, height])) = (&stream.detail.format, stream.detail.extent) {
         writeln!(out, "  frames   {} {width}x{height}", on_one_line(format))?;
     }
     if let Some(backend) = &stream.backend {
@@ -70,25 +70,26 @@ fn write_change(out: &mut dyn Write, change: &ChangeListing, site: ChangeSite) -
 }
 
 fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
-    let StreamListing { frames_captured, frames_dropped, frames_published, .. } = stream;
+    let counts = &stream.counts;
+    let StreamCounts { frames_captured, frames_dropped, frames_published, .. } = counts;
     write!(
         out,
         "  counted  {frames_captured} captured, {frames_dropped} dropped, {frames_published} published"
     )?;
-    if 0 < stream.frames_refused {
-        write!(out, ", {} unreadable", stream.frames_refused)?;
+    if 0 < counts.frames_refused {
+        write!(out, ", {} unreadable", counts.frames_refused)?;
     }
-    if 0 < stream.frames_rested {
-        write!(out, ", {} wanted by no view", stream.frames_rested)?;
+    if 0 < counts.frames_rested {
+        write!(out, ", {} wanted by no view", counts.frames_rested)?;
     }
-    if 0 < stream.frames_skipped {
-        write!(out, ", {} skipped", stream.frames_skipped)?;
+    if 0 < counts.frames_skipped {
+        write!(out, ", {} skipped", counts.frames_skipped)?;
     }
-    if 0 < stream.stamps_clamped {
-        write!(out, ", {} taken in the future", stream.stamps_clamped)?;
+    if 0 < counts.stamps_clamped {
+        write!(out, ", {} taken in the future", counts.stamps_clamped)?;
     }
-    if 0 < stream.backend_fallbacks {
-        let StreamListing { backend_fallbacks, backend_attempts, backend_returns, .. } = stream;
+    if 0 < counts.backend_fallbacks {
+        let StreamCounts { backend_fallbacks, backend_attempts, backend_returns, .. } = counts;
         write!(
             out,
             ", {backend_fallbacks} times fallen back to the CPU, {backend_returns} times back on the GPU in \
@@ -106,8 +107,8 @@ fn write_losses(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
         let reasons = stream.restarts.iter().map(|(reason, count)| format!("{count} {reason}"));
         writeln!(out, "  restarts {total}: {}", reasons.collect::<Vec<_>>().join(", "))?;
     }
-    if 0 < stream.pipelines_stopping {
-        writeln!(out, "  stopping {} earlier pipelines", stream.pipelines_stopping)?;
+    if 0 < stream.counts.pipelines_stopping {
+        writeln!(out, "  stopping {} earlier pipelines", stream.counts.pipelines_stopping)?;
     }
     match stream.stuck {
         Some(StuckListing { stage, seconds }) => {

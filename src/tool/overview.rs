@@ -14,8 +14,11 @@ use super::{ToolError, on_one_line, stop_on_signals};
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::ViewName;
-use foveate_control::{ClientExt as _, Stats, StreamState, StreamStats, ViewStats};
+use foveate_control::{
+    ClientExt as _, Stats, StreamRates, StreamState, StreamStats, ViewStats, per_second,
+};
 use foveate_core::backend::BackendKind;
+use foveate_stats::ViewCounts;
 
 /// How often the daemon is asked.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -136,16 +139,10 @@ struct StreamRow {
     state: StreamState,
     reason: String,
     backend: Option<BackendKind>,
-    /// Frames published a second.
-    fps: Option<f64>,
-    dropped_per_s: Option<f64>,
-    /// From the capture of a frame until its tokens were published; of half the frames, and of 99 in 100.
-    age_p50_ms: Option<f64>,
-    age_p99_ms: Option<f64>,
+    #[serde(flatten)]
+    rates: StreamRates,
     /// How long ago the newest frame was taken.
     newest_age_ms: Option<f64>,
-    /// Of the tiles of the frames.
-    dirty_share: Option<f64>,
     views: Vec<ViewRow>,
 }
 
@@ -163,12 +160,7 @@ struct ViewRow {
 fn rows(stats: &Stats, before: Option<&(Instant, Stats)>, now: Instant) -> Vec<StreamRow> {
     let row = |stream: &StreamStats| {
         let earlier = before.and_then(|(at, stats)| {
-            let mut streams = stats.streams.iter();
-            // Where it has counted more, it was another daemon.
-            let earlier = streams.find(|other| {
-                other.name == stream.name && other.frames_captured <= stream.frames_captured
-            })?;
-            Some((now.duration_since(*at).as_secs_f64(), earlier))
+            Some((now.duration_since(*at).as_secs_f64(), stats.earlier(stream)?))
         });
         stream_row(stream, earlier)
     };
@@ -177,39 +169,30 @@ fn rows(stats: &Stats, before: Option<&(Instant, Stats)>, now: Instant) -> Vec<S
 
 /// A row from what a stream has counted, and what it had so many seconds earlier.
 fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> StreamRow {
-    let rate = |count: fn(&StreamStats) -> u64| {
-        earlier
-            .map(|(seconds, earlier)| count(stream).saturating_sub(count(earlier)) as f64 / seconds)
-    };
-    let age = earlier.map(|(_, earlier)| stream.age.since(&earlier.age)).unwrap_or_default();
     let view_row = |view: &ViewStats| {
-        let same = |other: &&ViewStats| other.name == view.name;
         let earlier = earlier.and_then(|(seconds, stream)| {
-            stream.views.iter().find(same).map(|earlier| (seconds, earlier))
+            let earlier = stream.views.iter().find(|other| other.name == view.name)?;
+            Some((seconds, &earlier.counts))
         });
-        let rate = |count: fn(&ViewStats) -> u64| {
-            earlier.map(|(seconds, earlier)| {
-                count(view).saturating_sub(count(earlier)) as f64 / seconds
-            })
+        let rate = |count: fn(&ViewCounts) -> u64| {
+            earlier
+                .map(|(seconds, earlier)| per_second(count(earlier), count(&view.counts), seconds))
         };
         ViewRow {
             name: view.name.clone(),
-            fps: rate(|view| view.frames_published),
-            subscribers: view.subscribers,
-            saccades_per_s: rate(|view| view.saccades),
+            fps: rate(|counts| counts.frames_published),
+            subscribers: view.counts.subscribers,
+            saccades_per_s: rate(|counts| counts.saccades),
         }
     };
+    let rates = earlier.map(|(seconds, earlier)| stream.rates_since(earlier, seconds));
     StreamRow {
         name: stream.name.clone(),
         state: stream.state,
         reason: stream.reason.clone(),
         backend: stream.backend.as_ref().map(|backend| backend.kind),
-        fps: rate(|stream| stream.frames_published),
-        dropped_per_s: rate(|stream| stream.frames_dropped),
-        age_p50_ms: age.quantile_ms(0.5),
-        age_p99_ms: age.quantile_ms(0.99),
-        newest_age_ms: stream.newest_age_ns.map(|age_ns| age_ns as f64 / 1e6),
-        dirty_share: earlier.and_then(|(_, earlier)| stream.dirty_share(earlier)),
+        rates: rates.unwrap_or_default(),
+        newest_age_ms: stream.detail.newest_age_ns.map(|age_ns| age_ns as f64 / 1e6),
         views: stream.views.iter().map(view_row).collect(),
     }
 }
@@ -282,11 +265,11 @@ fn stream_line(row: &StreamRow) -> [String; 10] {
     [
         Some(row.name.clone()),
         Some(row.state.to_string()),
-        rate(row.fps),
-        rate(row.dropped_per_s),
-        age(row.age_p50_ms),
-        age(row.age_p99_ms),
-        row.dirty_share.map(|share| format!("{:.1} %", 100.0 * share)),
+        rate(row.rates.fps),
+        rate(row.rates.dropped_per_s),
+        age(row.rates.age_p50_ms),
+        age(row.rates.age_p99_ms),
+        row.rates.dirty_share.map(|share| format!("{:.1} %", 100.0 * share)),
         Some(readers.to_string()),
         None,
         row.backend.map(|backend| backend.to_string()),

@@ -11,7 +11,9 @@ use tokio::sync::{Notify, watch};
 use super::follower::Followers;
 use foveate::ControlError;
 use foveate::client::Client;
-use foveate_control::{ClientExt as _, Listing, Stats, StreamListing, StreamStats};
+use foveate_control::{
+    ClientExt as _, Listing, Stats, StreamInput, StreamListing, StreamPace, StreamRates, per_second,
+};
 use foveate_core::frame::PixelFormat;
 use foveate_stats::durations::HistogramCounts;
 
@@ -174,19 +176,13 @@ struct StreamReport {
 /// What a stream has done since the report before.
 #[derive(Debug, Serialize)]
 struct Rates {
-    /// Frames published a second.
-    fps: f64,
-    dropped_per_s: f64,
-    /// From the capture of a frame until its tokens were published: of half the frames, and of 99 in 100.
-    age_p50_ms: Option<f64>,
-    age_p99_ms: Option<f64>,
+    #[serde(flatten)]
+    stream: StreamRates,
     /// From a frame in memory until its tokens were published.
     step_p50_ms: Option<f64>,
     step_p99_ms: Option<f64>,
     /// The mean of each stage of that, by name.
     stages_ms: BTreeMap<String, f64>,
-    /// Of the tiles of the frames.
-    dirty_share: Option<f64>,
     /// Bytes of samples that crossed to a device.
     uploaded_bytes_per_s: f64,
     /// What whole frames would have been.
@@ -201,36 +197,26 @@ fn rates(
     now: Instant,
 ) -> Option<Rates> {
     let (at, before) = before?;
-    let of_name =
-        |stats: &'_ Stats| stats.streams.iter().position(|other| other.name == stream.name);
-    let present = &stats.streams[of_name(stats)?];
-    let earlier = &before.streams[of_name(before)?];
-    if present.frames_captured < earlier.frames_captured {
-        return None;
-    }
+    let present = stats.streams.iter().find(|other| other.name == stream.name)?;
+    let earlier = before.earlier(present)?;
     let seconds = now.duration_since(*at).as_secs_f64();
-    let rate = |count: fn(&StreamStats) -> u64| {
-        count(present).saturating_sub(count(earlier)) as f64 / seconds
-    };
-    let age = present.age.since(&earlier.age);
-    let step = present.step.since(&earlier.step);
-    let fps = rate(|stream| stream.frames_published);
+    let (uploaded, before) = (present.counts.bytes_uploaded, earlier.counts.bytes_uploaded);
+    let step = present.detail.step.since(&earlier.detail.step);
+    let rates = present.rates_since(earlier, seconds);
     Some(Rates {
-        fps,
-        dropped_per_s: rate(|stream| stream.frames_dropped),
-        age_p50_ms: age.quantile_ms(0.5),
-        age_p99_ms: age.quantile_ms(0.99),
+        stream: rates,
         step_p50_ms: step.quantile_ms(0.5),
         step_p99_ms: step.quantile_ms(0.99),
-        stages_ms: stages_ms(present, earlier),
-        dirty_share: present.dirty_share(earlier),
-        uploaded_bytes_per_s: rate(|stream| stream.bytes_uploaded),
-        full_bytes_per_s: frame_bytes(stream).map(|bytes| bytes as f64 * fps),
+        stages_ms: stages_ms(&present.detail, &earlier.detail),
+        uploaded_bytes_per_s: per_second(before, uploaded, seconds),
+        full_bytes_per_s: frame_bytes(&stream.detail)
+            .zip(rates.fps)
+            .map(|(bytes, fps)| bytes as f64 * fps),
     })
 }
 
 /// The mean of each stage, of the frames since `earlier`.
-fn stages_ms(present: &StreamStats, earlier: &StreamStats) -> BTreeMap<String, f64> {
+fn stages_ms(present: &StreamPace, earlier: &StreamPace) -> BTreeMap<String, f64> {
     let mean = |(name, counts): (&String, &HistogramCounts)| {
         let since = counts.since(earlier.stages.get(name)?);
         let count = since.count();
@@ -240,9 +226,9 @@ fn stages_ms(present: &StreamStats, earlier: &StreamStats) -> BTreeMap<String, f
 }
 
 /// Bytes of the samples of one frame of the stream.
-fn frame_bytes(stream: &StreamListing) -> Option<u64> {
-    let format = PixelFormat::from_name(stream.format.as_deref()?)?;
-    let [width, height] = stream.extent?;
+fn frame_bytes(input: &StreamInput) -> Option<u64> {
+    let format = PixelFormat::from_name(input.format.as_deref()?)?;
+    let [width, height] = input.extent?;
     let extent = foveate_core::geometry::extent::Extent::new(width, height);
     let planes = (0..format.plane_count()).map(|index| format.plane_shape(index, extent));
     Some(planes.map(|plane| u64::from(plane.row_bytes) * u64::from(plane.rows)).sum())

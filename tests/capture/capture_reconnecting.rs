@@ -125,7 +125,7 @@ fn pipelines_that_do_not_stop_are_left_alone_until_they_are_too_many() {
     for _ in 0..3 {
         assert_eq!(scene.loss().0.cause, CaptureError::NotStopping { count: STOPPING_MAX });
     }
-    assert_eq!(scene.counters.pipelines_stopping.get(), Some(STOPPING_MAX as u64));
+    assert_eq!(scene.counters.pipelines_stopping.get(), STOPPING_MAX as u64);
     assert_eq!(scene.counters.stages.stuck(Duration::ZERO).unwrap().0, Stage::Capture);
 
     // Whoever hangs in open(2) goes on, and another pipeline finds a camera that works.
@@ -270,7 +270,7 @@ impl Scene {
     fn wait_for_stops(&mut self) {
         until("all pipelines have stopped", || {
             assert!(matches!(self.source.take(TURN), SourceEvent::Nothing));
-            self.counters.pipelines_stopping.get() == Some(0)
+            self.counters.pipelines_stopping.get() == 0
         });
     }
 

@@ -332,7 +332,7 @@ fn take_ports(port: &StreamPort) -> usize {
 /// Waits until the server has `count` clients besides the one that asks.
 fn until_clients(stage: &Stage, count: u64) {
     let mut client = Client::connect(&stage.path).unwrap();
-    while client.listing().unwrap().server.unwrap().clients != count + 1 {
+    while client.listing().unwrap().server.unwrap().counts.clients != count + 1 {
         std::thread::yield_now();
     }
 }

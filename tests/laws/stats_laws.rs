@@ -1,6 +1,7 @@
-//! A histogram counts every duration once, in the place that its bounds say.
+//! A histogram counts every duration once, in the place that its bounds say; and metrics are written as Prometheus reads them.
 
 use foveate_stats::durations::{HistogramCounts, StreamDurations};
+use foveate_stats::metric::{Families, Metric, MetricKind};
 use proptest::prelude::*;
 
 proptest! {
@@ -35,16 +36,53 @@ proptest! {
         durations in prop::collection::vec(0..9_000_000_000_u64, 1..200),
         percent in 1..=100_u32,
     ) {
-        let counts = counted(&durations);
-        let quantile = counts.quantile_ns(f64::from(percent) / 100.0).unwrap_or(f64::NAN);
-        let mut sorted = durations;
-        sorted.sort_unstable();
-        let exact = sorted[(sorted.len() * percent as usize).div_ceil(100).max(1) - 1];
-        let upper = counts.bounds_ns.iter().copied().find(|bound| exact <= *bound);
-        let lower = counts.bounds_ns.iter().copied().rfind(|bound| *bound < exact).unwrap_or(0);
-        let upper = upper.unwrap_or(u64::MAX);
-        prop_assert!(lower as f64 <= quantile && quantile <= upper as f64, "{lower} {quantile} {upper}");
+        check_quantile(durations, percent)?;
     }
+}
+
+/// 0.07 of 100 is more than 7 in floating point.
+#[test]
+fn a_quantile_at_the_edge_of_a_bucket_lies_in_it() {
+    for percent in 1..=100 {
+        let edge = percent as usize;
+        let durations = [vec![1_200_000; edge], vec![7_000_000; 100 - edge]].concat();
+        check_quantile(durations, percent).unwrap();
+    }
+}
+
+fn check_quantile(mut durations: Vec<u64>, percent: u32) -> Result<(), TestCaseError> {
+    let counts = counted(&durations);
+    let quantile = counts.quantile_ns(f64::from(percent) / 100.0).unwrap_or(f64::NAN);
+    durations.sort_unstable();
+    let exact = durations[(durations.len() * percent as usize).div_ceil(100).max(1) - 1];
+    let upper = counts.bounds_ns.iter().copied().find(|bound| exact <= *bound);
+    let lower = counts.bounds_ns.iter().copied().rfind(|bound| *bound < exact).unwrap_or(0);
+    let upper = upper.unwrap_or(u64::MAX);
+    prop_assert!(
+        lower as f64 <= quantile && quantile <= upper as f64,
+        "{lower} {quantile} {upper}"
+    );
+    Ok(())
+}
+
+#[test]
+fn names_in_labels_are_written_so_that_prometheus_reads_them() {
+    const TABLE: &[Metric<String>] = &[Metric {
+        name: "x_total",
+        kind: MetricKind::Counter,
+        labels: &["of"],
+        help: "Lines\nand \\",
+        read: |name, samples| {
+            samples.add(&[name], 2.5);
+            samples.add(&["unknown"], None);
+        },
+    }];
+    let names = ["a \"b\"\n\\".to_owned(), "é".to_owned()];
+    let mut families = Families::default();
+    families.add(TABLE, names.iter(), |_| [("at", "c")], |name| name);
+    let expected = "# HELP x_total Lines\\nand \\\\\n# TYPE x_total counter\n\
+                    x_total{at=\"c\",of=\"a \\\"b\\\"\\n\\\\\"} 2.5\nx_total{at=\"c\",of=\"é\"} 2.5\n";
+    assert_eq!(families.text(), expected);
 }
 
 #[test]

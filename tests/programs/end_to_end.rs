@@ -214,7 +214,7 @@ fn a_lost_device_changes_no_byte_and_no_epoch_and_nor_does_its_return() {
         let mut followers = names.map(|name| daemon.subscribe(name));
         let mut epochs = Vec::new();
         let (mut reasons, mut frame_seq) = (BTreeSet::new(), 0);
-        while daemon.listing("camera").backend_returns < 2 {
+        while daemon.listing("camera").counts.backend_returns < 2 {
             frame_seq += 1;
             feed.send(&raw_bytes(film.frame(frame_seq)));
             for (name, follower) in names.iter().zip(&mut followers) {

@@ -140,7 +140,7 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
     drop(main);
     until("nobody reads it", || {
         let streams = daemon.client().stats().unwrap().streams;
-        0 < streams[0].views[0].frames_unread
+        0 < streams[0].views[0].counts.frames_unread
     });
     place.foveate(&["set", "camera/main", "max_fps=default"]).finish().assert_clean_exit(0);
     until("it is listed", || listed_view(&daemon, "camera/main").max_fps.is_none());

@@ -117,7 +117,9 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
             let path = log.path("gaze.log");
             let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
             let recorder = stage.place.foveate(&out);
-            until("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().clients);
+            until("it is heard", || {
+                3 <= stage.client.listing().unwrap().server.unwrap().counts.clients
+            });
             recorder
         });
         let mut frames = Vec::new();
@@ -219,7 +221,7 @@ fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
     stage.next_frame();
     let csv = stage.place.path("gaze.csv");
     let trace = stage.place.foveate(&["trace", "camera/main", "--out", csv.to_str().unwrap()]);
-    until("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().clients);
+    until("it is heard", || 3 <= stage.client.listing().unwrap().server.unwrap().counts.clients);
 
     let array = stage.place.path("map.npy");
     fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();

@@ -125,7 +125,7 @@ impl Scene<'_> {
     /// What the daemon has once everybody has left: no more descriptors and threads than `before`.
     fn belongings_at_rest(&mut self, before: &Belongings) -> Belongings {
         until("only the follower and the honest client are there", || {
-            self.client.listing().unwrap().server.unwrap().clients == 2
+            self.client.listing().unwrap().server.unwrap().counts.clients == 2
         });
         let mut belongings = Belongings::of(self.daemon.process.id());
         until("all threads and descriptors are given back", || {

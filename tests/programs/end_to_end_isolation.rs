@@ -40,15 +40,16 @@ fn a_stream_beside_others_that_flood_and_fail_and_hang_loses_nothing() {
         assert_eq!(follower.next_frame().head.stamp.frame_seq, u64::from(value));
     }
     let fed = stats(&daemon, "fed");
-    assert_eq!((fed.frames_captured, fed.frames_dropped), (100, 0));
+    assert_eq!((fed.counts.frames_captured, fed.counts.frames_dropped), (100, 0));
     assert_eq!(daemon.listing("failing").state, StreamState::Starting);
-    assert_eq!(daemon.listing("silent").frames_captured, 0);
+    assert_eq!(daemon.listing("silent").counts.frames_captured, 0);
 
     // What floods is dropped and counted, and nothing of it waits: one frame may lie in the mailbox, and one be at work.
     let flood = stats(&daemon, "flood");
-    assert!(flood.frames_published < flood.frames_captured, "{flood:?}");
-    let counted = flood.frames_published + flood.frames_dropped + flood.frames_refused;
-    let earlier = stats(&daemon, "flood").frames_captured;
+    assert!(flood.counts.frames_published < flood.counts.frames_captured, "{flood:?}");
+    let counted =
+        flood.counts.frames_published + flood.counts.frames_dropped + flood.counts.frames_refused;
+    let earlier = stats(&daemon, "flood").counts.frames_captured;
     assert!(counted <= earlier, "{counted} of {earlier}");
     drop(flooded);
     daemon.process.signal(rustix::process::Signal::TERM);
@@ -75,9 +76,11 @@ fn streams_that_are_too_many_for_the_machine_all_go_on() {
     }
     for name in &names {
         let before = stats(&daemon, name);
-        let counted = before.frames_published + before.frames_dropped + before.frames_refused;
-        assert!(counted <= stats(&daemon, name).frames_captured, "{name}");
-        assert!(0 < before.frames_dropped, "{name} has more frames than it can publish");
+        let counted = before.counts.frames_published
+            + before.counts.frames_dropped
+            + before.counts.frames_refused;
+        assert!(counted <= stats(&daemon, name).counts.frames_captured, "{name}");
+        assert!(0 < before.counts.frames_dropped, "{name} has more frames than it can publish");
         assert_eq!(before.stuck, None, "{name}");
     }
     daemon.stop();

@@ -79,8 +79,8 @@ fn readers_that_are_killed_at_any_instant_leave_nothing_and_take_no_frame_from_a
     doomed.into_iter().for_each(Player::kill);
     scene.assert_at_rest(&before);
     let listing = daemon.listing("camera");
-    assert_eq!(listing.frames_published, scene.frame_seq);
-    assert_eq!((listing.frames_dropped, listing.frames_refused), (0, 0));
+    assert_eq!(listing.counts.frames_published, scene.frame_seq);
+    assert_eq!((listing.counts.frames_dropped, listing.counts.frames_refused), (0, 0));
     assert!(0 < scene.notices().subscribers_gone, "{:?}", scene.notices());
     drop(scene);
     daemon.stop();
@@ -280,7 +280,7 @@ impl<'a> Scene<'a> {
     /// Once all others have left, the daemon has no more descriptors and threads than `before`.
     fn assert_at_rest(&mut self, before: &Belongings) {
         until("only the neighbour and the client are there", || {
-            self.client.listing().unwrap().server.unwrap().clients == 2
+            self.client.listing().unwrap().server.unwrap().counts.clients == 2
         });
         until("all threads and descriptors are given back", || {
             // The frame loop lets go of those that it notified with the next frames.

@@ -117,7 +117,7 @@ fn readers_that_are_killed_are_not_noticed() {
     while follower.next_frame().head.stamp.frame_seq < seen + 10 {}
     let listing = daemon.listing("camera");
     assert_eq!(listing.state, StreamState::Live);
-    assert_eq!(listing.frames_refused, 0);
+    assert_eq!(listing.counts.frames_refused, 0);
     daemon.stop();
 }
 
@@ -185,8 +185,8 @@ fn a_file_plays_once_and_the_daemon_ends_with_the_last_of_them() {
     assert_eq!(daemon.subscribe("short/main").end(), "end of file");
     let listing = daemon.listing("short");
     assert_eq!((listing.state, listing.reason.as_str()), (StreamState::Ended, "end of file"));
-    assert_eq!(listing.frames_captured, 3);
-    assert_eq!(listing.frames_dropped + listing.frames_published, 3);
+    assert_eq!(listing.counts.frames_captured, 3);
+    assert_eq!(listing.counts.frames_dropped + listing.counts.frames_published, 3);
 
     // The other stream does not mind.
     let mut follower = daemon.subscribe("long/main");

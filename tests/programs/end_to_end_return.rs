@@ -55,7 +55,7 @@ fn after_a_return_the_picture_and_its_history_go_on_as_if_nothing_had_been() {
         daemon.listing("camera").restarts.get(&LossReason::Failed) == Some(&3)
     });
     let listing = daemon.listing("camera");
-    assert_eq!(listing.frames_captured, 3 * LIFE);
+    assert_eq!(listing.counts.frames_captured, 3 * LIFE);
     let output = place.foveate(&["ls"]).finish();
     assert!(output.stdout.contains("restarts 3: 3 failed"), "{output:?}");
     let log = daemon.stop().stderr;

@@ -202,7 +202,7 @@ fn assert_returned(daemon: &Daemon<'_>) {
     assert_eq!((listing.state, listing.reason.as_str()), (StreamState::Live, ""));
     assert!(0 < listing.restarts.values().sum::<u64>(), "{listing:?}");
     until("the pipelines of before have stopped", || {
-        daemon.listing("camera").pipelines_stopping == 0
+        daemon.listing("camera").counts.pipelines_stopping == 0
     });
 }
 

@@ -116,7 +116,7 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
     process.stderr.wait_for(LOST);
     let daemon = Daemon::running(&place, process);
     let address = metrics_address(&daemon);
-    until("c publishes", || 1 < daemon.listing("c").frames_published);
+    until("c publishes", || 1 < daemon.listing("c").counts.frames_published);
     let mut shown = vec![scrape_text(address)];
     shown.push(serde_json::to_string(&daemon.client().stats().unwrap()).unwrap());
     for arguments in [

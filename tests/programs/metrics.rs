@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{ErrorKind, Write};
-use std::net::TcpListener;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use foveate::ControlError;
 use foveate::messages::{Attend, Look, NumberFormat};
 use foveate_control::{ClientExt as _, Stats};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_daemon::metrics::families;
+use foveate_stats::metric::Family;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
 use crate::daemon::{Daemon, Feed, Follower, Place};
 use crate::film::{Film, raw_bytes};
@@ -36,7 +40,7 @@ fn counts_agree_with_what_was_fed() {
         frame: Default::default(),
     };
     // Who is answered after a subscriber finds its notices begun.
-    assert_eq!(daemon.listing("a").frames_captured, 0);
+    assert_eq!(daemon.listing("a").counts.frames_captured, 0);
     let mut dirty_tiles = 0;
     for frame_seq in 1..=12 {
         if frame_seq == 7 {
@@ -125,17 +129,25 @@ fn every_family_is_written_as_prometheus_wants_it() {
 
 #[test]
 fn every_metric_is_documented_and_every_documented_metric_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
-    let families = read("src/daemon/metrics/families.rs");
-    let quoted = families.split('"').skip(1).step_by(2);
-    let is_metric = |name: &&str| name.starts_with("foveate_") || name.starts_with("process_");
-    let made: BTreeSet<&str> = quoted.filter(is_metric).collect();
-    let document = read("docs/metrics.md");
-    let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    let documented: BTreeSet<&str> = rows.collect();
-    assert_eq!(made, documented);
+    let families = families(&Stats::default());
+    let made: Vec<String> = families.iter().map(documented_row).collect();
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let document = fs::read_to_string(document).unwrap();
+    let rows = document
+        .lines()
+        .filter(|line| ["| `foveate_", "| `process_"].iter().any(|start| line.starts_with(start)));
+    let documented: BTreeSet<&str> = rows.map(|row| row.rsplit_once(" | ").unwrap().0).collect();
+    assert_eq!(made.iter().map(String::as_str).collect::<BTreeSet<_>>(), documented);
+    assert_eq!(made.len(), documented.len(), "a name stands in two tables");
     assert!(30 < made.len(), "{made:?}");
+}
+
+/// The row of the document that tells of a metric, up to its meaning.
+fn documented_row(family: &Family) -> String {
+    let Family { name, kind, labels, .. } = family;
+    let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+    let labels = if labels.is_empty() { String::new() } else { format!(" {labels}") };
+    format!("| `{name}` | {kind} |{labels}")
 }
 
 #[test]
@@ -176,6 +188,42 @@ fn scrapers_that_say_nothing_or_read_nothing_keep_nobody_out() {
     assert!(now <= before + CONNECTIONS_MAX + 2, "{before} descriptors became {now}");
     drop((silent, deaf));
     until("all are let go", || daemon.descriptor_count() <= before);
+    daemon.stop();
+}
+
+#[test]
+fn who_says_nothing_is_hung_up_on_and_who_hangs_up_behind_the_request_is_answered() {
+    let film = film(1);
+    let place = Place::new();
+    let (daemon, _feed) = fed_daemon(&place, &film);
+    let address = metrics_address(&daemon);
+    let mut answer = String::new();
+    let mut brief = connect(address);
+    brief.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    brief.shutdown(Shutdown::Write).unwrap();
+    brief.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with('\n'), "{answer}");
+    let (mut silent, connected_at) = (connect(address), Instant::now());
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    assert!(Duration::from_millis(4900) < connected_at.elapsed(), "{:?}", connected_at.elapsed());
+    daemon.stop();
+}
+
+#[test]
+fn a_daemon_that_had_no_descriptor_for_a_scraper_serves_the_next() {
+    let film = film(1);
+    let place = Place::new();
+    let (daemon, mut feed) = fed_daemon(&place, &film);
+    let address = metrics_address(&daemon);
+    // A pipeline that begins without a descriptor ends the process.
+    feed_all(&daemon, &mut feed, &film);
+    let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
+    let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
+    let before = prlimit(pid, Resource::Nofile, few).unwrap();
+    let _waits = connect(address);
+    daemon.process.stderr.wait_for("cannot accept a scraper");
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    assert!(30 < scrape(address).len());
     daemon.stop();
 }
 
@@ -292,22 +340,35 @@ fn same_numbers(stats: &Stats, samples: &BTreeMap<String, f64>) -> bool {
     let stream = &stats.streams[0];
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut expected = vec![
-        ("foveate_frames_captured_total{stream=\"a\"}".to_owned(), stream.frames_captured as f64),
-        ("foveate_frames_published_total{stream=\"a\"}".to_owned(), stream.frames_published as f64),
-        ("foveate_dirty_tiles_total{stream=\"a\"}".to_owned(), stream.tiles_dirty as f64),
-        ("foveate_rgb_bound{stream=\"a\"}".to_owned(), stream.rgb_bound.unwrap() as f64),
-        ("foveate_frame_age_seconds_sum{stream=\"a\"}".to_owned(), seconds(stream.age.sum_ns)),
-        ("foveate_frame_step_seconds_sum{stream=\"a\"}".to_owned(), seconds(stream.step.sum_ns)),
+        (
+            "foveate_frames_captured_total{stream=\"a\"}".to_owned(),
+            stream.counts.frames_captured as f64,
+        ),
+        (
+            "foveate_frames_published_total{stream=\"a\"}".to_owned(),
+            stream.counts.frames_published as f64,
+        ),
+        ("foveate_dirty_tiles_total{stream=\"a\"}".to_owned(), stream.counts.tiles_dirty as f64),
+        ("foveate_rgb_bound{stream=\"a\"}".to_owned(), stream.detail.rgb_bound.unwrap() as f64),
+        (
+            "foveate_frame_age_seconds_sum{stream=\"a\"}".to_owned(),
+            seconds(stream.detail.age.sum_ns),
+        ),
+        (
+            "foveate_frame_step_seconds_sum{stream=\"a\"}".to_owned(),
+            seconds(stream.detail.step.sum_ns),
+        ),
     ];
-    for (stage, spent) in &stream.stages {
+    for (stage, spent) in &stream.detail.stages {
         let labels = format!("{{stream=\"a\",stage=\"{stage}\"}}");
         expected.push((format!("foveate_stage_seconds_sum{labels}"), seconds(spent.sum_ns)));
         expected.push((format!("foveate_stage_seconds_count{labels}"), spent.count() as f64));
     }
     for view in &stream.views {
         let labels = format!("{{stream=\"a\",view=\"{}\"}}", view.name.view());
-        expected.push((format!("foveate_saccades_total{labels}"), view.saccades as f64));
-        expected.push((format!("foveate_notices_sent_total{labels}"), view.notices_sent as f64));
+        expected.push((format!("foveate_saccades_total{labels}"), view.counts.saccades as f64));
+        expected
+            .push((format!("foveate_notices_sent_total{labels}"), view.counts.notices_sent as f64));
     }
     expected.iter().all(|(series, value)| samples[series] == *value)
 }

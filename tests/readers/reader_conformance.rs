@@ -37,7 +37,9 @@ fn every_reader_reads_every_frame_alike() {
         let mut expected = vec![described(follower.next_frame())];
         let readers = [c_reader(&place), python_reader(&place)];
         let present = 2 + readers.len() as u64;
-        until("they follow", || present <= client.listing().unwrap().server.unwrap().clients);
+        until("they follow", || {
+            present <= client.listing().unwrap().server.unwrap().counts.clients
+        });
         // The last of them may not have opened its segment yet, and then begins with a later frame.
         for frame_seq in 2..=FRAMES {
             let view: ViewName = "camera/main".parse().unwrap();

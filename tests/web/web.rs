@@ -462,7 +462,7 @@ fn a_page_that_only_shows_steers_nothing() {
         assert!(refused["error"].as_str().unwrap().contains("--read-only"), "{refused}");
     }
     let stats = foveate::client::Client::connect(&stage.path).unwrap().stats().unwrap();
-    assert_eq!(stats.streams[0].views[0].feedback_accepted, 0);
+    assert_eq!(stats.streams[0].views[0].counts.feedback_accepted, 0);
 }
 
 #[test]
@@ -601,5 +601,5 @@ fn end(port: &StreamPort, writer: &mut Writer, reason: &str) {
 fn subscribers(stage: &Stage) -> u64 {
     let mut client = foveate::client::Client::connect(&stage.path).unwrap();
     let views = client.stats().unwrap().streams.remove(0).views;
-    views.iter().map(|view| view.subscribers).sum()
+    views.iter().map(|view| view.counts.subscribers).sum()
 }

@@ -440,7 +440,7 @@ fn costs() {
     let pipeline = BALL.replace("width=320,height=240", "width=1280,height=720");
     let daemon = place.daemon(&config(&pipeline, "").replace("dtype = 'u8'", "dtype = 'f16'"));
     let web = Web::start(&place.socket(), &[]);
-    let nobody = || daemon.client().stats().unwrap().streams[0].views[0].subscribers == 0;
+    let nobody = || daemon.client().stats().unwrap().streams[0].views[0].counts.subscribers == 0;
     let mut figures = [[0.0; 4]; 3];
     for _ in 0..ROUNDS {
         add(&mut figures[0], stretch(&daemon, &web, None));
@@ -482,7 +482,7 @@ fn stretch(daemon: &Daemon<'_>, web: &Web, mut browser: Option<&mut Browser>) ->
         Some(browser) => browser.number("Number(document.querySelector('figure').dataset.painted)"),
         None => 0.0,
     };
-    let step = || daemon.client().stats().unwrap().streams.remove(0).step;
+    let step = || daemon.client().stats().unwrap().streams.remove(0).detail.step;
     let ticks = || -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", web.id())).unwrap();
         let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();

@@ -27,7 +27,10 @@ use super::lease::Client;
 use crate::channel::Bell;
 use foveate::messages::{ViewName, clipped, is_name};
 use foveate_config::ViewConfig;
-use foveate_control::{ChangeListing, StreamListing, StreamState, StreamStats, StuckListing};
+use foveate_control::{
+    ChangeListing, StreamInput, StreamListing, StreamPace, StreamSnapshot, StreamState,
+    StreamStats, StuckListing,
+};
 use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
@@ -352,81 +355,56 @@ impl StreamEntry {
         views.iter().enumerate().filter(is_behind).map(|(_, view)| Arc::clone(view)).collect()
     }
 
-    /// Everything about it but its views.
+    /// What it is and does, without its views.
     pub(super) fn listing(&self) -> StreamListing {
-        let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
-        let StreamStatus { source, state, reason, format, extent, backend } =
-            self.status.lock().clone();
-        let counters = &self.counters;
-        StreamListing {
-            name: self.name.clone(),
-            state,
-            reason: text(&reason),
-            source: text(&source),
-            format: format.map(|format| format.name().to_owned()),
-            extent: extent.map(|extent| [extent.width, extent.height]),
-            backend: backend.map(|backend| BackendInfo {
-                device: text(&backend.device),
-                reason: text(&backend.reason),
-                ..backend
-            }),
-            frames_captured: counters.frames_captured.get(),
-            frames_dropped: counters.frames_dropped.get(),
-            frames_published: counters.frames_published.get(),
-            frames_refused: counters.frames_refused.get(),
-            frames_skipped: counters.frames_skipped.get(),
-            frames_rested: counters.frames_rested.get(),
-            stamps_clamped: counters.stamps_clamped.get(),
-            tiles_dirty: counters.tiles_dirty.get(),
-            backend_fallbacks: counters.backend_fallbacks.get(),
-            backend_attempts: counters.backend_attempts.get(),
-            backend_returns: counters.backend_returns.get(),
-            restarts: counters.restarts.by_reason().filter(|(_, count)| *count != 0).collect(),
-            pipelines_stopping: counters.pipelines_stopping.get().unwrap_or(0),
-            stuck: counters
-                .stages
-                .stuck(STUCK_AFTER)
-                .map(|(stage, since)| StuckListing { stage, seconds: since.as_secs() }),
-            change: change_listing(&counters.change),
-            views: Vec::new(),
-        }
+        let input = |status: &StreamStatus| StreamInput {
+            source: clipped(&status.source, LISTED_TEXT_BYTES_MAX),
+            format: status.format.map(|format| format.name().to_owned()),
+            extent: status.extent.map(|extent| [extent.width, extent.height]),
+        };
+        let mut listing = self.snapshot(input, Vec::new());
+        listing.restarts.retain(|_, count| *count != 0);
+        listing
     }
 
     /// What it and its views have done.
     pub(super) fn stats(&self) -> StreamStats {
-        let StreamListing {
-            name, state, reason, backend, change, pipelines_stopping, stuck, ..
-        } = self.listing();
-        let StreamCounters { durations, change: gauges, newest_capture_ns, .. } = &*self.counters;
+        let StreamCounters { durations, change, newest_capture_ns, .. } = &*self.counters;
         let stages = FrameStage::ALL.iter().zip(&durations.stages);
-        StreamStats {
-            name,
-            state,
-            reason,
-            backend,
-            frames_captured: self.counters.frames_captured.get(),
-            frames_dropped: self.counters.frames_dropped.get(),
-            frames_published: self.counters.frames_published.get(),
-            frames_refused: self.counters.frames_refused.get(),
-            stamps_clamped: self.counters.stamps_clamped.get(),
-            tiles_dirty: self.counters.tiles_dirty.get(),
-            frames_skipped: self.counters.frames_skipped.get(),
-            frames_rested: self.counters.frames_rested.get(),
-            restarts: self.counters.restarts.by_reason().collect(),
-            pipelines_stopping,
-            stuck,
-            bytes_uploaded: self.counters.bytes_uploaded.get(),
-            backend_fallbacks: self.counters.backend_fallbacks.get(),
-            backend_attempts: self.counters.backend_attempts.get(),
-            backend_returns: self.counters.backend_returns.get(),
-            change,
-            sample_bound: gauges.threshold.get(),
-            rgb_bound: gauges.rgb_bound.get(),
+        let pace = StreamPace {
+            sample_bound: change.threshold.get(),
+            rgb_bound: change.rgb_bound.get(),
             newest_age_ns: newest_capture_ns.get().map(|at| monotonic_ns().saturating_sub(at)),
             age: durations.age.get(),
             step: durations.step.get(),
             stages: stages.map(|(stage, spent)| (stage.name().to_owned(), spent.get())).collect(),
-            views: self.views().iter().map(|view| view.stats()).collect(),
+        };
+        self.snapshot(|_| pace, self.views().iter().map(|view| view.stats()).collect())
+    }
+
+    fn snapshot<Detail, View>(
+        &self,
+        detail: impl FnOnce(&StreamStatus) -> Detail,
+        views: Vec<View>,
+    ) -> StreamSnapshot<Detail, View> {
+        let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
+        let status = self.status.lock().clone();
+        let stuck = self.counters.stages.stuck(STUCK_AFTER);
+        StreamSnapshot {
+            name: self.name.clone(),
+            state: status.state,
+            reason: text(&status.reason),
+            detail: detail(&status),
+            backend: status.backend.map(|backend| BackendInfo {
+                device: text(&backend.device),
+                reason: text(&backend.reason),
+                ..backend
+            }),
+            counts: self.counters.snapshot(),
+            restarts: self.counters.restarts.by_reason().collect(),
+            stuck: stuck.map(|(stage, since)| StuckListing { stage, seconds: since.as_secs() }),
+            change: change_listing(&self.counters.change),
+            views,
         }
     }
 }

@@ -18,11 +18,10 @@ pub(super) struct Client {
     pub(super) name: String,
 }
 
-/// The steering lease of one view, and counts of feedback.
+/// The steering lease of one view, and what was refused.
 #[derive(Debug, Default)]
 pub(super) struct Steering {
     lease: Option<Lease>,
-    accepted: u64,
     refused: BTreeMap<RefusalReason, u64>,
 }
 
@@ -33,9 +32,14 @@ struct Lease {
 }
 
 impl Steering {
-    pub(super) fn listing(&self) -> SteeringListing {
+    /// Who steers, after so many messages that were accepted.
+    pub(super) fn listing(&self, accepted: u64) -> SteeringListing {
         let holder = self.holder(Instant::now()).map(|holder| holder.name.clone());
-        SteeringListing { holder, accepted: self.accepted, refused: self.refused.clone() }
+        SteeringListing { holder, accepted, refused: self.refused() }
+    }
+
+    pub(super) fn refused(&self) -> BTreeMap<RefusalReason, u64> {
+        self.refused.clone()
     }
 
     pub(super) fn refuse(&mut self, reason: RefusalReason) {
@@ -68,9 +72,8 @@ impl Steering {
         }
     }
 
-    /// Counts accepted feedback of `client`, which holds the lease from now on.
+    /// `client` holds the lease from now on.
     pub(super) fn renew(&mut self, client: &Client, until: Instant) {
-        self.accepted += 1;
         self.lease = Some(Lease { holder: client.clone(), until });
     }
 }

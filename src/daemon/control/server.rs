@@ -1,6 +1,5 @@
 //! The control server: one thread with one poll loop, which never waits for a client.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
@@ -20,17 +18,17 @@ use self::linger::LingeringClose;
 pub use self::listener::Access;
 use self::listener::Listener;
 use super::directory::{Directory, StreamEntry, ViewEntry};
+use super::snapshot::StatsSource;
 use super::steering::{Steered, SteeringRequest};
-use super::tally::Tally;
 use super::{ServeError, socket};
 use crate::channel::{GazeChange, SUBSCRIBERS_PENDING_MAX};
 use foveate::ControlError;
 use foveate::messages::{
     DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, ViewName,
 };
-use foveate_control::{Listing, Request, ServerListing, accepted, refused};
+use foveate_control::{Request, accepted, refused};
 use foveate_core::geometry::gaze_entry::GazeEntry;
-use foveate_stats::{Counter, Level};
+use foveate_stats::ServerCounters;
 
 mod admin;
 mod connection;
@@ -54,43 +52,13 @@ const ACCEPTED_AT_ONCE: usize = 16;
 /// How long no connection is accepted after the system ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the server has done since it started.
-#[derive(Debug, Default)]
-pub struct ServerCounters {
-    /// Connections at present.
-    pub clients: Level,
-    /// Connections that were accepted.
-    pub clients_accepted: Counter,
-    /// Connections that were dropped because their socket was full.
-    pub clients_dropped: Counter,
-    /// Requests that were answered, refusals included.
-    pub requests: Counter,
-    /// Requests and connections that were refused.
-    pub refusals: Counter,
-    /// The same, by reason.
-    pub refusals_by_reason: Mutex<BTreeMap<RefusalReason, u64>>,
-}
-
-impl ServerCounters {
-    /// What the server has done.
-    pub(super) fn listing(&self) -> ServerListing {
-        ServerListing {
-            clients: self.clients.get(),
-            clients_accepted: self.clients_accepted.get(),
-            clients_dropped: self.clients_dropped.get(),
-            requests: self.requests.get(),
-            refused: self.refusals_by_reason.lock().clone(),
-        }
-    }
-}
-
 /// Serves a [`Directory`] until it is dropped.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
     stopping: Arc<AtomicBool>,
     directory: Arc<Directory>,
-    counters: Arc<ServerCounters>,
+    stats: StatsSource,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -135,13 +103,12 @@ impl Server {
         limits: Limits,
     ) -> Result<Self, ServeError> {
         let stopping = Arc::new(AtomicBool::new(false));
-        let counters = Arc::new(ServerCounters::default());
+        let stats = StatsSource::new(Arc::clone(&directory));
         let mut service = ServerThread {
             listener,
             directory: Arc::clone(&directory),
             limits,
-            tally: Tally::new(Arc::clone(&directory), Arc::clone(&counters)),
-            counters: Arc::clone(&counters),
+            stats: stats.clone(),
             connections: Vec::new(),
             clients_seen: 0,
             connection_log: ConnectionLog::new(),
@@ -155,7 +122,7 @@ impl Server {
             .spawn(move || service.run(&stop))
             .map_err(|source| ControlError::io("start the thread that serves", path, source))?;
         tracing::info!(path = %path.display(), "serving");
-        Ok(Self { path: path.to_owned(), stopping, directory, counters, thread: Some(thread) })
+        Ok(Self { path: path.to_owned(), stopping, directory, stats, thread: Some(thread) })
     }
 
     /// The path that it listens on.
@@ -164,13 +131,13 @@ impl Server {
     }
 
     /// Reads what the daemon counts, from any thread.
-    pub fn tally(&self) -> Tally {
-        Tally::new(Arc::clone(&self.directory), Arc::clone(&self.counters))
+    pub fn stats(&self) -> &StatsSource {
+        &self.stats
     }
 
     /// Its counters.
-    pub fn counters(&self) -> &Arc<ServerCounters> {
-        &self.counters
+    pub fn counters(&self) -> &ServerCounters {
+        self.stats.counters()
     }
 
     /// Sends pending events, hangs up on all clients, and removes the socket if it created it. Takes milliseconds.
@@ -196,8 +163,7 @@ struct ServerThread {
     listener: Listener,
     directory: Arc<Directory>,
     limits: Limits,
-    counters: Arc<ServerCounters>,
-    tally: Tally,
+    stats: StatsSource,
     connections: Vec<Connection>,
     /// Connections accepted so far.
     clients_seen: u64,
@@ -313,7 +279,7 @@ impl ServerThread {
             Err(Errno::AGAIN) => return Fate::Keep,
             Err(_) => return Fate::Close,
         };
-        self.counters.requests.add(1);
+        self.stats.counters().requests.add(1);
         let allowed =
             connection.request_bucket.take(Instant::now(), self.limits.requests_per_second);
         let answer = if allowed {
@@ -333,7 +299,7 @@ impl ServerThread {
 
     /// Refuses a request with descriptors attached, without reading it.
     fn refuse_descriptors(&self, connection: &Connection) -> Fate {
-        self.counters.requests.add(1);
+        self.stats.counters().requests.add(1);
         let error = "descriptors are attached to the request, and no request takes any";
         let refusal = self.refusal(&Refusal::new(RefusalReason::BadRequest, error));
         self.send(connection, &refusal);
@@ -351,8 +317,12 @@ impl ServerThread {
             Request::Subscribe { view, notify, gaze } => {
                 self.subscribe(connection, view, notify, gaze).map(Some)
             }
-            Request::List { after } => Ok(Some(self.list(after.as_ref()))),
-            Request::Stats { after } => Ok(Some(self.stats(after.as_deref()))),
+            Request::List { after } => {
+                Ok(Some(accepted(&self.stats.listing_page(after.as_ref(), PAGE_BYTES))))
+            }
+            Request::Stats { after } => {
+                Ok(Some(accepted(&self.stats.stats_page(after.as_deref(), PAGE_BYTES))))
+            }
             Request::Look(look) => {
                 self.steer(connection, &look.view, look.wait, |steering| steering.look(&look))
             }
@@ -446,33 +416,6 @@ impl ServerThread {
         Ok((view, steered))
     }
 
-    /// One page of the directory, from the view after `after` on.
-    fn list(&self, after: Option<&ViewName>) -> Vec<u8> {
-        let server = after.is_none().then(|| self.counters.listing());
-        let mut page = Listing { streams: Vec::new(), server, next: None };
-        let mut bytes = 0;
-        let mut last = None;
-        'page: for stream in self.directory.streams_from(after) {
-            let mut listing = stream.listing();
-            bytes += json_len(&listing);
-            for view in stream.views_after(after) {
-                let view = view.listing();
-                bytes += json_len(&view);
-                if PAGE_BYTES < bytes && last.is_some() {
-                    page.next = last;
-                    page.streams.push(listing);
-                    break 'page;
-                }
-                last = Some(view.name.clone());
-                listing.views.push(view);
-            }
-            page.streams.push(listing);
-        }
-        // Without views if the last page ended with the stream's last view, or this page had room for the stream only.
-        page.streams.retain(|stream| !stream.views.is_empty());
-        accepted(&page)
-    }
-
     fn find(&self, name: &ViewName) -> Result<(Arc<StreamEntry>, Arc<ViewEntry>), Refusal> {
         self.directory.find(name).ok_or_else(|| {
             let names = self.directory.views();
@@ -483,11 +426,6 @@ impl ServerThread {
             let error = format!("there is no view `{name}`; there are: {listed}{more}");
             Refusal::new(RefusalReason::UnknownView, error)
         })
-    }
-
-    /// One page of statistics, from the stream after `after` on.
-    fn stats(&self, after: Option<&str>) -> Vec<u8> {
-        accepted(&self.tally.page(after, PAGE_BYTES))
     }
 
     /// Sends all subscribers the events since the last call.
@@ -589,7 +527,7 @@ impl ServerThread {
 
     /// Closes a connection and releases what it holds.
     fn hang_up(&mut self, connection: Connection) {
-        self.counters.clients.leave();
+        self.stats.counters().clients.leave();
         let number = connection.client.number;
         for view in self.directory.views() {
             view.steering().lock().release(number);
@@ -626,7 +564,7 @@ impl ServerThread {
         match sent {
             Ok(()) => Fate::Keep,
             Err(Errno::AGAIN) => {
-                self.counters.clients_dropped.add(1);
+                self.stats.counters().clients_dropped.add(1);
                 tracing::warn!("dropping a client that does not read its socket");
                 Fate::Close
             }
@@ -657,9 +595,9 @@ impl ServerThread {
                 }
             };
             if self.connections.len() < self.limits.clients {
-                self.counters.clients_accepted.add(1);
+                self.stats.counters().clients_accepted.add(1);
                 self.clients_seen += 1;
-                self.counters.clients.enter();
+                self.stats.counters().clients.enter();
                 let connection = Connection::new(socket, self.clients_seen, self.limits);
                 self.connection_log.note(&connection);
                 self.connections.push(connection);
@@ -679,8 +617,7 @@ impl ServerThread {
 
     /// Counts a refusal, and returns its datagram.
     fn refusal(&self, refusal: &Refusal) -> Vec<u8> {
-        self.counters.refusals.add(1);
-        *self.counters.refusals_by_reason.lock().entry(refusal.reason).or_default() += 1;
+        self.stats.count_refusal(refusal.reason);
         tracing::debug!(error = refusal.error, "refused");
         refused(refusal)
     }
@@ -691,8 +628,4 @@ struct Ready {
     bell: bool,
     listener: bool,
     connections: Vec<bool>,
-}
-
-fn json_len(part: &impl serde::Serialize) -> usize {
-    serde_json::to_vec(part).map_or(0, |bytes| bytes.len())
 }

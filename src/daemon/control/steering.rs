@@ -179,6 +179,7 @@ impl SteeringRequest<'_> {
         let lease_ms = self.view.config().gaze.parameters.lease_ms;
         let until = Instant::now() + Duration::from_millis(lease_ms.into());
         self.view.steering().lock().renew(self.client, until);
+        self.view.channel().counters().feedback_accepted.add(1);
         Ok(Steered { ticket, point })
     }
 }

@@ -99,8 +99,9 @@ impl HistogramCounts {
         let mut below = 0;
         let mut lower = 0;
         for (&count, &bound) in self.counts.iter().zip(&self.bounds_ns) {
-            if 0 < count && wanted <= (below + count) as f64 {
-                let within = (wanted - below as f64) / count as f64;
+            // In floating point 0.07 of 100 is a little more than 7, and must not be taken from the next bucket.
+            if 0 < count && wanted <= (below + count) as f64 * (1.0 + 2.0 * f64::EPSILON) {
+                let within = ((wanted - below as f64) / count as f64).min(1.0);
                 return Some(lower as f64 + within * (bound - lower) as f64);
             }
             (below, lower) = (below + count, bound);

@@ -7,6 +7,7 @@ use crate::on_one_line;
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate_control::{ClientExt as _, Stats, StreamState, StreamStats};
+use foveate_stats::StreamCounts;
 
 /// Percentage of dropped frames above which a machine is too slow for its streams.
 const DROPPED_PERCENT_MAX: u64 = 10;
@@ -51,8 +52,9 @@ fn daemon(stats: &Stats, socket: &Path) -> Finding {
 
 fn stream(stream: &StreamStats) -> Finding {
     let subject = format!("stream {}", stream.name);
-    let StreamStats { state, frames_captured, frames_dropped, .. } = stream;
-    let mut detail = format!("{state}, {frames_captured} frames, {frames_dropped} dropped");
+    let StreamCounts { frames_captured, frames_dropped, .. } = stream.counts;
+    let mut detail =
+        format!("{}, {frames_captured} frames, {frames_dropped} dropped", stream.state);
     if let Some(backend) = &stream.backend {
         detail.push_str(&format!(", on {} ({})", backend.kind, on_one_line(&backend.device)));
     }
@@ -66,7 +68,8 @@ fn stream(stream: &StreamStats) -> Finding {
 }
 
 fn remedy(stream: &StreamStats) -> Option<&'static str> {
-    let is_flooded = stream.frames_captured * DROPPED_PERCENT_MAX < stream.frames_dropped * 100;
+    let StreamCounts { frames_captured, frames_dropped, .. } = stream.counts;
+    let is_flooded = frames_captured * DROPPED_PERCENT_MAX < frames_dropped * 100;
     match stream.state {
         StreamState::Live if is_flooded => Some(
             "the machine is too slow for it: use fewer or smaller frames, a GPU, or fewer views",

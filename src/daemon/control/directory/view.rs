@@ -9,7 +9,7 @@ use crate::channel::{Bell, ClientChannel, ViewChannel, view_channel};
 use crate::control::lease::{Client, Steering};
 use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
-use foveate_control::{SteeringListing, ViewListing, ViewStats};
+use foveate_control::{ViewListing, ViewStats};
 use foveate_log::redact::redacted;
 
 /// Longest text of a listing, in bytes; longer ones are cut, so that a stream always fits a page.
@@ -82,7 +82,7 @@ impl ViewEntry {
     pub(in crate::control) fn listing(&self) -> ViewListing {
         let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
         let scanpath = self.channel.scanpath();
-        let config = self.config();
+        let (config, counts) = (self.config(), self.channel.counters().snapshot());
         let ViewConfig { layout, format, budget, max_fps, publish, gaze, .. } = &*config;
         ViewListing {
             name: self.name.clone(),
@@ -97,7 +97,7 @@ impl ViewEntry {
             epoch: self.segment.lock().as_ref().map(|segment| segment.epoch),
             fixation: scanpath.last().copied(),
             scanpath,
-            steering: self.steering.lock().listing(),
+            steering: self.steering.lock().listing(counts.feedback_accepted),
             notices: self.channel.notices(),
         }
     }
@@ -106,19 +106,10 @@ impl ViewEntry {
 impl ViewEntry {
     /// Its counters.
     pub(in crate::control) fn stats(&self) -> ViewStats {
-        let SteeringListing { accepted, refused, .. } = self.steering.lock().listing();
-        let (counters, notices) = (self.channel.counters(), self.channel.notices());
         ViewStats {
             name: self.name.clone(),
-            subscribers: counters.subscribers.get(),
-            frames_published: counters.frames_published.get(),
-            frames_skipped: counters.frames_skipped.get(),
-            frames_unread: counters.frames_unread.get(),
-            saccades: counters.saccades.get(),
-            feedback_accepted: accepted,
-            feedback_refused: refused,
-            notices_sent: notices.sent,
-            notices_skipped: notices.skipped,
+            counts: self.channel.counters().snapshot(),
+            feedback_refused: self.steering.lock().refused(),
         }
     }
 }

@@ -1,0 +1,117 @@
+//! Everything that the daemon counts, read at one moment: the source of metrics, of `stats` and of `list`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::directory::Directory;
+use foveate::messages::{RefusalReason, ViewName};
+use foveate_control::{DaemonStats, Listing, ServerListing, Stats};
+use foveate_stats::ServerCounters;
+use foveate_stats::process::process_use;
+
+/// Reads what the daemon counts, from any thread. No frame loop waits for it.
+#[derive(Clone, Debug)]
+pub struct StatsSource {
+    directory: Arc<Directory>,
+    server: Arc<ServerStats>,
+}
+
+/// What the server has done since it started.
+#[derive(Debug, Default)]
+struct ServerStats {
+    counters: ServerCounters,
+    refused: Mutex<BTreeMap<RefusalReason, u64>>,
+}
+
+impl StatsSource {
+    /// Of what `directory` serves, and of a server that has done nothing yet.
+    pub(super) fn new(directory: Arc<Directory>) -> Self {
+        Self { directory, server: Arc::default() }
+    }
+
+    /// What the server counts.
+    pub(super) fn counters(&self) -> &ServerCounters {
+        &self.server.counters
+    }
+
+    /// Counts a request or a connection that the server refused.
+    pub(super) fn count_refusal(&self, reason: RefusalReason) {
+        *self.server.refused.lock().entry(reason).or_default() += 1;
+    }
+
+    /// Everything there is now.
+    pub fn snapshot(&self) -> Stats {
+        self.stats_page(None, usize::MAX)
+    }
+
+    /// The streams behind that called `after`, as many as fit about `bytes_max` of JSON and at least one; the first page with
+    /// what concerns the daemon as a whole.
+    pub(super) fn stats_page(&self, after: Option<&str>, bytes_max: usize) -> Stats {
+        let daemon = after.is_none().then(|| self.daemon());
+        let mut page = Stats { daemon, streams: Vec::new(), next: None };
+        let mut bytes = 0;
+        for stream in self.directory.streams_after(after) {
+            let stats = stream.stats();
+            bytes += json_len(&stats);
+            if bytes_max < bytes
+                && let Some(last) = page.streams.last()
+            {
+                page.next = Some(last.name.clone());
+                break;
+            }
+            page.streams.push(stats);
+        }
+        page
+    }
+
+    /// The views behind `after` with their streams, as many as fit about `bytes_max` of JSON and at least one; the first page
+    /// with what the server has done.
+    pub(super) fn listing_page(&self, after: Option<&ViewName>, bytes_max: usize) -> Listing {
+        let server = after.is_none().then(|| self.server());
+        let mut page = Listing { streams: Vec::new(), server, next: None };
+        let mut bytes = 0;
+        let mut last = None;
+        'page: for stream in self.directory.streams_from(after) {
+            let mut listing = stream.listing();
+            bytes += json_len(&listing);
+            for view in stream.views_after(after) {
+                let view = view.listing();
+                bytes += json_len(&view);
+                if bytes_max < bytes && last.is_some() {
+                    page.next = last;
+                    page.streams.push(listing);
+                    break 'page;
+                }
+                last = Some(view.name.clone());
+                listing.views.push(view);
+            }
+            page.streams.push(listing);
+        }
+        // Without views if the last page ended with the stream's last view, or this page had room for the stream only.
+        page.streams.retain(|stream| !stream.views.is_empty());
+        page
+    }
+
+    fn daemon(&self) -> DaemonStats {
+        DaemonStats {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: process_use(),
+            gpu_memory_bytes: self.directory.device_memory(),
+            server: self.server(),
+        }
+    }
+
+    fn server(&self) -> ServerListing {
+        ServerListing {
+            counts: self.server.counters.snapshot(),
+            refused: self.server.refused.lock().clone(),
+        }
+    }
+}
+
+fn json_len(value: &impl Serialize) -> usize {
+    serde_json::to_vec(value).map_or(0, |json| json.len())
+}

@@ -1,0 +1,185 @@
+//! HTTP for scrapers: one thread, few connections, each with a time limit.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::ready;
+use std::io::{self, ErrorKind};
+use std::net::{self, SocketAddr};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Connections at a time; others wait in the listener's queue.
+const CONNECTIONS_MAX: usize = 32;
+
+/// How long a connection may take, from the first byte of the request to the last of the answer.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long it is safe from being closed because others wait.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long an answer is good for others. Whoever asks again and again costs no more than copies of it.
+const FRESHNESS: Duration = Duration::from_millis(100);
+
+/// How long no connection is accepted after the system had no descriptor for one.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest request that is read; a scraper's has a few hundred bytes.
+const REQUEST_BYTES_MAX: usize = 8 * 1024;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+
+/// Serves one page until it is dropped.
+#[derive(Debug)]
+pub(super) struct MetricsServer {
+    address: SocketAddr,
+    /// The thread ends without it.
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Listens at `address` and answers with what `page` says.
+    ///
+    /// # Errors
+    ///
+    /// If somebody else listens there, or it is no address of this machine.
+    pub(super) fn bind(
+        address: SocketAddr,
+        page: impl Fn() -> String + Send + 'static,
+    ) -> io::Result<Self> {
+        let listener = net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _within = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        let page = Arc::new(Mutex::new(Page { write: Box::new(page), newest: None }));
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(&listener, &page) => {}
+                    _ = stopped => {}
+                }
+            });
+        };
+        let thread = thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that serves metrics panicked");
+        }
+    }
+}
+
+/// Accepts connections for ever, as long as there is room, or one that has had its time and gives way.
+async fn serve(listener: &TcpListener, page: &Arc<Mutex<Page>>) {
+    let mut tasks = JoinSet::new();
+    // Since when each has been there, and its task; the oldest first.
+    let mut connections = VecDeque::<(Instant, AbortHandle)>::new();
+    loop {
+        let is_full = CONNECTIONS_MAX <= connections.len();
+        let oldest = connections.front().filter(|_| is_full);
+        let room_at = oldest.map_or_else(Instant::now, |(since, _)| *since + GRACE);
+        tokio::select! {
+            // Before one that waits is let in at the cost of another.
+            biased;
+            Some(_) = tasks.join_next() => connections.retain(|(_, task)| !task.is_finished()),
+            stream = accept(listener, room_at) => {
+                if is_full && let Some((_, oldest)) = connections.pop_front() {
+                    oldest.abort();
+                }
+                let task = tasks.spawn(exchange(stream, Arc::clone(page)));
+                connections.push_back((Instant::now(), task));
+            }
+        }
+    }
+}
+
+/// The next connection, at `earliest` or later.
+async fn accept(listener: &TcpListener, earliest: Instant) -> TcpStream {
+    sleep_until(earliest).await;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a scraper; trying again in a second");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Reads one request, answers it, and closes the connection.
+async fn exchange(stream: TcpStream, page: Arc<Mutex<Page>>) {
+    let service = service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, &page))));
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .half_close(true)
+        .title_case_headers(true)
+        .max_buf_size(REQUEST_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    // Nobody is to be told of one that takes longer, hangs up, or speaks no HTTP.
+    let _ = timeout(EXCHANGE_TIMEOUT, connection).await;
+}
+
+fn answer(request: &Request<Incoming>, page: &Mutex<Page>) -> Response<String> {
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    let (status, kind, text) = match request.uri().path() {
+        _ if !is_read => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned()),
+        "/metrics" => (StatusCode::OK, METRICS, page.lock().fresh().to_owned()),
+        _ => (StatusCode::NOT_FOUND, TEXT, "metrics are at /metrics\n".to_owned()),
+    };
+    let mut response = Response::new(text);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    if !is_read {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    response
+}
+
+/// What is served.
+struct Page {
+    write: Box<dyn Fn() -> String + Send>,
+    /// The newest text, and when it was written.
+    newest: Option<(Instant, String)>,
+}
+
+impl Page {
+    fn fresh(&mut self) -> &str {
+        let now = Instant::now();
+        self.newest.take_if(|(written_at, _)| FRESHNESS < now - *written_at);
+        &self.newest.get_or_insert_with(|| (now, (self.write)())).1
+    }
+}

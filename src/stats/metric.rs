@@ -1,0 +1,201 @@
+//! Tables of metrics, and the text in which Prometheus reads them.
+
+use std::fmt::{self, Write as _};
+
+use crate::durations::HistogramCounts;
+use crate::{Counter, Level};
+
+/// Nanoseconds of a second.
+const SECOND_NS: f64 = 1e9;
+
+/// A row of a table of metrics of `T`, a snapshot.
+#[derive(Debug)]
+pub struct Metric<T> {
+    /// Its name, with its unit.
+    pub name: &'static str,
+    /// What it is to Prometheus.
+    pub kind: MetricKind,
+    /// Names of labels of its samples, besides those that say whose they are.
+    pub labels: &'static [&'static str],
+    /// What it counts, in words.
+    pub help: &'static str,
+    /// Adds its samples.
+    pub read: fn(&T, &mut Samples<'_>),
+}
+
+/// What a metric is to Prometheus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A number that only grows.
+    Counter,
+    /// A number that goes up and down.
+    Gauge,
+    /// Durations by size.
+    Histogram,
+}
+
+impl fmt::Display for MetricKind {
+    /// As Prometheus has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        })
+    }
+}
+
+impl Counter {
+    pub(crate) const KIND: MetricKind = MetricKind::Counter;
+}
+
+impl Level {
+    pub(crate) const KIND: MetricKind = MetricKind::Gauge;
+}
+
+/// Names and values of labels that say whose samples are.
+pub type OwnerLabels<'a, const COUNT: usize> = [(&'static str, &'a str); COUNT];
+
+/// A metric with its samples.
+#[derive(Debug)]
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is to Prometheus.
+    pub kind: MetricKind,
+    /// Names of labels of its samples, besides those that say whose they are.
+    pub labels: &'static [&'static str],
+    help: &'static str,
+    /// Lines of its samples.
+    text: String,
+}
+
+/// All metrics, in the order in which they were added.
+#[derive(Debug, Default)]
+pub struct Families(Vec<Family>);
+
+impl Families {
+    /// Adds all metrics of `table`, with what `part` has of each owner as samples.
+    pub fn add<'a, Owner: 'a, T, const COUNT: usize>(
+        &mut self,
+        table: &[Metric<T>],
+        owners: impl Iterator<Item = &'a Owner> + Clone,
+        owner_labels: fn(&Owner) -> OwnerLabels<'_, COUNT>,
+        part: fn(&Owner) -> &T,
+    ) {
+        for &Metric { name, kind, labels, help, read } in table {
+            let mut family = Family { name, kind, labels, help, text: String::new() };
+            for owner in owners.clone() {
+                read(
+                    part(owner),
+                    &mut Samples { owner: &owner_labels(owner), family: &mut family },
+                );
+            }
+            self.0.push(family);
+        }
+    }
+
+    /// Each of them, those without samples, too.
+    pub fn iter(&self) -> impl Iterator<Item = &Family> {
+        self.0.iter()
+    }
+
+    /// Their text, in the order of their names; those without samples are left out.
+    pub fn text(mut self) -> String {
+        self.0.sort_by_key(|family| family.name);
+        let mut text = String::new();
+        for Family { name, kind, help, text: samples, .. } in &self.0 {
+            if !samples.is_empty() {
+                let help = help.replace('\\', r"\\").replace('\n', r"\n");
+                let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
+            }
+        }
+        text
+    }
+}
+
+/// Takes the samples of one metric of one owner.
+#[derive(Debug)]
+pub struct Samples<'a> {
+    owner: &'a [(&'static str, &'a str)],
+    family: &'a mut Family,
+}
+
+impl Samples<'_> {
+    /// Adds a number, if it is known, with values of the labels.
+    pub fn add(&mut self, labels: &[&str], value: impl Into<Option<f64>>) {
+        if let Some(value) = value.into() {
+            self.write("", labels, None, value);
+        }
+    }
+
+    /// Adds a histogram, with values of the labels.
+    pub fn add_histogram(&mut self, labels: &[&str], durations: &HistogramCounts) {
+        for (bound_ns, count) in durations.cumulative() {
+            let bound = (bound_ns as f64 / SECOND_NS).to_string();
+            self.write("_bucket", labels, Some(&bound), count as f64);
+        }
+        let count = durations.count() as f64;
+        self.write("_bucket", labels, Some("+Inf"), count);
+        self.write("_sum", labels, None, durations.sum_ns as f64 / SECOND_NS);
+        self.write("_count", labels, None, count);
+    }
+
+    fn write(&mut self, suffix: &str, labels: &[&str], bound: Option<&str>, value: f64) {
+        let Family { name, labels: names, text, .. } = &mut *self.family;
+        debug_assert_eq!(names.len(), labels.len(), "{name}");
+        let own = names.iter().copied().zip(labels.iter().copied());
+        let pairs = self.owner.iter().copied().chain(own).chain(bound.map(|bound| ("le", bound)));
+        let pairs = pairs.map(|(name, value)| {
+            let value = value.replace('\\', r"\\").replace('\n', r"\n").replace('"', "\\\"");
+            format!("{name}=\"{value}\"")
+        });
+        let pairs = pairs.collect::<Vec<_>>().join(",");
+        let braced = if pairs.is_empty() { pairs } else { format!("{{{pairs}}}") };
+        let _ = writeln!(text, "{name}{suffix}{braced} {value}");
+    }
+}
+
+/// Makes of one table the atomics that threads write, a snapshot of them, and their metrics. A counter is one line of it.
+macro_rules! counters {
+    (
+        $(#[$doc:meta])*
+        $Counters:ident => $Counts:ident {
+            $($field:ident: $Kind:ident, $name:literal, $help:literal;)+
+        }
+        $({ $($(#[$other_doc:meta])* $other:ident: $Other:ty,)+ })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $Counters {
+            $(#[doc = $help] pub $field: $Kind,)+
+            $($($(#[$other_doc])* pub $other: $Other,)+)?
+        }
+
+        #[doc = concat!("[`", stringify!($Counters), "`] at one moment.")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct $Counts {
+            $(#[doc = $help] pub $field: u64,)+
+        }
+
+        impl $Counters {
+            /// The numbers now.
+            pub fn snapshot(&self) -> $Counts {
+                $Counts { $($field: self.$field.get(),)+ }
+            }
+        }
+
+        impl $Counts {
+            /// Their metrics.
+            pub const METRICS: &[Metric<Self>] = &[$(Metric {
+                name: $name,
+                kind: $Kind::KIND,
+                labels: &[],
+                help: $help,
+                read: |counts, samples| samples.add(&[], counts.$field as f64),
+            },)+];
+        }
+    };
+}
+pub(crate) use counters;
