@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the way of a token frame from its writer to readers in other processes, in turns with iceoryx2.
+# Measures the latency of token frames from the writer to readers in other processes, alternating with iceoryx2.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

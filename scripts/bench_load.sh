@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures how many cameras two processors carry.
+# Measures how many cameras two processors can serve.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -52,7 +52,7 @@ main() {
     {
         ensure_rust "$root"
         ensure_packages build_packages run_packages load_packages
-        ensure_clips box.mp4 || fail 'there is no clip to look at; see above'
+        ensure_clips box.mp4 || fail 'the clip is missing; see above'
         cargo build --release --locked --manifest-path "$root/Cargo.toml" --bins || fail 'the build failed; see above'
     } >&2
     PYTHONPATH=$root/python "$PYTHON" -B "$root/scripts/bench/load.py" "${arguments[@]}" --clip "$(clip_cache)/box.mp4"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures Foveate against what people use today, on the same frames, in turns.
+# Measures Foveate against OpenCV and PyTorch on the same frames, in turns.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,7 +15,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # Debian's own, because the packages below are for it; a python3 found earlier in PATH may not see them.
 readonly PYTHON=/usr/bin/python3
 
-# What peers.py is given.
+# Arguments of peers.py.
 arguments=(--foveate "${CARGO_TARGET_DIR:-$root/target}/release/foveate")
 clips=()
 

@@ -22,13 +22,13 @@ readonly STOP_LIMIT_SECONDS=5
 
 seconds=20
 out=./demo-out
-# What --clip, --camera, --uri and --test-pattern choose: "default" is the clip that is fetched.
+# The choice of --clip, --camera, --uri and --test-pattern; "default" is the downloaded clip.
 source_kind=default
 source_text=
 backend=auto
 device=
 
-# Made in `start`, cleared away in `clean_up`.
+# Created in `start`, removed in `clean_up`.
 work=
 daemon=
 watcher=
@@ -87,10 +87,10 @@ read_option() {
     esac
 }
 
-# Refuses what no single option shows.
+# Checks combinations of options.
 check_arguments() {
     if [ -n "$device" ] && [ "$backend" = cpu ]; then
-        usage_error '--device names a Vulkan device; it does not go with --backend cpu'
+        usage_error '--device names a Vulkan device and has no effect with --backend cpu: remove one of them'
     fi
 }
 
@@ -102,7 +102,7 @@ choose_source() {
     source_text=$2
 }
 
-# Settles what to watch when nothing was asked for.
+# Chooses the source if none was given.
 ensure_source() {
     if [ "$source_kind" != default ]; then
         return
@@ -145,7 +145,7 @@ name = "${VIEW#*/}"
 END
 }
 
-# A TOML string that stands for exactly its argument.
+# Its argument as a TOML string.
 toml_string() {
     local text=$1
     text=${text//\\/\\\\}
@@ -154,9 +154,9 @@ toml_string() {
     printf '"%s"' "$text"
 }
 
-# Starts the daemon, and returns when a second process has read a first token frame from it.
+# Starts the daemon, and returns once a second process has read a token frame.
 start() {
-    # The daemon of this demonstration, and not one that runs already.
+    # This demo's own daemon, not one that is already running.
     unset FOVEATE_SOCKET
     mkdir -p "$out"
     work=$(mktemp -d)
@@ -193,11 +193,11 @@ daemon_failed() {
     fail "$1; the log is $out/foveated.log"
 }
 
-# Reads tokens in a process of its own, and takes pictures halfway through.
+# Reads tokens in a separate process, and takes pictures halfway through.
 read_tokens() {
     local elapsed
     say "Reading tokens of $VIEW for $seconds s"
-    # The program itself and not the function, so that $! is its process.
+    # Not the function `foveate`, so that $! is the program's process.
     "$bin/foveate" --socket "$work/foveate.sock" watch "$VIEW" --json --seconds "$seconds" \
         >"$out/tokens.jsonl" 2>"$work/watch.log" &
     watcher=$!
@@ -220,11 +220,11 @@ read_tokens() {
 take_pictures() {
     if ! foveate snap "$VIEW" --out "$out" >"$work/snap.log" 2>&1; then
         cat "$work/snap.log" >&2
-        daemon_failed 'the pictures could not be made'
+        daemon_failed 'foveate snap failed'
     fi
 }
 
-# Asks the daemon to end, and insists after a while.
+# Stops the daemon, and kills it after a timeout.
 stop() {
     local deadline=$((SECONDS + STOP_LIMIT_SECONDS))
     kill -TERM "$daemon" 2>/dev/null || true
@@ -239,7 +239,7 @@ stop() {
     daemon=
 }
 
-# Whatever happens, nothing is left running, and nothing but $out is left behind.
+# In every case nothing keeps running, and only $out remains.
 clean_up() {
     local process
     for process in $watcher $daemon; do

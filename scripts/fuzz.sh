@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Feeds whatever a fuzzer comes up with to the code that reads messages of clients and gaze logs.
+# Fuzzes the parsers of client messages and gaze logs.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -41,7 +41,7 @@ main() {
     check_tools
     cd "$root"
     mkdir -p fuzz/target/found
-    # A message of 16 KiB can be as wrong as one of 128.
+    # 16 KiB find the same mistakes as 128, faster.
     cargo +nightly fuzz run messages fuzz/target/found fuzz/corpus/messages -- \
         -dict=fuzz/messages.dict -max_len=16384 -timeout=10 -max_total_time="$seconds" \
         || fail 'the fuzzer found a fault, or could not be built; see above'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs Foveate as a service of this machine, or into a folder that becomes a package; and takes it away again.
+# Installs Foveate as a service on this machine, or into a directory for a package; and uninstalls it.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -52,7 +52,7 @@ read_option() {
     esac
 }
 
-# What is installed, one a line: mode|from the source tree or the programs' folder|to, below the prefix
+# The installed files, one per line: mode|source, in the source tree or the programs' folder|target, below the prefix
 contents() {
     cat <<'END'
 755|BINARIES/foveated|bin/foveated
@@ -72,12 +72,12 @@ contents() {
 END
 }
 
-# Folders that hold nothing but what is installed.
+# Folders with nothing but installed files.
 own_folders() {
     printf '%s\n' lib/cmake/foveate share/doc/foveate share/foveate/systemd share/foveate
 }
 
-# As root where it goes into the system, and as whoever this is where it goes into a folder: change COMMAND...
+# Runs as root for an installation into the system, and as this user with --destdir: change COMMAND...
 change() {
     if [ -n "$destdir" ]; then
         "$@"
@@ -86,7 +86,7 @@ change() {
     fi
 }
 
-# Whether this machine is the one that is installed on, and runs systemd.
+# Whether the installation is for this machine, and it runs systemd.
 is_live() {
     [ -z "$destdir" ] && [ -d /run/systemd/system ]
 }
@@ -97,7 +97,7 @@ build() {
     ensure_packages build_packages
     cd "$root"
     with_progress 'Building foveated and foveate' cargo build --locked --release --bins \
-        || fail 'they do not build; see above'
+        || fail 'the build failed; see above'
     binaries=${CARGO_TARGET_DIR:-$root/target}/release
 }
 
@@ -112,7 +112,7 @@ install_contents() {
     done < <(contents)
 }
 
-# Paths that are written for /usr are turned into those of the prefix: install_one MODE FROM TO
+# Installs a file with its /usr paths replaced by the prefix: install_one MODE FROM TO
 install_one() {
     local source=$2 version
     case "$2" in
@@ -127,12 +127,12 @@ install_one() {
     [ "$source" = "$2" ] || rm -f "$source"
 }
 
-# The configuration belongs to whoever runs this machine.
+# The configuration belongs to the administrator of this machine.
 install_configuration() {
     local file=$destdir/etc/foveate/foveate.toml
     change install -d -m 755 "$destdir/etc/foveate" "$destdir/etc/foveate/conf.d"
     if [ -e "$file" ]; then
-        say "Kept as it is: $file"
+        say "Kept unchanged: $file"
     else
         change install -m 644 "$root/configs/default.toml" "$file"
     fi
@@ -147,13 +147,13 @@ enable_units() {
     fi
     say "Installed below $destdir$prefix. It shows a test pattern until $destdir/etc/foveate says otherwise. Next:"
     say '  systemctl enable --now foveated.socket foveated.service'
-    say '  usermod --append --groups foveate NAME   # whoever is to connect'
+    say '  usermod --append --groups foveate NAME   # lets this user connect'
 }
 
 remove_everything() {
     local to folder
     if is_live; then
-        # It may have been removed in part.
+        # Parts may have been removed already.
         as_root systemctl disable --now foveated.socket foveated.service || true
     fi
     while IFS='|' read -r _ _ to; do
@@ -167,7 +167,7 @@ remove_everything() {
     if is_live; then
         as_root systemctl daemon-reload
     fi
-    say "Removed. What stays: $destdir/etc/foveate, and the user and group foveate where they were made."
+    say "Removed. Left in place: $destdir/etc/foveate, and the user and group foveate if they were created."
 }
 
 main() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures how the cost of a frame grows, and draws it.
+# Measures how the cost of a frame scales, and plots it.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures of the live page that stand in README.md and docs/web.md, from a real clip in a real browser.
+# Takes the screenshots of the live page for README.md and docs/web.md, of a real clip in a real browser.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,7 +13,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/clip.sh"
 
 out=$root/docs/images
-# Made in `main`, cleared away at the end.
+# Created in `main`, removed at the end.
 work=
 
 usage() {
@@ -36,7 +36,7 @@ read_option() {
 }
 
 screenshot_packages() {
-    printf 'fonts-inter||the typeface of the pictures; elsewhere the page takes that of the system\n'
+    printf 'fonts-inter||the font of the screenshots; elsewhere the page uses the system font\n'
 }
 
 clean_up() {
@@ -51,7 +51,7 @@ main() {
     cd "$root"
     ensure_rust "$root"
     ensure_packages build_packages run_packages browser_packages screenshot_packages
-    ensure_clips vtest.avi box.mp4 || fail 'without clips there is nothing to be seen'
+    ensure_clips vtest.avi box.mp4 || fail 'the clips are missing; see above'
     work=$(mktemp -d)
     trap clean_up EXIT
     FOVEATE_CLIPS=$(clip_cache) FOVEATE_SCREENSHOTS=$work \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lets a daemon live through what months bring, in minutes.
+# Puts a daemon through the events of months in minutes.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The second of the two commands: proves Foveate correct on this machine.
+# The second of the two commands: runs every check and test.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,7 +36,7 @@ read_flag() {
     esac
 }
 
-# What each step took, one a line.
+# The time of each step, one per line.
 steps=''
 
 # Runs one check, and ends the script with its name if it fails: step NAME COMMAND...
@@ -53,7 +53,7 @@ check_scripts() {
     shellcheck --external-sources --check-sourced .ci/run scripts/*.sh
 }
 
-# Tells the tests where the clips are. Without them the proof is not whole, so that must be asked for.
+# Sets the environment for tests of real clips, which are skipped only on request.
 provide_clips() {
     local names
     if [ "$with_clips" = false ]; then
@@ -63,14 +63,14 @@ provide_clips() {
     fi
     names=$(clips | cut -d '|' -f 1)
     # shellcheck disable=SC2086 # One word a clip.
-    ensure_clips $names || fail 'the tests of real clips have no clips; --no-clips leaves them out'
+    ensure_clips $names || fail 'the tests of real clips need the clips; see above, or skip these tests with --no-clips'
     FOVEATE_CLIPS=$(clip_cache)
     export FOVEATE_CLIPS
 }
 
-# A container may forbid the namespaces that a service manager for tests needs. Elsewhere they are there for root.
+# A container may forbid the namespaces that the tests' service manager needs. Elsewhere root can use them.
 look_for_namespaces() {
-    # What tests/support/user_manager.sh does.
+    # As tests/support/user_manager.sh does.
     local probe='mount -t tmpfs none /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup
         && mkdir /sys/fs/cgroup/foveate-probe && rmdir /sys/fs/cgroup/foveate-probe && mount -t tmpfs none /run'
     if [ "$(id -u)" -eq 0 ] && unshare --mount sh -c "${probe//$'\n'/ }" 2>/dev/null \
@@ -87,7 +87,7 @@ check_python() {
         /usr/bin/python3 -B -W error -m unittest discover -s python/tests
 }
 
-# Advisories change from day to day, and the same code must pass or fail the same tests tomorrow.
+# Without advisories: they change from day to day, and the same code must get the same result tomorrow.
 check_dependencies() {
     if ! command -v cargo-deny >/dev/null; then
         say '   not checked: cargo-deny is not installed (cargo install cargo-deny)'
@@ -96,7 +96,7 @@ check_dependencies() {
     cargo deny check bans licenses sources
 }
 
-# A consumer links the reader, and what the reader needs comes along. What else the workspace switches on does not.
+# Counts what a consumer links with the reader alone, without the features that the workspace enables.
 check_reader() {
     local count
     cargo clippy --locked --package foveate -- -D warnings || return
@@ -105,8 +105,8 @@ check_reader() {
     [ "$count" -le 15 ] || fail 'the reader needs more than 15 crates'
 }
 
-# Every execution of small rings, and of a few threads of the pool. The flag makes other programs of everything, so they
-# have a folder of their own.
+# Every execution of small rings, and of a few threads of the pool. The flag rebuilds everything, so it has a target
+# folder of its own.
 check_memory_order() {
     RUSTFLAGS='--cfg loom -D warnings' CARGO_TARGET_DIR=target/loom \
         cargo test --locked --release --package foveate-ring --test ring_loom
@@ -114,7 +114,7 @@ check_memory_order() {
         cargo test --locked --release --package foveate-engine --test pool_loom
 }
 
-# Another model of weakly ordered memory, with random schedules.
+# Another model of weak memory, with random schedules.
 check_miri() {
     if ! has_nightly miri; then
         say '   not checked: no nightly toolchain with miri (rustup toolchain install nightly -c miri)'
@@ -126,8 +126,9 @@ check_miri() {
         cargo +nightly miri test --locked --package foveate-engine --test pool_order
 }
 
-# Knows no fences and two mappings of one segment as two memories: it only says that all access to the ring is atomic,
-# and looks at the waker. The standard library is built too, so that its locks and channels are followed.
+# ThreadSanitizer models no fences, and takes two mappings of a segment for separate memory: it only confirms that all
+# accesses to the ring are atomic, and checks the waker. The standard library is built too, so that its locks and
+# channels are known.
 check_sanitizer() {
     local host
     if ! has_nightly rust-src; then
@@ -154,7 +155,7 @@ check_soak() {
 # Whether there is a nightly Rust with a component: has_nightly COMPONENT
 has_nightly() {
     local components
-    # Whole before it is searched: grep -q would hang up on rustup, which pipefail takes for a failure.
+    # Read completely first: grep -q would close the pipe early, and pipefail reports that as a failure.
     components=$(rustup component list --toolchain nightly --installed 2>/dev/null) || return 1
     grep -q "^$1" <<<"$components"
 }

@@ -15,7 +15,7 @@ use board::Board;
 #[path = "../src/engine/pool/board.rs"]
 mod board;
 
-/// The second stage takes the place of the first, where a late helper may still be.
+/// The second stage reuses the slot of the first, where a late helper may still be.
 #[test]
 fn each_part_of_each_stage_is_done_once_and_seen() {
     check(|| {
@@ -26,7 +26,7 @@ fn each_part_of_each_stage_is_done_once_and_seen() {
     });
 }
 
-/// Whoever finds the place taken works alone, and whoever finds it free comes after all who were there.
+/// A thread that finds the slot taken works alone; one that finds it free comes after everyone who used it.
 #[test]
 fn threads_that_post_at_the_same_time_do_not_disturb_each_other() {
     check(|| {
@@ -52,7 +52,7 @@ fn helpers_do_not_disturb_each_other() {
     });
 }
 
-/// Each part waits until the other has begun, so nobody ends if the helper sleeps over the stage.
+/// Each part waits until the other has begun, so the test hangs if the helper sleeps through the stage.
 #[test]
 fn no_helper_sleeps_over_a_stage() {
     check(|| {
@@ -75,7 +75,7 @@ fn no_helper_sleeps_over_a_stage() {
     });
 }
 
-/// A helper that comes by once.
+/// A helper that looks for work once.
 fn passer_by(board: &Arc<Board>) -> thread::JoinHandle<()> {
     let board = Arc::clone(board);
     thread::spawn(move || {
@@ -126,7 +126,7 @@ fn check(law: fn()) {
     model.check(law);
 }
 
-/// What the board is made of, for loom. Nobody looks out: all go to sleep at once.
+/// The board's primitives, for loom. Nothing spins: threads go to sleep at once.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
     use loom::sync::{Condvar, Mutex};
@@ -137,7 +137,7 @@ mod sync {
         static ref WOKEN: Condvar = Condvar::new();
     }
 
-    pub(crate) fn watch(_has_come: &dyn Fn() -> bool) {}
+    pub(crate) fn spin_until(_is_done: &dyn Fn() -> bool) {}
 
     pub(crate) fn wait(word: &AtomicU32, seen: u32) {
         let queue = QUEUE.lock().unwrap();

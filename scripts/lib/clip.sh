@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Real clips to look at and to test with: people seen by a fixed camera, and a hand that turns a box. They are part of
+# Real clips for the demo and the tests: people seen by a fixed camera, and a hand that turns a box. They are part of
 # OpenCV's examples and manual, which Debian packages. Needs say.sh and setup.sh.
 
 readonly CLIP_PACKAGE=opencv-doc
 
-# One a line: name|checksum. Of the clips, because the packages around them differ from one system to the next.
+# One per line: name|checksum. Of the clips, because the packages around them differ between systems.
 clips() {
     cat <<'END'
 vtest.avi|45cddc9490be69345cbdab64ca583be65987e864ca408038e648db99e10516cf
@@ -17,7 +17,7 @@ clip_cache() {
     printf '%s' "${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/foveate"
 }
 
-# Puts clips into the cache unless they are there; returns 1, having said why, if one cannot be had: ensure_clips NAME...
+# Puts missing clips into the cache; returns 1 with a warning if one is unavailable: ensure_clips NAME...
 ensure_clips() {
     local cache download status=0
     cache=$(clip_cache)
@@ -25,11 +25,11 @@ ensure_clips() {
         return
     fi
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-        warn "$* come in the Debian package $CLIP_PACKAGE, and this system has no apt."
+        warn "$* are in the Debian package $CLIP_PACKAGE, and this system has no apt."
         return 1
     fi
     mkdir -p "$cache"
-    # Beside their final place, so that the last step is a rename and no half of a clip is ever found there.
+    # Beside their final place, so that the last step is an atomic rename.
     download=$(mktemp -d "$cache/download.XXXXXX")
     fetch_clips "$download" "$@" || status=1
     if [ "$status" -eq 0 ]; then
@@ -45,29 +45,29 @@ fetch_clips() {
     shift
     if ! with_progress "Fetching $*, once (Debian package $CLIP_PACKAGE, about 92 MB)" \
         download_package "$directory"; then
-        warn "The package $CLIP_PACKAGE cannot be fetched (offline?)."
+        warn "The package $CLIP_PACKAGE cannot be downloaded (offline?)."
         return 1
     fi
     for name in "$@"; do
         if ! with_progress "Unpacking $name" unpack_clip "$directory" "$name"; then
-            warn "The package $CLIP_PACKAGE does not hold $name."
+            warn "The package $CLIP_PACKAGE does not contain $name."
             return 1
         fi
         if ! is_the_clip "$directory" "$name"; then
-            warn "The $name in $CLIP_PACKAGE is not the one that is expected: its checksum differs."
+            warn "$name in $CLIP_PACKAGE is not the expected file: its checksum differs."
             return 1
         fi
     done
 }
 
-# A machine that never ran `apt-get update` knows no packages.
+# Without an earlier `apt-get update` apt knows no packages.
 download_package() (
     cd "$1" || return
     apt-get download "$CLIP_PACKAGE" && return
     can_be_root && as_root apt-get update && apt-get download "$CLIP_PACKAGE"
 )
 
-# Packages keep large examples compressed or not, as their makers please: unpack_clip DIRECTORY NAME
+# Packages may compress large examples: unpack_clip DIRECTORY NAME
 unpack_clip() (
     local packed
     cd "$1" || return

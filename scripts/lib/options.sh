@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# How the scripts read their command lines. Needs say.sh.
+# Command line parsing for the scripts. Needs say.sh.
 
-# Reads a command line, which ends the script if it is wrong: read_arguments FLAGS OPTIONS ARGUMENT...
-# FLAGS and OPTIONS are names with blanks between. A flag is handed to the script's read_flag NAME, an option to its
-# read_option NAME VALUE. All scripts have --yes, which sets what setup.sh asks for, and --help, which calls usage.
+# Reads a command line, which ends the script if it is wrong: read_arguments FLAGS OPTIONS ARGUMENT... FLAGS and OPTIONS
+# are names separated by blanks. A flag is passed to the script's read_flag NAME, an option to its read_option NAME
+# VALUE. All scripts have --yes, which sets assume_yes for setup.sh, and --help, which calls usage.
 # shellcheck disable=SC2034 # assume_yes is read in setup.sh.
 read_arguments() {
     local flags=" $1 " options=" $2 "

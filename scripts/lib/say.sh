@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# How the scripts speak.
+# Messages of the scripts.
 
 say() {
     printf '%s\n' "$*"
@@ -15,13 +15,13 @@ fail() {
     exit "${2:-1}"
 }
 
-# A wrong command line ends with 2, as in the programs.
+# Wrong usage exits with 2, as in the programs.
 usage_error() {
     fail "$1 (try --help)" 2
 }
 
-# Runs a command, with a line now and then so that nobody thinks it hangs. What the command prints is shown only
-# if it fails: with_progress MESSAGE COMMAND...
+# Runs a command, with a line now and then to show that it has not hung. Its output is shown only if it fails:
+# with_progress MESSAGE COMMAND...
 with_progress() {
     local message=$1 log ticker status=0
     shift
@@ -39,7 +39,7 @@ with_progress() {
     return "$status"
 }
 
-# Speaks every five seconds until it is killed or the script is gone.
+# Prints a line every five seconds until it is killed or the script has ended.
 tick() {
     local started=$SECONDS
     while sleep 5 && kill -0 "$$" 2>/dev/null; do
@@ -47,7 +47,7 @@ tick() {
     done
 }
 
-# Rewrites one line on a terminal; elsewhere every fifth call is a line: progress COUNT MESSAGE
+# Rewrites one line on a terminal; otherwise every fifth call prints a line: progress COUNT MESSAGE
 progress() {
     if [ -t 1 ]; then
         printf '\r\033[K%s' "$2"
@@ -56,7 +56,7 @@ progress() {
     fi
 }
 
-# Ends the line that progress rewrites.
+# Ends the line of `progress`.
 progress_done() {
     if [ -t 1 ]; then
         printf '\n'

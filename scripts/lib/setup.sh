@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Brings a bare machine to where Foveate builds and runs: names what is missing and why, and installs it.
+# Prepares a bare machine to build and run Foveate: lists missing packages with the reason for each, and installs them.
 # Needs say.sh. With `assume_yes=true` it does not ask.
 
 assume_yes=false
 
-# One a line: package|a command that makes the package unnecessary, if any|why
+# One per line: package|a command that makes the package unnecessary, if any|reason
 build_packages() {
     cat <<'END'
 gcc|cc|links Rust programs
@@ -60,7 +60,7 @@ fonts-dejavu-core||the words of the page
 END
 }
 
-# Names what is missing, and installs it where apt is there: ensure_packages NAME_OF_LIST...
+# Lists missing packages, and installs them if there is apt: ensure_packages NAME_OF_LIST...
 ensure_packages() {
     local missing
     describe_system
@@ -74,7 +74,7 @@ ensure_packages() {
     install_packages "$(cut -d '|' -f 1 <<<"$missing")"
 }
 
-# Says so where this system is not one that is tested.
+# Warns if this system is not a tested one.
 describe_system() {
     local id version name
     id=$(os_release ID)
@@ -82,11 +82,11 @@ describe_system() {
     name=$(os_release PRETTY_NAME)
     case "$id $version" in
     'debian 12' | 'ubuntu 24.04') ;;
-    *) warn "Tested on Debian 12 and Ubuntu 24.04; this is ${name:-an unknown system}. Going on." ;;
+    *) warn "Tested on Debian 12 and Ubuntu 24.04; this is ${name:-an unknown system}. Continuing." ;;
     esac
 }
 
-# One value of /etc/os-release, or nothing.
+# One value of /etc/os-release; empty if missing.
 os_release() {
     if [ -r /etc/os-release ]; then
         # shellcheck source=/dev/null
@@ -94,7 +94,7 @@ os_release() {
     fi
 }
 
-# The lines of the lists whose package is not there. Without dpkg only commands can be looked for.
+# The lines of the lists whose packages are missing. Without dpkg only commands can be checked.
 missing_packages() {
     local list package provider why
     for list in "$@"; do
@@ -120,34 +120,34 @@ explain_packages() {
     done <<<"$1"
 }
 
-# Returns only if the missing packages may be installed, or cannot be by us.
+# Returns only if the missing packages may be installed, or there is no apt to install them.
 confirm_installation() {
     local answer
     if ! command -v apt-get >/dev/null || [ "$assume_yes" = true ] || [ "${CI:-}" = true ]; then
         return
     fi
     if [ ! -t 0 ]; then
-        fail 'not on a terminal, so nobody can be asked; run again with --yes to install them'
+        fail 'cannot ask without a terminal: run again with --yes to install them'
     fi
     read -r -p 'Install them with apt? [Y/n] ' answer
     case "$answer" in
     '' | [yY] | [yY][eE][sS]) ;;
-    *) fail 'not without these packages' ;;
+    *) fail 'these packages are required' ;;
     esac
 }
 
-# Installs packages, one a line. The lists of what is available are refreshed only if apt does not know enough.
+# Installs packages, one per line. The package lists are updated only if that fails.
 install_packages() {
     local -a packages
     mapfile -t packages <<<"$1"
     if ! command -v apt-get >/dev/null; then
-        warn 'No apt here: install what your distribution calls these. Going on.'
+        warn 'There is no apt: install the equivalent packages of your distribution. Continuing.'
         return
     fi
     can_be_root || fail "neither root nor sudo; run as root: apt-get install ${packages[*]}"
     with_progress 'Installing the packages' apt_install "${packages[@]}" && return
     with_progress 'Refreshing the package lists' as_root apt-get update \
-        || warn 'The package lists could not be refreshed.'
+        || warn 'Updating the package lists failed.'
     with_progress 'Installing the packages' apt_install "${packages[@]}" \
         || fail "apt could not install them; see above, and try: apt-get install ${packages[*]}"
 }
@@ -168,7 +168,7 @@ as_root() {
     fi
 }
 
-# Finds cargo, rustup's before a distribution's, and refuses one that is too old for the crate: ensure_rust ROOT
+# Finds cargo, preferring rustup's, and fails if it is too old for the crate: ensure_rust ROOT
 ensure_rust() {
     local needed found
     needed=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$1/Cargo.toml")

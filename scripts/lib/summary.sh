@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the demonstration showed. Needs say.sh.
+# Summary of the demo. Needs say.sh.
 
-# Prints what was read and where it is, and fails if nothing was: summarise OUT LIST
+# Prints figures and file names, and fails if no frame was read: summarise OUT LIST
 summarise() {
     local out=$1 list=$2
     if [ ! -s "$out/tokens.jsonl" ]; then
@@ -20,7 +20,7 @@ pictures() {
     find "$1" -maxdepth 1 -name '*.png' | sort | tr '\n' ' '
 }
 
-# Figures over the JSON lines of `foveate watch`. An age is from the capture of a frame to its tokens in the reader's hands.
+# Figures from the JSON lines of `foveate watch`. An age is the time from a frame's capture to the read of its tokens.
 frame_figures() {
     number_of publish_ns "$1" | awk '
         NR == 1 { first = $1 }

@@ -1,4 +1,4 @@
-//! Calibrations, as ROS writes them.
+//! Camera calibration files of ROS.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,26 +16,26 @@ pub enum CalibrationError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is not what `camera_calibration` of ROS writes.
-    #[error("{} is no calibration: {reason}", path.display())]
+    /// It is not a file of ROS's `camera_calibration`.
+    #[error("{} is not a calibration as ROS's camera_calibration writes it: {reason}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What was expected.
+        /// What is wrong, and what is expected.
         reason: String,
     },
-    /// The configuration cuts out what is not in the calibrated picture.
+    /// `crop` exceeds the calibrated picture.
     #[error(
-        "`crop` in [stream.camera] leaves the calibrated picture of {extent} pixels of {}",
+        "`crop` in [stream.camera] exceeds the calibrated picture, {extent} pixels in {}",
         path.display()
     )]
     CropOutside {
         /// The calibration.
         path: PathBuf,
-        /// What it is for.
+        /// The extent that it is for.
         extent: Extent,
     },
 }
@@ -45,7 +45,7 @@ pub enum CalibrationError {
 ///
 /// # Errors
 ///
-/// If it cannot be read, or does not hold them.
+/// If it cannot be read, or a key is missing or invalid.
 pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
     let text = fs::read_to_string(path)
         .map_err(|source| CalibrationError::Unreadable { path: path.to_owned(), source })?;
@@ -57,7 +57,7 @@ pub fn load_calibration(path: &Path) -> Result<Calibration, CalibrationError> {
 ///
 /// # Errors
 ///
-/// If it is none; says what was expected.
+/// Says what is wrong, and what is expected.
 pub fn parse_calibration(text: &str) -> Result<Calibration, String> {
     let documents = YamlLoader::load_from_str(text).map_err(|error| error.to_string())?;
     let document = documents.first().ok_or("it is empty")?;

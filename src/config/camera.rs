@@ -1,4 +1,4 @@
-//! `[stream.camera]`: what is known of the camera, for robots.
+//! `[stream.camera]`: calibration and pose of the camera, for robots.
 
 use std::path::{Path, PathBuf};
 
@@ -11,37 +11,37 @@ use foveate_core::value::{
     Crop, Degrees, FrameName, Location, Position, Quaternion, checked, optional,
 };
 
-/// What is known of the camera.
+/// Calibration and pose of the camera.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CameraConfig {
-    /// The calibration, as `camera_calibration` of ROS writes it.
+    /// Calibration file of ROS's `camera_calibration`.
     #[serde(deserialize_with = "checked::<Location, _, _>")]
     pub calibration: PathBuf,
-    /// Name of the frame of reference of its rays, at most 63 bytes; without it the stream's name and `_optical`.
+    /// Name of its optical frame, at most 63 bytes; by default the stream's name and `_optical`.
     #[serde(deserialize_with = "optional::<FrameName, _, _>")]
     pub optical_frame: Option<String>,
-    /// The frame of reference that it is fixed in.
+    /// The frame of reference that it is mounted in.
     #[serde(deserialize_with = "optional::<FrameName, _, _>")]
     pub parent_frame: Option<String>,
-    /// Where its centre is in that frame, in metres; never without one.
+    /// Its position in that frame, in metres; only with `parent_frame`.
     #[serde(deserialize_with = "optional::<Position, _, _>")]
     pub translation: Option<[f64; 3]>,
-    /// How it is turned: a quaternion x, y, z, w of length 1, from the optical frame to that frame; never without one.
+    /// Its orientation: a unit quaternion x, y, z, w from the optical frame to that frame; only with `parent_frame`.
     #[serde(deserialize_with = "optional::<Quaternion, _, _>")]
     pub rotation: Option<[f64; 4]>,
-    /// What the pipeline cuts out of the calibrated picture: left, top, width and height in pixels.
+    /// The pipeline's crop of the calibrated picture: left, top, width and height in pixels.
     #[serde(deserialize_with = "optional::<Crop, _, _>")]
     pub crop: Option<[u32; 4]>,
-    /// Which sides of that change places.
+    /// How the cropped picture is flipped.
     pub flip: Flip,
-    /// By how many degrees clockwise that is turned: 0, 90, 180 or 270.
+    /// Clockwise rotation after that, in degrees: 0, 90, 180 or 270.
     #[serde(deserialize_with = "checked::<Degrees, _, _>")]
     pub rotate: u32,
 }
 
 impl CameraConfig {
-    /// Refuses what makes no sense together. A relative path starts at `directory`.
+    /// Checks combinations of keys, and resolves relative paths against `directory`.
     pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("calibration");
         self.calibration = directory.join(&self.calibration);
@@ -55,7 +55,7 @@ impl CameraConfig {
     ///
     /// # Errors
     ///
-    /// If its calibration cannot be read, or is none, or is for a smaller picture than is cut out of it.
+    /// If its calibration cannot be read, is invalid, or is for a picture smaller than the crop.
     pub fn load(&self, stream: &str) -> Result<Camera, CalibrationError> {
         let calibration = load_calibration(&self.calibration)?;
         let extent = calibration.extent;

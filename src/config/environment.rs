@@ -1,4 +1,4 @@
-//! `${NAME}` inside the strings of a document: a credential, or an environment variable.
+//! Substitution of `${NAME}` in strings: a credential, or an environment variable.
 
 use std::borrow::Cow;
 use std::env::VarError;
@@ -11,10 +11,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::reader::Mistakes;
 
-/// Looks a variable up.
+/// Looks up an environment variable.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Result<String, VarError> + 'a;
 
-/// Replaces every `${NAME}` in the string values of `table` and appends what stands there now to `secrets`.
+/// Replaces every `${NAME}` in the string values of `table`, and appends the values to `secrets`.
 pub(super) fn substitute(
     table: &mut DeTable<'_>,
     environment: &Environment<'_>,
@@ -48,7 +48,7 @@ fn substitute_value(
     }
 }
 
-/// What is substituted is not looked at again, so a variable that holds `${` is harmless.
+/// Values are not substituted again, so a variable that holds `${` is harmless.
 fn substituted(
     text: &str,
     environment: &Environment<'_>,
@@ -84,14 +84,15 @@ fn is_variable_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The credential that the service manager has placed for the daemon, or else the variable: others can see an environment.
+/// The credential of the service manager, or else the environment variable. Credentials come first because other
+/// processes may read an environment.
 fn looked_up(name: &str, environment: &Environment<'_>) -> Result<String, String> {
     let directory = environment("CREDENTIALS_DIRECTORY").unwrap_or_default();
     if directory.is_empty() {
         return environment(name).map_err(|error| unusable(name, &error));
     }
     match fs::read_to_string(Path::new(&directory).join(name)) {
-        // Editors and `echo` end a file with a newline, and no password does.
+        // Editors and `echo` add a newline at the end of a file; passwords have none.
         Ok(value) => Ok(value.strip_suffix('\n').unwrap_or(&value).to_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             environment(name).map_err(|error| unusable(name, &error))
@@ -100,7 +101,7 @@ fn looked_up(name: &str, environment: &Environment<'_>) -> Result<String, String
     }
 }
 
-/// Does not print the [`VarError`] itself, because that may quote the value.
+/// Does not print the [`VarError`], which may quote the value.
 fn unusable(name: &str, error: &VarError) -> String {
     match error {
         VarError::NotPresent => format!(

@@ -1,4 +1,4 @@
-//! Why a configuration is refused, and where in the file.
+//! Errors of a configuration, with their places in the file.
 
 use std::fmt;
 use std::io;
@@ -10,20 +10,20 @@ use toml::de::{DeTable, DeValue};
 
 use super::reader::Mistakes;
 
-/// Why there is no configuration.
+/// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file is not there, not ours to read, or not UTF-8.
+    /// The file does not exist, may not be read, or is not UTF-8.
     #[error("cannot read the configuration {}", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 
-    /// No file says where frames come from.
+    /// No file has a stream.
     #[error(
         "no [[stream]] in {}, and none in {}: expected at least one, with a `name` and a `source`",
         file.display(), directory.display()
@@ -31,25 +31,25 @@ pub enum ConfigError {
     NoStream {
         /// The first file.
         file: PathBuf,
-        /// Where the others are looked for.
+        /// The directory of the other files.
         directory: PathBuf,
     },
 
-    /// Files say what is not allowed: at least one mistake, in their order.
+    /// The files have mistakes: at least one, in their order.
     #[error("{}", list(.0))]
     Refused(Vec<Mistake>),
 }
 
-/// One thing that is wrong in a file.
+/// One mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// The file.
     pub file: PathBuf,
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The key with its tables, such as `stream.view.budget`; empty where no key is to blame.
+    /// The key with its tables, such as `stream.view.budget`; empty if it concerns no key.
     pub key: String,
     /// What is wrong, and what is allowed.
     pub message: String,
@@ -63,7 +63,7 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistake {
-    /// The key and the message, for whoever has not written the file.
+    /// The key and the message, without the place in the file.
     pub fn reason(&self) -> String {
         let Self { key, message, .. } = self;
         if key.is_empty() { message.clone() } else { format!("{key}: {message}") }
@@ -75,7 +75,7 @@ impl ConfigError {
         Self::Unreadable { file: file.to_owned(), source }
     }
 
-    /// What is wrong, without the places in a text that whoever is told has not seen.
+    /// The mistakes without their places, for a client that has not seen the text.
     pub fn reason(&self) -> String {
         match self {
             Self::Refused(mistakes) => {
@@ -86,7 +86,7 @@ impl ConfigError {
     }
 }
 
-/// An error if there are mistakes in `text`, without showing any of `secrets`.
+/// The error for the mistakes in `text`, if there are any, with `secrets` masked.
 pub(super) fn refused(
     mistakes: Mistakes,
     text: &str,
@@ -118,7 +118,7 @@ fn list(mistakes: &[Mistake]) -> String {
     }
 }
 
-/// `message` with every secret replaced, also where it was quoted with escapes.
+/// `message` with every secret masked, also in quoted and escaped form.
 fn without(secrets: &[String], message: String) -> String {
     secrets.iter().fold(message, |message, secret| {
         let escaped = secret.escape_debug().to_string();
@@ -126,17 +126,17 @@ fn without(secrets: &[String], message: String) -> String {
     })
 }
 
-/// The dotted key that the byte at `offset` belongs to, or "" if it belongs to none.
+/// The dotted key at byte `offset`, or "" if there is none.
 fn key_at(text: &str, offset: usize) -> String {
-    // Recovery, because the text may be refused for its syntax; what was read before the error still has keys.
+    // Recoverable, because after a syntax error the text before it still has keys.
     let (document, _) = DeTable::parse_recoverable(text);
     let mut path = Vec::new();
     find_in_table(document.get_ref(), offset, &mut path);
     path.join(".")
 }
 
-/// Appends the keys on the way to `offset`, and says whether there was one. The spans of tables cannot guide the
-/// search: those of `[table]` cover no more than the header.
+/// Appends the keys on the path to `offset`, and returns whether there is one. Spans of tables cannot guide the search:
+/// that of `[table]` covers only the header.
 fn find_in_table<'a>(table: &'a DeTable<'_>, offset: usize, path: &mut Vec<&'a str>) -> bool {
     table.iter().any(|(key, value)| {
         path.push(key.get_ref());

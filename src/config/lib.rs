@@ -1,10 +1,10 @@
-//! The configuration: read and checked once, then trusted by everything behind it.
+//! The configuration: read and checked once, then trusted.
 //!
-//! A file is strict TOML, and its tables are the types below: what serde writes of them can be read again. Unknown keys, wrong
-//! types, values outside their range and combinations that make no sense are refused, all that are in a file at once, each with
-//! the file, the line, the key and what is allowed. `${NAME}` inside a string is replaced by the credential of that name, a file
-//! in `$CREDENTIALS_DIRECTORY`, or else by that environment variable, so that passwords need not be written down; `$${` is a
-//! literal `${`. `configs/default.toml` says what every key means.
+//! A file is strict TOML, and its tables are the types below: serde reads and writes them. Unknown keys, wrong types,
+//! values out of range and contradictory keys are errors. All errors of a file are reported at once, each with file,
+//! line, key and what is allowed. `${NAME}` inside a string is replaced by the credential of that name, a file in
+//! `$CREDENTIALS_DIRECTORY`, or else by that environment variable, so that passwords need not be in the file; `$${` is
+//! a literal `${`. `configs/default.toml` documents every key.
 
 use std::collections::BTreeMap;
 use std::env::{self, VarError};
@@ -46,7 +46,7 @@ fn read(file: &Path) -> Result<String, ConfigError> {
     fs::read_to_string(file).map_err(|source| ConfigError::unreadable(file, source))
 }
 
-/// The files `*.toml` in `directory`, in the order of their names.
+/// The files `*.toml` in `directory`, ordered by name.
 fn additions_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     let failed = |source| ConfigError::unreadable(directory, source);
     let entries = fs::read_dir(directory).map_err(failed)?;
@@ -58,62 +58,62 @@ fn additions_in(directory: &Path) -> Result<Vec<PathBuf>, ConfigError> {
     paths.map_err(failed)
 }
 
-/// Hidden files are what editors leave behind.
+/// Hidden files are editors' backups.
 fn is_addition(path: &Path) -> bool {
     let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     !is_hidden && path.extension().is_some_and(|extension| extension == "toml")
 }
 
-/// Which part of a configuration a file is.
+/// The part of a configuration that a file holds.
 #[derive(Clone, Copy)]
 enum Part<'a> {
-    /// All of it.
+    /// The whole configuration.
     Whole,
-    /// The first, which may leave the streams to the others.
+    /// The first file, which need not have streams.
     First,
-    /// Streams beside those of the files before.
+    /// Streams in addition to those of earlier files.
     Further {
-        /// Which file has a stream of that name already.
+        /// The names of the streams so far, each with its file.
         taken: &'a BTreeMap<String, PathBuf>,
     },
 }
 
-/// Everything that the daemon is told at its start.
+/// The whole configuration of a daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// What concerns the daemon as a whole.
+    /// `[daemon]`.
     pub daemon: DaemonConfig,
-    /// At least one stream; no two of one name.
+    /// At least one stream; names are unique.
     #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
     #[serde(skip)]
     secrets: Vec<String>,
 }
 
-/// `[daemon]`: what concerns the daemon as a whole.
+/// `[daemon]`: settings of the daemon as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DaemonConfig {
-    /// Where clients connect, an absolute path. Without it the runtime directory decides.
+    /// Path of the control socket, absolute; by default in the runtime directory.
     #[serde(deserialize_with = "optional::<Location, _, _>")]
     pub socket: Option<PathBuf>,
-    /// Who may connect: the mode of the socket.
+    /// Mode of the socket, which decides who may connect.
     #[serde(deserialize_with = "checked::<SocketMode, _, _>", serialize_with = "octal")]
     pub socket_mode: u32,
-    /// The group that the socket belongs to: its name, or its number. Without it the daemon's own.
+    /// Group of the socket, by name or number; by default the daemon's own.
     #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub socket_group: Option<String>,
-    /// Where metrics are served over HTTP; nowhere without it.
+    /// Address at which metrics are served over HTTP; `None` serves none.
     #[serde(deserialize_with = "optional::<Address, _, _>")]
     pub metrics: Option<SocketAddr>,
-    /// Threads that work on one frame at the same time, its stream's own included, 1 to 64; the others serve all streams. Without
-    /// it as many as the process has processors, up to four.
+    /// Threads that work on one frame at a time, 1 to 64: the stream's own, and helpers that all streams share. By
+    /// default one per processor, up to four.
     #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
     pub threads: Option<u32>,
 }
 
-/// The mode of a socket for the user and the group of its daemon.
+/// Default mode of the socket: the daemon's user and group may connect.
 pub const SOCKET_MODE: u32 = 0o660;
 
 fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
@@ -121,7 +121,7 @@ fn octal<S: Serializer>(mode: &u32, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Default for DaemonConfig {
-    /// For the daemon's user and group, at the usual place.
+    /// For the daemon's user and group, at the default path.
     fn default() -> Self {
         Self {
             socket: None,
@@ -133,53 +133,53 @@ impl Default for DaemonConfig {
     }
 }
 
-/// `[[stream]]`: one source of frames, and the views kept of it.
+/// `[[stream]]`: one source of frames, and its views.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamConfig {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
     #[serde(deserialize_with = "checked::<Name, _, _>")]
     pub name: String,
-    /// Where the frames come from.
+    /// The source of its frames.
     #[serde(rename = "+")]
     pub source: SourceChoice,
-    /// Values for the `${name}` places of a pipeline.
+    /// Values for `${name}` in a pipeline.
     #[serde(deserialize_with = "parameters")]
     pub parameters: BTreeMap<String, String>,
-    /// What happens to frames that come faster than they are taken.
+    /// What happens when frames arrive faster than they are processed.
     pub pace: Pace,
-    /// Whether a file starts again when it has ended.
+    /// Whether a file starts over at its end.
     #[serde(rename = "loop")]
     pub looped: bool,
-    /// How long an RTSP source may hold packets back for late ones, in milliseconds; `${latency_ms}` in a pipeline.
+    /// Jitter buffer of an RTSP source, in milliseconds; `${latency_ms}` in a pipeline.
     #[serde(deserialize_with = "checked::<Whole<0, 60_000>, _, _>")]
     pub latency_ms: u32,
-    /// How long a source may take to say what its frames look like, in milliseconds.
+    /// Timeout for the source's first frame, in milliseconds.
     #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub caps_timeout_ms: u32,
-    /// Most frames a second that are taken, 0.01 to 1000; all where it is not given.
+    /// Most frames a second that are taken, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
-    /// After how long without a frame readers are told that the stream has stalled, in milliseconds.
+    /// Time without a frame after which the stream counts as stalled, in milliseconds.
     #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub stall_timeout_ms: u32,
-    /// Whether a camera or pipeline that was lost is opened again.
+    /// Whether a lost camera or pipeline is reopened.
     pub restart: bool,
-    /// After how long without a frame a camera or pipeline counts as lost, in milliseconds; 0 for never.
+    /// Time without a frame after which a camera or pipeline counts as lost, in milliseconds; 0 for never.
     #[serde(deserialize_with = "checked::<Whole<0, 3_600_000>, _, _>")]
     pub restart_timeout_ms: u32,
-    /// Whether the service is not ready before the stream has published a frame.
+    /// Whether the service is ready only once the stream has published a frame.
     pub required: bool,
-    /// What keeps the pyramid.
+    /// The backend that keeps the pyramid.
     pub backend: BackendChoice,
-    /// Part of the name of the Vulkan device to take; never with [`BackendChoice::Cpu`].
+    /// Part of the name of the Vulkan device; never with [`BackendChoice::Cpu`].
     #[serde(deserialize_with = "optional::<Text, _, _>")]
     pub device: Option<String>,
     /// What counts as a change of the picture, and where changes are found.
     pub change: ChangeTable,
-    /// What is known of the camera.
+    /// Calibration and pose of the camera.
     pub camera: Option<CameraConfig>,
-    /// At least one view; no two of one name.
+    /// At least one view; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
 }
@@ -202,47 +202,47 @@ pub struct ChangeTable {
     pub on: ChangeOn,
 }
 
-/// `[[stream.view]]`: what one kind of consumer wants of a stream.
+/// `[[stream.view]]`: what is sampled of a stream for one kind of consumer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ViewConfig {
     /// 1 to 63 of a-z, 0-9, `_` and `-`.
     #[serde(deserialize_with = "checked::<Name, _, _>")]
     pub name: String,
-    /// How the tokens lie over the image.
+    /// Arrangement of the tokens over the image.
     #[serde(rename = "+layout")]
     pub layout: Layout,
     /// Most tokens of a frame, 1 to 5000.
     #[serde(deserialize_with = "checked::<Whole<1, 5000>, _, _>")]
     pub budget: u32,
-    /// Patch side, number format and normalisation; not normalised where it is bytes.
+    /// Patch side, number format and normalisation; bytes are not normalised.
     #[serde(rename = "+")]
     pub format: TokenFormat,
     /// Token frames that the ring holds, 2 to 64.
     #[serde(deserialize_with = "checked::<Whole<2, 64>, _, _>")]
     pub slots: u32,
-    /// Most frames a second that are published, 0.01 to 1000; all where it is not given.
+    /// Most frames a second that are published, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
-    /// When frames are published at all.
+    /// When frames are published.
     pub publish: PublishChoice,
     /// Where the view looks.
     pub gaze: GazeConfig,
 }
 
-/// `[stream.view.gaze]`: where a view looks, and how its eye moves.
+/// `[stream.view.gaze]`: where a view looks, and how its gaze moves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GazeConfig {
-    /// Who chooses.
+    /// Decides the fixations.
     #[serde(rename = "+policy")]
     pub policy: Policy<PathBuf>,
-    /// How the eye moves.
+    /// How the gaze moves.
     #[serde(rename = "+")]
     pub parameters: GazeParameters,
 }
 
-/// Where frames come from.
+/// The source of a stream's frames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "SourceKeys", rename_all = "snake_case")]
 pub enum SourceChoice {
@@ -251,11 +251,11 @@ pub enum SourceChoice {
     Shorthand(String),
     /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
     Pipeline(String),
-    /// `pipeline_file`: a file that holds such a description.
+    /// `pipeline_file`: a file with such a description.
     PipelineFile(PathBuf),
 }
 
-/// The same, as it is read: exactly one of these.
+/// The keys of a [`SourceChoice`]: exactly one is given.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct SourceKeys {
@@ -278,7 +278,7 @@ impl From<SourceKeys> for SourceChoice {
 }
 
 impl SourceChoice {
-    /// What the configuration says, for listings.
+    /// The configured text, for listings.
     pub fn text(&self) -> String {
         match self {
             Self::Shorthand(text) | Self::Pipeline(text) => text.clone(),
@@ -287,12 +287,12 @@ impl SourceChoice {
     }
 }
 
-/// What a [`SourceChoice::Shorthand`] can be.
+/// The kinds of [`SourceChoice::Shorthand`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShorthandKind {
     /// The test pattern.
     Test,
-    /// A device of Video4Linux, by any of its names below `/dev`.
+    /// A Video4Linux device, by any of its paths below `/dev`.
     Camera,
     /// A network camera.
     Rtsp,
@@ -301,7 +301,7 @@ pub enum ShorthandKind {
 }
 
 impl ShorthandKind {
-    /// What `source` is; `None` for a URI that no shorthand stands for.
+    /// The kind of `source`; `None` for a URI of another scheme.
     pub fn of(source: &str) -> Option<Self> {
         match source.split_once("://") {
             Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
@@ -314,11 +314,11 @@ impl ShorthandKind {
     }
 }
 
-/// What happens to frames that come faster than they are taken.
+/// What happens when frames arrive faster than they are processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
-    /// The newest frame wins and the others are counted as dropped.
+    /// The newest frame wins; the others are dropped and counted.
     Realtime,
     /// The decoder waits. For files.
     EveryFrame,
@@ -328,10 +328,10 @@ pub enum Pace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PublishChoice {
-    /// Whether somebody reads it or not: who comes finds a fresh frame at once.
+    /// With or without readers, so that a new reader finds a fresh frame at once.
     #[default]
     Always,
-    /// While somebody is subscribed to it. Nothing is computed for a stream none of whose views is read.
+    /// Only with subscribers. Nothing is computed for a stream if none of its views has any.
     WhenRead,
 }
 
@@ -355,12 +355,13 @@ impl Config {
         Self::parse(&read(path)?, path)
     }
 
-    /// Reads and checks the file at `path`, and then the streams that the files `*.toml` in `directory` add, in the order of
-    /// their names. Those hold nothing but `[[stream]]`; with them `path` need not have any. Hidden files are left alone.
+    /// Reads and checks the file at `path`, then the files `*.toml` in `directory`, ordered by name. Those may hold
+    /// only `[[stream]]`; with them `path` need not have any. Hidden files are ignored.
     ///
     /// # Errors
     ///
-    /// If a file or the directory cannot be read, a file is [refused](Config::parse), or two streams have one name.
+    /// If a file or the directory cannot be read, a file is [refused](Config::parse), or two streams have the same
+    /// name.
     pub fn load_with(path: &Path, directory: &Path) -> Result<Self, ConfigError> {
         let environment = |name: &str| env::var(name);
         let mut config = Self::parse_part(&read(path)?, path, Part::First, &environment)?;
@@ -383,12 +384,12 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it is no TOML, or says what makes no sense, or needs an environment variable that is not set.
+    /// If it is not TOML, has a mistake, or needs an environment variable that is not set.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         Self::parse_in(text, file, |name| env::var(name))
     }
 
-    /// Like [`Config::parse`], in an environment that the caller gives.
+    /// Like [`Config::parse`], with an environment given by the caller.
     ///
     /// # Errors
     ///
@@ -417,12 +418,12 @@ impl Config {
         error::refused(mistakes, text, file, &secrets).map(|()| Self { secrets, ..config })
     }
 
-    /// The names of its streams, which all come from `file`.
+    /// The names of its streams, each with `file`.
     fn names_in(&self, file: &Path) -> BTreeMap<String, PathBuf> {
         self.streams.iter().map(|stream| (stream.name.clone(), file.to_owned())).collect()
     }
 
-    /// The values that came from the environment or from credentials. They may be credentials: no log, error or listing may show them.
+    /// Values substituted from the environment or from credentials. No log, error or listing may show them.
     pub fn secrets(&self) -> &[String] {
         &self.secrets
     }
@@ -440,7 +441,7 @@ impl Default for Config {
 }
 
 impl From<StreamConfig> for Config {
-    /// A daemon with this stream alone.
+    /// A daemon with only this stream.
     fn from(stream: StreamConfig) -> Self {
         Self { streams: vec![stream], ..Self::default() }
     }
@@ -471,7 +472,7 @@ impl Default for StreamConfig {
 }
 
 impl StreamConfig {
-    /// After how long without a frame a camera or pipeline counts as lost; `None` for never.
+    /// Time without a frame after which a camera or pipeline counts as lost; `None` for never.
     pub fn restart_timeout(&self) -> Option<Duration> {
         let timeout = Duration::from_millis(self.restart_timeout_ms.into());
         Some(timeout).filter(|timeout| !timeout.is_zero())
@@ -479,29 +480,32 @@ impl StreamConfig {
 }
 
 impl ViewConfig {
-    /// Checks the text of one view: what stands below `[[stream.view]]`, with tables such as `[gaze]`. Nothing is replaced by
-    /// environment variables.
+    /// Checks the text of one view: the keys below `[[stream.view]]`, with tables such as `[gaze]`. `${NAME}` is not
+    /// substituted.
     ///
     /// # Errors
     ///
-    /// If it is no TOML, or says what makes no sense.
+    /// If it is not TOML, or has a mistake.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         Self::read(text, Path::new(""), None)
     }
 
-    /// Checks the text of one view, which may have to keep its `name`.
+    /// Checks the text of one view, whose name must be `name` if that is given.
     fn read(text: &str, directory: &Path, name: Option<&str>) -> Result<Self, ConfigError> {
         let settle = |view: &mut Self, table: &Table<'_>| {
             view.settle(table, directory);
             if name.is_some_and(|name| name != view.name) {
-                table.refuse("name", "a view keeps its name: add a view to the file, or open one");
+                table.refuse(
+                    "name",
+                    "a view cannot be renamed: add another view to the file, or open one",
+                );
             }
         };
         let (view, mistakes) = reader::read::<Self>(text, |_, _| (), settle);
         error::refused(mistakes, text, Path::new("view"), &[]).map(|()| view)
     }
 
-    /// Bytes of the tokens of its ring.
+    /// Bytes of the tokens in its ring.
     pub fn ring_bytes(&self) -> usize {
         self.slots as usize * self.budget as usize * self.format.token_bytes()
     }
@@ -510,7 +514,7 @@ impl ViewConfig {
 impl TryFrom<&ViewConfig> for ViewSpec {
     type Error = GazeLogError;
 
-    /// Reads the gaze log, where there is one to replay.
+    /// Reads the gaze log, if it replays one.
     fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
         Ok(Self {
             layout: config.layout,

@@ -1,8 +1,9 @@
-//! From a TOML document to any type that serde can read, with all that is wrong in it.
+//! Reads a TOML document into any serde type, and reports every mistake in it.
 //!
-//! A value that is refused is noted, and the type is read again without its key, so that the default stands in: types of tables
-//! have a default for every key. A field whose name begins with `+` has no key of its own: its keys stand in the table around
-//! it. After the `+` of an enum comes the key that names the variant, by default the first, whose fields stand beside it.
+//! A refused value is noted, and the type is read again without its key, so that the default takes its place: types of
+//! tables have a default for every key. A field whose name begins with `+` has no key of its own: its keys are in the
+//! enclosing table. For an enum, the name after `+` is the key that names the variant, by default the first, and the
+//! variant's fields are beside it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +21,14 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use foveate_core::value::Given;
 
-/// Mistakes that are looked for in one file. Whoever makes more has not written a configuration.
+/// Most mistakes reported for one file. A file with more is not a configuration.
 const MISTAKES_MAX: usize = 50;
 
-/// Where something is wrong, and what.
+/// Byte range and message of each mistake.
 pub(super) type Mistakes = Vec<(Range<usize>, String)>;
 
-/// Reads a `T` from `text` once `prepare` has been at the document, has `settle` look at what takes more than one key, and looks
-/// for keys that nobody knows. The value counts only if there are no mistakes; they come in the order of the text.
+/// Reads a `T` from `text` after `prepare` has changed the document, lets `settle` check combinations of keys, and
+/// looks for unknown keys. The value is valid only without mistakes, which are in text order.
 pub(super) fn read<T: DeserializeOwned + Default>(
     text: &str,
     prepare: impl FnOnce(&mut DeTable<'_>, &mut Mistakes),
@@ -42,7 +43,7 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     let mut value = read_table(&table);
     settle(&mut value, &table);
     table.note_unknown_keys();
-    // What else is wrong in a line that could not be read may not be what was meant.
+    // Further mistakes in a line with a syntax error may not be real.
     let line = |(span, _): &(Range<usize>, String)| {
         text.bytes().take(span.start).filter(|byte| *byte == b'\n').count()
     };
@@ -55,7 +56,7 @@ pub(super) fn read<T: DeserializeOwned + Default>(
     (value, mistakes)
 }
 
-/// The parser drops the second of two equal keys, so that only the text still knows its name.
+/// The parser drops the second of two equal keys, so its name is taken from the text.
 fn syntax_error(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
     let span = error.span().unwrap_or(0..0);
     match (error.message(), text.get(span.clone())) {
@@ -81,13 +82,13 @@ fn read_table<'a, T: Deserialize<'a> + Default>(table: &Table<'a>) -> T {
     }
 }
 
-/// What is wrong in a document, and what has been read of it.
+/// Mistakes of a document, and the keys read so far.
 #[derive(Debug, Default)]
 struct Notes {
     mistakes: Mistakes,
-    /// Whether the text is no TOML, so that what seems to be missing may only not have been understood.
+    /// Whether the text is not TOML, so that a missing key may only have been lost.
     is_broken: bool,
-    /// Keys that are not to be read, because something is wrong with them; each with the address of its table.
+    /// Keys to skip because their values were refused, each with the address of its table.
     bad: BTreeSet<(usize, String)>,
     /// The keys that each table may have.
     known: BTreeMap<usize, Vec<&'static str>>,
@@ -102,12 +103,12 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Whether `key` is given, and nothing has been wrong with it.
+    /// Whether `key` is given and its value was not refused.
     pub(super) fn has(&self, key: &str) -> bool {
         self.keys.contains_key(key) && !self.is_bad(key)
     }
 
-    /// Refuses what stands at `key`, or that nothing does.
+    /// Notes a mistake at `key`, given or missing.
     pub(super) fn refuse(&self, key: &str, message: impl Into<String>) {
         let value = self.keys.get(key);
         let mut notes = self.notes.borrow_mut();
@@ -125,7 +126,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Refuses `key`, if it is given, unless it `may` be; `reason` is the key beside it that says so, and `place` where it may.
+    /// Refuses `key` unless it `may` be given; `reason` is the key that decides this, and `place` says where `key` is
+    /// allowed.
     pub(super) fn allow(&self, key: &str, may: bool, reason: &str, place: &str) {
         if self.has(key) && !may && !self.is_bad(reason) {
             self.refuse(key, format!("expected this key only {place}"));
@@ -165,7 +167,7 @@ impl<'a> Table<'a> {
 
     fn note_unknown_keys(&self) {
         let known = self.notes.borrow().known.get(&self.address()).cloned().unwrap_or_default();
-        // Where the variant is not known, neither are its fields; and a map has any keys.
+        // If the variant is unknown, so are its fields; a map may have any keys.
         let is_open = known.is_empty() || known.iter().any(|key| self.is_bad(&format!("+{key}")));
         for (key, _) in self.keys {
             let name = key.get_ref().as_ref();
@@ -186,11 +188,11 @@ fn unknown(key: &str, known: &[&str]) -> String {
     format!("unknown key `{key}`{meant}; expected one of `{}`", known.join("`, `"))
 }
 
-/// Where a value is read from.
+/// The place that a value is read from.
 #[derive(Clone, Debug)]
 enum Place<'a> {
     At(&'a Spanned<DeValue<'a>>, &'a RefCell<Notes>),
-    /// Keys of a table that has others, too, and the one that names the variant of an enum.
+    /// Some keys of a table, and the one that names the variant of an enum.
     Around(Table<'a>, &'static str),
 }
 
@@ -205,7 +207,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The one value that stands there.
+    /// The value, if it is a single one.
     fn value(&self) -> Option<&'a Spanned<DeValue<'a>>> {
         match self {
             Self::At(value, _) => Some(value),
@@ -240,7 +242,7 @@ impl<'a> Deserializer<'a> for Place<'a> {
         };
         match value.get_ref() {
             DeValue::Datetime(_) => visitor.visit_unit(),
-            // What is too large for a number is out of every range.
+            // A number that does not fit is out of every range.
             DeValue::Integer(number)
                 if i64::from_str_radix(number.as_str(), number.radix()).is_err() =>
             {
@@ -344,7 +346,7 @@ impl<'a> MapAccess<'a> for Fields<'a> {
     }
 }
 
-/// A variant of an enum, and where its fields stand.
+/// A variant of an enum, and the place of its fields.
 struct Variant<'a> {
     name: &'static str,
     fields: Place<'a>,
@@ -383,7 +385,7 @@ impl<'a> VariantAccess<'a> for Variant<'a> {
     }
 }
 
-/// Why a value is refused, where, and the innermost key that it belongs to.
+/// Why and where a value is refused, and its innermost key.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 struct Fault {

@@ -1,4 +1,4 @@
-//! What takes more than one key: laws between them, and paths that start at the directory of the file.
+//! Checks that involve several keys, and paths relative to the file's directory.
 
 use std::collections::BTreeSet;
 use std::path::{self, Path};
@@ -32,7 +32,8 @@ impl Config {
             Part::Whole | Part::First => {}
             Part::Further { taken } => {
                 for key in table.names().filter(|key| *key != "stream") {
-                    let message = "only [[stream]] may stand in a file beside the first; expected everything else there";
+                    let message =
+                        "expected only [[stream]] here: everything else belongs in the first file";
                     table.refuse(key, message);
                 }
                 for (stream, table) in self.streams.iter().zip(&tables) {
@@ -40,7 +41,7 @@ impl Config {
                     let taken = taken.get(name).filter(|_| table.has("name"));
                     if let Some(file) = taken.map(|file| file.display()) {
                         let message = format!(
-                            "there is a stream `{name}` in {file}; expected a name of its own"
+                            "there is a stream `{name}` in {file} already; expected another name"
                         );
                         table.refuse("name", message);
                     }
@@ -84,7 +85,7 @@ impl StreamConfig {
         }
     }
 
-    /// Refuses what this kind of source cannot do. What a pipeline can do is known only once it runs.
+    /// Refuses what this kind of source cannot do. The abilities of a pipeline are known only once it runs.
     fn settle_source(&mut self, table: &Table<'_>, directory: &Path) {
         const KEYS: [&str; 3] = ["source", "pipeline", "pipeline_file"];
         const EXPECTED: &str = "expected exactly one of `source`, `pipeline` and `pipeline_file`";
@@ -93,7 +94,7 @@ impl StreamConfig {
         match given[..] {
             [] => return table.refuse("", format!("no source: {EXPECTED}")),
             [_] => {}
-            // A lone `source` is what most files have, so the other is to blame.
+            // Most files have only `source`, so the mistake is the other key.
             [.., key] => return table.refuse(key, EXPECTED),
         }
         let text = match &mut self.source {
@@ -102,13 +103,13 @@ impl StreamConfig {
             SourceChoice::Shorthand(_) | SourceChoice::Pipeline(_) => return,
         };
         let Some(kind) = ShorthandKind::of(text) else {
-            return table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"file://...\" or the path of a file; anything else is a `pipeline`");
+            return table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"file://...\" or the path of a file; use `pipeline` for anything else");
         };
         if kind == ShorthandKind::File && !text.contains("://") {
-            // A path stays a string because every part of it was one.
+            // Lossless, because every part was a string.
             *text = directory.join(&text).to_string_lossy().into_owned();
         }
-        let with_latency = "with an `rtsp://` source, or a pipeline that says ${latency_ms}";
+        let with_latency = "with an `rtsp://` source, or a pipeline that contains ${latency_ms}";
         table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
         if kind == ShorthandKind::File {
             return;
@@ -144,13 +145,13 @@ impl ViewConfig {
             gaze.allow("log", replays, "+policy", "with the policy \"replay\"");
             if replays && !gaze.has("log") {
                 let message =
-                    "expected `log` beside it, the path of a log that `foveate record` wrote";
+                    "expected `log` beside it, the path of a gaze log written by `foveate record`";
                 gaze.refuse("policy", message);
             }
         }
         if let Policy::Replay { log } = &mut self.gaze.policy {
             let joined = directory.join(&log);
-            // It stays the same file when a view is set from elsewhere.
+            // Absolute, so that it stays the same file when the view is changed from another directory.
             *log = path::absolute(&joined).unwrap_or(joined);
         }
     }
@@ -161,13 +162,13 @@ fn all_different<'a>(what: &str, tables: &[Table<'_>], names: impl Iterator<Item
     let mut seen = BTreeSet::new();
     for (name, table) in names.zip(tables) {
         if table.has("name") && !seen.insert(name) {
-            let message = format!("there is another {what} `{name}`; expected a name of its own");
+            let message = format!("there is another {what} `{name}`; expected a unique name");
             table.refuse("name", message);
         }
     }
 }
 
-/// Whether black and white, and so everything between, are finite numbers of the format.
+/// Checks that black and white, and so everything between, are finite in the number format.
 fn check_fits(TokenFormat { dtype, normalisation, .. }: TokenFormat) -> Result<(), String> {
     let largest = match dtype {
         DType::U8 if normalisation == Normalisation::NONE => return Ok(()),

@@ -1,4 +1,4 @@
-//! A configuration as text, from the types that it is read into.
+//! Writes a configuration as TOML.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,34 +8,34 @@ use toml::{Table, Value};
 
 use super::{Config, ConfigError, ViewConfig};
 
-/// Keys that are written even where they are as by default: nothing can be read without them.
+/// Keys that are written even with their default values, because they are required.
 const NEEDED: [&str; 3] = ["stream", "name", "source"];
 
-/// What a key is set to in order to be as if nobody had set it.
+/// The value that resets a key to its default.
 const DEFAULT: &str = "default";
 
-/// The table of a view in which those stand that say where it looks.
+/// The gaze table of a view.
 const GAZE: &str = "gaze";
 
 /// Keys that belong to one policy each.
 const KEYS_OF_POLICIES: [&str; 3] = ["x", "y", "log"];
 
 impl Config {
-    /// The text of a file that says this, without what is so by default. What came from the environment stands there as it is.
+    /// The configuration as TOML, without defaults. Values from the environment are written out.
     pub fn to_toml(&self) -> String {
-        // It stands only in strings, where it is to stay one.
+        // `${` occurs only in strings, and must not be substituted again.
         keys(self).to_string().replace("${", "$${")
     }
 }
 
 impl ViewConfig {
-    /// This view with other values for some keys, such as `budget`, or `gaze.policy` for one of its tables. A value is TOML, or a
-    /// bare word for a string; `default` takes the key back to its default. Another policy comes without what belonged to
-    /// the one before. A relative path starts at `directory`.
+    /// This view with some keys changed, such as `budget`, or `gaze.policy` in a table. A value is TOML, or a bare word
+    /// for a string; `default` resets the key. Changing the policy drops the keys of the policy before. A relative path
+    /// starts at `directory`.
     ///
     /// # Errors
     ///
-    /// If there is no such key, it is the name, or the view would make no sense.
+    /// If there is no such key, it is the name, or the view would be invalid.
     pub fn with(
         &self,
         changes: &BTreeMap<String, String>,
@@ -54,7 +54,7 @@ impl ViewConfig {
     }
 }
 
-/// Sets one key of a view, or of its table that stands before the dot.
+/// Sets one key of a view, or of the table named before the dot.
 fn set(view: &mut Table, key: &str, text: &str) {
     let (table, key) = match key.split_once('.') {
         Some((GAZE, key)) => {
@@ -71,16 +71,16 @@ fn set(view: &mut Table, key: &str, text: &str) {
     }
 }
 
-/// What a text stands for: TOML, or itself.
+/// Parses `text` as a TOML value, or else takes it as a string.
 fn value_of(text: &str) -> Value {
-    // One line, so that nothing else can stand beside the value.
+    // One line, so that it cannot add further keys.
     let parsed = Some(text).filter(|text| !text.contains(['\n', '\r', '#']));
     let parsed = parsed.and_then(|text| format!("value = {text}").parse::<Table>().ok());
     let value = parsed.and_then(|mut table| table.remove("value"));
     value.unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-/// The keys that say what `value` is, without those that are so by default.
+/// The keys of `value` that differ from the default.
 fn keys<T: Serialize + Default>(value: &T) -> Table {
     let table = |value: &T| match Value::try_from(value).map(spread) {
         Ok(Value::Table(table)) => table,
@@ -91,7 +91,7 @@ fn keys<T: Serialize + Default>(value: &T) -> Table {
     keys
 }
 
-/// Puts the keys of fields whose names begin with `+` into the table around them, as the reader expects them.
+/// Moves the keys of fields whose names begin with `+` into the enclosing table, as the reader expects them.
 fn spread(value: Value) -> Value {
     let table = match value {
         Value::Array(list) => return Value::Array(list.into_iter().map(spread).collect()),
@@ -115,7 +115,7 @@ fn spread(value: Value) -> Value {
     Value::Table(keys)
 }
 
-/// Takes out what is so by default.
+/// Removes keys with default values.
 fn prune(table: &mut Table, default: &Table) {
     table.retain(|key, value| {
         let is_default = default.get(key) == Some(value);

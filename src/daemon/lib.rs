@@ -64,12 +64,12 @@ pub enum DaemonError {
     },
     /// The address of the metrics cannot be listened on.
     #[error(
-        "daemon.metrics: cannot listen at {address}: choose a free port of an address of this machine"
+        "daemon.metrics: cannot listen on {address}: choose an address of this machine and a free port"
     )]
     Metrics {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A system call failed that the daemon cannot do without.
@@ -77,7 +77,7 @@ pub enum DaemonError {
     System {
         /// What failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Every stream has ended; this one was the first to fail.
@@ -110,7 +110,7 @@ pub enum StreamFailure {
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// No thread could be started for it.
-    #[error("the system gives it no thread")]
+    #[error("cannot start a thread: the system's limit of threads may be reached")]
     NoThread(#[source] io::Error),
     /// Its frame loop hit a bug; the log has the location.
     #[error("its frame loop panicked: this is a bug, please report the log")]
@@ -270,7 +270,7 @@ impl Daemon<'_> {
                 tracing::warn!(
                     stream = name,
                     reason = chain(&source),
-                    "the stream failed; others go on"
+                    "the stream failed; others continue"
                 );
             }
             if self.outcome.is_ok() {

@@ -108,10 +108,10 @@ pub enum AddViewError {
     Full,
 }
 
-/// What became of a frame.
+/// What a step did with its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stepped {
-    /// No view wanted the frame, for want of readers or to keep its rate. Nothing was computed.
+    /// No view took the frame, because it has no readers or keeps its rate. Nothing was computed.
     Rested,
     /// The frame was published in the segments that readers have.
     Published,

@@ -152,7 +152,7 @@ fn set(
     } else {
         build_replacement(builder, view, config)
     };
-    // An operator who timed out was told that nothing changed, so nothing does.
+    // An operator whose request timed out got the answer that nothing changed, so nothing may change.
     let is_awaited = answer.send(built.as_ref().map(drop).map_err(|error| chain(error))).is_ok();
     let change = built.ok().filter(|_| is_awaited)?;
     settings.extend([wanted]);

@@ -1,8 +1,8 @@
 //! The resident pyramid of one stream, the copy that it was built from, and the sampling of tokens.
 //!
-//! [`Backend`] has two implementations that agree bit for bit, with the same file names: [`cpu`], which is also the oracle of
-//! the other's tests, and `vulkan`. Either keeps to one rule: every texel of every level is the exactly rounded mean of the
-//! source pixels it covers.
+//! [`Backend`] has two implementations that agree bit for bit, with the same file names: [`cpu`], which is also the
+//! oracle in the other's tests, and `vulkan`. Both keep one rule: every texel of every level is the exactly rounded
+//! mean of the source pixels it covers.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub mod vulkan;
 /// When the parts of one update ran. A part that did not run has no span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpdateTimes {
-    /// Finding the tiles that differ, and taking their samples over into the resident copy.
+    /// Finds the tiles that differ, and copies their samples into the resident copy.
     pub change: Span,
-    /// The CPU hands samples to the device: those of the ingested tiles, or the whole frame where the device finds them.
+    /// The CPU hands samples to the device: those of the ingested tiles, or the whole frame if the device compares.
     pub upload: Span,
     /// From the camera's samples to the levels that depend on one tile.
     pub ingest: Span,
@@ -35,26 +35,26 @@ pub struct UpdateTimes {
     pub reduce: Span,
     /// From the pyramid to tokens.
     pub sample: Span,
-    /// The CPU takes the tokens from the device.
+    /// The CPU copies the tokens from the device.
     pub collect: Span,
-    /// Bytes of samples that crossed to the device.
+    /// Bytes of samples copied to the device.
     pub uploaded_bytes: u64,
 }
 
 /// Keeps the pyramid of one stream up to date, owns the resident copy that it was built from, and samples tokens.
 ///
-/// For each frame: [`compare`](Self::compare), then [`update`](Self::update). After an error of either the pyramid is undefined,
-/// and the backend is to be dropped; the resident copy is as the rule says.
+/// For each frame: [`compare`](Self::compare), then [`update`](Self::update). After an error of either, the pyramid is
+/// undefined and the backend must be dropped; the resident copy is as the rule says.
 pub trait Backend: Send {
-    /// Compares `frame` with the resident copy and takes the tiles that `rule` names over into it. Returns by how much a sample
-    /// of each tile differed from the copy at most, row by row; of the [first](IngestRule::is_first) frame that means nothing.
+    /// Compares `frame` with the resident copy and copies the tiles that `rule` selects into it. Returns the largest
+    /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame.
     ///
-    /// `frame` is of the kind that the backend was built for. Where a device compares, it also updates the pyramid and samples
-    /// `views` at once.
+    /// `frame` is of the kind that the backend was built for. A device that compares also updates the pyramid and
+    /// samples `views` in the same submission.
     ///
     /// # Errors
     ///
-    /// If the device is lost or refuses.
+    /// If the device is lost or a call fails.
     fn compare(
         &mut self,
         frame: &FrameView<'_>,
@@ -62,48 +62,48 @@ pub trait Backend: Send {
         views: &mut [&mut Planes],
     ) -> Result<&[u8], BackendError>;
 
-    /// Brings the pyramid up to date in `ingested`, the tiles that the rule names for the differences that `compare` returned,
-    /// and samples for every one of `views` that is not resting the tokens that this may have changed. Returns when the bytes
-    /// are there, and says when its parts ran.
+    /// Brings the pyramid up to date in `ingested`, the tiles that the rule selects for the differences that `compare`
+    /// returned, and samples the stale tokens of each of `views` that is not resting. Blocks until the tokens are in
+    /// memory, and returns when its parts ran.
     ///
-    /// `views` are those that `compare` was given, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each with a sampler of
-    /// [`samplers`](Self::samplers).
+    /// `views` are those passed to `compare`, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each with a sampler
+    /// from [`samplers`](Self::samplers).
     ///
     /// # Errors
     ///
-    /// If the device is lost or refuses.
+    /// If the device is lost or a call fails.
     fn update(
         &mut self,
         ingested: &TileSet,
         views: &mut [&mut Planes],
     ) -> Result<UpdateTimes, BackendError>;
 
-    /// What the pyramid is built from; `None` where the device keeps it.
+    /// The resident copy; `None` if the device keeps it.
     fn resident(&self) -> Option<FrameView<'_>>;
 
-    /// Makes what samples a view, on any thread, while the backend takes frames.
+    /// Makes samplers for views, on any thread, while the backend takes frames.
     fn samplers(&self) -> SamplerMaker;
 
-    /// Says whether the coarse level will be read after most updates from now on; at first it will not. Reading it is then
-    /// quick: a device copies it whenever an update changes it. What is read does not depend on it.
+    /// A hint whether the coarse level will be read after most updates; at first it is not. A device then copies the
+    /// level whenever an update changes it, so that reading it is quick. The result does not depend on the hint.
     fn keep_coarse(&mut self, wanted: bool);
 
     /// Copies the coarse level out, without allocating memory.
     ///
     /// # Errors
     ///
-    /// If the device is lost or refuses.
+    /// If the device is lost or a call fails.
     ///
     /// # Panics
     ///
     /// If `target` is the coarse level of a pyramid of another shape.
     fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), BackendError>;
 
-    /// Copies one level of the pyramid out: R, G, B interleaved, row by row. For pictures and tests; not fast.
+    /// Copies one level of the pyramid out: R, G, B interleaved, row by row. For pictures and tests; slow.
     ///
     /// # Errors
     ///
-    /// If the device is lost or refuses.
+    /// If the device is lost or a call fails.
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError>;
 
     /// What the frames have in common.
@@ -115,10 +115,10 @@ pub trait Backend: Send {
     }
 }
 
-/// Makes samplers of one backend. It runs each once, as some drivers compile only
-/// then; on a device frames wait for that one run, which is long only where the driver compiles then, as llvmpipe does.
+/// Makes samplers for one backend. It runs each once, as some drivers compile only then. Frames on the same device wait
+/// for that run; it is long only with drivers such as llvmpipe.
 ///
-/// It fails if the view is too large for the device, or the device is lost or refuses.
+/// Fails if the view is too large for the device, or the device is lost or a call fails.
 pub type SamplerMaker = Arc<dyn Fn(SamplerSpec) -> Result<Sampler, BackendError> + Send + Sync>;
 
 /// Why a backend failed. Anything else is a bug and panics.
@@ -129,26 +129,26 @@ pub enum BackendError {
     #[cfg(feature = "vulkan")]
     #[error(transparent)]
     Gpu(#[from] foveate_gpu::GpuError),
-    /// Changes were to be found on a device to which every frame would first have to cross.
+    /// Change detection on a device that does not share the CPU's memory.
     #[error(
-        "changes cannot be found on {device}, a {kind} that is not known to share the memory of the CPU: every frame would have to cross to it first; set `on` in [stream.change] to \"auto\" or \"cpu\""
+        "changes cannot be found on {device}, a {kind} that is not known to share the CPU's memory: every frame would have to be copied to it first; set `on` in [stream.change] to \"auto\" or \"cpu\""
     )]
     ChangeOnOwnMemory {
         /// Name of the device.
         device: String,
-        /// What it is made of.
+        /// Its kind, such as a discrete GPU.
         kind: String,
     },
-    /// The driver may hang: another thread has been asking it for a device all the time.
+    /// The driver may hang: another thread is still waiting for it to open a device.
     #[cfg(feature = "vulkan")]
     #[error(
         "the Vulkan driver has been opening a device for another stream for more than {seconds} s: restart the daemon if it hangs, or set backend = \"cpu\""
     )]
     DriverBusy {
-        /// How long it was waited for.
+        /// How long this stream waited.
         seconds: u64,
     },
-    /// Vulkan was asked for, and this build has none.
+    /// Vulkan is configured, and this build has no Vulkan backend.
     #[error(
         "this build has no Vulkan backend: build with the feature `vulkan`, or set backend = \"cpu\""
     )]

@@ -22,7 +22,7 @@ fn main() {
     }
 }
 
-/// The compute shaders in `folder`; those in folders below it are only included.
+/// The compute shaders in `folder`; files in its subfolders are only included.
 fn shaders(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| fail(&format!("glsl/: {error}")));
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
@@ -45,7 +45,7 @@ fn compile(shader: &Path, out_dir: &Path) {
         Err(error) if error.kind() == ErrorKind::NotFound => fail(
             "`glslc` is missing: install the Debian package glslc, or build without the feature `vulkan`",
         ),
-        Err(error) => fail(&format!("`glslc` does not start: {error}")),
+        Err(error) => fail(&format!("`glslc` cannot be started: {error}")),
     }
 }
 

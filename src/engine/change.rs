@@ -1,4 +1,4 @@
-//! Which tiles changed since the pyramid was built from them, and which are read again anyway.
+//! Change detection: which tiles changed since they were ingested, and which are refreshed anyway.
 
 pub mod detect;
 pub mod difference;

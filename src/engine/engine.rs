@@ -21,7 +21,7 @@ use crate::view::{FrameChanges, View, ViewBuilder};
 /// When the stages of one frame ran, on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// Where the views look, and what they therefore sample.
+    /// Gaze and token plans of the views.
     pub plan: Span,
     /// From the frame to the tokens.
     pub update: UpdateTimes,
@@ -38,8 +38,8 @@ impl StageTimes {
 
 /// Change, pyramid and sampling of one stream of frames of one kind.
 ///
-/// It has no thread and no clock of its own (but that it says when its stages ran), opens nothing and waits for nobody: frames
-/// go in by [`step`](Self::step), and what its [views](View) sample goes to their sinks.
+/// It has no thread, reads the clock only to time its stages, opens nothing and never blocks on another thread: frames
+/// go in through [`step`](Self::step), and the tokens of its [views](View) go to their sinks.
 pub struct Engine {
     kind: FrameKind,
     change: ChangeConfig,
@@ -47,13 +47,13 @@ pub struct Engine {
     backend: Box<dyn Backend>,
     generation: u64,
     coarse: CoarseLevel,
-    /// The frame that `coarse` shows; `None` where nobody wants it.
+    /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
     coarse_of: Option<u64>,
     keeps_coarse: bool,
     times: StageTimes,
 }
 
-/// What is left of a backend: whoever drops it may have to wait for a driver.
+/// A backend that is no longer used. Dropping it may block on the driver.
 #[derive(Debug)]
 pub struct RetiredBackend {
     _samplers: Vec<Sampler>,
@@ -61,8 +61,8 @@ pub struct RetiredBackend {
 }
 
 impl Engine {
-    /// An engine for frames of the kind that `backend` was built for, of which it has seen none. `change` says which differences
-    /// between frames count. `generation` tells it from the engines of the same stream before it: views are built for one.
+    /// An engine for frames of the kind that `backend` was built for. `change` says which differences between frames
+    /// count. `generation` tells it from earlier engines of the same stream: a view is built for one generation.
     pub fn new(backend: Box<dyn Backend>, change: ChangeConfig, generation: u64) -> Self {
         let kind = backend.kind();
         Self {
@@ -93,11 +93,11 @@ impl Engine {
         self.view_builder().build(spec, sink)
     }
 
-    /// Takes one frame through the stages, and publishes the tokens of every view that is not resting.
+    /// Takes one frame through the stages and publishes the tokens of every view that is not resting.
     ///
     /// # Errors
     ///
-    /// If the backend fails: nothing was published, and the engine must [go on on another one](Self::recover).
+    /// If the backend fails: nothing was published, and the engine must [continue on another one](Self::recover).
     ///
     /// # Panics
     ///
@@ -113,7 +113,7 @@ impl Engine {
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
             if !view.planes.is_resting() {
-                view.look(at, self.coarse_of.map(|frame_seq| (&self.coarse, frame_seq)), shape);
+                view.step(at, self.coarse_of.map(|frame_seq| (&self.coarse, frame_seq)), shape);
             }
         }
         let plan = Span::since(start_ns);
@@ -127,13 +127,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Goes on on `backend` in the frame in which [`step`](Self::step) failed, and publishes it: the pyramid is built anew from
-    /// the resident copy, which holds the frame already, or, where that went with the device, from the frame, as if it were the
-    /// first. What is left of the backend before comes back.
+    /// Switches to `backend` within the frame in which [`step`](Self::step) failed, and publishes that frame. The
+    /// pyramid is rebuilt from the resident copy, which already holds the frame, or, if that was lost with the device,
+    /// from the frame, as if it were the first. Returns the old backend.
     ///
     /// # Errors
     ///
-    /// If `backend` fails, too.
+    /// If `backend` fails too.
     pub fn recover<S: Sink>(
         &mut self,
         backend: Box<dyn Backend>,
@@ -163,10 +163,10 @@ impl Engine {
         Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
     }
 
-    /// Goes on on `backend` between two frames, which was built for frames of the same kind and has seen none, with `samplers` of
-    /// it, one for each view: fills it from the resident copy, so that nothing but the device changes, and has every token
-    /// sampled with the next frame. What is left of the backend before comes back; or of `backend`, with the reason, and then
-    /// everything stays as it was.
+    /// Switches to `backend` between two frames. It was built for frames of the same kind and has seen none; `samplers`
+    /// are its own, one for each view. It is filled from the resident copy, so nothing but the device changes, and
+    /// every token is sampled with the next frame. Returns the old backend; on an error, `backend` with the reason, and
+    /// nothing has changed.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl Engine {
         Ok(RetiredBackend { _samplers: samplers, _backend: BackendHandle(old) })
     }
 
-    /// Views sample with `samplers` from now on, and are of the next generation; returns those from before.
+    /// Gives the views `samplers` and the next generation; returns the old samplers.
     fn set_samplers<S>(&mut self, samplers: Vec<Sampler>, views: &mut [View<S>]) -> Vec<Sampler> {
         assert_eq!(samplers.len(), views.len(), "a sampler for each view");
         self.generation += 1;
@@ -202,7 +202,7 @@ impl Engine {
         views.map(|(view, sampler)| view.set_sampler(sampler, self.generation)).collect()
     }
 
-    /// Hands the frame to the sinks, and looks at it for the next one.
+    /// Hands the frame to the sinks, and reads the coarse level for the next one.
     #[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
     fn publish<S: Sink>(
         &mut self,
@@ -225,12 +225,12 @@ impl Engine {
             view.publish(stamp, &changes);
         }
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
-        // For the next frame, so only now.
-        self.look(stamp.frame_seq, views.iter().any(View::wants_coarse));
+        // After publishing, as only the next frame needs it.
+        self.update_coarse(stamp.frame_seq, views.iter().any(View::wants_coarse));
     }
 
-    /// Takes the coarse level of the newest frame from the pyramid, if it is `wanted`.
-    fn look(&mut self, frame_seq: u64, wanted: bool) {
+    /// Copies the coarse level of the newest frame out of the pyramid if it is `wanted`.
+    fn update_coarse(&mut self, frame_seq: u64, wanted: bool) {
         if self.keeps_coarse != wanted {
             self.keeps_coarse = wanted;
             self.backend.keep_coarse(wanted);
@@ -239,8 +239,10 @@ impl Engine {
         if wanted {
             match self.backend.read_coarse(&mut self.coarse) {
                 Ok(()) => self.coarse_of = Some(frame_seq),
-                // The next update fails, too.
-                Err(error) => tracing::warn!(%error, "the coarse level of a frame cannot be read"),
+                // The next update fails too, and reports it.
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the coarse level of a frame; gaze policies do without it for one frame")
+                }
             }
         }
     }
@@ -255,12 +257,12 @@ impl Engine {
         PyramidShape::new(self.kind.extent)
     }
 
-    /// A number that is another whenever views must be built anew: with another engine, or another backend.
+    /// Changes whenever views must be rebuilt: with another engine or another backend.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// What is known of the changes so far.
+    /// Which tiles changed, and when.
     pub fn tracker(&self) -> &ChangeTracker {
         &self.tracker
     }
@@ -271,12 +273,12 @@ impl Engine {
     }
 }
 
-/// What the backend must know of all views.
+/// The planes of all views, for the backend.
 fn planes_of<S>(views: &mut [View<S>]) -> ArrayVec<&mut Planes, VIEWS_MAX> {
     views.iter_mut().map(|view| &mut view.planes).collect()
 }
 
-/// Builds the pyramid of a backend that has seen no frame from `source`, and samples all tokens of `views`.
+/// Builds the pyramid of a new backend from `source` and samples all tokens of `views`.
 fn fill(
     backend: &mut dyn Backend,
     source: &FrameView<'_>,
@@ -287,7 +289,7 @@ fn fill(
     backend.update(&TileSet::all(source.extent()), views)
 }
 
-/// A backend that is only to be dropped.
+/// A backend that is held only to be dropped.
 struct BackendHandle(#[expect(dead_code, reason = "held to be dropped")] Box<dyn Backend>);
 
 impl fmt::Debug for BackendHandle {

@@ -1,12 +1,12 @@
-//! From frames to foveated tokens: what changed, the pyramid that is kept from it, and its sampling.
+//! From frames to foveated tokens: change detection, the resident pyramid, and its sampling.
 //!
 //! ```text
 //!  frame --> Engine::step(frame, stamp, views) --> planes of each view --> its sink
 //!              change -> ingest -> reduce -> sample                          ring | memory
 //! ```
 //!
-//! [`change`] says which tiles count, a [`backend`] keeps the pyramid and samples, a [`View`] says where to look, and a
-//! [`sink`] takes what was sampled.
+//! [`change`] decides which tiles are ingested, a [`backend`] keeps the pyramid and samples it, a [`View`] decides
+//! where to look, and a [`sink`] takes the tokens.
 //!
 //! ```
 //! use std::sync::Arc;

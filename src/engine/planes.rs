@@ -1,4 +1,4 @@
-//! What is sampled of each frame for one view: its token plan, and the planes of its tokens.
+//! The token plan of one view, and the planes of its tokens.
 
 use std::any::Any;
 use std::fmt;
@@ -13,10 +13,10 @@ use foveate_ring::TokenRecord;
 
 use crate::change::tracker::ChangeTracker;
 
-/// Relevance where all parts of the image matter alike.
+/// Relevance without a relevance map.
 const EVEN_RELEVANCE: f32 = 1.0;
 
-/// What a sampler is made for, so that nothing is allocated later.
+/// The size of a view, so that nothing is allocated later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplerSpec {
     /// What a token looks like in memory.
@@ -25,17 +25,17 @@ pub struct SamplerSpec {
     pub capacity: usize,
 }
 
-/// What a backend samples one view with. Only the backend whose [maker](crate::backend::SamplerMaker) made it knows what is
-/// in it.
+/// What a backend samples one view with. Opaque, except to the backend whose [maker](crate::backend::SamplerMaker) made
+/// it.
 pub struct Sampler(Box<dyn Any + Send>);
 
 impl Sampler {
-    /// Holds what a backend needs.
+    /// Wraps a backend's own state.
     pub(crate) fn new(inner: impl Any + Send) -> Self {
         Self(Box::new(inner))
     }
 
-    /// What its backend put in.
+    /// The backend's own state.
     ///
     /// # Panics
     ///
@@ -57,7 +57,7 @@ impl fmt::Debug for Sampler {
     }
 }
 
-/// The tokens of one view. They are kept from frame to frame, so that those under which nothing was ingested stay as they are.
+/// The tokens of one view, kept from frame to frame: a token over tiles that were not ingested stays as it is.
 #[derive(Debug)]
 pub struct Planes {
     spec: SamplerSpec,
@@ -76,7 +76,7 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// Room for what `spec` says, which `sampler` was made for; the plan is empty.
+    /// Room for the tokens of `spec`, for which `sampler` was made; the plan is empty.
     pub fn new(spec: SamplerSpec, sampler: Sampler) -> Self {
         let SamplerSpec { format, capacity } = spec;
         Self {
@@ -93,8 +93,8 @@ impl Planes {
         }
     }
 
-    /// The same room in another engine, which `sampler` was made for. Versions go on from where they were, since sinks may hold
-    /// items of them.
+    /// The same room for another engine, for which `sampler` was made. Versions continue, since sinks may hold items of
+    /// them.
     pub(crate) fn renewed(&self, sampler: Sampler) -> Self {
         Self { update: self.update, ..Self::new(self.spec, sampler) }
     }
@@ -104,7 +104,7 @@ impl Planes {
         self.spec
     }
 
-    /// Samples with `sampler` from the next update on, and every token anew. What it sampled with before comes back.
+    /// Switches to `sampler`, which samples every token anew in the next update. Returns the old one.
     pub fn set_sampler(&mut self, sampler: Sampler) -> Sampler {
         self.versions.fill(0);
         std::mem::replace(&mut self.sampler, sampler)
@@ -130,7 +130,7 @@ impl Planes {
         self.plan = plan;
     }
 
-    /// What is sampled.
+    /// The token plan.
     pub fn plan(&self) -> &TokenPlan {
         &self.plan
     }
@@ -160,7 +160,7 @@ impl Planes {
         &self.stale
     }
 
-    /// Whether updates sample no token from now on. Tokens that change meanwhile are sampled by the first update that does.
+    /// While resting, updates sample no token. Tokens that change meanwhile are sampled by the first update afterwards.
     pub fn set_resting(&mut self, is_resting: bool) {
         self.is_resting = is_resting;
     }
@@ -170,7 +170,7 @@ impl Planes {
         self.is_resting
     }
 
-    /// Whether none of its tokens was sampled yet.
+    /// Whether none of its tokens has been sampled yet.
     #[cfg(feature = "vulkan")]
     pub(crate) fn is_new(&self) -> bool {
         // An update samples all tokens of a new plan.
@@ -201,19 +201,19 @@ impl Planes {
         self.stale = stale;
     }
 
-    /// Says whether nothing is sampled.
+    /// Returns whether this update samples nothing.
     fn begin_update(&mut self, ingests: bool) -> bool {
         self.update += 1;
         self.stale.clear();
-        // All at once, which is less to do than to find out which.
+        // Mark all: cheaper than finding out which.
         if self.is_resting && ingests {
             self.versions.fill(0);
         }
         self.is_resting
     }
 
-    /// The stale tokens in ascending order, each with where its pixels go, in at most `part_count` parts; and what samples
-    /// them.
+    /// The stale tokens in ascending order, each with its target pixels, in at most `part_count` parts; and the
+    /// sampler.
     pub(crate) fn stale_tokens(
         &mut self,
         part_count: usize,
@@ -235,7 +235,7 @@ impl Planes {
         (sampler, parts)
     }
 
-    /// Ends an update: writes relevance and records of the tokens that it sampled. What is not stale is as it was.
+    /// Ends an update: writes relevance and records of the sampled tokens.
     #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
     pub(crate) fn record(
         &mut self,
@@ -257,7 +257,7 @@ impl Planes {
     }
 }
 
-/// Of the pixels of the tokens from `first` on, those of the tokens `stale`, ascending, each with its index.
+/// The pixels of the `stale` tokens, ascending, each with its index; `pixels` begin at token `first`.
 fn stale_pixels<'a>(
     stale: &'a [u32],
     pixels: &'a mut [u8],

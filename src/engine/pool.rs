@@ -1,11 +1,12 @@
 //! Threads that help the frame loops: one pool for the process.
 //!
-//! A frame loop splits a stage into parts and works on them itself; helpers that have nothing else to do take parts
-//! too. It never waits for a helper to begin: once no part is left, helpers that come late find nothing to do, and only
-//! those in the middle of a part are waited for. A frame loop works on its own parts only. Nothing is allocated.
+//! A frame loop splits a stage into parts and works on them itself; idle helpers take parts too. It never waits for a
+//! helper to begin: once no part is left, late helpers find nothing to do, and the frame loop waits only for those in
+//! the middle of a part. A frame loop works on its own parts only. Nothing is allocated.
 //!
-//! Helpers are kept off the processor of the thread that they help. The kernel puts a thread that wakes next to the one
-//! that woke it when all others look busy, and takes a tick or two to part them; meanwhile each waits for the other.
+//! Helpers are kept off the processor of the thread that they help. When all processors look busy, the kernel places a
+//! waking thread on the processor of the thread that woke it, and takes a tick or two to separate them; meanwhile each
+//! waits for the other.
 
 #![allow(unsafe_code, reason = "helpers borrow from the stack of the thread that they help")]
 
@@ -22,16 +23,17 @@ use self::board::Board;
 
 mod board;
 
-/// Most threads of a pool, the one that is helped included: more than these only wait for memory.
-const MOST_THREADS: usize = 4;
+/// Most threads that work on a stage, the frame loop included: more would only wait for memory.
+const THREADS_MAX: usize = 4;
 
-/// How long helpers follow one thread before they follow another. The kernel takes about as long to part two threads.
+/// How long helpers follow one thread before they follow another. The kernel takes about as long to separate two
+/// threads.
 const STEADY: Duration = Duration::from_millis(10);
 
-/// Stages that helpers see at the same time. A stream that finds no place works alone; with more there is no help to spare.
-const PLACES: usize = 16;
+/// Stages that can be posted at the same time. A stream that finds no free slot works alone.
+const SLOTS: usize = 16;
 
-/// Helpers, and where they look for work.
+/// The helper threads, and the board where they find work.
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -41,62 +43,64 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     board: Board,
-    /// `None` under Miri, which knows no processors.
-    whereabouts: Option<Whereabouts>,
+    /// `None` under Miri, which has no processors to choose from.
+    affinity: Option<Affinity>,
 }
 
-/// Where helpers run.
+/// The processors that helpers may run on.
 #[derive(Debug)]
-struct Whereabouts {
-    /// What the process's first thread may use.
+struct Affinity {
+    /// The affinity mask of the process's first thread.
     allowed: CpuSet,
     /// Held for a few system calls at most. Frame loops only try it.
-    steered: Mutex<Steered>,
+    helped: Mutex<Helped>,
 }
 
 #[derive(Debug)]
-struct Steered {
+struct Helped {
     helpers: Vec<Pid>,
-    /// Who is helped.
-    asker: Option<ThreadId>,
+    /// The thread that is being helped.
+    thread: Option<ThreadId>,
     /// The processor that they are kept off.
     avoided: Option<usize>,
-    /// When that began.
+    /// When `avoided` was last set.
     since: Instant,
 }
 
 impl Pool {
-    /// A pool of so many threads, the one that is helped included; without a number as many as the process has processors, up to
-    /// four.
+    /// A pool of `threads` threads, the frame loop included; `None` means one per processor, up to [`THREADS_MAX`].
     pub fn of_threads(threads: Option<usize>) -> Self {
-        let processors =
-            || thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        let processors = || thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         Self::new(threads.unwrap_or_else(processors).saturating_sub(1))
     }
 
-    /// A pool of as many helpers, or fewer if the system has no more threads.
+    /// A pool of `helper_count` helpers, or fewer if the system refuses to start more threads.
     pub fn new(helper_count: usize) -> Self {
-        let whereabouts = (!cfg!(miri)).then(|| Whereabouts::new(helper_count));
-        let shared = Arc::new(Shared { board: Board::new(PLACES), whereabouts });
-        let hire = |index| {
+        let affinity = (!cfg!(miri)).then(|| Affinity::new(helper_count));
+        let shared = Arc::new(Shared { board: Board::new(SLOTS), affinity });
+        let start = |index| {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name(format!("pool-{index}")).spawn(move || shared.help())
         };
-        let helpers: Vec<_> = (0..helper_count).map(hire).map_while(Result::ok).collect();
+        let helpers: Vec<_> = (0..helper_count).map(start).map_while(Result::ok).collect();
         if helpers.len() < helper_count {
-            let hired = helpers.len();
-            tracing::warn!(hired, helper_count, "no more threads: frames take longer");
+            let started = helpers.len();
+            tracing::warn!(
+                started,
+                helper_count,
+                "the system allows no more threads; frames take longer: raise its limit, or lower `threads`"
+            );
         }
         Self { shared, helpers }
     }
 
-    /// Threads that work on a stage at the same time, the one that is helped included.
+    /// Threads that work on a stage at the same time, the frame loop included.
     pub fn thread_count(&self) -> usize {
         self.helpers.len() + 1
     }
 
-    /// Calls `work` once for each of `0..part_count`, on this thread and on helpers that are free, in any order, and
-    /// returns when all calls have.
+    /// Calls `work` once for each of `0..part_count`, on this thread and on idle helpers, in any order, and returns
+    /// when all calls have.
     ///
     /// # Panics
     ///
@@ -106,8 +110,8 @@ impl Pool {
             (0..part_count).for_each(work);
             return;
         }
-        if let Some(whereabouts) = &self.shared.whereabouts {
-            whereabouts.avoid(sched_getcpu());
+        if let Some(affinity) = &self.shared.affinity {
+            affinity.avoid(sched_getcpu());
         }
         self.shared.board.run(part_count, work);
     }
@@ -141,57 +145,57 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// The life of a helper.
+    /// Runs a helper until the pool is dropped.
     fn help(&self) {
-        if let Some(whereabouts) = &self.whereabouts {
-            whereabouts.enter();
+        if let Some(affinity) = &self.affinity {
+            affinity.enter();
         }
         self.board.help();
     }
 }
 
-impl Whereabouts {
+impl Affinity {
     fn new(helper_count: usize) -> Self {
         Self {
             allowed: sched_getaffinity(Some(getpid())).unwrap_or_default(),
-            steered: Mutex::new(Steered {
+            helped: Mutex::new(Helped {
                 helpers: Vec::with_capacity(helper_count),
-                asker: None,
+                thread: None,
                 avoided: None,
                 since: Instant::now(),
             }),
         }
     }
 
-    /// Takes in the calling thread as a helper.
+    /// Registers the calling thread as a helper.
     fn enter(&self) {
-        let mut steered = self.steered.lock();
-        steered.helpers.push(gettid());
-        if let Some(processor) = steered.avoided {
+        let mut helped = self.helped.lock();
+        helped.helpers.push(gettid());
+        if let Some(processor) = helped.avoided {
             self.keep_off(gettid(), processor);
         }
     }
 
-    /// Keeps the helpers off a processor from now on. That costs a few system calls when the thread that is helped has
-    /// moved. Threads that are helped by turns do not drive the helpers to and fro: each has its way for a while.
+    /// Keeps the helpers off a processor from now on. That costs a few system calls when the helped thread has moved.
+    /// Threads that are helped in turn do not push the helpers back and forth: each decides for at least [`STEADY`].
     fn avoid(&self, processor: usize) {
-        // Whoever else is at it is as good.
-        let Some(mut steered) = self.steered.try_lock() else { return };
-        if steered.avoided == Some(processor) {
+        // Another frame loop is setting it.
+        let Some(mut helped) = self.helped.try_lock() else { return };
+        if helped.avoided == Some(processor) {
             return;
         }
-        let asker = thread::current().id();
-        if steered.asker.is_some_and(|other| other != asker) && steered.since.elapsed() < STEADY {
+        let thread = thread::current().id();
+        if helped.thread.is_some_and(|other| other != thread) && helped.since.elapsed() < STEADY {
             return;
         }
-        (steered.asker, steered.avoided) = (Some(asker), Some(processor));
-        steered.since = Instant::now();
-        for helper in &steered.helpers {
+        (helped.thread, helped.avoided) = (Some(thread), Some(processor));
+        helped.since = Instant::now();
+        for helper in &helped.helpers {
             self.keep_off(*helper, processor);
         }
     }
 
-    /// Where the kernel refuses, as there is no other processor, the helper runs wherever it wants.
+    /// If the kernel refuses, because there is no other processor, the helper stays where it is.
     fn keep_off(&self, helper: Pid, processor: usize) {
         let mut others = self.allowed;
         others.unset(processor);
@@ -199,39 +203,39 @@ impl Whereabouts {
     }
 }
 
-/// What [`board`] is made of. A test that compiles it puts other things here.
+/// The primitives of [`board`]. `tests/pool_loom.rs` replaces them.
 mod sync {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
     use rustix::thread::futex;
 
-    /// How long to look for something before going to sleep. Waking takes as long as this.
-    const ATTENTION: Duration = Duration::from_micros(50);
+    /// How long to spin before going to sleep: about as long as waking a thread takes.
+    const SPIN: Duration = Duration::from_micros(50);
 
-    /// Looks out for something for a while.
-    pub(super) fn watch(has_come: &dyn Fn() -> bool) {
+    /// Spins until `is_done`, for at most [`SPIN`].
+    pub(super) fn spin_until(is_done: &dyn Fn() -> bool) {
         let started = Instant::now();
-        while !has_come() && started.elapsed() < ATTENTION {
+        while !is_done() && started.elapsed() < SPIN {
             std::hint::spin_loop();
         }
     }
 
-    /// Sleeps while `word` is `seen`, or for no reason less long.
+    /// Sleeps while `word` is `seen`; may return early for no reason.
     pub(super) fn wait(word: &AtomicU32, seen: u32) {
         if cfg!(miri) {
             return std::thread::yield_now();
         }
-        // Every outcome means the same to the caller: look again.
+        // Whatever the outcome, the caller checks again.
         let _ = futex::wait(word, futex::Flags::PRIVATE, seen, None);
     }
 
-    /// Wakes all who sleep on `word`.
+    /// Wakes all threads that sleep on `word`.
     pub(super) fn wake(word: &AtomicU32) {
         if cfg!(miri) {
             return;
         }
-        // Waking fails only for addresses that are none.
+        // Fails only for invalid addresses.
         let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
     }
 }

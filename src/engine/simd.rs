@@ -1,11 +1,11 @@
-//! The same code for each set of vector instructions, chosen once at run time.
+//! Kernels compiled for several sets of vector instructions, chosen at run time.
 //!
-//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time. `plain` says in a few lines what each operation
-//! does, and is what other processors run; the others are a few instructions each. Results are the same with all.
+//! A [`Kernel`] is written once, over [`Vectors`]: 64 bytes at a time. `plain` defines each operation in a few lines of
+//! Rust, and runs on other processors; the others are a few instructions each. All give the same results.
 
 #![allow(
     unsafe_code,
-    reason = "calling code compiled for instructions that the processor was asked about"
+    reason = "calls code compiled for instructions that were detected at run time"
 )]
 
 #[cfg(target_arch = "x86_64")]
@@ -22,7 +22,7 @@ pub use vectors::Vectors;
 /// Vector instructions that this processor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
-    /// Whatever the compiler makes of plain Rust.
+    /// Plain Rust.
     Plain,
     /// SSE2, which every processor of this architecture has.
     #[cfg(target_arch = "x86_64")]
@@ -30,24 +30,24 @@ pub enum Instructions {
     /// AVX2.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
-    /// AVX-512 with bytes and words, vectors of any length, and multiplications that add.
+    /// AVX-512 BW, VL and VNNI.
     #[cfg(target_arch = "x86_64")]
     Avx512(Detected),
 }
 
-/// Proof that the processor has the instructions: only [`Instructions`] makes one, after asking.
+/// Proof that the processor has the instructions: only [`Instructions`] makes one, after detection.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detected(());
 
 /// Work that gains from wide vectors. It is compiled once for each set of instructions.
 pub trait Kernel {
-    /// What it returns.
+    /// Result of the kernel.
     type Output;
 
-    /// Does it. Must be `#[inline(always)]`, as must be all that it calls in its inner loops: only then is it compiled
-    /// for the instructions of its caller. That holds for closures too, and so they are kept out of such loops, and not
-    /// for the operations of `plain`.
+    /// Runs the kernel. Must be `#[inline(always)]`, as must everything it calls in its inner loops: only then is it
+    /// compiled for the instructions of its caller. Closures cannot be, so they are kept out of such loops; the
+    /// operations of `plain` need not be.
     fn run<V: Vectors>(self, vectors: V) -> Self::Output;
 }
 

@@ -16,13 +16,13 @@ mod memory;
 pub struct SampledFrame<'a> {
     /// Which camera frame it was sampled from.
     pub stamp: FrameStamp,
-    /// Where the view looked, and what mattered to it.
+    /// Fixation and relevance that the plan was made for.
     pub gaze: &'a Gaze,
-    /// Whether the newest feedback has been decided on.
+    /// Whether the policy has acted on the newest feedback.
     pub is_settled: bool,
-    /// When the message came that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 where none did.
+    /// When the message that led to the fixation arrived, on CLOCK_MONOTONIC; 0 if none did.
     pub asked_ns: u64,
-    /// `frame_seq` of the first frame that was sampled by this plan.
+    /// `frame_seq` of the first frame sampled by this plan.
     pub plan_since: u64,
     /// The pyramid that was sampled.
     pub shape: PyramidShape,
@@ -39,12 +39,12 @@ pub struct SampledFrame<'a> {
 }
 
 impl SampledFrame<'_> {
-    /// What was sampled.
+    /// The token plan.
     pub fn plan(&self) -> &TokenPlan {
         self.planes.plan()
     }
 
-    /// The frame as a ring takes it: its planes are those of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes).
+    /// The frame as a ring stores it, with the planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes).
     pub fn token_frame(&self) -> TokenFrame<'_> {
         TokenFrame {
             stamp: self.stamp,
@@ -67,7 +67,7 @@ impl SampledFrame<'_> {
 
 /// Takes the token frames of one view.
 pub trait Sink {
-    /// Publishes a frame. What it is published in is the sink's own: `frame` changes with the next one.
+    /// Publishes a frame. The sink copies what it keeps: `frame` changes with the next one.
     fn publish(&mut self, frame: &SampledFrame<'_>);
 }
 

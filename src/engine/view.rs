@@ -1,4 +1,4 @@
-//! One view of a stream: where it looks, what it therefore samples, and where that goes.
+//! One view of a stream: its gaze, the token plan that follows from it, and the sink of its tokens.
 
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::Controller;
@@ -19,16 +19,16 @@ use crate::sink::{SampledFrame, Sink};
 pub struct View<S> {
     spec: ViewSpec,
     extent: Extent,
-    /// Of the engine that it was built for; see [`Engine::generation`](crate::Engine::generation).
+    /// Generation of the engine that it was built for; see [`Engine::generation`](crate::Engine::generation).
     pub(crate) generation: u64,
     pub(crate) planes: Planes,
-    /// `None` until it is first looked through.
+    /// `None` before the first frame.
     gaze: Option<Controller>,
     /// What the token plan was made for; `None` before the first plan.
     planned: Option<Planned>,
-    /// When the newest feedback came, on CLOCK_MONOTONIC; 0 before any.
-    heard_ns: u64,
-    /// When the feedback came that led to the fixation; 0 where none did.
+    /// When the newest feedback arrived, on CLOCK_MONOTONIC; 0 before any.
+    feedback_ns: u64,
+    /// When the feedback that led to the fixation arrived; 0 if none did.
     asked_ns: u64,
     /// Where its tokens go.
     pub sink: S,
@@ -38,11 +38,11 @@ pub struct View<S> {
 #[derive(Debug)]
 struct Planned {
     gaze: Gaze,
-    /// The first frame that is sampled so.
+    /// The first frame sampled by this plan.
     since_frame: u64,
 }
 
-/// Builds views for one engine, on any thread, while it takes frames.
+/// Builds views for one engine, on any thread, while the engine takes frames.
 #[derive(Clone)]
 pub struct ViewBuilder {
     pub(crate) generation: u64,
@@ -64,15 +64,15 @@ impl ViewBuilder {
     pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
         let (generation, extent) = (self.generation, self.kind.extent);
         let planes = Planes::new(sampler_of(&spec), (self.make_sampler)(sampler_of(&spec))?);
-        let (gaze, planned, heard_ns, asked_ns) = (None, None, 0, 0);
-        Ok(View { spec, extent, generation, planes, gaze, planned, heard_ns, asked_ns, sink })
+        let (gaze, planned, feedback_ns, asked_ns) = (None, None, 0, 0);
+        Ok(View { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink })
     }
 
-    /// Builds a view again for this engine, which keeps looking at the same part of the picture.
+    /// Builds a view again for this engine. It keeps looking at the same part of the picture.
     ///
     /// # Errors
     ///
-    /// If the backend refuses it. The view is then what it was.
+    /// If the backend refuses it. The view is then unchanged.
     pub fn rebuild<S>(&self, view: &mut View<S>, at: FrameTime) -> Result<(), BackendError> {
         view.planes = view.planes.renewed((self.make_sampler)(view.planes.spec())?);
         (view.generation, view.extent) = (self.generation, self.kind.extent);
@@ -85,44 +85,43 @@ impl ViewBuilder {
 }
 
 impl<S> View<S> {
-    /// What it wants of its stream.
+    /// Layout, policy, budget and format.
     pub fn spec(&self) -> &ViewSpec {
         &self.spec
     }
 
-    /// What was sampled of the newest frame.
+    /// The tokens of the newest frame.
     pub fn planes(&self) -> &Planes {
         &self.planes
     }
 
-    /// The engine that it was built for, by its [generation](crate::Engine::generation).
+    /// The [generation](crate::Engine::generation) of the engine that it was built for.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Where it looks; `None` before its first frame.
+    /// The current gaze; `None` before the first frame.
     pub fn gaze(&self) -> Option<&Gaze> {
         self.gaze.as_ref().map(Controller::gaze)
     }
 
-    /// Whether frames are neither sampled nor published from now on.
+    /// A resting view neither samples nor publishes frames.
     pub fn set_resting(&mut self, is_resting: bool) {
         self.planes.set_resting(is_resting);
     }
 
-    /// Takes what clients said before the frame of `at`, the newest of it. It came at `heard_ns` on CLOCK_MONOTONIC, in
-    /// nanoseconds.
-    pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, heard_ns: u64) {
-        self.heard_ns = heard_ns;
+    /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
+    pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
+        self.feedback_ns = feedback_ns;
         self.gaze_step(at, |gaze| gaze.take(feedback, at));
     }
 
-    /// The same view with what `convert` makes of its sink.
+    /// The same view with its sink converted.
     pub fn with_sink<T>(self, convert: impl FnOnce(S) -> T) -> View<T> {
-        let Self { spec, extent, generation, planes, gaze, planned, heard_ns, asked_ns, sink } =
+        let Self { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink } =
             self;
         let sink = convert(sink);
-        View { spec, extent, generation, planes, gaze, planned, heard_ns, asked_ns, sink }
+        View { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink }
     }
 
     /// The view without its sink, and the sink.
@@ -132,18 +131,18 @@ impl<S> View<S> {
         (view, kept.expect("the sink was handed over"))
     }
 
-    /// Whether it looks at the coarse level.
+    /// Whether its policy reads the coarse level.
     pub(crate) fn wants_coarse(&self) -> bool {
         self.gaze.as_ref().is_some_and(Controller::wants_coarse)
     }
 
-    /// Samples with `sampler` for the engine of `generation` from now on, and returns what it sampled with before.
+    /// Switches to `sampler`, of the engine of `generation`, and returns the sampler before.
     pub(crate) fn set_sampler(&mut self, sampler: Sampler, generation: u64) -> Sampler {
         self.generation = generation;
         self.planes.set_sampler(sampler)
     }
 
-    /// Lets the gaze do `step`, and returns where it looks then. If that is elsewhere, the newest feedback may have asked for it.
+    /// Applies `step` to the controller and returns the gaze. If it has moved, the newest feedback may be the reason.
     fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
         let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
         let begin = || Controller::new(policy.clone(), *parameters, *extent, at);
@@ -152,16 +151,16 @@ impl<S> View<S> {
         step(controller);
         let gaze = controller.gaze().clone();
         if gaze.fixation.id != id_before {
-            let is_asked =
+            let from_client =
                 matches!(gaze.fixation.reason, FixationReason::Look | FixationReason::Attend);
-            self.asked_ns = if is_asked { self.heard_ns } else { 0 };
+            self.asked_ns = if from_client { self.feedback_ns } else { 0 };
         }
         gaze
     }
 
-    /// Decides where the frame of `at` is looked at, from what its clients said and what was `seen` of the frame before, and
-    /// plans what to sample of it.
-    pub(crate) fn look(
+    /// Decides the gaze for the frame of `at` from feedback and from what was `seen` of the frame before, and plans its
+    /// tokens.
+    pub(crate) fn step(
         &mut self,
         at: FrameTime,
         seen: Option<(&CoarseLevel, u64)>,
@@ -184,7 +183,7 @@ impl<S> View<S> {
 }
 
 impl<S: Sink> View<S> {
-    /// Publishes what was sampled of the frame that `changes` are about.
+    /// Publishes the tokens of the newest frame.
     pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
         let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);

@@ -81,7 +81,7 @@ fn send(
         }
         (shape, _) => {
             let error = format!(
-                "an array of shape {shape:?} is no map: it needs two axes, rows and columns"
+                "an array of shape {shape:?} is not a map: a map has two axes, rows and columns"
             );
             return Err(ToolError::Usage(error));
         }
@@ -106,13 +106,13 @@ fn read_npy(file: BufReader<File>) -> io::Result<Numbers> {
     let shape: Vec<usize> = shape.collect();
     if array.order() == Order::Fortran && 1 < shape.len() {
         return Err(io::Error::other(
-            "the array is in Fortran order: save numpy.ascontiguousarray of it",
+            "the array is in Fortran order: save numpy.ascontiguousarray(array) instead",
         ));
     }
     // Before the allocation, because the header may promise anything.
     if NUMBERS_MAX < array.len() {
         let error = format!(
-            "{} numbers, more than the {NUMBERS_MAX} of a message: pool the map first",
+            "{} numbers do not fit in a message, which holds {NUMBERS_MAX}: pool the map first",
             array.len()
         );
         return Err(io::Error::other(error));

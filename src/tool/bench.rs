@@ -1,8 +1,7 @@
-//! `foveate bench`: what a frame costs, stage by stage, from memory to published token frames.
+//! `foveate bench`: the cost of a frame, stage by stage, from memory to published token frames.
 //!
-//! Frames lie in memory before anything is timed, go through the same [`Stream`](foveate_daemon::stream::Stream) as in the
-//! daemon, and end in real rings. Needs no daemon, no camera and no GStreamer. `foveate bench ring` measures what comes
-//! behind: the way through the ring to a reader.
+//! Frames are in memory before anything is timed, and run through the daemon's engine into real rings. Needs no daemon,
+//! camera or GStreamer. `foveate bench ring` measures what follows: from the ring to a reader.
 
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU32;
@@ -55,25 +54,25 @@ pub struct Arguments {
     /// Share of the tiles that changes from frame to frame, 0 to 1 [default: 0.1]
     #[arg(long, value_name = "F", value_parser = share, conflicts_with = "clip")]
     changed: Option<f64>,
-    /// Play a file instead: .y4m, raw samples such as .nv12 with --size, and with GStreamer whatever it plays
+    /// Play a file instead: .y4m, raw samples such as .nv12 with --size, or anything that GStreamer plays
     #[arg(long, value_name = "FILE")]
     clip: Option<PathBuf>,
-    /// What to measure; `all` leaves out what is not there, and says so
+    /// Backend to measure; `all` skips those that are unavailable, and says so
     #[arg(long, value_enum, default_value = "all")]
     backend: Backend,
     /// Part of the name of the Vulkan device, such as llvmpipe
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// How the tokens lie over the image
+    /// Arrangement of the tokens over the image
     #[arg(long, value_enum, default_value = "foveal")]
     layout: Layout,
     /// Most tokens of a view, 1 to 5000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), default_value_t = DEFAULT_BUDGET)]
     budget: u32,
-    /// Views, 1 to 32: the first looks at the middle, the others elsewhere
+    /// Number of views, 1 to 32: the first looks at the centre, the others elsewhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=VIEWS_MAX as i64), default_value_t = 1)]
     views: u8,
-    /// Where the views look: each at a point of its own, or at what stands out
+    /// Where the views look: each at a point of its own, or at salient places
     #[arg(long, value_enum, default_value = "fixed")]
     policy: Policy,
     /// Number format of the tokens: u8, f16, bf16 or f32
@@ -85,19 +84,19 @@ pub struct Arguments {
     /// Differences of samples above this count as a change, 0 to 255
     #[arg(long, value_name = "N", default_value_t = 0)]
     threshold: u8,
-    /// Take every tile over again within so many frames; 1 rebuilds everything in each frame
+    /// Refresh every tile within this many frames; 1 rebuilds everything in each frame
     #[arg(long, value_name = "N")]
     refresh: Option<NonZeroU32>,
-    /// What finds the changes: cpu; or gpu, of a device that shares the CPU's memory; auto is gpu on integrated GPUs
+    /// Where changes are found: cpu; gpu, on a device that shares the CPU's memory; auto is gpu on integrated GPUs
     #[arg(long, value_name = "WHERE", value_enum, default_value = "auto")]
     change_on: ChangeSide,
-    /// Frames to measure, 1 to 100000, after some to warm up; of a clip also how many are read
+    /// Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), default_value_t = 300)]
     frames: u32,
     /// Empty the caches before each frame
     #[arg(long)]
     cold: bool,
-    /// Print one JSON object for each backend, one a line
+    /// Print a line of JSON for each backend
     #[arg(long)]
     json: bool,
     /// Measure once for each line of standard input, to alternate with another program
@@ -106,18 +105,18 @@ pub struct Arguments {
     /// Where token frames go
     #[arg(long, value_enum, default_value = "ring")]
     sink: SinkChoice,
-    /// Measure nothing: write the frames, the token plan and the tokens of one frame into this folder
+    /// Instead of measuring, write the frames, the token plan and the tokens of one frame to this directory
     #[arg(long, value_name = "DIR", conflicts_with = "each_line")]
     dump: Option<PathBuf>,
 }
 
-/// What is measured by itself.
+/// Measurements of their own.
 #[derive(Debug, clap::Subcommand)]
 enum Part {
-    /// Measure the way of a token frame through the ring, to readers in other processes
+    /// Measure the latency of token frames through the ring to readers in other processes
     #[cfg(feature = "gst")]
     Ring(ring::Arguments),
-    /// Be one of these readers
+    /// Run as one of these readers
     #[command(hide = true)]
     #[cfg(feature = "gst")]
     RingReader(ring::reader::Arguments),
@@ -149,7 +148,7 @@ enum Policy {
     Saliency,
 }
 
-/// Measures, and writes what was found to `out`.
+/// Measures, and writes a report to `out`.
 pub(super) fn run(
     arguments: &Arguments,
     #[cfg_attr(
@@ -188,19 +187,23 @@ fn bench_frames(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolEr
     Ok(())
 }
 
-/// Refuses what clap cannot see.
+/// Checks combinations of arguments.
 fn check(arguments: &Arguments) -> Result<(), ToolError> {
     let refused = |text: &str| Err(ToolError::Usage(text.to_owned()));
     if arguments.device.is_some() && arguments.backend == Backend::Cpu {
-        return refused("--device names a Vulkan device; it does not go with --backend cpu");
+        return refused(
+            "--device names a Vulkan device and has no effect with --backend cpu: remove one of them",
+        );
     }
     if arguments.change_on == ChangeSide::Gpu && arguments.backend == Backend::Cpu {
-        return refused("--change-on gpu needs a Vulkan device; it does not go with --backend cpu");
+        return refused(
+            "--change-on gpu needs a Vulkan device, which --backend cpu does not use: remove one of them",
+        );
     }
     Ok(())
 }
 
-/// What is played.
+/// The frames to play.
 fn frames(arguments: &Arguments) -> Result<Frames, ToolError> {
     if let Some(path) = &arguments.clip {
         return clip::load(path, arguments.size, arguments.frames as usize);
@@ -225,7 +228,7 @@ struct Bench<'a> {
     driver: Option<String>,
 }
 
-/// The backends that were asked for.
+/// The requested backends.
 fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a>>, ToolError> {
     let mut benches = Vec::new();
     if arguments.backend != Backend::Vulkan {
@@ -237,8 +240,8 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
             Err(error @ (ToolError::Backend(_) | ToolError::FellBack(_)))
                 if arguments.backend == Backend::All =>
             {
-                // Standard error may be closed, and then there is nobody to tell.
-                let _ = writeln!(io::stderr(), "vulkan is left out: {}", chain(&error));
+                // Fails if standard error is closed.
+                let _ = writeln!(io::stderr(), "skipping vulkan: {}", chain(&error));
             }
             Err(error) => return Err(error),
         }

@@ -1,7 +1,6 @@
 //! `foveate extract`: every frame of a file through the stages, into NumPy arrays. No daemon, no drops.
 //!
-//! The engine is the daemon's own, and its tokens go to memory instead of a ring: the arrays hold what the ring would give,
-//! byte for byte.
+//! It runs the daemon's engine with memory as the sink: the arrays hold the same bytes that a ring would.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,10 +30,10 @@ use foveate_engine::{Engine, Memory, View};
 use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
 
-/// How long a decoder may be silent before the progress line moves again.
+/// Interval of progress updates while the decoder is silent.
 const TURN: Duration = Duration::from_millis(200);
 
-/// A decoder that is silent for this many turns hangs.
+/// A decoder that is silent for this many turns counts as hung.
 const SILENT_TURNS_MAX: u32 = 150;
 
 /// Arguments of `foveate extract`.
@@ -43,16 +42,16 @@ pub struct Arguments {
     /// The file to play
     #[arg(value_name = "CLIP")]
     clip: PathBuf,
-    /// The views and the backend to use: those of the file's first stream [default: view `main`, as the daemon's]
+    /// Use the views and the backend of this file's first stream [default: view `main` with the daemon's defaults]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where the arrays go: frames.npy, tokens.npy and one for each plane, pixels.npy and relevance.npy, in a folder for each view;
-    /// made where it is missing
+    /// Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy
+    /// and relevance.npy; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
 
-/// Plays the clip into arrays, and names the folders on `out`.
+/// Plays the clip into arrays, and prints their folders to `out`.
 pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     let config = stream_config(arguments)?;
     let counters = Arc::new(StreamCounters::default());
@@ -68,7 +67,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let mut player =
         Player { config, chosen, specs, camera, engine: None, views: Vec::new(), extractions };
     let played = play(source, &mut player);
-    // What came before a failure is worth keeping.
+    // The frames before a failure are kept.
     let mut finished = Ok(());
     for extraction in player.extractions {
         finished = finished.and(extraction.finish(out));
@@ -76,7 +75,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     played.and(finished)
 }
 
-/// The engine, and what it fills.
+/// The engine, and the arrays that it fills.
 struct Player {
     config: StreamConfig,
     chosen: StreamBackend,
@@ -110,7 +109,7 @@ impl Player {
             .try_for_each(|(extraction, view)| extraction.push(view.sink.frame()))
     }
 
-    /// Builds what frames of `kind` need.
+    /// Builds the engine and the views for frames of `kind`.
     fn rebuild(&mut self, kind: FrameKind, stamp: &FrameStamp) -> Result<(), ToolError> {
         let generation = self.engine.take().map_or(0, |engine| engine.generation()) + 1;
         let engine = Engine::new(self.chosen.build(kind)?, self.config.change.config, generation);
@@ -150,8 +149,8 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     Ok(StreamConfig { source, pace, parameters, looped: false, ..stream })
 }
 
-/// The absolute path, so that a file of the name `test` is a file. A URI stays as it is: with one slash less, its
-/// credentials would not be known for what they are.
+/// The absolute path, so that a file named `test` is a file. A URI is kept: with one slash less, its credentials would
+/// not be recognised.
 pub(super) fn clip_source(clip: &Path) -> String {
     let text = clip.to_string_lossy();
     if text.contains("://") {
@@ -170,7 +169,7 @@ fn play(mut source: Source, player: &mut Player) -> Result<(), ToolError> {
             Taken::Frame(frame) => {
                 silent_turns = 0;
                 let stamp = frame.stamp();
-                // A source gives only frames that it has looked at.
+                // Never fails: a source checks its frames.
                 let view = frame.view().map_err(|error| ToolError::Clip(error.to_string()))?;
                 player.take(&view, &stamp)?;
                 advance(&progress, stamp.pts_ns);
@@ -195,7 +194,7 @@ fn play(mut source: Source, player: &mut Player) -> Result<(), ToolError> {
     Err(ToolError::Interrupted)
 }
 
-/// Seconds of the clip played, out of all where the file tells; hidden where standard error is no terminal.
+/// Seconds of the clip played, and its duration if known; hidden if standard error is not a terminal.
 fn progress_bar(source: &Source) -> ProgressBar {
     const TEMPLATES: &str = "templates are checked by the tests that run this";
     let Some(duration) = source.duration() else {
@@ -224,11 +223,11 @@ struct Extraction {
     folder: PathBuf,
     /// `None` until the first frame.
     arrays: Option<Arrays>,
-    /// What `segments.json` will hold.
+    /// The content of `segments.json`.
     segments: Vec<SegmentFacts>,
 }
 
-/// What one frame adds a row to.
+/// The arrays to which each frame adds a row.
 struct Arrays {
     frames: NpyWriter,
     tokens: TokenArray,
@@ -236,10 +235,10 @@ struct Arrays {
     planes: Vec<TokenArray>,
 }
 
-/// An array whose rows have an item for each token.
+/// An array with an item for each token in a row.
 struct TokenArray {
     rows: NpyWriter,
-    /// Zeros for a row without tokens.
+    /// Zeros to fill up a row.
     no_tokens: Vec<u8>,
 }
 
@@ -269,7 +268,7 @@ struct FrameRow {
     reserved: u32,
 }
 
-/// [`FrameRow`] in NumPy's words.
+/// [`FrameRow`] as a NumPy dtype.
 const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_ns', '<u8'), \
     ('capture_unix_ns', '<u8'), ('arrival_ns', '<u8'), ('publish_ns', '<u8'), ('fixation_id', '<u8'), \
     ('fixation_since_frame', '<u8'), ('fixation_x', '<f8'), ('fixation_y', '<f8'), ('fixation_reason', '<u4'), \
@@ -277,7 +276,7 @@ const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_n
     ('dirty_tiles', '<u4'), ('tile_count', '<u4'), ('token_count', '<u4'), ('segment', '<u4'), \
     ('reserved', '<u4')]";
 
-/// [`TokenRecord`] in NumPy's words.
+/// [`TokenRecord`] as a NumPy dtype.
 const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u4'), ('x1', '<u4'), ('y1', '<u4'), \
     ('x', '<u4'), ('y', '<u4'), ('level', '<u2'), ('size', '<u2'), ('columns', '<u2'), ('rows', '<u2'), \
     ('relevance', '<f4'), ('reserved', '<u4')]";
@@ -288,7 +287,7 @@ impl Extraction {
         Ok(Self { folder, arrays: None, segments: Vec::new() })
     }
 
-    /// Frames from now on are those of `segment`.
+    /// Starts the frames of `segment`.
     fn begin(&mut self, segment: &SegmentSpec) -> Result<(), ToolError> {
         let info = SegmentInfo::of(segment)?;
         if self.arrays.is_none() {
@@ -304,7 +303,7 @@ impl Extraction {
         arrays.push(&frame_row(frame, self.segments.len() - 1), frame)
     }
 
-    /// Completes the arrays, and names their folder on `out`.
+    /// Completes the arrays, and prints their folder to `out`.
     fn finish(self, out: &mut dyn Write) -> Result<(), ToolError> {
         let frame_count = self.arrays.map_or(Ok(0), Arrays::finish)?;
         let path = self.folder.join("segments.json");
@@ -327,7 +326,7 @@ impl Arrays {
             let dtype = match plane.dtype {
                 DType::U8 => "'|u1'",
                 DType::F16 => "'<f2'",
-                // NumPy has no bfloat16: the bits as they are.
+                // NumPy has no bfloat16: stored as bits.
                 DType::Bf16 => "'<u2'",
                 DType::F32 => "'<f4'",
             };
@@ -344,7 +343,7 @@ impl Arrays {
         })
     }
 
-    /// Appends one frame; tokens that it does not have are 0.
+    /// Appends one frame; missing tokens are 0.
     fn push(&mut self, row: &FrameRow, frame: &TokenFrameBuf) -> Result<(), ToolError> {
         push(&mut self.frames, &[bytemuck::bytes_of(row)])?;
         self.tokens.push(bytemuck::cast_slice(&frame.records))?;
@@ -364,7 +363,7 @@ impl Arrays {
 }
 
 impl TokenArray {
-    /// Rows of at most `row_bytes` bytes.
+    /// An array whose rows have at most `row_bytes` bytes.
     fn of(rows: NpyWriter, row_bytes: usize) -> Self {
         Self { rows, no_tokens: vec![0; row_bytes] }
     }

@@ -118,7 +118,7 @@ pub enum ToolError {
     },
 
     /// The measured backend fell back to the CPU.
-    #[error("the device fell back to the CPU during the measurement: {0}")]
+    #[error("the device fell back to the CPU during the measurement, so there is no result: {0}")]
     FellBack(String),
 
     /// The setup of a ring measurement failed, or a reader exited early.
@@ -179,7 +179,7 @@ pub enum ToolError {
     Clip(String),
 
     /// A recording is incomplete.
-    #[error("the log ends here: {0}")]
+    #[error("the recording is incomplete: {0}; the log holds the frames before")]
     Recording(String),
 
     /// A gaze log cannot be replayed.

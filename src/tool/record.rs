@@ -76,7 +76,9 @@ impl Recording<'_> {
     /// Writes the header. A log is limited to one picture size.
     fn begin(&mut self, subscription: &Subscription, segments: u32) -> Result<(), ToolError> {
         if 1 < segments {
-            return Err(ToolError::Recording("the picture changed its size or format".to_owned()));
+            return Err(ToolError::Recording(
+                "the picture changed its size or format, and a log covers one size".to_owned(),
+            ));
         }
         let extent = subscription.reader().ok_or(ToolError::NoFrame)?.header().extent;
         self.write(&header_line(&subscription.view().to_string(), extent))

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::guard::Hosts;
-use self::server::Site;
+use self::page::Settings;
 use foveate::messages::ViewName;
 use foveate_core::error::exit;
 
@@ -30,6 +30,9 @@ mod page;
 mod reports;
 mod server;
 mod steering;
+
+/// Most pages at a time. Each costs a copy of the newest frame, and a lease if it steers.
+const PAGES_MAX: usize = 16;
 
 /// How often the stop flag is checked.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
@@ -121,22 +124,27 @@ pub fn run(
     if open {
         open_browser(&url);
     }
-    let site = Site { socket: socket.to_owned(), view, read_only };
-    serve(listener, site, Hosts::new(address, allowed_hosts), stop).map_err(cannot_listen)
+    let settings = Settings { socket: socket.to_owned(), view, read_only };
+    serve(listener, settings, Hosts::new(address, allowed_hosts), stop).map_err(cannot_listen)
 }
 
 /// Runs the server on this thread.
-fn serve(listener: TcpListener, site: Site, hosts: Hosts, stop: &AtomicBool) -> io::Result<()> {
+fn serve(
+    listener: TcpListener,
+    settings: Settings,
+    hosts: Hosts,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let end = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         tokio::select! {
-            end = server::run(listener, site, hosts) => end,
+            end = server::run(listener, settings, hosts) => end,
             () = raised(stop) => Ok(()),
         }
     });
-    // Requests to a daemon that does not answer take seconds, and nobody waits for them any more.
+    // Requests to a daemon that does not answer take seconds; do not wait for them.
     runtime.shutdown_background();
     end
 }
@@ -170,7 +178,9 @@ fn open_browser(url: &str) {
             // Reaps the child; its exit status does not matter.
             std::thread::spawn(move || drop(opener.wait()));
         }
-        Err(error) => tracing::warn!(%error, "no browser can be opened: xdg-open does not start"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot start xdg-open: open the printed address in a browser")
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! For each pane, a page has at most one frame in flight that it has not acknowledged; frames that arrive meanwhile are skipped.
 //! A slow, remote or hidden browser gets fewer frames and delays no other.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
 use super::decoder::DecodedFrame;
-use super::follower::{Feed, Subject};
+use super::follower::{Feed, Followers, Subject};
 use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
-use super::server::Shared;
+use super::reports::Reports;
 use super::steering::Steering;
 use foveate::messages::{ViewName, clipped};
 
@@ -34,13 +35,32 @@ const SILENCE_ENDS_PAGE: Duration = Duration::from_secs(30);
 /// The protocol allows 123.
 const CLOSE_REASON_BYTES: usize = 120;
 
-pub(super) async fn run(socket: WebSocket, shared: Shared) {
+/// Settings from the command line.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// The daemon's socket.
+    pub(super) socket: PathBuf,
+    /// The view that pages show first.
+    pub(super) view: Option<ViewName>,
+    /// Pages may not steer.
+    pub(super) read_only: bool,
+}
+
+/// What all pages share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) followers: Arc<Followers>,
+    pub(super) reports: Reports,
+}
+
+pub(super) async fn run(socket: WebSocket, shared: Arc<Shared>) {
     let page = Page {
         view: None,
         panes: [None, None],
         serial: 0,
         last_message: Instant::now(),
-        steering: Steering::new(shared.site.socket.clone()),
+        steering: Steering::new(shared.settings.socket.clone()),
         shared,
     };
     let mut wire = Wire(socket);
@@ -52,7 +72,8 @@ pub(super) async fn run(socket: WebSocket, shared: Shared) {
 
 /// Refuses a page beyond the limit.
 pub(super) async fn turn_away(socket: WebSocket, most: usize) {
-    let reason = format!("{most} pages are open already: close one of them");
+    let reason =
+        format!("{most} pages are open already, the most that are allowed: close one of them");
     Wire(socket).close(close_code::AGAIN, &reason).await;
 }
 
@@ -86,7 +107,7 @@ impl Wire {
 }
 
 struct Page {
-    shared: Shared,
+    shared: Arc<Shared>,
     view: Option<ViewName>,
     /// The view, and the uniform view of the same budget.
     panes: [Option<Pane>; 2],
@@ -106,8 +127,8 @@ enum Event {
 
 impl Page {
     async fn serve(mut self, wire: &mut Wire) -> Result<(), Closing> {
-        let site = &self.shared.site;
-        let (view, read_only) = (site.view.clone(), site.read_only);
+        let settings = &self.shared.settings;
+        let (view, read_only) = (settings.view.clone(), settings.read_only);
         let version = env!("CARGO_PKG_VERSION");
         wire.say(&ToPage::Hello { version, view, read_only }).await?;
         let mut report = self.shared.reports.join();
@@ -169,7 +190,7 @@ impl Page {
                     self.show(index, wire).await?;
                 }
             }
-            FromPage::Look { .. } | FromPage::Release if self.shared.site.read_only => {
+            FromPage::Look { .. } | FromPage::Release if self.shared.settings.read_only => {
                 let error = "steering is disabled: `foveate web` runs with --read-only".to_owned();
                 wire.say(&ToPage::Refused { reason: None, error }).await?;
             }

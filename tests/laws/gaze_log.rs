@@ -12,7 +12,7 @@ use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(1920, 1080);
-const MOST_BYTES_OF_A_LINE: usize = 64 * 1024;
+const LINE_BYTES_MAX: usize = 64 * 1024;
 
 proptest! {
     #[test]
@@ -22,7 +22,7 @@ proptest! {
         let entries: Vec<_> = gazes.into_iter().map(|(frame, gaze)| (frame, Arc::new(gaze))).collect();
         let lines = entries.iter().map(|(frame, gaze)| entry_line(&GazeEntry::new(gaze, *frame)));
         let text: Vec<String> = [header_line(&view, EXTENT)].into_iter().chain(lines).collect();
-        prop_assert!(text.iter().all(|line| line.len() < MOST_BYTES_OF_A_LINE && !line.contains('\n')));
+        prop_assert!(text.iter().all(|line| line.len() < LINE_BYTES_MAX && !line.contains('\n')));
         let log = GazeLog::parse(&(text.join("\n") + "\n")).unwrap();
         prop_assert_eq!(log, GazeLog { view, extent: EXTENT, entries });
     }

@@ -236,7 +236,7 @@ fn a_calibration_that_cannot_be_used_is_refused_by_daemon_check_and_extract() {
             "calibration = 'none.yaml'",
             &["cannot read the calibration", "none.yaml", "No such file"][..],
         ),
-        ("calibration = 'text.yaml'", &["text.yaml is no calibration", "`image_width`"]),
+        ("calibration = 'text.yaml'", &["text.yaml is not a calibration", "`image_width`"]),
         ("calibration = 'fine.yaml'\ncrop = [0, 0, 65, 48]", &["`crop`", "64x48", "fine.yaml"]),
     ] {
         let stream = "[[stream]]\nname = 'camera'\nsource = 'test'\n[stream.camera]\n";

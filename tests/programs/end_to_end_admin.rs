@@ -148,7 +148,7 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
     for (key, part) in [
         ("budget=0", "stream.view.budget"),
         ("budgte=3", "unknown key `budgte`"),
-        ("name=third", "a view keeps its name"),
+        ("name=third", "a view cannot be renamed"),
         ("gaze.x=0.5", "policy \"fixed\""),
         ("gaze.policy=replay", "`log`"),
         ("layout=spiral", "\"foveal\", \"uniform\""),

@@ -22,10 +22,10 @@ const LEAST_CELLS: usize = 24;
 const LEAST_ROWS: usize = 6;
 
 /// Frames that a walker may be out of sight, as behind a lamp.
-const MOST_MISSED: usize = 5;
+const MISSED_MAX: usize = 5;
 
 /// Frames after which a walker is taken to be as large as the blob, if nobody else is in it.
-const MOST_NARROW: usize = 3;
+const NARROW_MAX: usize = 3;
 
 /// A half-open box in pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -186,7 +186,7 @@ impl Footage {
         let (mut gone, mut there) = (Vec::new(), Vec::new());
         for (index, frame) in self.frames.iter().enumerate() {
             follow(&mut there, &self.blobs(frame, &background), index);
-            gone.extend(there.extract_if(.., |walker: &mut Walker| MOST_MISSED < walker.missed));
+            gone.extend(there.extract_if(.., |walker: &mut Walker| MISSED_MAX < walker.missed));
         }
         gone.extend(there);
         for walker in &mut gone {
@@ -302,7 +302,7 @@ fn follow(walkers: &mut Vec<Walker>, blobs: &[PixelBox], index: usize) {
         walker.go_on(match grown {
             Some(place) if !is_shared => place,
             // Somebody who was taken for smaller than all of him.
-            None if MOST_NARROW < walker.narrow => blobs[blob],
+            None if NARROW_MAX < walker.narrow => blobs[blob],
             _ => expected.kept_in(blobs[blob]),
         });
     }

@@ -5,7 +5,7 @@
 //! inhibition of return of visual attention", Quarterly Journal of Experimental Psychology 43A (1991).
 
 /// Most places remembered; the oldest is dropped first.
-const MOST_TRACES: usize = 32;
+const TRACES_MAX: usize = 32;
 
 /// Decay times after which a trace is gone; an exponential would then be at 0.7 %.
 const LAST_DECAYS: f64 = 5.0;
@@ -34,13 +34,13 @@ impl Inhibition {
     /// Without traces. A place loses `strength` of its weight, 0..=1, decaying to 1/e in `decay_ms`.
     pub fn new(strength: f64, decay_ms: u32) -> Self {
         let decay_ns = f64::from(decay_ms) * 1e6;
-        Self { strength, decay_ns, traces: Vec::with_capacity(MOST_TRACES) }
+        Self { strength, decay_ns, traces: Vec::with_capacity(TRACES_MAX) }
     }
 
     /// Adds a trace at a place, and drops those within `radius` of it.
     pub fn look(&mut self, x: f64, y: f64, follows: bool, radius: f64, now_ns: u64) {
         self.traces.retain(|trace| radius < (trace.x - x).hypot(trace.y - y));
-        if self.traces.len() == MOST_TRACES {
+        if self.traces.len() == TRACES_MAX {
             self.traces.remove(0);
         }
         self.traces.push(Trace { x, y, follows, left_ns: now_ns });
@@ -82,14 +82,14 @@ fn strength_of(trace: &Trace, strength: f64, decay_ns: f64, now_ns: u64) -> f64 
 }
 
 /// Most cells that a trace reaches along an axis: the longest side of a coarse level.
-const MOST_REACH: usize = 128;
+const REACH_MAX: usize = 128;
 
 #[expect(clippy::cast_possible_truncation, reason = "shares, 0..=1")]
 fn darken(cells: &mut [f32], width: usize, trace: &Trace, strength: f64, radius: f64) {
     let height = cells.len() / width;
     let columns = reached(trace.x, radius, width);
     let rows = reached(trace.y, radius, height);
-    let mut across = [0f32; MOST_REACH];
+    let mut across = [0f32; REACH_MAX];
     for (share, column) in across.iter_mut().zip(columns.clone()) {
         *share = bell(column as f64 + 0.5 - trace.x, radius) as f32;
     }

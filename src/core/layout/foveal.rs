@@ -17,7 +17,7 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::RelevanceMap;
 
 /// Most patches that the quadtree starts from.
-const MOST_ROOTS: usize = 16;
+const ROOTS_MAX: usize = 16;
 
 /// The eccentricity in pixels at which magnification has halved, where nothing else is asked for: 3 % of the
 /// longer side, but no more than three patches.
@@ -67,7 +67,7 @@ pub fn leaves(
     let grids = PatchGrids::new(shape, patch_side);
     let candidate = |patch| Candidate { priority: priority.of(patch, shape, patch_side), patch };
 
-    let roots = grids.patches(grids.finest_level_within(budget.min(MOST_ROOTS)));
+    let roots = grids.patches(grids.finest_level_within(budget.min(ROOTS_MAX)));
     let (mut finest, splittable): (Vec<Patch>, Vec<Patch>) =
         roots.partition(|patch| patch.level == 0);
     let mut queue: BinaryHeap<Candidate> = splittable.into_iter().map(candidate).collect();

@@ -8,7 +8,7 @@ use foveate::ControlError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Another daemon listens there.
+    /// Another daemon uses the socket.
     #[error(
         "{} is in use by a running daemon{}: stop it, or choose another path with --socket",
         path.display(), in_parentheses(*pid)
@@ -16,7 +16,7 @@ pub enum ServeError {
     InUse {
         /// The socket.
         path: PathBuf,
-        /// The daemon's process, where it is known.
+        /// The daemon's process, if known.
         pid: Option<i32>,
     },
 
@@ -30,7 +30,7 @@ pub enum ServeError {
         group: u32,
         /// The socket, or its directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 

@@ -116,7 +116,7 @@ impl SteeringRequest<'_> {
         if self.view.config().gaze.policy.is_feedback() {
             Ok(extent)
         } else {
-            Err(self.wrong_policy("takes `look` but no maps"))
+            Err(self.wrong_policy("takes `look` but no attention maps"))
         }
     }
 

@@ -15,10 +15,10 @@ pub enum ActivationError {
     Environment(#[source] io::Error),
     /// More than one socket was passed.
     #[error(
-        "the service manager passed {count} sockets, and one is served: list one path in the socket unit"
+        "the service manager passed {count} sockets, but only one can be served: list one path in the socket unit"
     )]
     TooMany {
-        /// How many.
+        /// Number of sockets.
         count: usize,
     },
     /// The descriptor does not exist, or the kernel refuses to duplicate it.
@@ -26,7 +26,7 @@ pub enum ActivationError {
     NoDescriptor {
         /// Its number.
         number: RawFd,
-        /// What the system said.
+        /// The system's error.
         source: Errno,
     },
 }

@@ -29,20 +29,20 @@ struct Target {
     backend: BackendInfo,
 }
 
-/// A view that is ready to be [added](super::Stream::add_view) to its stream.
+/// A view ready to be [added](super::Stream::add_view) to its stream.
 #[derive(Debug)]
 pub struct NewView {
     pub(super) view: ServedView,
     pub(super) channel: ViewChannel,
-    /// `None` where the stream had no frame yet.
+    /// `None` if the stream had no frame yet.
     pub(super) built: Option<(View<Writer>, Waker)>,
 }
 
-/// What is to [replace](super::Stream::replace_view) a view of the stream.
+/// The [replacement](super::Stream::replace_view) of a view of the stream.
 #[derive(Debug)]
 pub struct Replacement {
     pub(super) view: ServedView,
-    /// `None` where the stream had no frame yet.
+    /// `None` if the stream had no frame yet.
     pub(super) built: Option<View<Writer>>,
 }
 

@@ -18,8 +18,8 @@ use foveate_core::frame::FrameKind;
 #[cfg(feature = "vulkan")]
 use foveate_gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
 
-/// The GPUs that this process has open, each once, whatever the number of streams on it and the words that they choose it by;
-/// and the threads that stages on the CPU are shared by. A GPU that was lost is opened anew.
+/// The GPUs that this process has open, each once, however many streams use it and however they name it; and the thread
+/// pool for stages on the CPU. A GPU that was lost is opened anew.
 #[derive(Debug)]
 pub struct Backends {
     pool: Arc<Pool>,
@@ -28,14 +28,14 @@ pub struct Backends {
 }
 
 impl Default for Backends {
-    /// None is open yet; with a pool of its own.
+    /// No open GPUs, and a pool of its own.
     fn default() -> Self {
         Self::new(Arc::new(Pool::of_threads(None)))
     }
 }
 
 impl Backends {
-    /// None is open yet.
+    /// No open GPUs.
     pub fn new(pool: Arc<Pool>) -> Self {
         Self {
             pool,
@@ -44,7 +44,7 @@ impl Backends {
         }
     }
 
-    /// With another way to open devices than [`Gpu::open`]: for tests, which lose them and refuse to open them again.
+    /// Opens devices by another function than [`Gpu::open`], for tests that lose devices.
     #[cfg(feature = "vulkan")]
     pub fn opening_with(
         pool: Arc<Pool>,
@@ -53,12 +53,13 @@ impl Backends {
         Self { pool, devices: Arc::new(Devices::new(Box::new(open))) }
     }
 
-    /// Chooses for one stream, whose changes the CPU finds unless [told otherwise](StreamBackend::finding_changes_on). `auto`
-    /// takes the named device or a real GPU if there is one, and otherwise the CPU.
+    /// Chooses the backend of one stream. The CPU finds its changes, unless [configured
+    /// otherwise](StreamBackend::finding_changes_on). `auto` takes the named device, or a real GPU if there is one, and
+    /// otherwise the CPU.
     ///
     /// # Errors
     ///
-    /// If Vulkan is insisted on and there is no such device.
+    /// If Vulkan is required and there is no such device.
     pub fn choose(
         &self,
         choice: BackendChoice,
@@ -74,13 +75,13 @@ impl Backends {
         }
     }
 
-    /// Memory that this process has of each GPU, in bytes, by the name of the device.
+    /// Memory that this process uses on each GPU, in bytes, by device name.
     #[cfg(feature = "vulkan")]
     pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
         self.devices.memory_bytes()
     }
 
-    /// Memory that this process has of each GPU: of none, in this build.
+    /// Empty: this build has no Vulkan backend.
     #[cfg(not(feature = "vulkan"))]
     pub fn memory_bytes(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
@@ -110,7 +111,7 @@ impl Backends {
     }
 }
 
-/// What one stream runs on.
+/// The backend of one stream.
 #[derive(Debug)]
 pub struct StreamBackend {
     info: BackendInfo,
@@ -118,15 +119,15 @@ pub struct StreamBackend {
     /// `None` on the CPU.
     #[cfg(feature = "vulkan")]
     gpu: Option<Arc<Gpu>>,
-    /// How its GPU is reached; `None` where it never had one.
+    /// Reopens its GPU; `None` if it never had one.
     reopener: Option<GpuReopener>,
-    /// Whether to fail rather than to go on on the CPU when the GPU refuses; only at the start.
+    /// Whether a failing GPU is an error instead of a reason to use the CPU; only at the start.
     #[cfg(feature = "vulkan")]
     insisted: bool,
 }
 
 impl StreamBackend {
-    /// The CPU, for `reason`, and for good.
+    /// The CPU, permanently, for `reason`.
     pub fn cpu(reason: String, pool: &Arc<Pool>) -> Self {
         let (kind, change_on) = (BackendKind::Cpu, ChangeSite::Cpu);
         Self {
@@ -145,16 +146,16 @@ impl StreamBackend {
         &self.info
     }
 
-    /// Gives another reason for the backend in use.
+    /// Changes the reason given for the backend in use.
     pub fn explain(&mut self, reason: String) {
         self.info.reason = reason;
     }
 
-    /// Settles where changes are found. Where a GPU is asked for and the backend gave way to the CPU, that finds them.
+    /// Sets where changes are found. If a GPU is configured but the stream runs on the CPU, the CPU finds them.
     ///
     /// # Errors
     ///
-    /// If a GPU is asked for that has memory of its own.
+    /// If a GPU is configured that has memory of its own.
     pub fn finding_changes_on(mut self, on: ChangeOn) -> Result<Self, BackendError> {
         self.info.change_on = self.change_site(on)?;
         #[cfg(feature = "vulkan")]
@@ -181,16 +182,19 @@ impl StreamBackend {
 
     fn change_on_cpu_instead(&self) -> ChangeSite {
         let reason = self.info.reason.as_str();
-        tracing::warn!(reason, "changes are found on the CPU, as the pyramid is kept there");
+        tracing::warn!(
+            reason,
+            "changes are found on the CPU instead of the GPU, because the pyramid is kept on the CPU"
+        );
         ChangeSite::Cpu
     }
 
-    /// Builds a backend for frames of one kind. A GPU that refuses them, because they are too large for it, its memory is spent
-    /// or it is lost, gives way to the CPU.
+    /// Builds a backend for frames of one kind. Falls back to the CPU if the frames are too large for the GPU, its
+    /// memory is exhausted or it is lost.
     ///
     /// # Errors
     ///
-    /// If the GPU was insisted on and refuses the first.
+    /// If a GPU is required and fails for the first kind.
     pub fn build(&mut self, kind: FrameKind) -> Result<Box<dyn Backend>, BackendError> {
         #[cfg(feature = "vulkan")]
         if let Some(gpu) = &self.gpu {
@@ -211,13 +215,13 @@ impl StreamBackend {
         Box::new(CpuBackend::new(kind, &self.pool))
     }
 
-    /// Goes on on the CPU because of `error`, which becomes the reason.
+    /// Falls back to the CPU because of `error`, which becomes the reason.
     pub fn fall_back(&mut self, error: &BackendError) {
         let reason = format!("{} failed: {}", self.info.device, chain(error));
         *self = Self { reopener: self.reopener.take(), ..Self::cpu(reason, &self.pool) };
     }
 
-    /// Whether its GPU was seen to be lost, by this stream or by another.
+    /// Whether its GPU is known to be lost, to this stream or another.
     pub fn is_lost(&self) -> bool {
         #[cfg(feature = "vulkan")]
         return self.gpu.as_ref().is_some_and(|gpu| gpu.is_lost());
@@ -225,13 +229,13 @@ impl StreamBackend {
         return false;
     }
 
-    /// How it gets back to a GPU; `None` where it never had one.
+    /// Reopens its GPU; `None` if it never had one.
     pub fn reopener(&self) -> Option<GpuReopener> {
         self.reopener.clone()
     }
 }
 
-/// How a stream reaches its GPU again, on whatever thread may wait for a driver.
+/// Reopens the GPU of a stream, on a thread that may block on the driver.
 #[derive(Clone, Debug)]
 pub struct GpuReopener {
     #[cfg(feature = "vulkan")]
@@ -240,22 +244,22 @@ pub struct GpuReopener {
     devices: Arc<Devices>,
     #[cfg(feature = "vulkan")]
     choice: DeviceChoice,
-    /// Why that device.
+    /// Why that device was chosen.
     #[cfg(feature = "vulkan")]
     reason: String,
     #[cfg(feature = "vulkan")]
     change_on: ChangeOn,
 }
 
-/// A backend on a GPU that was reached again.
+/// A backend on a reopened GPU.
 pub struct ReopenedGpu {
-    /// What the stream runs on if it takes it.
+    /// The stream's backend from then on.
     pub chosen: StreamBackend,
-    /// Built and warm, and not filled.
+    /// Built and warmed up, with no frame yet.
     pub backend: Box<dyn Backend>,
-    /// One for each view that it was built for.
+    /// One for each of `views`.
     pub samplers: Vec<Sampler>,
-    /// What they are for.
+    /// The views at the time of the attempt.
     pub views: Vec<SamplerSpec>,
 }
 
@@ -264,7 +268,7 @@ impl GpuReopener {
     ///
     /// # Errors
     ///
-    /// If there is no such device now, or it refuses.
+    /// If there is no such device now, or a call fails.
     #[cfg(feature = "vulkan")]
     pub fn build(
         &self,
@@ -272,7 +276,7 @@ impl GpuReopener {
         views: Vec<SamplerSpec>,
     ) -> Result<ReopenedGpu, BackendError> {
         let mut chosen = self.open()?;
-        // What fails here fails this try, and not the stream.
+        // A failure here fails this attempt, not the stream.
         chosen.insisted = true;
         let backend = chosen.build(kind)?;
         let make = backend.samplers();
@@ -280,7 +284,7 @@ impl GpuReopener {
         Ok(ReopenedGpu { chosen, backend, samplers, views })
     }
 
-    /// Builds nothing: no stream of this build was ever on a GPU.
+    /// Fails: this build has no Vulkan backend.
     ///
     /// # Errors
     ///
@@ -294,7 +298,7 @@ impl GpuReopener {
         Err(BackendError::BuiltWithoutVulkan)
     }
 
-    /// The device, in use.
+    /// Opens the device.
     #[cfg(feature = "vulkan")]
     fn open(&self) -> Result<StreamBackend, BackendError> {
         let gpu = self.devices.get(&self.choice)?;
@@ -313,7 +317,7 @@ impl GpuReopener {
 ///
 /// # Errors
 ///
-/// If that is asked for and is not known to share the CPU's memory.
+/// If the device is configured and is not known to share the CPU's memory.
 #[cfg(feature = "vulkan")]
 pub fn change_site(on: ChangeOn, device: &DeviceSummary) -> Result<ChangeSite, BackendError> {
     match on {

@@ -1,4 +1,4 @@
-//! The backend in safe Rust: production code on machines without a GPU, and the oracle of the shaders' tests.
+//! The CPU backend: production code on machines without a GPU, and the oracle in the shaders' tests.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ pub mod level;
 pub mod reduce;
 pub mod sample;
 
-/// Most parts that a stage is cut into, to be shared out among threads.
-const MOST_PARTS: usize = 16;
+/// Most parts that a stage is split into for the thread pool.
+const PARTS_MAX: usize = 16;
 
-/// Dirty tiles, and tokens, below which a thread is quicker alone than it finds another.
+/// With fewer dirty tiles, or tokens, one thread is faster than sharing the work.
 const WORTH_SHARING: usize = 32;
 
-/// A pyramid in this process's memory. Its level 0 is the resident copy, converted where a token needs it.
+/// A pyramid in memory. Its level 0 is the resident copy, converted where a token needs it.
 #[derive(Debug)]
 pub struct CpuBackend {
     detector: Detector,
@@ -47,14 +47,14 @@ struct Pyramid {
     /// Level 1 and those above it.
     levels: Vec<Level>,
     tail: Tail,
-    /// One for each part.
+    /// One per part.
     scratch: Vec<Scratch>,
     pool: Arc<Pool>,
     instructions: Instructions,
 }
 
 impl CpuBackend {
-    /// A backend for frames of `kind`, whose stages `pool` shares.
+    /// A backend for frames of `kind`, whose stages run on `pool`.
     ///
     /// # Panics
     ///
@@ -63,7 +63,7 @@ impl CpuBackend {
         Self::with_instructions(kind, pool, Instructions::best())
     }
 
-    /// [`new`](Self::new) with other vector instructions than the best; the bytes are the same.
+    /// Like [`new`](Self::new), with the given vector instructions; the result is the same.
     pub fn with_instructions(
         kind: FrameKind,
         pool: &Arc<Pool>,
@@ -74,7 +74,7 @@ impl CpuBackend {
             shape,
             levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
-            scratch: vec![Scratch::default(); MOST_PARTS],
+            scratch: vec![Scratch::default(); PARTS_MAX],
             pool: Arc::clone(pool),
             instructions,
         };
@@ -124,13 +124,13 @@ impl Backend for CpuBackend {
     }
 
     fn keep_coarse(&mut self, _wanted: bool) {
-        // It is always at hand.
+        // It always is in memory.
     }
 
     fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), BackendError> {
         let (level, shape) = (target.level(), self.pyramid.shape);
         let own = (CoarseLevel::level_of(shape), shape.level_extent(level));
-        assert_eq!((level, target.extent()), own, "the coarse level of another pyramid");
+        assert_eq!((level, target.extent()), own, "coarse level of another pyramid");
         self.pyramid.copy_level(&self.detector.resident(), level, &mut target.texels);
         Ok(())
     }
@@ -155,7 +155,7 @@ impl Pyramid {
         let sums = self.tail.tiles_mut();
         let bands = level::bands(&mut self.levels, sums, tile_rows, grid.width as usize);
         let mut bands = bands.zip(&mut self.scratch);
-        let mut bands: [_; MOST_PARTS] = std::array::from_fn(|_| bands.next());
+        let mut bands: [_; PARTS_MAX] = std::array::from_fn(|_| bands.next());
         let instructions = self.instructions;
         self.pool.for_each(&mut bands[..part_count], &|band| {
             let Some((band, scratch)) = band else { return };
@@ -169,7 +169,7 @@ impl Pyramid {
         let part_count = parts(view.stale().len());
         let (sampler, mut tokens) = view.stale_tokens(part_count);
         let encoder = sampler.get::<Encoder>();
-        let mut tokens: [_; MOST_PARTS] = std::array::from_fn(|_| tokens.next());
+        let mut tokens: [_; PARTS_MAX] = std::array::from_fn(|_| tokens.next());
         self.pool.for_each(&mut tokens[..part_count], &|tokens| {
             for (token, pixels) in tokens.iter_mut().flatten() {
                 self.instructions.run(SampleToken { texels, encoder, token, pixels });
@@ -186,7 +186,7 @@ impl Pyramid {
     }
 }
 
-/// Ingests the dirty tiles of a band, run by run.
+/// Ingests the runs of dirty tiles of a band.
 fn ingest_band(
     frame: &FrameView<'_>,
     dirty: &TileSet,
@@ -202,9 +202,9 @@ fn ingest_band(
     }
 }
 
-/// Into how many parts to cut so much work.
+/// Number of parts to split `work` tiles or tokens into.
 fn parts(work: usize) -> usize {
-    if work < WORTH_SHARING { 1 } else { MOST_PARTS }
+    if work < WORTH_SHARING { 1 } else { PARTS_MAX }
 }
 
 /// Converts a frame to R, G, B, row by row.

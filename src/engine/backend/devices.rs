@@ -10,30 +10,30 @@ use parking_lot::Mutex;
 use super::BackendError;
 use foveate_gpu::{DeviceChoice, DeviceSummary, Gpu, GpuError, chosen_device};
 
-/// How long the driver may take to open a device for one stream before another one that wants a device gives up.
-/// Drivers answer within a second or two, also after they have reset a device.
+/// How long a stream waits while the driver opens a device for another stream. Drivers answer within a second or two,
+/// even after a device reset.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What opens a device.
+/// Opens a device.
 pub(super) type Open = dyn Fn(&DeviceChoice) -> Result<Arc<Gpu>, GpuError> + Send + Sync;
 
-/// Devices, each open once, whatever the number of streams on it and the words that they choose it by. A lost one is
-/// forgotten, and opened anew for the first stream that asks.
+/// Devices, each open once, however many streams use it and however they name it. A lost one is forgotten, and opened
+/// anew for the next stream that needs it.
 pub(super) struct Devices {
     open_anew: Box<Open>,
-    /// Never locked across a call of the driver, which may hang.
+    /// Never held across a driver call, which may hang.
     open: Mutex<Vec<Arc<Gpu>>>,
-    /// Locked by whoever asks the driver for a device, so that two that want the same one open it once.
+    /// Held while the driver opens a device, so that two streams that need the same one open it once.
     asking: Mutex<()>,
 }
 
 impl Devices {
-    /// None is open yet.
+    /// No open devices.
     pub(super) fn new(open_anew: Box<Open>) -> Self {
         Self { open_anew, open: Mutex::default(), asking: Mutex::default() }
     }
 
-    /// The device of `choice`, opened if it is not open.
+    /// The device of `choice`, opened if necessary.
     pub(super) fn get(&self, choice: &DeviceChoice) -> Result<Arc<Gpu>, BackendError> {
         let asking = self.asking.try_lock_for(PATIENCE);
         let _asking = asking.ok_or(BackendError::DriverBusy { seconds: PATIENCE.as_secs() })?;
@@ -47,7 +47,7 @@ impl Devices {
         Ok(gpu)
     }
 
-    /// Memory that this process has of each device, in bytes, by its name. What was lost does not count.
+    /// Memory that this process uses on each device, in bytes, by name; without lost devices.
     pub(super) fn memory_bytes(&self) -> BTreeMap<String, u64> {
         let mut memory = BTreeMap::new();
         for gpu in self.open.lock().iter().filter(|gpu| !gpu.is_lost()) {
@@ -56,14 +56,14 @@ impl Devices {
         memory
     }
 
-    /// Of several devices that are alike in everything, a choice always takes the first.
+    /// Among identical devices the first is always chosen.
     fn find(&self, chosen: &DeviceSummary) -> Option<Arc<Gpu>> {
         self.open.lock().iter().find(|gpu| gpu.summary() == chosen).cloned()
     }
 
     fn forget_lost(&self) {
         let lost: Vec<_> = self.open.lock().extract_if(.., |gpu| gpu.is_lost()).collect();
-        // Only here, without the lock: the last one to let a device go calls the driver.
+        // After unlocking: dropping the last reference calls the driver.
         drop(lost);
     }
 }

@@ -1,12 +1,12 @@
 //! The backend in compute shaders.
 //!
-//! A frame is one submission: `ingest` turns the camera's samples of the tiles to ingest into levels 0 to 5, `reduce` brings the
-//! levels above those tiles up to date from the sums of the tiles, `sample` gathers the tokens of each view.
+//! A frame is one submission: `ingest` turns the camera's samples of the tiles to ingest into levels 0 to 5, `reduce`
+//! brings the levels above those tiles up to date from the sums of the tiles, `sample` gathers the tokens of each view.
 //!
-//! Where frames are compared on the device, which shares the CPU's memory then, the frame's pages are lent to it, or its
-//! samples copied as they are, and the CPU compares none of them. `detect` compares them with the resident copy, which lives on
-//! the device, and lists the tiles to ingest; `stale` lists the tokens over them. Either list says in how many workgroups the
-//! pass over it runs, so that a frame is still one submission.
+//! A device that shares the CPU's memory may also compare frames. It then imports the frame's pages, or gets a copy of
+//! its samples. `detect` compares them with the resident copy, which is on the device, and lists the tiles to ingest;
+//! `stale` lists the tokens over them. Each list holds the workgroup count of the pass over it (indirect dispatch), so
+//! a frame is still one submission.
 //!
 //! All arithmetic is in integers, so every device gives the same bytes.
 
@@ -50,7 +50,7 @@ pub mod stale;
 pub mod tiles;
 pub mod work;
 
-/// Passes of a submission that are timed: detect, ingest, reduce, and two for each view.
+/// Timed passes of a submission: detect, ingest, reduce, and two for each view.
 const TIMED_PASSES: usize = 3 + 2 * VIEWS_MAX;
 
 /// One stream's pyramid on a GPU.
@@ -64,7 +64,7 @@ pub struct VulkanBackend {
     coarse: CoarseCopy,
     lane: Lane,
     gpu: Arc<Gpu>,
-    /// When the newest frame was compared and brought before the device, and the bytes that crossed to it.
+    /// Comparison and upload of the newest frame.
     times: UpdateTimes,
 }
 
@@ -78,12 +78,12 @@ enum Comparison {
 }
 
 impl VulkanBackend {
-    /// Builds the pyramid of frames of `kind`, which are compared on `change_on`; `pool` shares what the CPU does. Runs every pass
-    /// once, as some drivers compile only then.
+    /// Builds the pyramid of frames of `kind`, which are compared on `change_on`; the CPU's stages run on `pool`. Runs
+    /// every pass once, as some drivers compile only then.
     ///
     /// # Errors
     ///
-    /// If the source is too large for the device, or the device is lost or refuses.
+    /// If the source is too large for the device, or the device is lost or a call fails.
     ///
     /// # Panics
     ///
@@ -123,7 +123,7 @@ impl VulkanBackend {
         Ok(backend)
     }
 
-    /// Copies every frame, also where its pages could be lent; what comes of it is the same.
+    /// Copies every frame, even if its pages could be imported. The result is the same. For tests.
     #[must_use]
     pub fn copying_frames(mut self) -> Self {
         if let Comparison::Device { frame, .. } = &mut self.comparison {
@@ -132,7 +132,7 @@ impl VulkanBackend {
         self
     }
 
-    /// Runs every pass on whatever the memory holds. Nothing means anything until the first frame anyway.
+    /// Runs every pass once, on undefined memory; the first frame overwrites all of it.
     fn warm(&mut self) -> Result<(), BackendError> {
         match &mut self.comparison {
             Comparison::Host { staging, .. } => staging.prepare_warm(),
@@ -144,14 +144,14 @@ impl VulkanBackend {
         self.run(&ReadableFrame::Copied, &[])
     }
 
-    /// Submits what has been prepared for `views` and waits for it. `shown` is the frame that the device compares, if it does.
+    /// Submits the prepared passes for `views` and waits for them. `shown` is the frame, if the device compares.
     fn run(
         &mut self,
         shown: &ReadableFrame<'_>,
         views: &[&mut Planes],
     ) -> Result<(), BackendError> {
         let Self { comparison, ingest, reduce, pyramid, coarse, lane, .. } = self;
-        // Whether a device ingests anything only it knows.
+        // If the device compares, only it knows whether anything is ingested.
         let ingests = match comparison {
             Comparison::Host { staging, .. } => staging.tile_count() != 0,
             Comparison::Device { .. } => true,
@@ -204,7 +204,7 @@ impl Backend for VulkanBackend {
         rule: &IngestRule,
         views: &mut [&mut Planes],
     ) -> Result<&[u8], BackendError> {
-        assert_eq!(frame.kind(), self.kind, "a frame unlike those that the backend was built for");
+        assert_eq!(frame.kind(), self.kind, "frame of another kind than the backend was built for");
         let start_ns = monotonic_ns();
         self.times = UpdateTimes::default();
         match &mut self.comparison {

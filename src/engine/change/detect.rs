@@ -1,6 +1,6 @@
-//! Finds the tiles that the pyramid must take over from a frame, on the CPU.
+//! Finds the tiles of a frame to ingest, on the CPU.
 //!
-//! Twin, where memory is shared with a GPU: `glsl/detect.comp`
+//! Twin, for GPUs that share the CPU's memory: `glsl/detect.comp`
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TILE_SIDE;
 
-/// Most bands that the image is cut into, to be shared out among threads.
-const MOST_BANDS: usize = 16;
+/// Most bands that the image is split into for the thread pool.
+const BANDS_MAX: usize = 16;
 
-/// Tiles below which a thread is quicker alone than it finds another: about 10 us of work.
+/// With fewer tiles one thread is faster than sharing the work: about 10 us.
 const WORTH_SHARING: usize = 300;
 
 /// Compares the frames of one stream with its resident copy.
@@ -35,11 +35,11 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// For frames of `kind`, of which none has been seen yet.
+    /// A detector for frames of `kind`, before the first.
     pub fn new(kind: FrameKind, pool: &Arc<Pool>, instructions: Instructions) -> Self {
         let grid = kind.extent.in_cells(TILE_SIDE);
         let mask = SampleMask::new(kind);
-        let columns = vec![0; MOST_BANDS * mask.longest_row()];
+        let columns = vec![0; BANDS_MAX * mask.longest_row()];
         Self {
             grid,
             resident: ResidentFrame::new(kind),
@@ -49,24 +49,24 @@ impl Detector {
         }
     }
 
-    /// Takes the tiles of `frame` that change by `rule` over into the resident copy, and returns by how much a sample of each
-    /// tile differed from it at most, row by row.
+    /// Copies the tiles of `frame` that `rule` selects into the resident copy, and returns the largest difference of a
+    /// sample of each tile, row by row.
     ///
     /// # Panics
     ///
     /// If `frame` is of another kind than those that this was built for.
     pub fn compare(&mut self, frame: &FrameView<'_>, rule: &IngestRule) -> &[u8] {
-        assert_eq!(frame.kind(), self.kind(), "a frame unlike those before");
+        assert_eq!(frame.kind(), self.kind(), "frame of another kind");
         let Self { grid, resident, differences, pool, instructions } = self;
         let width = grid.width as usize;
         let worth_sharing = WORTH_SHARING <= grid.area();
-        let band_count = if worth_sharing { MOST_BANDS } else { 1 };
+        let band_count = if worth_sharing { BANDS_MAX } else { 1 };
         let tile_rows = (grid.height as usize).div_ceil(band_count);
         let TileDifferences { mask, columns, largest } = differences;
         let columns = columns.chunks_mut(mask.longest_row());
         let bands_largest = largest.chunks_mut(tile_rows * width);
         let mut bands = resident.bands(tile_rows).zip(columns.zip(bands_largest));
-        let mut bands: [_; MOST_BANDS] = std::array::from_fn(|_| bands.next());
+        let mut bands: [_; BANDS_MAX] = std::array::from_fn(|_| bands.next());
         pool.for_each(&mut bands[..band_count], &|band| {
             let Some((band, (columns, largest))) = band else { return };
             let rows = band.tile_rows();
@@ -80,7 +80,7 @@ impl Detector {
         &self.differences.largest
     }
 
-    /// What the pyramid is built from.
+    /// The resident copy.
     pub fn resident(&self) -> FrameView<'_> {
         self.resident.view()
     }
@@ -91,7 +91,7 @@ impl Detector {
     }
 }
 
-/// The runs of neighbours that change by `rule` in a row of tiles that begins with tile `first`, as columns.
+/// The runs of neighbouring tiles that `rule` selects in the row of tiles that begins with tile `first`, as columns.
 fn changed_runs(
     rule: &IngestRule,
     first: usize,
@@ -107,7 +107,7 @@ fn changed_runs(
     })
 }
 
-/// By how much each tile differs, and the memory that it takes to measure that.
+/// The largest difference of each tile, and working memory to compute it.
 #[derive(Debug)]
 struct TileDifferences {
     mask: SampleMask,

@@ -1,15 +1,15 @@
-//! By how much the samples of each tile of one row of tiles differ between two frames.
+//! The largest sample difference of each tile in one row of tiles, between two frames.
 
 use crate::simd::{Kernel, Vectors};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, PlaneShape};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 
-/// What the rows of frames of one kind hold beside samples.
+/// Which bytes of a row are samples.
 #[derive(Debug)]
 pub struct SampleMask {
-    /// For each byte of a row, 255 if it is a sample and 0 if it means nothing; over the longest row of any plane, as
-    /// only formats of one plane have such bytes.
+    /// For each byte of a row, 255 for a sample and 0 for padding; as long as the longest row of any plane, as only
+    /// formats of one plane have such padding.
     bytes: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ impl Kernel for PlaneDifferences<'_> {
         let mut differs = false;
         for (y, old) in old.chunks_exact(row_bytes).enumerate() {
             let new = new.row(plane, first_row + y);
-            // Below a row that differs the next one mostly does too, and comparing it first would read it twice.
+            // After a row that differs the next one mostly does too, and comparing it first would read it twice.
             if differs || new != old {
                 differs = true;
                 raise(columns, new, old);
@@ -85,9 +85,9 @@ impl Kernel for PlaneDifferences<'_> {
     }
 }
 
-/// Raises each byte of `columns` to the difference of the bytes at its place in two rows of as many.
+/// Raises each byte of `columns` to the difference of the corresponding bytes of two rows.
 ///
-/// No branch and no mask, so that the compiler makes it a loop over whole registers.
+/// No branch and no mask, so that the compiler vectorises it.
 #[inline(always)]
 fn raise(columns: &mut [u8], new: &[u8], old: &[u8]) {
     for (column, (new, old)) in columns.iter_mut().zip(new.iter().zip(old)) {
@@ -101,7 +101,7 @@ fn largest_sample(bytes: &[u8], mask: &[u8]) -> u8 {
     bytes.iter().zip(mask).fold(0, |largest, (byte, mask)| largest.max(byte & mask))
 }
 
-/// What one tile takes of one plane, away from the edges of the image.
+/// The part of one plane under a tile away from the image's edges.
 #[derive(Clone, Copy, Debug)]
 pub struct TileSpan {
     /// Bytes of a row.
@@ -111,7 +111,7 @@ pub struct TileSpan {
 }
 
 impl TileSpan {
-    /// What a tile takes of plane `index` of `format`.
+    /// The span of a tile in plane `index` of `format`.
     pub fn new(format: PixelFormat, index: usize) -> Self {
         let PlaneShape { row_bytes, rows } =
             format.plane_shape(index, Extent::new(TILE_SIDE, TILE_SIDE));

@@ -1,17 +1,17 @@
-//! How strong the noise of a camera is, from what stands still.
+//! Estimates a camera's noise from the still parts of the picture.
 //!
-//! The difference of a block of samples between two moments has the noise of both and, where nothing moves, nothing
-//! else. So each frame looks at [`BLOCKS`] blocks of each component (Y, U and V, or R, G and B) in places spread over
-//! the picture, and compares them with what they were [`LAG`] frames before. Taking the noise from the difference of
-//! two frames is Rosin's way to a threshold (Thresholding for Change Detection, BMVC 1997).
+//! The difference of a block of samples between two frames has the noise of both and, where nothing moves, nothing
+//! else. So each frame compares [`BLOCKS`] blocks of each component (Y, U and V, or R, G and B), spread over the
+//! picture, with the same blocks [`LAG`] frames before. Taking the noise from the difference of two frames follows
+//! Rosin (Thresholding for Change Detection, BMVC 1997).
 //!
-//! - *Of a block* it takes the variance of the differences about their mean, so that more or less light in the whole
-//!   block is no noise. A block with clipped samples shows too little noise, and is left out.
+//! - *Of a block* it takes the variance of the differences about their mean, so that a change of light in the whole
+//!   block does not count. A block with clipped samples shows too little noise, and is left out.
 //! - *Of the blocks of a frame* it takes the lower quartile: things that move raise the variance of what they cover and
 //!   of what they uncover, and never lower it. (The least varied blocks: Meer, Jolion and Rosenfeld, A Fast Parallel
 //!   Algorithm for Blind Estimation of Noise Variance, IEEE PAMI 12, 1990; Olsen, Estimation of Noise in Images: An
-//!   Evaluation, CVGIP: Graphical Models and Image Processing 55, 1993.) What covers half of the picture at either
-//!   moment leaves a quarter at rest, and raises the estimate by less than a quarter.
+//!   Evaluation, CVGIP: Graphical Models and Image Processing 55, 1993.) Motion over half of the picture in each of the
+//!   frames leaves at least a quarter still, and raises the estimate by less than a quarter.
 //! - *Of the last [`WINDOW`] frames* it takes the lower quartile again, so that cuts do not count.
 //!
 //! Samples are whole numbers, and a difference of whole numbers hides or adds some noise, depending on what the means
@@ -23,26 +23,25 @@
 //! while the resident copy that frames are compared with may be old. It is a prime number so as not to walk in step
 //! with a codec's groups of pictures.
 //!
-//! Where noise depends on brightness, this is that of the quieter parts, and the noisier ones stay dirty, which costs
-//! time and no exactness. The gamma curve of video makes the noise of light nearly the same everywhere.
+//! Where noise depends on brightness, the estimate is that of the quieter parts, and the noisier ones stay dirty, which
+//! costs time but no exactness. The gamma curve of video makes the noise of light nearly the same everywhere.
 
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 
-/// Frames between the two looks at a place.
+/// Frames between the two that are compared.
 pub const LAG: usize = 7;
 
-/// Frames that the estimate is made of: about a second. With [`LAG`], so many frames after the light has changed it has
-/// followed.
+/// Frames in the estimate: about a second. It has followed a change of light after this many frames plus [`LAG`].
 pub const WINDOW: usize = 24;
 
-/// Most places looked at in one frame, of each component: one in each cell of a grid.
+/// Most blocks compared in one frame, per component: one in each cell of a grid.
 pub const BLOCKS: usize = GRID_COLUMNS * GRID_ROWS;
 
 const GRID_COLUMNS: usize = 8;
 const GRID_ROWS: usize = 6;
 
-/// Frames without which there is no estimate yet.
+/// Frames before the first estimate.
 const FRAMES_MIN: usize = 8;
 
 /// Samples of a block.
@@ -53,14 +52,14 @@ const BLOCK_SAMPLES: usize = BLOCK_COLUMNS * BLOCK_ROWS;
 /// A block with more clipped samples than this is left out.
 const CLIPPED_MAX: u8 = 8;
 
-/// So many of a hundred blocks, and of a hundred frames, are left below the one that is taken.
+/// The percentile taken, of blocks and of frames.
 const RANK_PERCENT: usize = 25;
 
-/// At this rank the variance of a block of white noise is so much of what it is on average: the chi-squared
-/// distribution of 63 degrees of freedom reaches 0.25 at 0.8748 * 63.
+/// The variance of a block of white noise at this percentile, relative to its mean: the chi-squared distribution of 63
+/// degrees of freedom reaches 0.25 at 0.8748 * 63.
 const RANK_SHARE: f64 = 0.8748;
 
-/// The noise of rounding, twice, in the variance of a difference.
+/// The variance that rounding adds to a difference, once for each frame.
 const ROUNDING_VARIANCE: f64 = 1.0 / 6.0;
 
 /// Pairs of the variance of a difference and the noise that it shows, in steps. Rounded noise n of deviation s about a
@@ -80,24 +79,24 @@ pub const NOISE_OF_VARIANCE: [(f64, f64); 12] = [
     (0.884_139, 0.60),
 ];
 
-/// Follows the noise of frames of one kind. The same frames give the same estimates on any machine.
+/// Estimates the noise of frames of one kind. The same frames give the same estimates on any machine.
 #[derive(Clone, Debug)]
 pub struct NoiseEstimator {
     components: Vec<Component>,
     /// Frames so far, modulo [`LAG`].
     turn: usize,
-    /// Whether each place has been looked at once.
+    /// Whether each place has been read once.
     is_primed: bool,
 }
 
 impl NoiseEstimator {
-    /// Has seen no frame yet.
+    /// An estimator before its first frame.
     pub fn new(kind: FrameKind) -> Self {
         let components = components(kind.format).iter().map(|&site| Component::new(site, kind));
         Self { components: components.collect(), turn: 0, is_primed: false }
     }
 
-    /// Looks at some places of `frame`, which is of the kind that this was built for.
+    /// Reads some blocks of `frame`, which is of the kind that this was built for.
     pub fn observe(&mut self, frame: &FrameView<'_>) {
         for component in &mut self.components {
             component.observe(frame, self.turn, self.is_primed);
@@ -106,14 +105,14 @@ impl NoiseEstimator {
         self.is_primed |= self.turn == 0;
     }
 
-    /// Standard deviation of the noise of a sample, in steps of 8 bits: that of the noisiest component. `None` until
-    /// enough has been seen, and for sources smaller than a block.
+    /// Standard deviation of the noise of a sample, in steps of 8 bits: that of the noisiest component. `None` before
+    /// enough frames, and for sources smaller than a block.
     pub fn sigma(&self) -> Option<f64> {
         self.components.iter().filter_map(Component::sigma).reduce(f64::max)
     }
 }
 
-/// Where the samples of one component lie in a row of its plane.
+/// Location of the samples of one component in a row of its plane.
 #[derive(Clone, Copy, Debug)]
 struct Sites {
     plane: usize,
@@ -131,7 +130,7 @@ const fn chroma(plane: usize, first_byte: usize, step: usize) -> Sites {
     Sites { plane, first_byte, step, is_chroma: true }
 }
 
-/// The components of a format; the alpha of some is none.
+/// The components of a format, without alpha.
 fn components(format: PixelFormat) -> &'static [Sites] {
     const NV12: [Sites; 3] = [luma(0, 0, 1), chroma(1, 0, 2), chroma(1, 1, 2)];
     const I420: [Sites; 3] = [luma(0, 0, 1), chroma(1, 0, 1), chroma(2, 0, 1)];
@@ -149,15 +148,15 @@ fn components(format: PixelFormat) -> &'static [Sites] {
 
 type Block = [u8; BLOCK_SAMPLES];
 
-/// What is known of one component.
+/// The noise history of one component.
 #[derive(Clone, Debug)]
 struct Component {
     sites: Sites,
-    /// Samples outside this range may have been clipped: those below the first or above the second.
+    /// Samples below the first or above the second may have been clipped.
     unclipped: (u8, u8),
-    /// Top left samples of the blocks: those of the first turn, of the second ...
+    /// Top left samples of the blocks: those of the first turn, of the second, ...
     places: Vec<(usize, usize)>,
-    /// What was there when it was last looked at.
+    /// Each block as it was last read.
     before: Vec<Block>,
     history: History,
 }
@@ -187,7 +186,7 @@ impl Component {
             }
             *before = now;
         }
-        // Of a picture that is clipped nearly everywhere the rest says little.
+        // If nearly the whole picture is clipped, the rest says little.
         if is_primed && count.div_ceil(8) <= found && 0 < found {
             self.history.push(ranked(&mut spreads[..found]));
         }
@@ -198,7 +197,7 @@ impl Component {
     }
 }
 
-/// The spreads of the last frames that had one.
+/// The spreads of the last frames.
 #[derive(Clone, Debug, Default)]
 struct History {
     spreads: [u64; WINDOW],
@@ -219,19 +218,19 @@ impl History {
     }
 }
 
-/// The value below which [`RANK_PERCENT`] of all are.
+/// The value at percentile [`RANK_PERCENT`].
 fn ranked(values: &mut [u64]) -> u64 {
     let rank = (values.len() - 1) * RANK_PERCENT / 100;
     *values.select_nth_unstable(rank).1
 }
 
-/// What the spread of a block is in units of its variance: n (n - 1) for n samples.
+/// Ratio of a block's spread to its variance: n (n - 1) for n samples.
 const SPREAD_UNITS: f64 = (BLOCK_SAMPLES * (BLOCK_SAMPLES - 1)) as f64;
 
 /// The variance of the differences of two blocks about their mean, in units of 1 / [`SPREAD_UNITS`]; `None` where too
 /// many samples of one are clipped.
 fn spread(before: &Block, now: &Block, (low, high): (u8, u8)) -> Option<u64> {
-    // Narrow numbers and no early end, so that whole registers are computed at once.
+    // Narrow numbers and no early exit, so that it vectorises.
     let mut differences = [0_i16; BLOCK_SAMPLES];
     let mut clipped = 0_u8;
     for (difference, (&before, &now)) in differences.iter_mut().zip(before.iter().zip(now)) {
@@ -246,7 +245,7 @@ fn spread(before: &Block, now: &Block, (low, high): (u8, u8)) -> Option<u64> {
     (clipped <= CLIPPED_MAX).then_some(spread)
 }
 
-/// The noise, in steps, that shows as a variance of differences at the rank that is taken.
+/// The noise, in steps, for a variance of differences at the percentile taken.
 fn noise_of(variance_at_rank: f64) -> f64 {
     let variance = variance_at_rank / RANK_SHARE;
     if variance == 0.0 {
@@ -271,7 +270,7 @@ fn read_block(frame: &FrameView<'_>, sites: Sites, place: (usize, usize)) -> Blo
     }
 }
 
-/// The step is a constant, so that rows are read by whole registers.
+/// The step is a constant, so that reading vectorises.
 fn read_stepped<const STEP: usize>(
     frame: &FrameView<'_>,
     sites: Sites,
@@ -318,14 +317,14 @@ fn places(samples: Extent) -> Vec<(usize, usize)> {
     places
 }
 
-/// Where a block of `len` of `samples` samples begins in cell `index` of `count`; `chance` is of 32 bits.
+/// Start of a block of `len` of `samples` samples in cell `index` of `count`; `chance` is a random number of 32 bits.
 fn within(samples: usize, count: usize, index: usize, len: usize, chance: u64) -> usize {
     let start = samples * index / count;
     let room = samples * (index + 1) / count - start - len;
     start + (((room as u64 + 1) * chance) >> 32) as usize
 }
 
-/// Scatters whole numbers over 64 bits (Steele, Lea and Flood's SplitMix, OOPSLA 2014).
+/// Hashes whole numbers to 64 bits (Steele, Lea and Flood's SplitMix, OOPSLA 2014).
 fn scattered(index: u64) -> u64 {
     let z = (index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

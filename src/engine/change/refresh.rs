@@ -1,26 +1,26 @@
-//! Which tiles are read again in a frame whether they changed or not.
+//! Which tiles are ingested again in a frame even if they did not change.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
 
-/// Goes round the tiles in row-major order, once in a fixed number of frames.
+/// Cycles through the tiles in row-major order, once in a fixed number of frames.
 #[derive(Clone, Debug)]
 pub struct Refresh {
     tile_count: u64,
     round_frames: u64,
-    /// Frames of this round so far, below `round_frames`.
+    /// Frames of this round so far; less than `round_frames`.
     frame: u64,
 }
 
 impl Refresh {
-    /// Reaches every one of `tile_count` tiles in any `round_frames` frames that follow each other.
+    /// Refreshes each of `tile_count` tiles within any `round_frames` consecutive frames.
     pub fn new(tile_count: usize, round_frames: NonZeroU32) -> Self {
         let round_frames = u64::from(round_frames.get());
         Self { tile_count: tile_count as u64, round_frames, frame: 0 }
     }
 
-    /// The indices of the tiles whose turn is in the next frame: `tile_count / round_frames` of them, rounded up in
-    /// some frames and down in the others.
+    /// The tiles to refresh in the next frame: `tile_count / round_frames` of them, rounded up in some frames and down
+    /// in the others.
     pub fn advance(&mut self) -> Range<usize> {
         let turn = self.first_tile(self.frame)..self.first_tile(self.frame + 1);
         self.frame = (self.frame + 1) % self.round_frames;

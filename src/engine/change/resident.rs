@@ -1,4 +1,4 @@
-//! The copy, in the camera's format, of what the pyramid was built from.
+//! The resident copy: the samples that the pyramid was built from, in the camera's format.
 
 use std::ops::Range;
 use std::slice::ChunksMut;
@@ -11,12 +11,12 @@ use foveate_core::frame::{FrameKind, FrameView, Plane, copy_row};
 #[derive(Clone, Debug)]
 pub struct ResidentFrame {
     kind: FrameKind,
-    /// As many as the format has, then empty ones.
+    /// The planes of the format, then empty ones.
     planes: [Vec<u8>; 3],
 }
 
 impl ResidentFrame {
-    /// Room for frames of `kind`, all samples 0.
+    /// A copy for frames of `kind`, all samples 0.
     pub fn new(kind: FrameKind) -> Self {
         let planes = std::array::from_fn(|index| {
             let rows = if index < kind.format.plane_count() { kind.rows(index) } else { 0 };
@@ -59,7 +59,7 @@ impl ResidentFrame {
     }
 }
 
-/// A few rows of tiles of the copy, which one thread brings up to date.
+/// A few rows of tiles of the copy, updated by one thread.
 #[derive(Debug)]
 pub struct ResidentBand<'a> {
     kind: FrameKind,
@@ -75,8 +75,8 @@ impl ResidentBand<'_> {
         self.first_tile_row..self.first_tile_row + rows.div_ceil(span.rows)
     }
 
-    /// Sets `largest` to the largest difference between a sample of `frame` and the same one of the copy, for each tile
-    /// in row `tile_row` of the image. `columns` is working memory for the longest row, all 0.
+    /// Sets `largest` to the largest difference between `frame` and the copy, for each tile in row `tile_row` of the
+    /// image. `columns` is working memory for the longest row, all 0.
     pub fn measure(
         &self,
         frame: &FrameView<'_>,
@@ -105,7 +105,7 @@ impl ResidentBand<'_> {
         }
     }
 
-    /// Takes over the samples of the tiles in `columns` of row `tile_row` of the image from `frame`.
+    /// Copies the samples of the tiles in `columns` of row `tile_row` of the image from `frame`.
     pub fn copy_tiles(&mut self, frame: &FrameView<'_>, tile_row: usize, columns: Range<usize>) {
         for plane in 0..self.kind.format.plane_count() {
             let row_bytes = self.kind.row_bytes(plane);
@@ -123,12 +123,12 @@ impl ResidentBand<'_> {
         }
     }
 
-    /// The first row of a plane that the band has.
+    /// The band's first row of a plane.
     fn first_row(&self, plane: usize) -> usize {
         self.first_tile_row * TileSpan::new(self.kind.format, plane).rows
     }
 
-    /// The rows of a plane in row `tile_row` of the image.
+    /// The rows of a plane under row of tiles `tile_row`.
     fn rows(&self, plane: usize, tile_row: usize) -> Range<usize> {
         let span = TileSpan::new(self.kind.format, plane);
         let start = tile_row * span.rows;

@@ -1,30 +1,30 @@
-//! The difference that a sample may have before its tile is dirty: a fixed one, or one that follows the noise.
+//! The threshold of change detection: fixed, or adapted to the noise.
 
 use super::noise::NoiseEstimator;
 use foveate_core::change::Threshold;
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat};
 
-/// Where the threshold of each frame comes from. That of a frame is made from the frames before it.
+/// Gives each frame its threshold, which depends only on the frames before it.
 #[derive(Clone, Debug)]
 pub struct ThresholdSource {
-    /// That of the newest frame.
+    /// The threshold of the newest frame.
     current: u8,
-    /// `None` where the threshold is fixed.
+    /// `None` if the threshold is fixed.
     follower: Option<Follower>,
 }
 
-/// Makes thresholds from noise.
+/// Adapts the threshold to the noise.
 #[derive(Clone, Debug)]
 struct Follower {
     noise: NoiseEstimator,
     format: PixelFormat,
     limit: u8,
-    /// The noise in the frames so far.
+    /// The noise estimate so far.
     sigma: Option<f64>,
 }
 
 impl ThresholdSource {
-    /// The source of thresholds for frames of `kind`, of which none has been seen yet.
+    /// The thresholds of frames of `kind`, before the first.
     pub fn new(kind: FrameKind, config: Threshold) -> Self {
         match config {
             Threshold::Fixed(threshold) => Self { current: threshold, follower: None },
@@ -36,7 +36,8 @@ impl ThresholdSource {
         }
     }
 
-    /// Settles the threshold of `frame`, the next one, from the frames before, and looks at `frame` for those to come.
+    /// Returns the threshold of `frame`, the next one, from the frames before, and updates the noise estimate from
+    /// `frame`.
     pub fn advance(&mut self, frame: &FrameView<'_>) -> u8 {
         if let Some(follower) = &mut self.follower {
             self.current = follower.threshold();
@@ -46,17 +47,17 @@ impl ThresholdSource {
         self.current
     }
 
-    /// The threshold of the newest frame; 0 before the first where it follows the noise.
+    /// The threshold of the newest frame; 0 before the first if it follows the noise.
     pub fn current(&self) -> u8 {
         self.current
     }
 
-    /// The noise of a sample, as [`NoiseEstimator::sigma`] has it; `None` also where the threshold is fixed.
+    /// The noise of a sample, as in [`NoiseEstimator::sigma`]; also `None` if the threshold is fixed.
     pub fn sigma(&self) -> Option<f64> {
         self.follower.as_ref().and_then(|follower| follower.sigma)
     }
 
-    /// What the threshold never exceeds; `None` where it is fixed.
+    /// Upper limit of the threshold; `None` if it is fixed.
     pub fn limit(&self) -> Option<u8> {
         self.follower.as_ref().map(|follower| follower.limit)
     }
@@ -75,13 +76,13 @@ impl Follower {
 /// at most a step, so one of at least t + 1 was at least t before. A tile has N samples, and it is clean with a
 /// probability of at least (1 - 2 Q(t / (`sigma` sqrt(2))))^N, where Q is the upper tail of the normal distribution. That
 /// is 99 % at t = c * `sigma` with c = sqrt(2) Q^-1((1 - 0.99^(1 / N)) / 2).
-/// A resident copy that was taken in a moment of much noise is soon replaced, so in the long run tiles rest longer.
+/// A copy taken from a very noisy frame is soon replaced, so in the long run tiles stay clean longer.
 #[expect(clippy::cast_possible_truncation, reason = "a float saturates")]
 pub fn threshold_for(sigma: f64, format: PixelFormat) -> u8 {
     (thresholds_per_sigma(format) * sigma).ceil() as u8
 }
 
-/// c, for the samples that a tile has in a format.
+/// c, for the number of samples of a tile in a format.
 fn thresholds_per_sigma(format: PixelFormat) -> f64 {
     match format {
         // 1024 samples.

@@ -1,4 +1,4 @@
-//! Which tiles of each frame are ingested, and when each last changed, wherever frames are compared.
+//! Which tiles of each frame are ingested, and when each last changed, independent of where frames are compared.
 
 use super::refresh::Refresh;
 use super::threshold::ThresholdSource;
@@ -8,13 +8,13 @@ use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TileSet, tiles_under};
 
-/// Says which tiles of each frame are to be ingested, and remembers when each last changed.
+/// Decides which tiles of each frame are ingested, and remembers when each last changed.
 ///
 /// For each frame: [`rule`](Self::rule), then a comparison with the resident copy, then [`note`](Self::note).
 #[derive(Clone, Debug)]
 pub struct ChangeTracker {
     threshold: ThresholdSource,
-    /// `None` where a tile may rest for as long as it is not dirty.
+    /// `None` if clean tiles are never refreshed.
     refresh: Option<Refresh>,
     kind: FrameKind,
     ingested: TileSet,
@@ -24,7 +24,7 @@ pub struct ChangeTracker {
 }
 
 impl ChangeTracker {
-    /// A tracker of frames of `kind`, of which none has been seen yet.
+    /// A tracker for frames of `kind`, before the first.
     pub fn new(kind: FrameKind, config: ChangeConfig) -> Self {
         let ingested = TileSet::none(kind.extent);
         let tile_count = ingested.grid().area();
@@ -38,14 +38,14 @@ impl ChangeTracker {
         }
     }
 
-    /// Which tiles of `frame`, the next one, are to be ingested: all of the first. Where the threshold follows the noise
-    /// this looks at a few hundred blocks of the frame.
+    /// The rule for `frame`, the next one; all tiles of the first frame are ingested. Reads a few hundred blocks of the
+    /// frame if the threshold follows the noise.
     ///
     /// # Panics
     ///
     /// If `frame` is of another kind than those that this was built for.
     pub fn rule(&mut self, frame: &FrameView<'_>) -> IngestRule {
-        assert_eq!(frame.kind(), self.kind, "a frame unlike those before");
+        assert_eq!(frame.kind(), self.kind, "frame of another kind");
         IngestRule {
             is_first: !std::mem::replace(&mut self.started, true),
             threshold: self.threshold.advance(frame),
@@ -53,8 +53,8 @@ impl ChangeTracker {
         }
     }
 
-    /// Notes a frame whose tiles were taken over by `rule`: `largest` has, for each tile, row by row, by how
-    /// much one of its samples differed from the resident copy at most.
+    /// Notes a frame whose tiles were ingested by `rule`; `largest` is the largest difference of each tile from the
+    /// resident copy, row by row.
     pub fn note(&mut self, frame_seq: u64, rule: &IngestRule, largest: &[u8]) {
         assert_eq!(largest.len(), self.changed_frame.len(), "a difference for each tile");
         self.ingested.clear();
@@ -68,17 +68,17 @@ impl ChangeTracker {
         }
     }
 
-    /// The tiles that the newest frame changed or refreshed.
+    /// The tiles that were ingested for the newest frame.
     pub fn ingested(&self) -> &TileSet {
         &self.ingested
     }
 
-    /// Where the threshold comes from: what it was for the newest frame, and the noise that it follows.
+    /// The threshold of the newest frame, and the noise that it follows.
     pub fn threshold(&self) -> &ThresholdSource {
         &self.threshold
     }
 
-    /// The most by which a sample of the resident copy differs from the newest frame.
+    /// The largest possible difference between the resident copy and the newest frame.
     pub fn sample_bound(&self) -> u8 {
         self.threshold.current()
     }

@@ -11,14 +11,14 @@ use super::vectors::Vectors;
 pub(super) struct Avx2(Detected);
 
 impl Avx2 {
-    /// For a processor that was asked for AVX2.
+    /// `detected` proves AVX2.
     #[inline(always)]
     pub(super) fn new(detected: Detected) -> Self {
         Self(detected)
     }
 }
 
-/// Calls an intrinsic in a method of [`Avx2`]: there is no such value where the processor lacks it.
+/// Calls an intrinsic in a method of [`Avx2`], whose value proves AVX2.
 macro_rules! call {
     ($call:expr) => {
         // SAFETY: `self` is proof that the processor has AVX2.
@@ -157,7 +157,7 @@ impl Vectors for Avx2 {
     fn transposed_4(self, bytes: Pair) -> [[u8; 16]; 4] {
         let places = bytemuck::cast([0, 4, 1, 5, 2, 6, 3, 7]);
         let places = [places; 2];
-        // In each: the 4 bytes of both groups for the first place, for the second and so on.
+        // In each: the 4 bytes of both groups at the first place, at the second, and so on.
         let [first, last] = call_both!(_mm256_permutevar8x32_epi32(bytes, places));
         let even = call!(_mm256_unpacklo_epi64(first, last));
         let odd = call!(_mm256_unpackhi_epi64(first, last));
@@ -190,7 +190,7 @@ impl Vectors for Avx2 {
 }
 
 impl Avx2 {
-    /// How far to shift, for both registers. The compiler makes an immediate of it.
+    /// The shift count for both registers. The compiler turns it into an immediate.
     #[inline(always)]
     fn count(self, bits: u32) -> [__m128i; 2] {
         [call!(_mm_cvtsi32_si128(bits.cast_signed())); 2]

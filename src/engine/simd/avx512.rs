@@ -10,14 +10,14 @@ use super::vectors::Vectors;
 pub(super) struct Avx512(Detected);
 
 impl Avx512 {
-    /// For a processor that was asked for AVX-512 BW, VL and VNNI.
+    /// `detected` proves AVX-512 BW, VL and VNNI.
     #[inline(always)]
     pub(super) fn new(detected: Detected) -> Self {
         Self(detected)
     }
 }
 
-/// Calls an intrinsic in a method of [`Avx512`]: there is no such value where the processor lacks it.
+/// Calls an intrinsic in a method of [`Avx512`], whose value proves AVX-512.
 macro_rules! call {
     ($call:expr) => {
         // SAFETY: `self` is proof that the processor has AVX-512 BW, VL and VNNI; pointers come from references to as
@@ -181,11 +181,11 @@ impl Vectors for Avx512 {
 }
 
 impl Avx512 {
-    /// The words that 32 values name in a table of eight registers.
+    /// Looks up 32 values in a table of eight registers.
     #[inline(always)]
     fn looked_up_in(self, table: &[__m512i; 8], values: &[u8; 32]) -> __m512i {
         let values = self.widened(values);
-        // An instruction chooses among 64 words by the lower six bits of a value.
+        // One instruction selects among 64 words by the lower six bits of a value.
         let a = call!(_mm512_permutex2var_epi16(table[0], values, table[1]));
         let b = call!(_mm512_permutex2var_epi16(table[2], values, table[3]));
         let c = call!(_mm512_permutex2var_epi16(table[4], values, table[5]));

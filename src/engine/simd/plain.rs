@@ -1,11 +1,11 @@
-//! What every operation does, in plain Rust: the twin of the instructions, and what other processors run.
+//! The definition of every operation in plain Rust: the oracle of the others, and the fallback on other processors.
 
 use super::vectors::Vectors;
 
-/// Arrays and loops, which the compiler turns into whatever the processor surely has.
+/// Arrays and loops, compiled for the baseline of the target.
 ///
-/// Its operations need no instructions of their caller's, and are compiled apart: in one piece with their callers the
-/// compiler takes the arrays to pieces, which takes it longer and gains nothing.
+/// Its operations are not inlined: inlining would make the compiler split the arrays, which takes longer to compile and
+/// gains nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain;
 
@@ -202,7 +202,7 @@ impl Vectors for Plain {
     }
 }
 
-/// From group by group to place by place.
+/// Transposes groups.
 #[inline(never)]
 fn transposed<T: Copy, const N: usize>(groups: [T; N]) -> [T; N] {
     let mut places = groups;

@@ -197,7 +197,7 @@ fn bytes_as_words(bytes: Four) -> [Four; 2] {
     [call_all!(_mm_and_si128(bytes, even_bytes)), call_all!(_mm_srli_epi16::<BYTE>(bytes))]
 }
 
-/// How far to shift, for each register. The compiler makes an immediate of it.
+/// The shift count for each register. The compiler turns it into an immediate.
 #[inline(always)]
 fn count(bits: u32) -> Four {
     [call!(_mm_cvtsi32_si128(bits.cast_signed())); 4]

@@ -1,9 +1,9 @@
-//! What kernels are written in.
+//! The vector operations that kernels are written in.
 
 /// Operations on 64 bytes at a time. A value of an implementing type is proof that the processor has its instructions.
 ///
-/// The 64 bytes are four *groups* of 16; operations that move numbers about do so within each group, as the instructions
-/// do. Numbers are added and multiplied modulo their width.
+/// The 64 bytes are four *groups* of 16; operations that move numbers do so within each group, as the instructions do.
+/// Addition and multiplication wrap.
 pub trait Vectors: Copy {
     /// 64 numbers of 8 bits, unsigned.
     type Bytes: Copy;
@@ -24,13 +24,13 @@ pub trait Vectors: Copy {
     /// `sum` over and over.
     fn sums(self, sum: i32) -> Self::Sums;
 
-    /// Words that were in memory.
+    /// Loads words from memory.
     fn loaded(self, words: &[u16; 32]) -> Self::Words;
 
-    /// Words for memory.
+    /// Stores words to memory.
     fn stored(self, words: Self::Words) -> [u16; 32];
 
-    /// Sums for memory.
+    /// Stores sums to memory.
     fn stored_sums(self, sums: Self::Sums) -> [u32; 16];
 
     /// `words << BITS`.
@@ -39,7 +39,7 @@ pub trait Vectors: Copy {
     /// `(words + 2^(BITS - 1)) >> BITS`, unsigned: the rounded quotients by 2^`BITS`.
     fn rounded_down<const BITS: u32>(self, words: Self::Words) -> Self::Words;
 
-    /// The same of sums.
+    /// The same for sums.
     fn rounded_sums_down<const BITS: u32>(self, sums: Self::Sums) -> Self::Sums;
 
     /// `a + b`.
@@ -51,13 +51,13 @@ pub trait Vectors: Copy {
     /// The upper halves: those of `even` at even places, those of `odd` at odd places.
     fn upper_halves(self, even: Self::Sums, odd: Self::Sums) -> Self::Words;
 
-    /// Each group: the eight words of that of `a`, then of `b`, clamped to 0..=255.
+    /// Each group: eight words of `a`, then of `b`, clamped to 0..=255.
     fn narrowed(self, a: Self::Words, b: Self::Words) -> Self::Bytes;
 
-    /// Each group: the four sums of that of `a`, then of `b`, clamped to 16 bits.
+    /// Each group: four sums of `a`, then of `b`, clamped to 16 bits.
     fn narrowed_sums(self, a: Self::Sums, b: Self::Sums) -> Self::Words;
 
-    /// The words in their order, clamped to 0..=255.
+    /// The words in order, clamped to 0..=255.
     fn clamped(self, words: Self::Words) -> [u8; 32];
 
     /// `bytes[2i] + bytes[2i + 1]`.
@@ -75,10 +75,10 @@ pub trait Vectors: Copy {
     /// For each byte of a group, those of all groups.
     fn transposed_1(self, bytes: Self::Bytes) -> [[u8; 4]; 16];
 
-    /// Sets each of `found` to the entry of `table` that the value in its place names.
+    /// Sets each of `found` to the entry of `table` for the value at its index.
     ///
     /// # Panics
     ///
-    /// If `values` and `found` are not as many.
+    /// If `values` and `found` differ in length.
     fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]);
 }

@@ -10,7 +10,7 @@ use super::{SampledFrame, Sink};
 #[derive(Debug, Default)]
 pub struct Memory {
     frame: TokenFrameBuf,
-    /// For each token, the version of what is held.
+    /// The version of each held token.
     held: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Sink for Memory {
     }
 }
 
-/// Copies the items of the tokens of which `held` has another version.
+/// Copies the items whose version differs from the one in `held`.
 fn copy_changed(target: &mut Vec<u8>, items: &[u8], versions: &[u64], held: &[u64]) {
     target.resize(items.len(), 0);
     let Some(item_bytes) = items.len().checked_div(versions.len()) else { return };

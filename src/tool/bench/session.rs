@@ -1,4 +1,4 @@
-//! One stream on one backend, through which frames go exactly as in the daemon.
+//! One stream on one backend, which takes frames exactly as in the daemon.
 
 use std::hint::black_box;
 
@@ -17,26 +17,26 @@ use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View};
 use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
 
-/// Frames that a new stream takes before anything counts: every slot of a ring is written, every kernel has run.
+/// Frames before the first measurement: afterwards every slot of a ring is written and every kernel has run.
 const FIRST_FRAMES: usize = 20;
 
-/// From one frame to the next in the time of the stream: 30 a second, however fast they are played.
+/// Frame interval in stream time: 30 a second, however fast they are played.
 const FRAME_NS: u64 = 1_000_000_000 / 30;
 
-/// What comes before the frames that count: others had the processor meanwhile, and its caches.
+/// Frames before each run: other programs may have used the processor and its caches since the last one.
 const WARM_UP_FRAMES: usize = 4;
 const WARM_UP_NS: u64 = 20_000_000;
 
-/// What is measured, but for the frames.
+/// What to measure, apart from the frames.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// What all views have in common.
+    /// The configuration of all views.
     pub(super) view: ViewConfig,
     pub(super) view_count: usize,
-    /// Where all views look; without it each at a point of its own.
+    /// The gaze of all views; `None` gives each a point of its own.
     pub(super) gaze: Option<GazeConfig>,
     pub(super) change: ChangeConfig,
-    /// Whether caches are emptied before each frame.
+    /// Whether the CPU caches are evicted before each frame.
     pub(super) cold: bool,
     /// Where token frames go.
     pub(super) sink: SinkChoice,
@@ -48,7 +48,7 @@ pub(super) struct Setup {
 pub(super) enum SinkChoice {
     /// Rings in shared memory, as in the daemon
     Ring,
-    /// Memory of this process, as for whoever calls the engine
+    /// Memory of this process, as for users of the engine
     Memory,
 }
 
@@ -94,7 +94,7 @@ impl Sink for Target {
     }
 }
 
-/// A stream that has seen its first frames.
+/// A stream after its first frames.
 pub(super) struct Session<'a> {
     frames: &'a Frames,
     engine: Engine,
@@ -105,18 +105,18 @@ pub(super) struct Session<'a> {
     position: usize,
 }
 
-/// What one run of frames gave.
+/// The measurements of one run.
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     /// One for each frame.
     pub(super) times: Vec<StageTimes>,
-    /// How long it took to copy the samples of a frame, in nanoseconds; one for each frame.
+    /// Time to copy the samples of a frame, in nanoseconds, for each frame.
     pub(super) copies_ns: Vec<u64>,
-    /// Tiles that were dirty or refreshed, over all frames.
+    /// Dirty or refreshed tiles of all frames.
     pub(super) dirty_tiles: usize,
-    /// Tokens that were sampled, over all frames.
+    /// Sampled tokens of all frames.
     pub(super) sampled_tokens: usize,
-    /// Frames before the first that counts.
+    /// Frames played before the first measured one.
     pub(super) warm_up: usize,
 }
 
@@ -154,12 +154,12 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Which frame was played last.
+    /// Index of the frame played last.
     pub(super) fn newest_index(&self) -> usize {
         self.frames.index_at(self.position - 1)
     }
 
-    /// What it runs on.
+    /// The backend in use.
     pub(super) fn backend(&self) -> &BackendInfo {
         &self.backend
     }
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         self.frames.kind().extent.in_cells(TILE_SIDE).area()
     }
 
-    /// What it plays.
+    /// The frames that it plays.
     pub(super) fn frames(&self) -> &Frames {
         self.frames
     }
@@ -184,10 +184,10 @@ impl<'a> Session<'a> {
         self.views.iter_mut().map(|view| view.sink.newest()).collect()
     }
 
-    /// Plays frames for a while to warm up, and then `count` that count.
+    /// Plays warm-up frames, then measures `count` frames.
     pub(super) fn measure(&mut self, count: usize) -> Result<Samples, ToolError> {
         let mut samples = Samples::default();
-        // Memory for the results is had before anything is timed.
+        // Memory for the results is allocated before anything is timed.
         samples.times.reserve(count);
         let start_ns = monotonic_ns();
         while samples.warm_up < WARM_UP_FRAMES || Span::since(start_ns).ns() < WARM_UP_NS {
@@ -223,8 +223,7 @@ impl<'a> Session<'a> {
         Ok(self.engine.step(&view, &stamp, &mut self.views)?)
     }
 
-    /// How long it takes to copy the samples of each of `count` frames, to one place as change detection compares them
-    /// with one place.
+    /// Times to copy the samples of `count` frames to the same place, as change detection compares them with one place.
     fn copies_ns(&mut self, count: usize) -> Vec<u64> {
         let mut target = vec![0; frame_bytes(self.frames.kind())];
         let mut copy = |position: usize, evictor: &mut Option<Evictor>| {
@@ -237,14 +236,14 @@ impl<'a> Session<'a> {
             black_box(&mut target);
             Span::since(start_ns).ns()
         };
-        // The first copy pays for the pages of the target.
+        // The first copy faults in the pages of the target.
         copy(0, &mut None);
         (0..count).map(|position| copy(position, &mut self.evictor)).collect()
     }
 }
 
-/// Where view `index` looks: the first at the middle, the others spread evenly and always alike, by the plastic number
-/// as in Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018.
+/// The gaze of view `index`: the first at the centre, the others spread evenly by a quasirandom sequence of the plastic
+/// number (Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018).
 fn gaze_of(index: usize) -> GazeConfig {
     const STEPS: [f64; 2] = [0.754_877_666_246_693, 0.569_840_290_998_053];
     let [x, y] = STEPS.map(|step| (0.5 + step * index as f64).fract());

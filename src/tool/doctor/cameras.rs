@@ -1,4 +1,4 @@
-//! Cameras of this machine, and what to write into a configuration to watch them.
+//! Cameras of this machine, and a configuration for them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -8,14 +8,14 @@ use super::{Finding, Mark};
 use crate::on_one_line;
 use foveate_config::{Config, SourceChoice, StreamConfig};
 
-/// A device that gives pictures.
+/// A capture device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundCamera {
-    /// Its node, such as `/dev/video0`.
+    /// Its device node, such as `/dev/video0`.
     pub node: PathBuf,
-    /// A path that stays the same when cameras are plugged in another order; the node where there is none.
+    /// A path that does not depend on the order in which cameras are plugged in; the node if there is none.
     pub stable: PathBuf,
-    /// What its driver calls it; empty where that is not known.
+    /// The driver's name for it; empty if unknown.
     pub name: String,
 }
 
@@ -24,8 +24,8 @@ pub fn cameras() -> Vec<FoundCamera> {
     cameras_in(Path::new("/dev"), Path::new("/sys/class/video4linux"))
 }
 
-/// [`cameras`] by what lies in `devices` and, of the kernel, in `kernel`. Nodes that give no pictures but what belongs to them
-/// are left out.
+/// [`cameras`] from the device nodes in `devices` and the kernel's descriptions in `kernel`. Metadata nodes are left
+/// out.
 pub fn cameras_in(devices: &Path, kernel: &Path) -> Vec<FoundCamera> {
     let links = links_in(&devices.join("v4l/by-id"));
     let mut cameras = Vec::new();
@@ -33,7 +33,7 @@ pub fn cameras_in(devices: &Path, kernel: &Path) -> Vec<FoundCamera> {
         let Some(file_name) = node.file_name().and_then(|name| name.to_str()) else { continue };
         let about =
             |what: &str| fs::read_to_string(kernel.join(file_name).join(what)).unwrap_or_default();
-        // A camera has a second node for what it says about its pictures.
+        // A camera has a second node for metadata.
         let is_second = !matches!(about("index").trim(), "" | "0");
         if !file_name.starts_with("video") || is_second {
             continue;
@@ -50,14 +50,14 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// Links in `folder`, each with where it leads.
+/// Symbolic links in `folder`, each with its target.
 fn links_in(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
     let mut links = entries(folder);
     links.sort();
     links.into_iter().filter_map(|link| Some((link.clone(), link.canonicalize().ok()?))).collect()
 }
 
-/// Whether this user may use them.
+/// Checks that this user may open each camera.
 pub(super) fn findings(cameras: &[FoundCamera]) -> Vec<Finding> {
     if cameras.is_empty() {
         return vec![Finding::ok("cameras", "none at /dev/video*")];
@@ -90,7 +90,7 @@ fn open(camera: &FoundCamera) -> io::Result<File> {
     File::options().read(true).write(true).open(&camera.node)
 }
 
-/// A part of a configuration for each camera, ready to be used; empty without one.
+/// A `[[stream]]` table for each camera; empty without cameras.
 pub fn stanzas(cameras: &[FoundCamera]) -> String {
     let stanza = |camera: &FoundCamera| {
         let name = camera.node.file_name().unwrap_or_default().to_string_lossy().into_owned();

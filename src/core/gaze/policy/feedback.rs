@@ -33,7 +33,7 @@ struct Consumer {
     relevance: Option<Arc<Relevance>>,
     /// The frame that the map was made from.
     frame_seq: u64,
-    heard_ns: u64,
+    received_ns: u64,
     is_new: bool,
 }
 
@@ -47,8 +47,8 @@ impl Feedbacked {
     fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64) {
         let relevance = self.consumer.take().and_then(|consumer| consumer.relevance);
         let map = Some(Arc::clone(map));
-        let heard_ns = self.state.elapsed_ns();
-        self.consumer = Some(Consumer { map, relevance, frame_seq, heard_ns, is_new: true });
+        let received_ns = self.state.elapsed_ns();
+        self.consumer = Some(Consumer { map, relevance, frame_seq, received_ns, is_new: true });
         self.state.yield_to_newer();
     }
 
@@ -56,7 +56,7 @@ impl Feedbacked {
     fn listen(&mut self) {
         let silence_ns = u64::from(self.parameters.silence_ms) * 1_000_000;
         let heard = |consumer: &mut Consumer| {
-            self.state.elapsed_ns() < consumer.heard_ns.saturating_add(silence_ns)
+            self.state.elapsed_ns() < consumer.received_ns.saturating_add(silence_ns)
         };
         self.consumer.take_if(|consumer| !heard(consumer));
     }

@@ -1,4 +1,4 @@
-//! One view, as the server and as its frame loop see it.
+//! The server's end and the frame loop's end of one view.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ pub(in crate::control) struct Segment {
     pub(in crate::control) epoch: Epoch,
 }
 
-/// One view, as the server sees it.
+/// The server's end of a view.
 #[derive(Debug)]
 pub(in crate::control) struct ViewEntry {
     name: ViewName,
-    /// Changed by an operator only.
+    /// Changed only by operators.
     config: Mutex<Arc<ViewConfig>>,
     owner: Option<Client>,
     segment: Mutex<Option<Segment>>,
     end_reason: Mutex<Option<String>>,
     channel: ClientChannel,
-    /// The server's thread takes this lock, and whoever reads the metrics; no frame loop.
+    /// Locked by the server's thread and by readers of the metrics; never by a frame loop.
     steering: Mutex<Steering>,
 }
 
@@ -47,12 +47,12 @@ impl ViewEntry {
         Arc::clone(&self.config.lock())
     }
 
-    /// Who opened it; `None` for those of the configuration.
+    /// The client that opened it; `None` for a view of the configuration.
     pub(in crate::control) fn owner(&self) -> Option<&Client> {
         self.owner.as_ref()
     }
 
-    /// Its present segment.
+    /// The current segment.
     pub(in crate::control) fn segment(&self) -> Option<Segment> {
         self.segment.lock().clone()
     }
@@ -62,23 +62,23 @@ impl ViewEntry {
         &self.channel
     }
 
-    /// Who steers it.
+    /// Its steering lease.
     pub(in crate::control) fn steering(&self) -> &Mutex<Steering> {
         &self.steering
     }
 
-    /// It publishes no more, for this reason. Who follows it keeps its segment, and the daemon does not.
+    /// Ends the view for `reason`. The daemon drops the segment; readers keep theirs.
     pub(super) fn end(&self, reason: &str) {
         *self.end_reason.lock() = Some(redacted(reason));
         *self.segment.lock() = None;
     }
 
-    /// Why it publishes no more while its stream goes on, if so.
+    /// Why it ended, if it did; its stream may continue.
     pub(in crate::control) fn end_reason(&self) -> Option<String> {
         self.end_reason.lock().clone()
     }
 
-    /// Everything about it.
+    /// Its entry in a listing.
     pub(in crate::control) fn listing(&self) -> ViewListing {
         let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
         let scanpath = self.channel.scanpath();
@@ -104,7 +104,7 @@ impl ViewEntry {
 }
 
 impl ViewEntry {
-    /// What it has done.
+    /// Its counters.
     pub(in crate::control) fn stats(&self) -> ViewStats {
         ViewStats {
             name: self.name.clone(),
@@ -114,7 +114,7 @@ impl ViewEntry {
     }
 }
 
-/// A view, as its frame loop sees it.
+/// The frame loop's end of a view.
 #[derive(Debug)]
 pub struct ViewPort {
     entry: Arc<ViewEntry>,
@@ -133,16 +133,16 @@ impl ViewPort {
         self.entry.config()
     }
 
-    /// It is another view from now on, under the same address.
+    /// Replaces its configuration; the address stays.
     pub fn set_config(&self, config: ViewConfig) {
         *self.entry.config.lock() = Arc::new(config);
     }
 
-    /// The channel to its clients, for its frame loop. There is one.
+    /// Takes the channel to its clients, for its frame loop.
     ///
     /// # Panics
     ///
-    /// If it was taken before.
+    /// On the second call.
     pub fn take_channel(&mut self) -> ViewChannel {
         self.channel.take().expect("a view has one frame loop")
     }
@@ -152,13 +152,12 @@ impl ViewPort {
         self.entry.owner.is_some()
     }
 
-    /// Identity of the segment that subscribers have; `None` before the first.
+    /// Epoch of the segment that subscribers have; `None` before the first.
     pub fn epoch(&self) -> Option<u64> {
         self.entry.segment.lock().as_ref().map(|segment| segment.epoch.0)
     }
 
-    /// The view publishes in another segment from now on: all subscribers get `descriptor`, which must be
-    /// read-only, and readers that come later, too.
+    /// Switches to another segment: present and later subscribers get `descriptor`, which must be read-only.
     pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {
         let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
         let mut present = self.entry.segment.lock();
@@ -170,12 +169,12 @@ impl ViewPort {
         self.bell.ring();
     }
 
-    /// Whether it is to publish no more: its client is gone.
+    /// Whether it must end, because its client is gone.
     pub fn is_over(&self) -> bool {
         self.entry.end_reason().is_some()
     }
 
-    /// The view cannot publish, while its stream goes on: subscribers are told why.
+    /// Ends the view while its stream continues; subscribers get the reason.
     pub fn fail(&self, reason: &str) {
         self.entry.end(reason);
         self.bell.ring();

@@ -102,7 +102,7 @@ impl AdminThread {
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => {}
                 Err(errno) => {
                     tracing::warn!(%errno, "cannot accept an operator");
-                    // Such as for want of a descriptor: one may be closed meanwhile.
+                    // No descriptor is left, for example; one may be closed meanwhile.
                     std::thread::sleep(Duration::from_millis(100));
                 }
             }
@@ -137,13 +137,15 @@ impl AdminThread {
     fn carry_out(&self, len: usize) -> Result<Value, Refusal> {
         let refusal = |reason, error: String| Refusal::new(reason, error);
         let datagram = self.buffer.get(..len).ok_or_else(|| {
-            let error = format!("a request may have at most {DATAGRAM_BYTES_MAX} bytes");
+            let error = format!(
+                "the request is longer than {DATAGRAM_BYTES_MAX} bytes, the most that is allowed"
+            );
             refusal(RefusalReason::TooLarge, error)
         })?;
         let request = serde_json::from_slice(datagram)
             .map_err(|error| refusal(RefusalReason::BadRequest, error.to_string()))?;
         let (answer, answered) = bounded(1);
-        let gone = |_| refusal(RefusalReason::Ended, "the daemon stops".to_owned());
+        let gone = |_| refusal(RefusalReason::Ended, "the daemon is stopping".to_owned());
         self.requests.send(PendingAdminRequest { request, answer }).map_err(|_| gone(()))?;
         answered.recv_timeout(REQUEST_TIMEOUT).map_err(|_| gone(()))?
     }

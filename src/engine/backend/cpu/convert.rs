@@ -1,8 +1,8 @@
 //! From the camera's samples to 8-bit RGB, 32 pixels of a row at a time.
 //!
-//! Twin of `glsl/shared/color.glsl`. Products and sums have 32 bits, of which those above the fraction are brought to the
-//! upper half, so that an instruction that multiplies pairs of 16 bits does most of the work: once for the chroma of two
-//! pixels, and once for the luma of each.
+//! Twin of `glsl/shared/color.glsl`. Products and sums have 32 bits, scaled so that the integer part is the upper half.
+//! Instructions that multiply and add pairs of 16 bits then do most of the work: once for the chroma of two pixels, and
+//! once for the luma of each.
 
 use crate::simd::Vectors;
 use foveate_core::color::{ColorTransform, FRACTION_BITS, ROUNDING};
@@ -14,7 +14,7 @@ pub const SIDE: usize = TILE_SIDE as usize;
 
 const HALF: usize = SIDE / 2;
 
-/// What samples are shifted by, so that a sum's integer part is its upper 16 bits.
+/// Shift of samples that makes the integer part of a sum its upper 16 bits.
 const SCALE_BITS: u32 = 16 - FRACTION_BITS;
 
 /// R, G and B of 32 pixels of a row, before they are clamped to 0..=255.
@@ -24,18 +24,18 @@ type Rgb<V> = [<V as Vectors>::Words; 3];
 #[derive(Clone, Copy)]
 pub struct Converter<V: Vectors> {
     vectors: V,
-    /// For the pixels at even places and for those at odd places.
+    /// For pixels in even and in odd columns.
     luma: [V::Words; 2],
     /// Of U and V, for R, G and B.
     chroma: [V::Words; 3],
-    /// For R, G and B: what offsets and rounding add.
+    /// Offset and rounding of R, G and B.
     constant: [V::Sums; 3],
-    /// The same where there is no chroma.
+    /// The same without chroma.
     gray_constant: V::Sums,
 }
 
 impl<V: Vectors> Converter<V> {
-    /// Of `color`.
+    /// The coefficients of `color`.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "no coefficient reaches 2.2 * 2^13")]
     pub fn new(vectors: V, color: ColorTransform) -> Self {
@@ -60,7 +60,7 @@ impl<V: Vectors> Converter<V> {
         }
     }
 
-    /// What 16 pairs of U and V add to R, G and B, and the constants.
+    /// The contribution of 16 pairs of U and V to R, G and B, plus the constants.
     #[inline(always)]
     fn chroma_sums(&self, uv: V::Words) -> [V::Sums; 3] {
         let uv = self.vectors.shifted_left::<SCALE_BITS>(uv);
@@ -88,7 +88,7 @@ impl<V: Vectors> Converter<V> {
         [self.channel(luma, red), self.channel(luma, green), self.channel(luma, blue)]
     }
 
-    /// 32 samples of luma, each of which is R, G and B.
+    /// 32 samples of luma as gray.
     #[inline(always)]
     fn gray(&self, luma: &[u8; SIDE]) -> Rgb<V> {
         let luma = self.vectors.shifted_left::<SCALE_BITS>(self.vectors.widened(luma));
@@ -101,7 +101,7 @@ impl<V: Vectors> Converter<V> {
 pub struct RowPair<'a> {
     /// Luma or whole pixels, a row of bytes for each.
     pub rows: [&'a [u8]; 2],
-    /// The row of chroma that both share, in one or two planes; otherwise empty.
+    /// The row of chroma that both share, in one or two planes; else empty.
     pub chroma: [&'a [u8]; 2],
 }
 
@@ -117,17 +117,16 @@ impl<'a> RowPair<'a> {
     }
 }
 
-/// How a format keeps its samples.
+/// The sample layout of a pixel format.
 pub trait Sampling {
-    /// R, G and B of the 32 pixels from column `x` of two rows; `x` is a multiple of 32, and all pixels are there.
+    /// R, G and B of the 32 pixels from column `x` of two rows; `x` is a multiple of 32, and all pixels exist.
     fn rows_of_pair<V: Vectors>(
         converter: &Converter<V>,
         pair: &RowPair<'_>,
         x: usize,
     ) -> [Rgb<V>; 2];
 
-    /// R, G and B of `count` pixels, at most 32, from column `x`, which is even, of row `y`. What comes after them means
-    /// nothing.
+    /// R, G and B of `count` pixels, at most 32, from the even column `x` of row `y`. The rest is unspecified.
     fn row<V: Vectors>(
         converter: &Converter<V>,
         frame: &FrameView<'_>,
@@ -153,8 +152,8 @@ macro_rules! with_sampling {
 }
 pub(super) use with_sampling;
 
-/// R, G and B, 0..=255 each, of `count` pixels, at most 32, from column `x`, which is even, of row `y`. What comes after
-/// them means nothing.
+/// R, G and B, 0..=255 each, of `count` pixels, at most 32, from the even column `x` of row `y`. The rest is
+/// unspecified.
 #[inline(always)]
 pub fn rgb_row<V: Vectors>(
     converter: &Converter<V>,
@@ -166,7 +165,7 @@ pub fn rgb_row<V: Vectors>(
     with_sampling!(frame.format(), rgb_row_of(converter, frame, x, y, count))
 }
 
-/// The same where the format is known.
+/// The same for a known format.
 #[inline(always)]
 pub fn rgb_row_of<V: Vectors, S: Sampling>(
     converter: &Converter<V>,
@@ -258,7 +257,7 @@ fn one_row<V: Vectors>(converter: &Converter<V>, luma: &[u8; SIDE], uv: &[u8; SI
     converter.rgb(converter.vectors.widened(luma), sums)
 }
 
-/// U and V by turns.
+/// U and V interleaved.
 #[inline(always)]
 fn interleaved(u: &[u8; HALF], v: &[u8; HALF]) -> [u8; SIDE] {
     let mut uv = [0; SIDE];
@@ -372,10 +371,10 @@ impl Sampling for Gray {
 /// The `N` bytes of a row from byte `start` on.
 #[inline(always)]
 fn chunk<const N: usize>(row: &[u8], start: usize) -> &[u8; N] {
-    row[start..].first_chunk().expect("the row goes on to the end of the tile")
+    row[start..].first_chunk().expect("the row reaches to the end of the tile")
 }
 
-/// The first `count` bytes of a row; the others mean nothing.
+/// The first `count` bytes of a row; the rest is unspecified.
 #[inline(always)]
 fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
     if let Some(samples) = row.first_chunk() {
@@ -386,7 +385,7 @@ fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
     samples
 }
 
-/// Byte `offset` of each four of a row.
+/// Byte `offset` of every four.
 #[inline(always)]
 fn every_fourth(row: &[u8; 4 * SIDE], offset: usize) -> [u8; SIDE] {
     let mut bytes = [0; SIDE];

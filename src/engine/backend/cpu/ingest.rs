@@ -1,10 +1,10 @@
-//! Dirty tiles: from the camera's samples to the mip column of each, levels 1 to 5, and to its sums.
+//! Dirty tiles: from the camera's samples to levels 1 to 5 and the sums of each tile.
 //!
 //! Twin of `glsl/ingest.comp`. The camera's bytes are read once, and every level is rounded once, from sums of level 0.
 //! Level 0 itself is not kept: its texels are samples of the resident copy, converted when a token needs them.
 //!
-//! Neighbouring dirty tiles are a run, which is walked four rows of pixels at a time in the order of memory: the rows of
-//! a single tile are half cache lines far apart, and waiting for them would cost more than converting them.
+//! Neighbouring dirty tiles form a run, which is walked four rows of pixels at a time in memory order: the rows of a
+//! single tile are half cache lines far apart, and waiting for them would cost more than converting them.
 
 use std::ops::Range;
 
@@ -17,20 +17,20 @@ use foveate_core::geometry::pyramid::{TILE_LEVEL_COUNT, rounded_mean};
 /// Steps of four rows of pixels in a tile.
 const QUADS: usize = SIDE / 4;
 
-/// Most tiles of a run that are walked together.
+/// Most tiles of a run walked together.
 const RUN_TILES: usize = 16;
 
-/// The levels that a tile writes in steps of four rows; the others come out of their sums.
+/// Levels 1 and 2 are written in steps of four rows; the others are computed from sums.
 const _: () = assert!(TILE_LEVEL_COUNT == 6 && SIDE == 32);
 
-/// The sums over 4 x 4 pixels of four rows of a tile: four groups, each of two of R, two of G, two of B, and two that
-/// mean nothing.
+/// The sums over 4 x 4 pixels of four rows of a tile: four groups, each of two of R, two of G, two of B, and two
+/// unused.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct QuadSums([u16; 32]);
 
 impl QuadSums {
-    /// Where the sum of `channel` at `x`, 0..8, lies.
+    /// Index of the sum of `channel` at `x`, 0..8.
     fn place(channel: usize, x: usize) -> usize {
         x / 2 * 8 + 2 * channel + x % 2
     }
@@ -49,11 +49,11 @@ impl Default for Scratch {
 /// Ingests the tiles of `columns`, neighbours in one row of tiles.
 #[derive(Debug)]
 pub struct IngestRun<'a, 'b> {
-    /// What the pyramid is built from.
+    /// The resident copy.
     pub frame: &'a FrameView<'a>,
-    /// What the row of tiles has of the pyramid.
+    /// The pyramid rows to write.
     pub target: &'a mut TileRow<'b>,
-    /// Which tiles.
+    /// The tiles of the run.
     pub columns: Range<usize>,
     /// Working memory.
     pub scratch: &'a mut Scratch,
@@ -91,7 +91,7 @@ fn ingest<V: Vectors, S: Sampling>(
         columns: (width - column * SIDE).min(SIDE),
         rows: height.saturating_sub(y).min(rows),
     };
-    // Only the last column of tiles may be cut.
+    // Only the last column of tiles may be cut off.
     let whole_end = columns.end.min(width / SIDE).max(columns.start);
     for quad in 0..QUADS {
         let y = first_row + 4 * quad;
@@ -114,7 +114,7 @@ fn ingest<V: Vectors, S: Sampling>(
     }
 }
 
-/// Columns and rows of pixels that are there, of a tile or of four rows of one.
+/// Columns and rows of real pixels of a tile, or of four of its rows.
 #[derive(Clone, Copy)]
 struct Real {
     columns: usize,
@@ -122,7 +122,7 @@ struct Real {
 }
 
 impl Real {
-    /// How many of the pixels under texel (`x`, `y`) of `level` are there.
+    /// Number of real pixels under texel (`x`, `y`) of `level`.
     fn pixels(self, level: u32, x: usize, y: usize) -> usize {
         let side = 1 << level;
         let along = |index: usize, end: usize| end.saturating_sub(index * side).min(side);
@@ -190,7 +190,7 @@ fn box_sums<V: Vectors>(vectors: V, [row_0, row_1, row_2, row_3]: [V::Words; 4])
     vectors.added(even_rows, odd_rows)
 }
 
-/// The sums over 4 x 4 pixels, as [`QuadSums`] has them.
+/// The sums over 4 x 4 pixels, in the layout of [`QuadSums`].
 #[inline(always)]
 fn quad_sums<V: Vectors>(vectors: V, [red, green, blue]: [V::Words; 3]) -> V::Words {
     let (none, ones) = (vectors.sums(0), vectors.words([1; 2]));
@@ -202,7 +202,7 @@ fn quad_sums<V: Vectors>(vectors: V, [red, green, blue]: [V::Words; 3]) -> V::Wo
     vectors.narrowed_sums(red_green, blue)
 }
 
-/// The same for one tile of which only `real` pixels are there.
+/// The same for one tile at the edge, with only `real` pixels.
 #[inline(always)]
 fn ingest_cut_quad<V: Vectors, S: Sampling>(
     converter: &Converter<V>,
@@ -245,7 +245,7 @@ fn ingest_cut_quad<V: Vectors, S: Sampling>(
     quad_sums
 }
 
-/// Writes levels 3 to 5 of a tile of which all pixels are there, and its sums.
+/// Writes levels 3 to 5 of a whole tile, and its sums.
 #[inline(always)]
 fn climb_whole<V: Vectors>(
     vectors: V,
@@ -255,7 +255,7 @@ fn climb_whole<V: Vectors>(
 ) {
     let [_, _, third_level, fourth_level, fifth_level] = &mut target.levels;
     let (none, ones) = (vectors.sums(0), vectors.words([1; 2]));
-    // For each row: four groups, each of one sum of R, of G, of B, and one that means nothing.
+    // For each row: four groups, each of one sum of R, of G, of B, and one unused.
     let mut third = [none; QUADS / 2];
     for (sums, [upper, lower]) in third.iter_mut().zip(sums.as_chunks().0) {
         let rows = vectors.added(vectors.loaded(&upper.0), vectors.loaded(&lower.0));
@@ -297,7 +297,7 @@ fn climb_whole<V: Vectors>(
     }
 }
 
-/// Writes levels 3 to 5 of a tile of which only `real` pixels are there, and its sums.
+/// Writes levels 3 to 5 of a tile at the edge, with only `real` pixels, and its sums.
 #[inline(never)]
 fn climb_cut(target: &mut TileRow<'_>, column: usize, sums: &[QuadSums; QUADS], real: Real) {
     let [_, _, levels @ ..] = &mut target.levels;
@@ -322,7 +322,7 @@ fn climb_cut(target: &mut TileRow<'_>, column: usize, sums: &[QuadSums; QUADS], 
     }
 }
 
-/// Adds up boxes of 2 x 2; what is beyond is 0.
+/// Adds up boxes of 2 x 2; values outside are 0.
 fn halved(sums: &[[u32; QUADS]; QUADS]) -> [[u32; QUADS]; QUADS] {
     let mut halved = [[0; QUADS]; QUADS];
     for (y, row) in sums.iter().enumerate() {
@@ -333,7 +333,7 @@ fn halved(sums: &[[u32; QUADS]; QUADS]) -> [[u32; QUADS]; QUADS] {
     halved
 }
 
-/// The place of tile `column` in a row of a level that has `N` texels for each.
+/// The texels of tile `column` in a row of a level with `N` texels per tile.
 #[inline(always)]
 fn chunk_mut<const N: usize>(row: &mut [u8], column: usize) -> &mut [u8; N] {
     row[column * N..].first_chunk_mut().expect("rows are padded to whole tiles")
@@ -346,7 +346,7 @@ fn mean_of_whole(sum: u32, level: u32) -> u8 {
     ((sum + (1 << (2 * level - 1))) >> (2 * level)) as u8
 }
 
-/// 0 where there is no real pixel: such a texel is past its level's edges.
+/// 0 without real pixels: such a texel is outside its level.
 #[expect(clippy::cast_possible_truncation, reason = "at most the pixels of a tile")]
 fn mean(sum: u32, count: usize) -> u8 {
     if count == 0 { 0 } else { rounded_mean(sum, count as u32) }

@@ -1,4 +1,4 @@
-//! Where the pyramid lies in memory, and how threads share it.
+//! The pyramid's layout in memory, and how threads share it.
 
 use std::slice::ChunksMut;
 
@@ -6,15 +6,15 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::geometry::tile::TILE_SIDE;
 
-/// Levels 1 to 5: those that depend on one tile alone and are kept.
+/// Levels 1 to 5: those that depend on a single tile and are stored.
 pub const KEPT_TILE_LEVELS: usize = TILE_LEVEL_COUNT as usize - 1;
 
 /// One level of the pyramid: a raster for each of R, G and B.
 #[derive(Clone, Debug)]
 pub struct Level {
-    /// Texels that exist.
+    /// Size in texels.
     pub extent: Extent,
-    /// Texels from one row to the next; those past the extent mean nothing.
+    /// Texels from one row to the next; those outside the extent are undefined.
     pub stride: usize,
     /// Row by row.
     pub channels: [Vec<u8>; 3],
@@ -27,12 +27,12 @@ impl Level {
         Self { extent, stride: padded.width as usize, channels }
     }
 
-    /// The texels of row `y` of `channel` that exist.
+    /// Row `y` of `channel`, without padding.
     pub fn row(&self, channel: usize, y: usize) -> &[u8] {
         &self.channels[channel][y * self.stride..][..self.extent.width as usize]
     }
 
-    /// Copies the texels that exist, row by row.
+    /// Copies the level row by row, without padding.
     pub fn copy_to(&self, target: &mut [[u8; 3]]) {
         for (y, target) in target.chunks_exact_mut(self.extent.width as usize).enumerate() {
             let [red, green, blue] = [0, 1, 2].map(|channel| self.row(channel, y));
@@ -44,8 +44,8 @@ impl Level {
     }
 }
 
-/// Level 1 and those above it; level 0 is what the resident copy shows. Levels 1 to 5 are there even where the pyramid
-/// ends below, and padded to whole tiles.
+/// Level 1 and those above it; level 0 is the resident copy. Levels 1 to 5 exist even if the pyramid ends below, padded
+/// to whole tiles.
 pub fn levels_above_0(shape: PyramidShape) -> Vec<Level> {
     let grid = shape.extent().in_cells(TILE_SIDE);
     let level = |level: u32| {
@@ -57,7 +57,7 @@ pub fn levels_above_0(shape: PyramidShape) -> Vec<Level> {
     (1..shape.level_count().max(TILE_LEVEL_COUNT)).map(level).collect()
 }
 
-/// What one row of tiles has of the pyramid.
+/// The part of the pyramid under one row of tiles.
 #[derive(Debug)]
 pub struct TileRow<'a> {
     /// Counted from the top of the image.
@@ -82,7 +82,7 @@ impl LevelRows<'_> {
         &mut self.channels[channel][y * self.stride..][..self.stride]
     }
 
-    // No closures here, as these are called for every few rows of every run.
+    // No closures here: these are called for every few rows of every run.
 
     /// Row `y` of every channel.
     #[inline(always)]
@@ -105,7 +105,7 @@ impl LevelRows<'_> {
     }
 }
 
-/// A few rows of tiles of the pyramid, which one thread brings up to date.
+/// A few rows of tiles of the pyramid, updated by one thread.
 #[derive(Debug)]
 pub struct Band<'a> {
     first_tile_row: usize,
@@ -129,7 +129,7 @@ impl Band<'_> {
     }
 }
 
-/// Cuts levels 1 to 5, the first of `levels`, and the sums of the tiles into bands of `tile_rows` rows of tiles.
+/// Splits levels 1 to 5, the first of `levels`, and the tile sums into bands of `tile_rows` rows of tiles.
 pub fn bands<'a>(
     levels: &'a mut [Level],
     sums: &'a mut [[u32; 3]],
@@ -163,7 +163,7 @@ fn level_chunks<'a>(
     })
 }
 
-/// A level in pieces of a few rows.
+/// Splits a level into chunks of a few rows.
 struct Chunks<'a> {
     stride: usize,
     channels: [ChunksMut<'a, u8>; 3],

@@ -7,12 +7,12 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT, rounded_mean};
 use foveate_core::geometry::tile::TileSet;
 
-/// Sums of R, G and B over the boxes of the last level that a tile writes and of every level above it.
+/// Sums of R, G and B of level 5, one per tile, and of every level above it.
 #[derive(Debug)]
 pub struct Tail {
-    /// Of the tiles, row by row.
+    /// Sums of the tiles.
     tiles: SumGrid,
-    /// Of the levels above.
+    /// The levels above.
     above: Vec<TailLevel>,
 }
 
@@ -33,7 +33,7 @@ struct SumGrid {
 }
 
 impl Tail {
-    /// Room for the sums of a pyramid.
+    /// Zeroed sums for a pyramid.
     pub fn new(shape: PyramidShape) -> Self {
         let above = |number: u32| {
             let extent = shape.level_extent(number);

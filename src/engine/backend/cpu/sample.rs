@@ -10,14 +10,14 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::token::{DType, TokenFormat};
 
-/// Turns texels into the bytes of one view's tokens.
+/// Encodes texels in the number format of one view.
 #[derive(Debug)]
 pub struct Encoder {
     format: TokenFormat,
     table: Table,
 }
 
-/// The bytes that each value of each channel becomes, by the width of the number format.
+/// The encoding of each value of each channel, by the width of the number format.
 #[derive(Debug)]
 enum Table {
     One(Box<[[[u8; 1]; 256]; 3]>),
@@ -51,7 +51,7 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
     Box::new(format.table().0.map(|channel| channel.map(bytes)))
 }
 
-/// The pyramid as tokens see it.
+/// The pyramid that tokens are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Texels<'a> {
     /// Level 0 in the camera's samples.
@@ -63,13 +63,13 @@ pub struct Texels<'a> {
 /// Samples one token.
 #[derive(Debug)]
 pub struct SampleToken<'a> {
-    /// Where from.
+    /// Source.
     pub texels: Texels<'a>,
-    /// How.
+    /// Number format.
     pub encoder: &'a Encoder,
-    /// Which.
+    /// The token.
     pub token: Token,
-    /// Where to.
+    /// Target, `[3, P, P]`.
     pub pixels: &'a mut [u8],
 }
 
@@ -80,7 +80,7 @@ impl Kernel for SampleToken<'_> {
     fn run<V: Vectors>(self, vectors: V) {
         let Self { texels, encoder, token, pixels } = self;
         let side = encoder.format.patch_side as usize;
-        let mut values = [[0; MOST_TEXELS]; 3];
+        let mut values = [[0; TEXELS_MAX]; 3];
         gather(vectors, texels, token, side, &mut values);
         let channel_bytes = pixels.len() / 3;
         for (channel, pixels) in pixels.chunks_exact_mut(channel_bytes).enumerate() {
@@ -97,12 +97,12 @@ impl Kernel for SampleToken<'_> {
 }
 
 /// Most columns of a token, and most rows.
-const MOST_SIDE: usize = 16;
+const PATCH_SIDE_MAX: usize = 16;
 
-const MOST_TEXELS: usize = MOST_SIDE * MOST_SIDE;
+const TEXELS_MAX: usize = PATCH_SIDE_MAX * PATCH_SIDE_MAX;
 
 /// A row of level 0 is converted in one piece, with the pixel before it that shares its chroma.
-const _: () = assert!(MOST_SIDE < SIDE);
+const _: () = assert!(PATCH_SIDE_MAX < SIDE);
 
 /// R, G and B of the texels of a token. Columns and rows past the level's edges repeat the last one inside.
 #[inline(always)]
@@ -111,7 +111,7 @@ fn gather<V: Vectors>(
     texels: Texels<'_>,
     token: Token,
     side: usize,
-    values: &mut [[u8; MOST_TEXELS]; 3],
+    values: &mut [[u8; TEXELS_MAX]; 3],
 ) {
     let extent = texels.extent(token.level);
     let (x, y) = (token.x as usize, token.y as usize);
@@ -139,7 +139,7 @@ fn gather<V: Vectors>(
 /// Fills a row, and repeats the last texel where there are no more.
 #[inline(always)]
 fn spread(texels: &[u8], row: &mut [u8]) {
-    match (texels.first_chunk::<MOST_SIDE>(), row.first_chunk_mut::<MOST_SIDE>()) {
+    match (texels.first_chunk::<PATCH_SIDE_MAX>(), row.first_chunk_mut::<PATCH_SIDE_MAX>()) {
         (Some(texels), Some(row)) => *row = *texels,
         _ => {
             let (inside, outside) = row.split_at_mut(texels.len());
@@ -165,7 +165,7 @@ impl<'a> Texels<'a> {
         self.above_0(level).map_or(self.frame.extent(), |level| level.extent)
     }
 
-    /// A level that is kept.
+    /// A stored level.
     fn above_0(&self, level: u32) -> Option<&'a Level> {
         (level as usize).checked_sub(1).map(|index| &self.levels[index])
     }

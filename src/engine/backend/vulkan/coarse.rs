@@ -1,6 +1,6 @@
-//! The coarse level where the CPU reads it.
+//! A copy of the coarse level that the CPU can read.
 //!
-//! While somebody wants it, the submission that changes it copies it too, so that reading it waits for nothing.
+//! While a view needs it, each submission that changes the level also copies it, so that reading it never waits.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct CoarseCopy {
     is_kept: bool,
     /// Whether the next submission copies it.
     is_due: bool,
-    /// Whether it is what the pyramid has once that submission has run.
+    /// Whether it equals the pyramid's level once that submission has run.
     is_current: bool,
 }
 
@@ -34,33 +34,33 @@ impl CoarseCopy {
         Ok(Self { level, extent, texels, is_kept: false, is_due: false, is_current: false })
     }
 
-    /// Copies it in every submission that changes it, or in none.
+    /// Sets whether every submission that changes the level copies it.
     pub(super) fn keep(&mut self, wanted: bool) {
         self.is_kept = wanted;
     }
 
-    /// Makes ready for a submission, which changes the pyramid if it `ingests`.
+    /// Prepares for a submission, which changes the pyramid if it `ingests`.
     pub(super) fn prepare(&mut self, ingests: bool) {
         let is_outdated = ingests || !self.is_current;
         self.is_due = self.is_kept && is_outdated;
         self.is_current = self.is_due || !is_outdated;
     }
 
-    /// Makes ready for a submission that does nothing else, and says whether there must be one.
+    /// Prepares for a submission of its own, and returns whether one is needed.
     pub(super) fn prepare_alone(&mut self) -> bool {
         self.is_due = !self.is_current;
         self.is_current = true;
         self.is_due
     }
 
-    /// Copies the level, if that is due.
+    /// Records the copy, if it is due.
     pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, pyramid: &'a Pyramid) {
         if self.is_due {
             pyramid.record_copy(recorder, self.level, &self.texels);
         }
     }
 
-    /// Takes the copy.
+    /// Reads the copy.
     ///
     /// # Panics
     ///

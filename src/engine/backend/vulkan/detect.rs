@@ -1,4 +1,4 @@
-//! From a whole frame to the list of the tiles that are ingested, and their samples in the resident copy.
+//! From a whole frame to the list of tiles to ingest, and their samples in the resident copy.
 //!
 //! Device side: `glsl/detect.comp`    Twin: `src/engine/change/detect.rs`
 
@@ -22,11 +22,11 @@ use foveate_gpu::{
 /// Bytes of the words that the shader reads and writes.
 const WORD_BYTES: usize = 4;
 
-/// Where a plane lies in the frame's memory; all 0 where the format has no such plane.
+/// Location of a plane in the frame's memory; all 0 if the format has no such plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct PlanePlace {
-    /// Where it begins, in bytes.
+    /// Offset in bytes.
     pub first_byte: u32,
     /// Bytes from one row to the next.
     pub stride: u32,
@@ -44,9 +44,9 @@ pub struct DetectPush {
     pub planes: [PlanePlace; 3],
     /// Columns and rows of the tile grid.
     pub grid: [u32; 2],
-    /// Indices of the tiles that are ingested in any case: the first, and the first behind.
+    /// Range of tiles that are ingested in any case: the first, and the end.
     pub refreshed: [u32; 2],
-    /// A tile with a sample that differs by more is ingested.
+    /// A tile is ingested if a sample differs by more.
     pub threshold: u32,
 }
 
@@ -57,7 +57,7 @@ pub struct DetectPass {
     push: DetectPush,
     /// A record for each tile of the grid.
     resident: Buffer,
-    /// By how much each tile differs at most, a word each.
+    /// The largest difference of each tile, a word each.
     largest: Buffer,
     ingested: TileList,
     /// A bit for each tile of the grid.
@@ -95,7 +95,7 @@ impl DetectPass {
         })
     }
 
-    /// Makes ready for a frame with these planes, whose tiles are ingested by `rule`.
+    /// Prepares for a frame with these planes, whose tiles are ingested by `rule`.
     pub(super) fn prepare(&mut self, planes: [PlanePlace; 3], rule: &IngestRule) {
         let all = 0..self.differences.len();
         let refreshed = if rule.is_first { &all } else { &rule.refreshed };
@@ -109,7 +109,7 @@ impl DetectPass {
         self.bits.mapped::<u8>().fill(0);
     }
 
-    /// Compares `frame`, takes over the tiles that are ingested, and lists them.
+    /// Compares `frame`, copies the tiles to ingest into the resident copy, and lists them.
     pub(super) fn record<'a>(&'a self, recorder: &mut Recorder<'a>, frame: &'a Buffer) {
         let bindings = [
             Binding::Read(frame),
@@ -126,7 +126,7 @@ impl DetectPass {
         lane.span(&self.pass)
     }
 
-    /// By how much the samples of each tile differed at most.
+    /// The largest difference of each tile.
     #[expect(clippy::cast_possible_truncation, reason = "the difference of two samples of 8 bits")]
     pub(super) fn collect(&mut self) -> &[u8] {
         let largest = self.largest.mapped::<u32>();
@@ -136,7 +136,7 @@ impl DetectPass {
         &self.differences
     }
 
-    /// What the pyramid is built from.
+    /// The resident copy.
     pub(super) fn resident(&self) -> &Buffer {
         &self.resident
     }
@@ -161,7 +161,7 @@ fn constants(kind: FrameKind) -> [u32; 9] {
     let [words_0, words_1, words_2] =
         shapes.map(|shape| shape.map_or(0, |shape| shape.row_bytes / count(WORD_BYTES)));
     let [rows_0, rows_1, rows_2] = shapes.map(|shape| shape.map_or(0, |shape| shape.rows));
-    // The fourth byte of a pixel is no sample, nor is the second luma of the last pair of an odd row.
+    // The fourth byte of a pixel is padding, as is the second luma of the last pair of an odd row.
     let sample_mask = if format.is_rgb() { 0x00FF_FFFF } else { u32::MAX };
     let is_odd = !extent.width.is_multiple_of(2);
     let row_end_mask = if format == PixelFormat::Yuy2 && is_odd { 0xFF00_FFFF } else { u32::MAX };

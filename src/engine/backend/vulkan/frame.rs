@@ -1,4 +1,4 @@
-//! A whole frame where the device can read it: where it lies, or in a copy.
+//! A whole frame that the device can read: imported pages, or a copy.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use super::sample::count;
 use foveate_core::frame::{FrameKind, FrameView, Plane};
 use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, HostBuffer};
 
-/// Rows begin at multiples of so many bytes, the shader's words.
+/// Alignment of rows in bytes: the shader reads words.
 const ROW_ALIGNMENT: usize = 4;
 
-/// Brings frames before the device. Their pages are lent to it for as long as a submission takes; where they cannot be, the
-/// samples are copied to mapped memory.
+/// Makes frames readable by the device. Their pages are imported for the time of a submission; if that is not possible,
+/// the samples are copied to mapped memory.
 #[derive(Debug)]
 pub(super) struct FrameStaging {
     samples: Buffer,
     kind: FrameKind,
     /// Where the planes lie in `samples`.
     planes: [PlanePlace; 3],
-    /// Whether pages were lent whenever that was tried. One refusal is enough, as the frames of a source are alike.
+    /// Whether imports have worked so far. One failure is enough to stop trying, as the frames of a source are alike.
     lends: bool,
     gpu: Arc<Gpu>,
 }
@@ -26,9 +26,9 @@ pub(super) struct FrameStaging {
 /// A frame that the device can read.
 #[derive(Debug)]
 pub(super) enum ReadableFrame<'a> {
-    /// Where it lies.
+    /// Imported pages.
     Lent(HostBuffer<'a>),
-    /// In the mapped memory.
+    /// A copy in the mapped memory.
     Copied,
 }
 
@@ -57,7 +57,7 @@ impl FrameStaging {
         self.lends = false;
     }
 
-    /// Brings `frame` before the device, and says where its planes lie.
+    /// Makes `frame` readable by the device, and returns the locations of its planes.
     pub(super) fn show<'a>(
         &mut self,
         frame: &FrameView<'a>,
@@ -80,7 +80,7 @@ impl FrameStaging {
         (ReadableFrame::Lent(lent), places)
     }
 
-    /// The bytes of a plane from its first sample to its last; none where the format has no such plane.
+    /// The bytes of a plane from its first sample to its last; empty if the format has no such plane.
     fn plane_bytes<'a>(&self, frame: &FrameView<'a>, index: usize) -> &'a [u8] {
         if self.kind.format.plane_count() <= index {
             return &[];
@@ -93,7 +93,7 @@ impl FrameStaging {
         HostBuffer::import(&self.gpu, "camera frame", &planes[..self.kind.format.plane_count()])
     }
 
-    /// Copies the samples of `frame`; without its padding, if it has any.
+    /// Copies the samples of `frame` without padding.
     fn copy(&mut self, frame: &FrameView<'_>) {
         let memory = self.samples.mapped::<u8>();
         for (index, place) in self.planes.iter().enumerate().take(self.kind.format.plane_count()) {

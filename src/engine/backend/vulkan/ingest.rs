@@ -18,7 +18,7 @@ use foveate_gpu::{
     Binding, BindingKind, Buffer, ComputePass, ComputePassDesc, Gpu, GpuError, Lane, Recorder,
 };
 
-/// The shader climbs in this many steps, and shares a tile out to (32 / 4)^2 invocations.
+/// The shader is written for these: a tile is one workgroup of (32 / 4)^2 invocations.
 const _: () = assert!(TILE_SIDE == 32 && TILE_LEVEL_COUNT == 6);
 
 /// Push constants of the pass.
@@ -31,12 +31,12 @@ pub struct IngestPush {
     pub color: ColorTransform,
 }
 
-/// Which tiles there are records of.
+/// Which tiles have records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Records {
-    /// Those of the list, in its order.
+    /// Those of the list, in list order.
     Listed,
-    /// All of the grid, row by row: the resident copy.
+    /// All tiles, row by row: the resident copy.
     Resident,
 }
 
@@ -112,7 +112,7 @@ impl IngestPass {
     }
 }
 
-/// What the specialization constant `SAMPLING` says of a format.
+/// The specialization constant `SAMPLING` for a format.
 fn sampling(format: PixelFormat) -> u32 {
     match format {
         PixelFormat::Nv12 => 0,

@@ -1,4 +1,4 @@
-//! Where the pyramid lies on the device.
+//! The pyramid's layout on the device.
 //!
 //! Levels 0 to 5 are the mips of one image. Vulkan's mips are floor-sized, so its extent is padded to whole tiles:
 //! then each mip holds the ceil-sized level, and the padding is never read. The tail above is small, so it is a plain
@@ -15,7 +15,7 @@ use foveate_gpu::{Binding, Buffer, BufferKind, Gpu, GpuError, Image, Lane, Recor
 /// Bytes of an entry of [`Pyramid::sums`]: R, G, B and the number of pixels, 32 bits each.
 const SUM_BYTES: usize = 16;
 
-/// Bytes of a texel: R, G, B and a byte that means nothing.
+/// Bytes of a texel: R, G, B and an unused byte.
 pub(super) const TEXEL_BYTES: usize = 4;
 
 /// The resident pyramid of one stream.
@@ -25,12 +25,12 @@ pub struct Pyramid {
     levels: Image,
     /// The sums of the tiles, and of the texels of the tail.
     pub(super) sums: Buffer,
-    /// The texels of the tail, each where its sum lies.
+    /// The texels of the tail, at the same indices as their sums.
     pub(super) tail: Buffer,
 }
 
 impl Pyramid {
-    /// Memory for a pyramid; its texels mean nothing yet.
+    /// Memory for a pyramid; its texels are undefined.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Pyramid {
         Ok(texels.iter().flat_map(|&[r, g, b, _]| [r, g, b]).collect())
     }
 
-    /// Copies the texels of a level to `target`, which is as large.
+    /// Copies the texels of a level to `target`, which has the same size.
     pub(super) fn record_copy<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,

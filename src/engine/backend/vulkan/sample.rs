@@ -25,7 +25,7 @@ pub(super) const GROUP_INVOCATIONS: u32 = 64;
 /// Bytes of the words that the shader writes.
 const WORD_BYTES: usize = 4;
 
-/// Where a token lies.
+/// Location of a token in the pyramid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TokenRecord {
@@ -53,9 +53,9 @@ pub struct SamplePass {
     pass: ComputePass,
     /// The tokens to sample.
     stale: WorkList<TokenRecord>,
-    /// What each value of each channel becomes.
+    /// The encoding of each value of each channel.
     table: Buffer,
-    /// What was sampled, `[N, 3, P, P]`.
+    /// The sampled tokens, `[N, 3, P, P]`.
     tokens: Buffer,
     shape: PyramidShape,
     format: TokenFormat,
@@ -85,10 +85,10 @@ impl SamplePass {
             constants: &[format.patch_side, texels_per_word(format), TILE_LEVEL_COUNT],
             push_bytes: size_of::<SamplePush>(),
         };
-        // Buffers may not be empty, and warming samples one token.
+        // Buffers must not be empty, and warming up samples one token.
         let most = capacity.max(1);
         let tokens_size = most * format.token_bytes();
-        // First, as it is the largest and reaches the device's limits first.
+        // First, because it is the largest and the first to exceed the device's limits.
         let tokens = Buffer::new(gpu, "tokens", BufferKind::Readback, tokens_size)?;
         let numbers = format.table().0;
         let mut table =
@@ -106,7 +106,7 @@ impl SamplePass {
         })
     }
 
-    /// Tells the device which tokens to sample next: the stale ones, one after the other.
+    /// Uploads the list of tokens to sample: the stale ones.
     pub(super) fn upload(&mut self, plan: &TokenPlan, stale: &[u32]) {
         assert!(stale.len() <= self.capacity, "a plan beyond the view's capacity");
         let Self { stale: list, shape, tail_offsets, .. } = self;
@@ -114,17 +114,17 @@ impl SamplePass {
         list.fill(stale.iter().map(|index| token_record(token(index), *shape, tail_offsets)));
     }
 
-    /// Leaves it to a pass of the next submission to say which tokens to sample.
+    /// Leaves the list to a pass of the next submission.
     pub(super) fn leave_to_device(&mut self) {
         self.stale.leave_to_device();
     }
 
-    /// Makes the next `record` sample no token.
+    /// Makes the next `record` sample nothing.
     pub(super) fn sample_nothing(&mut self) {
         self.stale.fill(std::iter::empty());
     }
 
-    /// Makes the next `record` sample one token, whatever its texels.
+    /// Makes the next `record` sample one token of undefined texels.
     pub(super) fn prepare_warm(&mut self) {
         self.stale.fill(std::iter::once(TokenRecord::zeroed()));
     }
@@ -134,7 +134,7 @@ impl SamplePass {
         &self.stale
     }
 
-    /// A token as the device knows it.
+    /// A token's record on the device.
     pub(super) fn token_record(&self, token: Token) -> TokenRecord {
         token_record(token, self.shape, &self.tail_offsets)
     }
@@ -163,7 +163,7 @@ impl SamplePass {
         recorder.dispatch(&self.pass, &bindings, &push, groups);
     }
 
-    /// Copies the tokens that were sampled to their places.
+    /// Copies the sampled tokens to their places.
     pub(super) fn collect<'a>(&mut self, stale: impl Iterator<Item = &'a mut [u8]>) {
         let sampled = self.tokens.mapped::<u8>().chunks_exact(self.format.token_bytes());
         for (pixels, sampled) in stale.zip(sampled) {
@@ -182,7 +182,7 @@ fn token_record(
     TokenRecord { level, x, y, tail_offset: tail_offsets[level as usize] }
 }
 
-/// Words of a channel of a token, for each of which there is an invocation.
+/// Words of a channel of a token; each has an invocation.
 pub(super) fn channel_words(format: TokenFormat) -> u32 {
     format.patch_side * format.patch_side / texels_per_word(format)
 }
@@ -199,7 +199,7 @@ fn tail_offsets(shape: PyramidShape) -> [u32; MAX_LEVEL_COUNT as usize] {
     offsets
 }
 
-/// A number that shaders count with.
+/// A count as a shader's 32-bit number.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "buffers of more entries exceed every device's limit"

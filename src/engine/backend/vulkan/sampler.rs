@@ -1,4 +1,4 @@
-//! The passes of one view: made, and run once, beside the backend that they are for.
+//! The passes of one view: built and run once while the backend takes frames.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, Lane, Recorder};
 /// Bytes of the bits of a few tiles.
 const BITS_BYTES: usize = 4;
 
-/// What samples one view.
+/// The passes that sample one view.
 pub(super) struct ViewPasses {
     sample: SamplePass,
-    /// Only where the device finds the stale tokens.
+    /// `Some` if the device finds the stale tokens.
     stale: Option<StalePass>,
 }
 
 impl ViewPasses {
-    /// The passes of a view, which have run once.
+    /// Builds the passes of a view and runs them once.
     pub(super) fn warm(
         gpu: &Arc<Gpu>,
         shape: PyramidShape,
@@ -39,7 +39,7 @@ impl ViewPasses {
             sample.prepare_warm();
         }
         let passes = Self { sample, stale };
-        // A way to the queue that waits for nobody else's work. No times are taken.
+        // A lane of its own waits for nobody else's work. Nothing is timed.
         let mut lane = Lane::new(gpu, "view being built", 0)?;
         let pyramid = small_pyramid(gpu, shape)?;
         let bits = Buffer::new(gpu, "ingested tiles", BufferKind::HostWritten, BITS_BYTES)?;
@@ -50,10 +50,10 @@ impl ViewPasses {
         Ok(Sampler::new(passes))
     }
 
-    /// Tells the device the stale tokens of `view`, which the CPU has found.
+    /// Uploads the stale tokens of `view` that the CPU found.
     pub(super) fn upload(view: &mut Planes) {
         let Self { sample, .. } = view.sampler.get_mut();
-        // Taken apart, because the sampler is a part of the view.
+        // Borrowed apart, because the sampler is a part of the view.
         let (plan, stale) = (&view.plan, &view.stale);
         sample.upload(plan, stale);
     }
@@ -67,7 +67,7 @@ impl ViewPasses {
         }
     }
 
-    /// Takes over what the device found.
+    /// Reads the stale tokens that the device found.
     pub(super) fn take_stale(view: &mut Planes, ingests: bool) {
         let mut found = std::mem::take(&mut view.stale);
         found.clear();
@@ -77,7 +77,7 @@ impl ViewPasses {
         view.take_stale(found, ingests);
     }
 
-    /// Copies the tokens that were sampled to their places.
+    /// Copies the sampled tokens to their places.
     pub(super) fn collect(view: &mut Planes) {
         let (sampler, tokens) = view.stale_tokens(1);
         sampler.get_mut::<Self>().sample.collect(tokens.flatten().map(|(_, pixels)| pixels));
@@ -102,8 +102,8 @@ impl ViewPasses {
     }
 }
 
-/// Something to sample that drivers compile the same code for as for a pyramid of `shape`: llvmpipe asks which sides of
-/// an image are powers of two, and finds out only when the pass first runs.
+/// A small pyramid for which drivers compile the same code as for one of `shape`: llvmpipe specialises on which sides
+/// of an image are powers of two, and only when the pass first runs.
 fn small_pyramid(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Pyramid, GpuError> {
     let grid = shape.extent().in_cells(TILE_SIDE);
     let [width, height] = [grid.width, grid.height].map(|tiles| {

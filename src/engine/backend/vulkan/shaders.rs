@@ -1,13 +1,13 @@
-//! What the build script made of `glsl/*.comp`.
+//! The shaders that the build script compiled from `glsl/*.comp`.
 
-#![allow(unsafe_code, reason = "that bytes are a shader is seen by whoever compiled them")]
+#![allow(unsafe_code, reason = "only the build script knows that these bytes are shaders")]
 
 use foveate_gpu::Shader;
 
 macro_rules! shader {
     ($name:literal) => {
-        // SAFETY: glslc compiled it, for the version of Vulkan that devices are required to have; the pass of this name
-        // alone uses it, and the validation layer of the tests compares what the two declare.
+        // SAFETY: glslc compiled it for the Vulkan version that devices must support. Only the pass of this name uses
+        // it, and the validation layer compares their interfaces in tests.
         unsafe { Shader::new(include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".spv"))) }
     };
 }

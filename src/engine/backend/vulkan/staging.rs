@@ -1,4 +1,4 @@
-//! The samples of the dirty tiles on their way to the device.
+//! Upload of the samples of dirty tiles.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError};
 
-/// What a record holds the samples of.
+/// The extent of a record.
 pub(super) const TILE_EXTENT: Extent = Extent::new(TILE_SIDE, TILE_SIDE);
 
-/// Packed samples of tiles, with room for all of a source.
+/// Packed samples of tiles, with room for all tiles of a source.
 #[derive(Debug)]
 pub(super) struct TileStaging {
     /// Tile after tile, in the order of the list.
     records: Buffer,
-    /// Where the tiles lie.
+    /// Their locations.
     tiles: TileList,
     record_bytes: usize,
 }
@@ -44,7 +44,7 @@ impl TileStaging {
         self.tiles.fill(tiles);
     }
 
-    /// Makes the next passes run on one tile, whatever its samples.
+    /// Makes the next passes run on one tile of undefined samples.
     pub(super) fn prepare_warm(&mut self) {
         self.tiles.fill(std::iter::once(TileRecord { column: 0, row: 0 }));
     }
@@ -70,7 +70,7 @@ impl TileStaging {
     }
 }
 
-/// The samples of a tile take the bytes of a whole frame of its extent, plane after plane, without padding.
+/// Bytes of a record: those of a frame as large as a tile, plane after plane, without padding.
 pub(super) fn record_bytes(format: PixelFormat) -> usize {
     (0..format.plane_count()).map(|index| plane_bytes(format.plane_shape(index, TILE_EXTENT))).sum()
 }
@@ -79,7 +79,7 @@ fn plane_bytes(shape: PlaneShape) -> usize {
     shape.row_bytes as usize * shape.rows as usize
 }
 
-/// Copies the samples of a tile. What hangs over the frame's edge keeps its old bytes, which the shader ignores.
+/// Copies the samples of a tile. Those outside the frame keep their old bytes, which the shader ignores.
 fn pack_tile(frame: &FrameView<'_>, tile: TileRecord, mut record: &mut [u8]) {
     for index in 0..frame.format().plane_count() {
         let target_shape = frame.format().plane_shape(index, TILE_EXTENT);

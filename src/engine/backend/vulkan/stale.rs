@@ -1,4 +1,4 @@
-//! From the tiles that were ingested to the tokens of one view that are sampled.
+//! From the ingested tiles to the stale tokens of one view.
 //!
 //! Device side: `glsl/stale.comp`    Twin: `Planes::find_stale` in `src/engine/planes.rs`
 
@@ -18,15 +18,15 @@ use foveate_gpu::{
     GpuError, Lane, Recorder,
 };
 
-/// A token of a plan, and the tiles that it lies over.
+/// A token of a plan, and the tiles under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TokenEntry {
-    /// What the sampling pass is told of it.
+    /// Its record for the sampling pass.
     pub token: TokenRecord,
     /// Column and row of the first tile.
     pub first_tile: [u32; 2],
-    /// Column and row behind the last tile.
+    /// Column and row after the last tile.
     pub end_tile: [u32; 2],
 }
 
@@ -38,7 +38,7 @@ pub struct StalePush {
     pub token_count: u32,
     /// Columns of the tile grid.
     pub grid_width: u32,
-    /// 1 where no token of the plan was sampled yet, so that all are.
+    /// 1 if no token of the plan has been sampled yet, so that all are stale.
     pub is_new: u32,
 }
 
@@ -48,7 +48,7 @@ pub struct StalePass {
     pass: ComputePass,
     /// The tokens of the view's plan.
     plan: Buffer,
-    /// Indices of the tokens that were found: how many, then each.
+    /// The stale tokens: their count, then their indices.
     found: Buffer,
     shape: PyramidShape,
     patch_side: u32,
@@ -71,7 +71,7 @@ impl StalePass {
             constants: &[channel_words(format), GROUP_INVOCATIONS, GROUPS_PER_ROW],
             push_bytes: size_of::<StalePush>(),
         };
-        // Buffers may not be empty.
+        // Buffers must not be empty.
         let most = capacity.max(1);
         let (plan_size, found_size) =
             (most * size_of::<TokenEntry>(), (1 + most) * size_of::<u32>());
@@ -87,8 +87,7 @@ impl StalePass {
         })
     }
 
-    /// Tells the device `plan`, if none of its tokens was sampled yet, and `pass` to sample what this one finds; nothing where
-    /// the view rests.
+    /// Uploads `plan` if it is new, and makes `pass` sample the tokens found; does nothing if the view rests.
     pub(super) fn prepare(
         &mut self,
         plan: &TokenPlan,
@@ -111,7 +110,7 @@ impl StalePass {
         pass.leave_to_device();
     }
 
-    /// Makes the next `record` find one token.
+    /// Makes the next `record` find a single token.
     pub(super) fn prepare_warm(&mut self, pass: &mut SamplePass) {
         self.plan.mapped::<TokenEntry>()[0] = TokenEntry::zeroed();
         (self.push.token_count, self.push.is_new) = (1, 1);
@@ -119,7 +118,7 @@ impl StalePass {
         pass.leave_to_device();
     }
 
-    /// Lists for `pass` the tokens over tiles that are in `ingested`, or all of a new plan.
+    /// Lists for `pass` the tokens over tiles in `ingested`, or all tokens of a new plan.
     pub(super) fn record<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,
@@ -138,7 +137,7 @@ impl StalePass {
         recorder.dispatch(&self.pass, &bindings, &self.push, 1);
     }
 
-    /// Appends the indices of the tokens that the pass found, ascending; none where the view rests.
+    /// Appends the indices of the tokens found, ascending; none if the view rests.
     pub(super) fn collect(&mut self, indices: &mut Vec<u32>) {
         if self.is_resting {
             return;

@@ -1,4 +1,4 @@
-//! The tiles that a frame brings up to date, as the passes read them.
+//! The list of tiles to ingest, as the passes read it.
 //!
 //! Device side: `glsl/shared/tiles.glsl`
 
@@ -11,7 +11,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_gpu::{Gpu, GpuError};
 
-/// Where a tile lies in the tile grid. Public, like all that is shared with shaders, for the tests that compare layouts.
+/// Location of a tile in the tile grid. Public, like all types shared with shaders, for the tests that compare layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TileRecord {

@@ -1,4 +1,4 @@
-//! Lists of what passes work on, which the CPU fills, or an earlier pass.
+//! Work lists of passes, filled by the CPU or by an earlier pass.
 //!
 //! Device side: `TileList` and `TokenList` of `glsl/*.comp`
 
@@ -9,22 +9,22 @@ use bytemuck::{Pod, Zeroable};
 
 use foveate_gpu::{Buffer, BufferKind, Gpu, GpuError, Groups};
 
-/// What a list begins with; the entries follow. Public, like all that is shared with shaders, for the tests that compare
+/// Header of a list; the entries follow. Public, like all types shared with shaders, for the tests that compare
 /// layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct WorkListHead {
-    /// In how many workgroups the pass over the list runs, as columns, rows and layers; only where a pass fills it.
+    /// Workgroup count of the pass over the list (indirect dispatch); set only by a pass that fills the list.
     pub groups: [u32; 3],
     /// Entries of the list.
     pub count: u32,
 }
 
-/// A list on the device, with room for all that there may be.
+/// A list on the device of fixed capacity.
 #[derive(Debug)]
 pub(super) struct WorkList<T> {
     buffer: Buffer,
-    /// `None` where only the device knows.
+    /// `None` if only the device knows.
     count: Option<u32>,
     entries: PhantomData<T>,
 }
@@ -39,7 +39,7 @@ impl<T: Pod> WorkList<T> {
 
     /// Fills the list with `entries`.
     pub(super) fn fill(&mut self, entries: impl Iterator<Item = T>) {
-        // Nothing is read back from the buffer, whose memory may be uncached.
+        // Never reads from the buffer: its memory may be uncached.
         let (head, rest) = self.split();
         let mut count = 0;
         for (target, entry) in bytemuck::cast_slice_mut(rest).iter_mut().zip(entries) {
@@ -56,13 +56,12 @@ impl<T: Pod> WorkList<T> {
         self.count = None;
     }
 
-    /// Entries of the list; `None` where only the device knows.
+    /// Entries of the list; `None` if only the device knows.
     pub(super) fn count(&self) -> Option<u32> {
         self.count
     }
 
-    /// In how many workgroups the pass over the list runs: `of` as many entries as there are, or what the pass that
-    /// fills the list says.
+    /// Workgroup count of the pass over the list: `of` the number of entries, or the count in the list's header.
     pub(super) fn groups(&self, of: impl FnOnce(u32) -> u32) -> Groups<'_> {
         self.count.map_or(Groups::From(&self.buffer), |count| Groups::Count(of(count)))
     }
