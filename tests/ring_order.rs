@@ -8,9 +8,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, thread};
 
-use foveate_ring::RingError;
+use foveate_ring::abi;
 use mapping::{load_bytes, store_bytes};
 
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "plain memory is not mapped; it is a module of the crate"
+)]
+#[path = "../src/ring/error.rs"]
+mod error;
 #[allow(dead_code, reason = "plain memory is not mapped")]
 #[path = "../src/ring/mapping.rs"]
 mod mapping;
@@ -91,15 +98,4 @@ fn check(law: fn()) {
         (false, true) => 20_000,
     };
     (0..runs).for_each(|_| law());
-}
-
-/// What `mapping` names the failed call by.
-trait SystemResultExt<T> {
-    fn during(self, call: &'static str) -> Result<T, RingError>;
-}
-
-impl<T> SystemResultExt<T> for rustix::io::Result<T> {
-    fn during(self, call: &'static str) -> Result<T, RingError> {
-        self.map_err(|errno| RingError::System { call, source: errno.into() })
-    }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::{ChangeConfig, Threshold};
-use foveate_core::frame::PixelFormat;
+use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -29,14 +29,11 @@ use foveate_daemon::channel::{Bell, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
-use stream::stamp;
 use threads::is_asleep;
 use wait::until;
 
 #[path = "common/naive.rs"]
 mod naive;
-#[path = "support/stream.rs"]
-mod stream;
 #[path = "support/threads.rs"]
 mod threads;
 #[path = "support/wait.rs"]
@@ -99,7 +96,7 @@ impl Film {
         for is_warm in [false, true] {
             for &index in &self.order {
                 frame_seq += 1;
-                let (frame, stamp) = (self.frames[index].view(), stamp(frame_seq));
+                let (frame, stamp) = (self.frames[index].view(), FrameStamp::numbered(frame_seq));
                 let (stepped, allocated) = counted(|| stream.step(&frame, &stamp));
                 stepped.unwrap();
                 if is_warm {

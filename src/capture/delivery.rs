@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::Sender;
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_app::AppSink;
@@ -10,7 +9,6 @@ use parking_lot::Mutex;
 
 use super::caps::{self, FrameFormat};
 use super::mailbox::{Posted, Producer};
-use super::pipeline::Event;
 use super::times::{CaptureTime, ClockSample, PipelineTimes, capture_time, unix_ns_from_reference};
 use super::{CapturedFrame, Pace, SourceSpec};
 use foveate_core::frame::FrameStamp;
@@ -49,22 +47,18 @@ impl Delivery {
         Self { inlet: Mutex::new(inlet), counters, pulses, pace: spec.pace }
     }
 
-    /// Pulls the next sample from `sink`; the pipeline's first frame (`first`) is reported to `events`.
+    /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read, before it is posted.
     pub(super) fn deliver(
         &self,
         sink: &AppSink,
-        events: &Sender<Event>,
-        first: &mut bool,
+        on_frame: impl FnOnce(),
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let mut inlet = self.inlet.lock();
         let Some(frame) = self.pulses.delivering.during(|| self.next_frame(&mut inlet, sink))?
         else {
             return Ok(gst::FlowSuccess::Ok);
         };
-        if std::mem::take(first) {
-            // A full channel holds an error, which matters more than a first frame.
-            let _ = events.try_send(Event::FirstFrame);
-        }
+        on_frame();
         self.post(&mut inlet, frame)
     }
 

@@ -204,8 +204,14 @@ fn configure(sink: &AppSink, delivery: &Arc<Delivery>, events: &Sender<Event>) {
     // The last sample would hold a buffer of the camera's pool.
     sink.set_enable_last_sample(false);
     let (delivery, events) = (Arc::clone(delivery), events.clone());
-    let mut first = true;
-    let new_sample = move |sink: &AppSink| delivery.deliver(sink, &events, &mut first);
+    let mut is_first = true;
+    let mut report_first = move || {
+        if std::mem::take(&mut is_first) {
+            // A full channel holds an error, which matters more than a first frame.
+            let _ = events.try_send(Event::FirstFrame);
+        }
+    };
+    let new_sample = move |sink: &AppSink| delivery.deliver(sink, &mut report_first);
     sink.set_callbacks(AppSinkCallbacks::builder().new_sample(new_sample).build());
 }
 

@@ -28,7 +28,7 @@ use foveate_core::token::TokenFormat;
 use foveate_core::value::{
     Address, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
 };
-use foveate_core::view::ViewSpec;
+use foveate_core::view::{DEFAULT_BUDGET, ViewSpec};
 
 mod calibration;
 mod camera;
@@ -531,7 +531,7 @@ impl Default for ViewConfig {
         Self {
             name: "main".to_owned(),
             layout: Layout::default(),
-            budget: 273,
+            budget: DEFAULT_BUDGET,
             format: TokenFormat::default(),
             slots: 8,
             max_fps: None,

@@ -10,6 +10,7 @@ pub mod gaze_entry;
 pub mod patch;
 pub mod plan;
 pub mod pyramid;
+pub mod region;
 pub mod relevance;
 pub mod rule;
 pub mod tile;

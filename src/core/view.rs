@@ -9,6 +9,9 @@ use crate::token::TokenFormat;
 /// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
 pub const VIEWS_MAX: usize = 32;
 
+/// Default budget of a view, in tokens.
+pub const DEFAULT_BUDGET: u32 = 273;
+
 /// What a view wants of its stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewSpec {
@@ -28,5 +31,18 @@ impl ViewSpec {
     /// The planes that the view publishes.
     pub fn planes(&self) -> Vec<PlaneSpec> {
         vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()]
+    }
+}
+
+impl Default for ViewSpec {
+    /// Foveal, around the middle of the image: [`DEFAULT_BUDGET`] tokens of the default format.
+    fn default() -> Self {
+        Self {
+            layout: Layout::default(),
+            budget: DEFAULT_BUDGET as usize,
+            format: TokenFormat::default(),
+            policy: Policy::default(),
+            parameters: GazeParameters::default(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub mod described;
 pub mod directory;
 mod error;
+mod lease;
 pub mod server;
 mod socket;
 mod steering;

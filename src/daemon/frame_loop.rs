@@ -2,11 +2,10 @@
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::StreamFailure;
-use super::running::StopSign;
 use super::views::{self, ViewChange, ViewThread};
 use crate::control::directory::{StreamPort, ViewPort};
 use crate::stream::{
@@ -27,6 +26,21 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest reason that a segment holds, in bytes.
 const REASON_BYTES: usize = 127;
+
+/// Asks a stream to end, with a reason.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StopSign(Arc<OnceLock<&'static str>>);
+
+impl StopSign {
+    /// Asks; the first reason counts.
+    pub(super) fn raise(&self, reason: &'static str) {
+        let _ = self.0.set(reason);
+    }
+
+    fn reason(&self) -> Option<&'static str> {
+        self.0.get().copied()
+    }
+}
 
 pub(super) struct FrameLoop {
     name: String,

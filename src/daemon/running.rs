@@ -1,10 +1,9 @@
 //! One running stream: its thread, and how to stop it.
 
-use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use super::StreamFailure;
-use super::frame_loop::FrameLoop;
+use super::frame_loop::{FrameLoop, StopSign};
 use crate::control::directory::StreamPort;
 use crate::stream::{BackendError, Backends, ServedView, StreamBackend};
 use foveate_config::StreamConfig;
@@ -16,17 +15,6 @@ pub(super) struct RunningStream {
     name: String,
     stop: StopSign,
     thread: JoinHandle<()>,
-}
-
-/// Asks a stream to end, with a reason.
-#[derive(Clone, Debug, Default)]
-pub(super) struct StopSign(Arc<OnceLock<&'static str>>);
-
-impl StopSign {
-    /// Why the stream is to end, once it has been asked to.
-    pub(super) fn reason(&self) -> Option<&'static str> {
-        self.0.get().copied()
-    }
 }
 
 impl RunningStream {
@@ -69,7 +57,7 @@ impl RunningStream {
 
     /// Asks the stream to end; the first reason counts. Its thread informs readers and listings.
     pub(super) fn stop(&self, reason: &'static str) {
-        let _ = self.stop.0.set(reason);
+        self.stop.raise(reason);
     }
 
     pub(super) fn join(self) {

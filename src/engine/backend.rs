@@ -12,9 +12,8 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
-use foveate_core::token::TokenFormat;
 
-use crate::planes::{Planes, Sampler};
+use crate::planes::{Planes, Sampler, SamplerSpec};
 
 pub mod choice;
 pub mod cpu;
@@ -121,15 +120,6 @@ pub trait Backend: Send {
 ///
 /// Fails if the view is too large for the device, or the device is lost or a call fails.
 pub type SamplerMaker = Arc<dyn Fn(SamplerSpec) -> Result<Sampler, BackendError> + Send + Sync>;
-
-/// The size of a view, so that nothing is allocated later.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SamplerSpec {
-    /// What a token looks like in memory.
-    pub format: TokenFormat,
-    /// Most tokens of a plan.
-    pub capacity: usize,
-}
 
 /// Why a backend failed. Anything else is a bug and panics.
 #[derive(Debug, thiserror::Error)]

@@ -8,13 +8,22 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::token::TokenFormat;
 use foveate_ring::TokenRecord;
 
-use crate::backend::SamplerSpec;
 use crate::change::tracker::ChangeTracker;
 
 /// Relevance without a relevance map.
 const EVEN_RELEVANCE: f32 = 1.0;
+
+/// The size of a view, so that nothing is allocated later.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SamplerSpec {
+    /// What a token looks like in memory.
+    pub format: TokenFormat,
+    /// Most tokens of a plan.
+    pub capacity: usize,
+}
 
 /// What a backend samples one view with. Opaque, except to the backend whose [maker](crate::backend::SamplerMaker) made
 /// it.

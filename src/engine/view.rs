@@ -9,7 +9,8 @@ use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::view::ViewSpec;
 
-use crate::backend::{BackendError, SamplerMaker, SamplerSpec};
+use crate::backend::{BackendError, SamplerMaker};
+use crate::planes::SamplerSpec;
 use crate::planes::{Planes, Sampler};
 use crate::sink::{SampledFrame, Sink};
 
@@ -111,8 +112,8 @@ impl<S> View<S> {
 
     /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
-        self.controller(at).take(feedback, at);
         self.feedback_ns = feedback_ns;
+        self.gaze_step(at, |gaze| gaze.take(feedback, at));
     }
 
     /// The same view with its sink converted.
@@ -141,9 +142,20 @@ impl<S> View<S> {
         self.planes.set_sampler(sampler)
     }
 
-    fn controller(&mut self, at: FrameTime) -> &mut Controller {
+    /// Runs `step` on the controller and returns the gaze. A new fixation may be due to the newest feedback.
+    fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
         let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
-        self.gaze.get_or_insert_with(|| Controller::new(policy.clone(), *parameters, *extent, at))
+        let begin = || Controller::new(policy.clone(), *parameters, *extent, at);
+        let controller = self.gaze.get_or_insert_with(begin);
+        let id_before = controller.gaze().fixation.id;
+        step(controller);
+        let gaze = controller.gaze().clone();
+        if gaze.fixation.id != id_before {
+            let from_client =
+                matches!(gaze.fixation.reason, FixationReason::Look | FixationReason::Attend);
+            self.asked_ns = if from_client { self.feedback_ns } else { 0 };
+        }
+        gaze
     }
 
     /// Decides the gaze for the frame of `at` from feedback and from what was `seen` of the frame before, and plans its
@@ -154,16 +166,7 @@ impl<S> View<S> {
         seen: Option<(&CoarseLevel, u64)>,
         shape: PyramidShape,
     ) {
-        let feedback_ns = self.feedback_ns;
-        let gaze = self.controller(at);
-        let id_before = gaze.gaze().fixation.id;
-        gaze.step(at, seen);
-        let gaze = gaze.gaze().clone();
-        if gaze.fixation.id != id_before {
-            let from_client =
-                matches!(gaze.fixation.reason, FixationReason::Look | FixationReason::Attend);
-            self.asked_ns = if from_client { feedback_ns } else { 0 };
-        }
+        let gaze = self.gaze_step(at, |gaze| gaze.step(at, seen));
         if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
             self.plan(gaze, at, shape);
         }

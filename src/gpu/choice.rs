@@ -5,10 +5,10 @@ use std::fmt;
 
 use ash::vk;
 
+use super::clock::{TickClock, can_calibrate};
 use super::error::{GpuError, VkResultExt};
-use super::import::can_import;
+use super::host_memory::can_import;
 use super::instance::{API_VERSION, Instance};
-use super::timing::{TickClock, can_calibrate};
 
 /// Storage images bound by one pass; the ingest pass writes six levels.
 const STORAGE_IMAGES: u32 = 6;

@@ -11,10 +11,10 @@ use gpu_allocator::{AllocationSizes, AllocatorDebugSettings};
 use parking_lot::Mutex;
 
 use super::choice::{Candidate, DeviceChoice, DeviceSummary, Limits, candidates, choose};
+use super::clock::DeviceClock;
 use super::error::{GpuError, VkResultExt};
-use super::import::HostImports;
+use super::host_memory::HostImports;
 use super::instance::{Instance, ValidationLog};
-use super::timing::DeviceClock;
 
 /// Test hook: every device is lost after this many submissions.
 const INJECT_DEVICE_LOSS: &str = "FOVEATE_INJECT_DEVICE_LOSS";

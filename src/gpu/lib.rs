@@ -11,8 +11,10 @@
 mod access;
 mod buffer;
 mod choice;
+mod clock;
 mod device;
 mod error;
+mod host_memory;
 mod image;
 mod import;
 mod instance;
@@ -23,6 +25,7 @@ mod timing;
 
 pub use buffer::{Buffer, BufferKind};
 pub use choice::{DeviceChoice, DeviceKind, DeviceSummary};
+pub use clock::TickClock;
 pub use device::{Gpu, Validation, chosen_device, devices};
 pub use error::GpuError;
 pub use image::Image;
@@ -31,4 +34,3 @@ pub use instance::ValidationLog;
 pub use lane::Lane;
 pub use pass::{BindingKind, ComputePass, ComputePassDesc, Shader};
 pub use recorder::{Binding, GROUPS_PER_ROW, Groups, Recorder};
-pub use timing::TickClock;

@@ -16,8 +16,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use foveate_core::geometry::plan::{PixelBox, Token};
+use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::PixelBox;
 
 /// Defines a plain-data struct: valid for any bytes, without padding. Checks what `derive(Pod)` would, without its crates.
 macro_rules! plain {

@@ -2,9 +2,8 @@
 
 use bytemuck::Zeroable;
 
-use super::RingError;
 use super::abi::{CAMERA_PINHOLE, CameraBlock, CameraFrameBlock, padded_text};
-use super::header::{ensure, text};
+use super::error::{RingError, ensure, text};
 use foveate_core::camera::{COEFFICIENTS_MAX, Calibration, CameraFacts};
 use foveate_core::geometry::extent::Extent;
 

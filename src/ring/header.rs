@@ -7,8 +7,9 @@ use super::abi::{
     MIN_SLOT_COUNT, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader, TokenRecord,
     padded_text, unpadded,
 };
+use super::camera;
+use super::error::{RingError, ensure, malformed, text};
 use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
-use super::{RingError, camera};
 use foveate_core::backend::BackendKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::plane::{self, PlaneSpec};
@@ -88,6 +89,20 @@ fn whole_text<const BYTES: usize>(
         Ok(padded)
     } else {
         Err(RingError::Spec { field, value: format!("{text:?}"), allowed })
+    }
+}
+
+impl SegmentInfo {
+    /// Description of a segment for `spec`, with epoch 0.
+    ///
+    /// # Errors
+    ///
+    /// If the spec does not fit a segment.
+    pub fn of(spec: &SegmentSpec) -> Result<Self, RingError> {
+        let layout = SegmentLayout::new(spec)?;
+        let header = header_from_spec(spec, &layout, 0)?;
+        let (_, camera) = camera::blocks(spec.camera.as_ref());
+        Ok(info_from_header(&header, &camera, layout.total_bytes as u64)?.0)
     }
 }
 
@@ -243,24 +258,7 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
     Ok(TokenFormat { patch_side: side, dtype: pixels.dtype, normalisation })
 }
 
-pub(super) fn text(field: &'static str, padded: &[u8]) -> Result<String, RingError> {
-    String::from_utf8(unpadded(padded).to_vec())
-        .map_err(|_| malformed(field, format!("\"{}\"", padded.escape_ascii())))
-}
-
 /// A size already validated against the mapped file.
 fn native(bytes: u64) -> usize {
     usize::try_from(bytes).expect("the ring is for 64-bit machines")
-}
-
-fn malformed(field: &'static str, value: impl ToString) -> RingError {
-    RingError::Malformed { field, value: value.to_string() }
-}
-
-pub(super) fn ensure(
-    holds: bool,
-    field: &'static str,
-    value: impl ToString,
-) -> Result<(), RingError> {
-    if holds { Ok(()) } else { Err(malformed(field, value)) }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::{RingError, SystemResultExt};
+use super::error::{RingError, SystemResultExt};
 
 pub(super) const WORD_BYTES: usize = size_of::<AtomicU64>();
 

@@ -12,15 +12,16 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
+use super::MAX_TRIES;
 use super::abi::{
     CAMERA_FRAME_OFFSET, CameraFrameBlock, FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader,
     State, StateBlock, TokenRecord, unpadded,
 };
+use super::error::{RingError, SystemResultExt};
 use super::header::info_from_header;
 use super::mapping::{Mapping, load_bytes};
 use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
-use super::{MAX_TRIES, RingError, SystemResultExt};
 use foveate_core::clock;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::MAX_TRIES;
 use super::abi::{
     HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
     PLANE_ALIGNMENT, SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
 };
-use super::header::{header_from_spec, info_from_header};
+use super::error::{RingError, SystemResultExt};
 use super::mapping::Mapping;
 use super::protocol::{Live, Lock};
-use super::{MAX_TRIES, RingError, SystemResultExt, camera};
 use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::CameraFacts;
 use foveate_core::frame::FrameKind;
@@ -131,18 +131,6 @@ pub struct SegmentInfo {
 }
 
 impl SegmentInfo {
-    /// Description of a segment for `spec`, with epoch 0.
-    ///
-    /// # Errors
-    ///
-    /// If the spec does not fit a segment.
-    pub fn of(spec: &SegmentSpec) -> Result<Self, RingError> {
-        let layout = SegmentLayout::new(spec)?;
-        let header = header_from_spec(spec, &layout, 0)?;
-        let (_, camera) = camera::blocks(spec.camera.as_ref());
-        Ok(info_from_header(&header, &camera, layout.total_bytes as u64)?.0)
-    }
-
     /// Index in [`planes`](Self::planes) of the plane with this name.
     pub fn plane_index(&self, name: &str) -> Option<usize> {
         self.planes.iter().position(|plane| plane.name == name)

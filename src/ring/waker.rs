@@ -14,8 +14,8 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, send};
 use rustix::thread::futex;
 
-use super::RingError;
 use super::abi::NOTICE_BYTES;
+use super::error::RingError;
 use super::protocol::{hand_over, take_over};
 use super::segment::Segment;
 use super::writer::Writer;

@@ -13,10 +13,11 @@ use super::abi::{
     CAMERA_FRAME_OFFSET, FLAG_PTS, MAX_PLANE_COUNT, SlotHeader, State, StateBlock, TokenRecord,
     padded_text,
 };
+use super::camera;
+use super::error::{RingError, SystemResultExt};
 use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::segment::{Segment, SegmentLayout, SegmentSpec, reserved_memory, seal};
-use super::{RingError, SystemResultExt, camera};
 use foveate_core::clock;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::Fixation;

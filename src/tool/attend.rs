@@ -13,7 +13,7 @@ use foveate::client::Client;
 use foveate::messages::{
     Attend, AttendTokens, DATAGRAM_BYTES_MAX, Looking, NumberFormat, ViewName,
 };
-use foveate_core::geometry::attention::Region;
+use foveate_core::geometry::region::Region;
 
 /// Most numbers that a message holds.
 const NUMBERS_MAX: u64 = DATAGRAM_BYTES_MAX as u64 / 4;

@@ -22,6 +22,7 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::view::{DEFAULT_BUDGET, VIEWS_MAX};
 use foveate_core::{gaze, layout};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
@@ -66,10 +67,10 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "foveal")]
     layout: Layout,
     /// Most tokens of a view, 1 to 5000
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), default_value_t = 273)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), default_value_t = DEFAULT_BUDGET)]
     budget: u32,
-    /// Number of views, 1 to 64: the first looks at the centre, the others elsewhere
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64), default_value_t = 1)]
+    /// Number of views, 1 to 32: the first looks at the centre, the others elsewhere
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=VIEWS_MAX as i64), default_value_t = 1)]
     views: u8,
     /// Where the views look: each at a point of its own, or at salient places
     #[arg(long, value_enum, default_value = "fixed")]

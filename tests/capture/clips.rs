@@ -13,8 +13,8 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::backend::SamplerSpec;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 
 use crate::backends::{self, Player, on_cpu};
 #[cfg(feature = "vulkan")]

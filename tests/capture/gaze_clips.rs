@@ -14,18 +14,18 @@ use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameView, Plane};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
-use foveate_core::geometry::attention::{AttentionMap, Region};
+use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
+use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_ring::{Reader, TokenFrameBuf};
 
 use crate::footage::clip;
-use crate::stream::stamp;
 use crate::wait::HANG;
 use crate::walkers::{Footage, PixelBox, Walker};
 
@@ -58,22 +58,28 @@ const PAINTED_AT: (usize, usize) = (192, 256);
 fn who_is_attended_to_stays_in_the_fovea() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
-    let mut run = Run::new(vec![Policy::Feedback; walkers.len()], 0);
+    // More than one stream has views for.
+    let groups = walkers.chunks(VIEWS_MAX);
+    let mut runs: Vec<_> =
+        groups.map(|group| Run::new(vec![Policy::Feedback; group.len()], 0)).collect();
     let mut shares = vec![(0, 0); walkers.len()];
     for_each_frame(&path, |index, frame| {
-        for (view, walker) in walkers.iter().enumerate() {
-            if let Some(feedback) = oracle(walker, index) {
-                run.clients[view].send_feedback(feedback, EXTENT, 1).unwrap();
+        let groups = walkers.chunks(VIEWS_MAX).zip(shares.chunks_mut(VIEWS_MAX));
+        for (run, (walkers, shares)) in runs.iter_mut().zip(groups) {
+            for (client, walker) in run.clients.iter().zip(walkers) {
+                if let Some(feedback) = oracle(walker, index) {
+                    client.send_feedback(feedback, EXTENT, 1).unwrap();
+                }
             }
-        }
-        run.step(index, frame);
-        for (view, walker) in walkers.iter().enumerate() {
-            let Some(place) = walker.at(index).filter(|_| walker.first + ORACLE_START <= index)
-            else {
-                continue;
-            };
-            shares[view].0 += usize::from(run.coarsest_under(view, place) <= 1);
-            shares[view].1 += 1;
+            run.step(index, frame);
+            for (view, (walker, share)) in walkers.iter().zip(shares).enumerate() {
+                let Some(place) = walker.at(index).filter(|_| walker.first + ORACLE_START <= index)
+                else {
+                    continue;
+                };
+                share.0 += usize::from(run.coarsest_under(view, place) <= 1);
+                share.1 += 1;
+            }
         }
     });
     let at_once =
@@ -266,7 +272,9 @@ impl Run {
     fn step(&mut self, index: usize, frame: &FrameView<'_>) {
         let phase_ns = if index == 0 { 0 } else { self.phase_ns };
         let pts_ns = Some(index as u64 * FRAME_NS + phase_ns);
-        self.stream.step(frame, &FrameStamp { pts_ns, ..stamp(index as u64 + 1) }).unwrap();
+        self.stream
+            .step(frame, &FrameStamp { pts_ns, ..FrameStamp::numbered(index as u64 + 1) })
+            .unwrap();
         for view in self.readers.len()..self.view_count {
             let (segment, _) = self.stream.segment(view).unwrap().unwrap();
             self.readers.push(Reader::from_fd(segment).unwrap());

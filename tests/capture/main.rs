@@ -14,8 +14,6 @@ mod footage;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
-#[path = "../support/stream.rs"]
-mod stream;
 #[path = "../support/wait.rs"]
 mod wait;
 #[path = "../support/walkers.rs"]

@@ -13,8 +13,9 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::view::VIEWS_MAX;
 use foveate_engine::backend::cpu::CpuBackend;
-use foveate_engine::backend::{Backend, BackendError, SamplerSpec, UpdateTimes};
+use foveate_engine::backend::{Backend, BackendError, UpdateTimes};
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 use foveate_engine::pool::Pool;
 
 /// A backend that is told which frame is its first.

@@ -127,7 +127,7 @@ fn a_view_beyond_what_a_view_takes_is_refused_before_it_is_looked_at() {
     let answer = client.ask(request.as_bytes());
     assert_eq!(answer["reason"], "bad-request");
     let error = answer["error"].as_str().unwrap();
-    assert!(error.contains("at most 4096 bytes"), "{:.200}", error);
+    assert!(error.contains("at most 4096 are allowed"), "{:.200}", error);
 }
 
 #[test]

@@ -20,8 +20,6 @@ mod mutation;
 mod naive;
 #[path = "../support/ring.rs"]
 mod ring;
-#[path = "../support/stream.rs"]
-mod stream;
 #[path = "../support/wait.rs"]
 mod wait;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
-use foveate_core::frame::{FrameView, PixelFormat, Plane};
+use foveate_core::frame::{FrameStamp, FrameView, PixelFormat, Plane};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -17,8 +17,6 @@ use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
-
-use crate::stream::stamp;
 
 /// Six tiles of 32 x 32 pixels, two of them cut.
 const EXTENT: Extent = Extent::new(96, 40);
@@ -112,7 +110,7 @@ fn step(stream: &mut Stream, value: u8, frame_seq: u64) {
     let stride = EXTENT.width as usize;
     let planes = [Plane { bytes: &luma, stride }, Plane { bytes: &chroma, stride }];
     let frame = FrameView::new(PixelFormat::Nv12, EXTENT, color(), &planes).unwrap();
-    stream.step(&frame, &stamp(frame_seq)).unwrap();
+    stream.step(&frame, &FrameStamp::numbered(frame_seq)).unwrap();
 }
 
 fn color() -> ColorTransform {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
-use foveate_core::frame::PixelFormat;
+use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
@@ -14,7 +14,6 @@ use foveate_daemon::channel::{Bell, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream};
 
 use crate::naive::{OwnedFrame, transforms};
-use crate::stream::stamp;
 
 #[test]
 fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
@@ -30,7 +29,7 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
         let mut fixation_of = |extent: Extent, frame_seq: u64| -> Fixation {
             let color = transforms(PixelFormat::Gray8)[0];
             let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 90);
-            stream.step(&frame.view(), &stamp(frame_seq)).unwrap();
+            stream.step(&frame.view(), &FrameStamp::numbered(frame_seq)).unwrap();
             stream.gaze(0).unwrap().fixation
         };
         fixation_of(large, 1);

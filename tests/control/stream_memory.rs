@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foveate_core::backend::BackendChoice;
 use foveate_core::change::ChangeConfig;
 use foveate_core::color::{ColorRange, ColorTransform};
-use foveate_core::frame::{FrameView, PixelFormat, Plane};
+use foveate_core::frame::{FrameStamp, FrameView, PixelFormat, Plane};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -16,8 +16,6 @@ use foveate_core::view::ViewSpec;
 use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamError, ViewPace};
 use foveate_ring::{RingError, SegmentSpec, check_memory};
-
-use crate::stream::stamp;
 
 const FORMAT: TokenFormat =
     TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
@@ -38,7 +36,7 @@ fn rings_that_fit_one_by_one_and_not_together_are_refused_before_any_is_reserved
     let plane = Plane { bytes: &samples, stride: 8 };
     let color = ColorTransform::from_rgb(ColorRange::Full);
     let frame = FrameView::new(PixelFormat::Gray8, Extent::new(8, 8), color, &[plane]).unwrap();
-    let error = stream.step(&frame, &stamp(1)).unwrap_err();
+    let error = stream.step(&frame, &FrameStamp::numbered(1)).unwrap_err();
     let StreamError::Rings(source) = &error else { panic!("{error}") };
     assert!(source.to_string().contains(&bytes.to_string()), "{source}");
     assert!((0..VIEWS).all(|index| stream.segment(index).unwrap().is_none()));

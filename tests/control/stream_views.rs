@@ -18,10 +18,10 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_core::view::ViewSpec;
+use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
 use foveate_daemon::stream::{
-    Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
+    AddViewError, Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
 use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf};
 use foveate_stats::StreamCounters;
@@ -30,7 +30,6 @@ use foveate_stats::StreamCounters;
 use crate::device;
 use crate::history::move_on;
 use crate::naive::{self, OwnedFrame, Random};
-use crate::stream::stamp;
 
 const MS: u64 = 1_000_000;
 
@@ -117,6 +116,34 @@ fn a_view_that_becomes_another_one_is_as_if_it_had_always_been_that() {
             assert_eq!(shown.stream.epoch(1), others_epoch, "the other view goes on");
         }
     });
+}
+
+#[test]
+fn a_stream_has_room_for_so_many_views_and_no_more() {
+    for frames in 0..2 {
+        let mut shown = Shown::new(on_cpu(), [ViewPace::default(); 2]);
+        let mut random = Random(7);
+        let mut frame = first_frame(&mut random);
+        for frame_seq in 1..=frames {
+            shown.step(&frame, frame_seq);
+        }
+        let bell = Arc::new(Bell::new().unwrap());
+        let another = |shown: &Shown, index: usize| {
+            let plan = plan(format!("more{index}"), Layout::Uniform, 8);
+            shown.stream.view_builder().build_new(plan, view_channel(&bell, false).0).unwrap()
+        };
+        for index in 2..VIEWS_MAX {
+            let view = another(&shown, index);
+            shown.stream.add_view(view).unwrap();
+        }
+        let refused = shown.stream.add_view(another(&shown, VIEWS_MAX)).unwrap_err();
+        assert!(matches!(refused.1, AddViewError::Full), "{}", refused.1);
+        move_on(&mut frame, 3, frames + 1, &mut random);
+        shown.stream.step(&frame.view(), &FrameStamp::numbered(frames + 1)).unwrap();
+        assert!(shown.stream.segment(VIEWS_MAX - 1).unwrap().is_some());
+        drop(shown.stream.remove_view(3, "it makes room"));
+        shown.stream.add_view(another(&shown, VIEWS_MAX)).unwrap();
+    }
 }
 
 /// Frames of another kind came between: nothing has changed.
@@ -234,7 +261,7 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     let plan = ServedView { spec: ViewSpec { policy, ..plan.spec.clone() }, ..plan };
     let views = [(plan, view_channel(&Arc::new(Bell::new().unwrap()), false).0)];
     let mut stream = Stream::new("fresh", on_cpu(), ChangeConfig::default(), views, Arc::default());
-    stream.step(&frame.view(), &stamp(1)).unwrap();
+    stream.step(&frame.view(), &FrameStamp::numbered(1)).unwrap();
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
     let mut frame = TokenFrameBuf::default();
     assert_eq!(reader.read_newest(&mut frame).unwrap(), ReadOutcome::Frame { missed: 0 });
@@ -278,7 +305,8 @@ impl Shown {
     }
 
     fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Stepped {
-        let stamp = FrameStamp { pts_ns: Some(frame_seq * 10 * MS), ..stamp(frame_seq) };
+        let stamp =
+            FrameStamp { pts_ns: Some(frame_seq * 10 * MS), ..FrameStamp::numbered(frame_seq) };
         let stepped = self.stream.step(&frame.view(), &stamp).unwrap();
         if matches!(stepped, Stepped::PublishedInNewSegments | Stepped::PublishedNewViews) {
             let segment = |index| self.stream.segment(index).unwrap().unwrap().0;

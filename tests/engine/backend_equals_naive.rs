@@ -1,53 +1,19 @@
 //! Every backend gives what the naive definition gives, bit for bit: every format, matrix and range, every level, every
 //! texel, every byte of every token, and whatever came before. One suite for all that implement the trait.
 
-use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 
-#[cfg(feature = "vulkan")]
-use crate::device;
-use foveate_engine::backend::SamplerSpec;
 use foveate_engine::backend::cpu::CpuBackend;
+use foveate_engine::planes::SamplerSpec;
 use foveate_engine::simd::Instructions;
 
-#[cfg(feature = "vulkan")]
-use crate::backends;
 use crate::backends::{Player, pool};
+use crate::each_backend::Make;
 use crate::naive::{self, OwnedFrame, Picture, Random};
-
-/// Makes the backend that is held to the laws.
-type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
-
-/// Makes one test of each law for each backend.
-macro_rules! laws {
-    ($($law:ident)*) => {
-        mod cpu {
-            $(#[test]
-            fn $law() {
-                super::$law(&crate::backends::on_cpu);
-            })*
-        }
-
-        #[cfg(feature = "vulkan")]
-        mod vulkan {
-            $(#[test]
-            fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::host_diff_on(gpu, kind)));
-            })*
-        }
-
-        #[cfg(feature = "vulkan")]
-        mod comparing {
-            $(#[test]
-            fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::device_diff_on(gpu, kind)));
-            })*
-        }
-    };
-}
 
 laws! {
     every_colour_transform_of_every_format_is_exact

@@ -5,15 +5,16 @@
 
 use std::thread;
 
-use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::VIEWS_MAX;
-use foveate_engine::backend::{SamplerSpec, UpdateTimes};
+use foveate_engine::backend::UpdateTimes;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 
 use crate::allocations::allocations_in;
 #[cfg(feature = "vulkan")]
@@ -21,38 +22,8 @@ use crate::backends;
 use crate::backends::Player;
 #[cfg(feature = "vulkan")]
 use crate::device;
+use crate::each_backend::Make;
 use crate::naive::{self, OwnedFrame, Random};
-
-/// Makes the backend that is held to the laws.
-type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
-
-/// Makes one test of each law for each backend.
-macro_rules! laws {
-    ($($law:ident)*) => {
-        mod cpu {
-            $(#[test]
-            fn $law() {
-                super::$law(&crate::backends::on_cpu);
-            })*
-        }
-
-        #[cfg(feature = "vulkan")]
-        mod vulkan {
-            $(#[test]
-            fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::host_diff_on(gpu, kind)));
-            })*
-        }
-
-        #[cfg(feature = "vulkan")]
-        mod comparing {
-            $(#[test]
-            fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::device_diff_on(gpu, kind)));
-            })*
-        }
-    };
-}
 
 laws! {
     views_that_come_and_go_get_what_they_would_from_the_beginning

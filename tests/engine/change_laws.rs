@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::plan::PixelBox;
+use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::simd::Instructions;

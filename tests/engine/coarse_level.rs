@@ -1,14 +1,14 @@
 //! The coarse level that a backend hands to the CPU is the level that the naive definition says, on every backend, whatever
 //! came before and whether or not it was kept; and handing it over takes no memory.
 
-use foveate_core::frame::{FrameKind, PixelFormat};
+use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::coarse::{COARSE_SIDE_MAX, CoarseLevel};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
-use foveate_engine::backend::SamplerSpec;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 
 use crate::allocations::allocations_in;
 #[cfg(feature = "vulkan")]
@@ -16,10 +16,8 @@ use crate::backends;
 use crate::backends::Player;
 #[cfg(feature = "vulkan")]
 use crate::device;
+use crate::each_backend::Make;
 use crate::naive::{self, OwnedFrame, Random};
-
-/// Makes the backend that is held to the laws.
-type Make<'a> = &'a dyn Fn(FrameKind) -> Player;
 
 /// Of every level that a coarse one can be, image and tail; the smallest, widest and highest sources; odd sides.
 const EXTENTS: [(u32, u32); 16] = [
@@ -44,34 +42,6 @@ const EXTENTS: [(u32, u32); 16] = [
 /// What all tokens are.
 const FORMAT: TokenFormat =
     TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
-
-/// Makes one test of each law for each backend.
-macro_rules! laws {
-    ($($law:ident)*) => {
-        mod cpu {
-            $(#[test]
-            fn $law() {
-                super::$law(&crate::backends::on_cpu);
-            })*
-        }
-
-        #[cfg(feature = "vulkan")]
-        mod vulkan {
-            $(#[test]
-            fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::host_diff_on(gpu, kind)));
-            })*
-        }
-
-        #[cfg(feature = "vulkan")]
-        mod comparing {
-            $(#[test]
-            fn $law() {
-                super::device::with_gpu(|gpu| super::$law(&|kind| super::backends::device_diff_on(gpu, kind)));
-            })*
-        }
-    };
-}
 
 laws! {
     it_is_exact_at_every_extent_and_after_any_history

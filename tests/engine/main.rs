@@ -10,6 +10,8 @@ mod backends;
 #[cfg(feature = "vulkan")]
 #[path = "../common/device.rs"]
 mod device;
+#[macro_use]
+mod each_backend;
 #[path = "../common/follow.rs"]
 mod follow;
 #[path = "../common/history.rs"]

@@ -1,5 +1,6 @@
 //! What a view publishes, plane by plane, is the same wherever it goes.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use foveate_core::backend::{BackendInfo, BackendKind, ChangeSite};
@@ -7,10 +8,11 @@ use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameStamp, FrameTime, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
-use foveate_core::geometry::attention::{AttentionMap, Region};
+use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Gaze;
+use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
 use foveate_core::plane::RELEVANCE;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
@@ -114,6 +116,18 @@ fn memory_holds_nothing_of_an_engine_before() {
         assert!(held.pixels == planes.pixels(), "texels of frame {generation}");
         assert_eq!(held.plane(1), bytemuck::cast_slice::<f32, u8>(planes.relevance()));
     }
+}
+
+#[test]
+fn a_view_of_another_engine_is_refused() {
+    let color = transforms(PixelFormat::Gray8)[0];
+    let picture = OwnedFrame::uniform(PixelFormat::Gray8, Extent::new(64, 48), color, 10);
+    let mut views = [engine(&picture, 1).view(spec(12), Memory::default()).unwrap()];
+    let mut other = engine(&picture, 2);
+    let step = || other.step(&picture.view(), &FrameStamp::numbered(1), &mut views);
+    let refusal = catch_unwind(AssertUnwindSafe(step)).unwrap_err();
+    assert!(refusal.downcast_ref::<String>().unwrap().contains("built for this engine"));
+    assert!(views[0].sink.frame().records.is_empty());
 }
 
 /// Two sinks that get the same frames.

@@ -11,15 +11,16 @@ use foveate_core::backend::ChangeSite;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::plan::PixelBox;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::backend::vulkan::VulkanBackend;
-use foveate_engine::backend::{Backend, SamplerSpec, UpdateTimes};
+use foveate_engine::backend::{Backend, UpdateTimes};
 use foveate_engine::change::tracker::ChangeTracker;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 use foveate_gpu::{DeviceKind, Gpu, HostBuffer};
 
 use crate::backends::pool;

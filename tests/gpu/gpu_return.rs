@@ -27,7 +27,6 @@ use parking_lot::Mutex;
 use crate::device::with_gpu;
 use crate::history::move_on;
 use crate::naive::{self, OwnedFrame, Random};
-use crate::stream::stamp;
 use crate::wait::{HANG, until};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -166,7 +165,7 @@ fn a_stream_at_rest_leaves_a_lost_gpu_too() {
             assert!(!lossy.join(98), "a lost device makes no view");
             pair.frame.scramble(0, 0, 40, &mut random);
             let published = lossy.counters.frames_published.get();
-            assert!(lossy.step(&pair.frame, &stamp(2)).iter().all(Option::is_none));
+            assert!(lossy.step(&pair.frame, &FrameStamp::numbered(2)).iter().all(Option::is_none));
             assert!(lossy.is_on_cpu());
             let counters = &lossy.counters;
             assert_eq!(
@@ -520,7 +519,11 @@ impl Pair {
     fn step(&mut self) -> Vec<(TokenFrameBuf, TokenFrameBuf)> {
         self.frame_seq += 1;
         let capture_ns = self.frame_seq * SECOND_NS / 10;
-        let stamp = FrameStamp { arrival_ns: self.now_ns, capture_ns, ..stamp(self.frame_seq) };
+        let stamp = FrameStamp {
+            arrival_ns: self.now_ns,
+            capture_ns,
+            ..FrameStamp::numbered(self.frame_seq)
+        };
         let found = self.lossy.step(&self.frame, &stamp);
         let pairs = found.into_iter().zip(self.whole.step(&self.frame, &stamp));
         let of_both = pairs.filter_map(|(found, expected)| {

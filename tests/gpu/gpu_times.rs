@@ -6,8 +6,9 @@ use std::sync::Arc;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TileSet;
-use foveate_engine::backend::{SamplerSpec, UpdateTimes};
+use foveate_engine::backend::UpdateTimes;
 use foveate_engine::planes::Planes;
+use foveate_engine::planes::SamplerSpec;
 use foveate_gpu::{Gpu, TickClock};
 
 use crate::backends::{Player, host_diff_on};

@@ -14,8 +14,6 @@ mod history;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
-#[path = "../support/stream.rs"]
-mod stream;
 #[path = "../support/vulkan.rs"]
 mod vulkan;
 #[path = "../support/wait.rs"]

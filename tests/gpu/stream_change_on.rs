@@ -9,7 +9,7 @@ use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::backend::{BackendKind, ChangeSite};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
-use foveate_core::frame::PixelFormat;
+use foveate_core::frame::{FrameStamp, PixelFormat};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
@@ -28,7 +28,6 @@ use crate::child::in_child;
 use crate::device::with_gpu;
 use crate::history::move_on;
 use crate::naive::{self, OwnedFrame, Random};
-use crate::stream::stamp;
 
 const FRAMES: u64 = 12;
 
@@ -222,7 +221,7 @@ impl Played {
     /// What the views publish of a frame.
     fn step(&mut self, frame: &OwnedFrame, frame_seq: u64) -> Vec<TokenFrameBuf> {
         self.newest_seq = frame_seq;
-        if self.stream.step(&frame.view(), &stamp(frame_seq)).unwrap()
+        if self.stream.step(&frame.view(), &FrameStamp::numbered(frame_seq)).unwrap()
             == Stepped::PublishedInNewSegments
         {
             let segment = |index| self.stream.segment(index).unwrap().unwrap().0;

@@ -10,7 +10,8 @@ use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TileSet;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
-use foveate_engine::backend::{Backend, BackendError, SamplerSpec};
+use foveate_engine::backend::{Backend, BackendError};
+use foveate_engine::planes::SamplerSpec;
 use foveate_gpu::{DeviceChoice, DeviceKind, Gpu, GpuError, Validation, devices};
 
 use crate::backends::{host_diff_on, try_host_diff_on};

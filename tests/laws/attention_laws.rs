@@ -3,10 +3,11 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "weights")]
 
-use foveate_core::geometry::attention::{ATTENTION_SIDE_MAX, AttentionError, AttentionMap, Region};
+use foveate_core::geometry::attention::{ATTENTION_SIDE_MAX, AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::weights::Peak;
 use foveate_core::layout::Layout;

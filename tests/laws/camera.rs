@@ -88,7 +88,7 @@ fn a_camera_is_loaded_as_it_is_configured() {
     for (lines, part) in [
         ("flip = 'none'", "missing key `calibration`"),
         ("calibration = 'front.yaml'\nrotate = 45", "0, 90, 180 or 270"),
-        ("calibration = 'front.yaml'\ncrop = [0, 0, 9]", "a list of 4 numbers"),
+        ("calibration = 'front.yaml'\ncrop = [0, 0, 9]", "expected [left, top, width, height]"),
         ("calibration = 'front.yaml'\ncrop = [0, 0, 9.5, 9]", "whole pixels"),
         ("calibration = 'front.yaml'\ntranslation = [0, 0, 0]", "`parent_frame`"),
         ("calibration = 'front.yaml'\nparent_frame = 'b'\nrotation = [1, 1, 1, 1]", "quaternion"),

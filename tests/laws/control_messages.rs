@@ -5,7 +5,7 @@ use foveate::messages::{
     NumberFormat, Refusal, RefusalReason, ViewName, clipped,
 };
 use foveate_control::{Listing, Request, accepted, refused};
-use foveate_core::geometry::attention::Region;
+use foveate_core::geometry::region::Region;
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 

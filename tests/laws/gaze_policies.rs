@@ -9,13 +9,14 @@ use foveate_core::frame::FrameTime;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::{Controller, Policy};
 use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
-use foveate_core::geometry::attention::{AttentionMap, Region};
+use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::Region;
 use foveate_core::geometry::weights::Peak;
 use proptest::prelude::*;
 

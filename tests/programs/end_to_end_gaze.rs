@@ -263,7 +263,7 @@ fn files_that_are_no_map_are_refused_with_the_way_out() {
         (file("text.npy", b"hello"), 1, "cannot read"),
         (file("text.png", b"hello"), 1, "cannot read"),
         (file("complex.npy", &npy("<c8", "(1, 1)", &[0; 8])), 1, "save float16, float32"),
-        (file("huge.npy", &npy("<f4", "(100000, 100000)", &[])), 1, "pool it first"),
+        (file("huge.npy", &npy("<f4", "(100000, 100000)", &[])), 1, "pool the map first"),
     ] {
         let output = place.foveate(&["attend", "camera/main", &path]).finish();
         output.assert_clean_exit(code);

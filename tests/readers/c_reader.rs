@@ -252,7 +252,7 @@ fn the_examples_of_the_page_compile_and_run() {
         for part in [
             "20 tokens",
             "at the fixation",
-            "weighs 1.00",
+            "the finest token weighs ",
             "finest level",
             "looks at (0.0, 0.0)",
             "stamp ",
@@ -433,9 +433,14 @@ fn blocks(page: &str, language: &str) -> String {
     page.split(&opening).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-/// Offset, size and name of each field in a table of the document.
+/// Offset, size and name of each field in a table of the document, whose rows begin with a number.
 fn rows(section: &str) -> Vec<(usize, usize, String)> {
-    let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains(" | `"));
+    let is_field = |line: &&str| {
+        line.strip_prefix("| ")
+            .is_some_and(|row| row.starts_with(|first: char| first.is_ascii_digit()))
+            && line.contains(" | `")
+    };
+    let rows = section.lines().filter(is_field);
     rows.map(|line| {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
         let field = cells[3].trim_matches('`').to_owned();

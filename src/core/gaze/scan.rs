@@ -6,11 +6,12 @@ use super::fixation_state::{CENTRE, FixationState};
 use super::inhibition::Inhibition;
 use super::saliency::Saliency;
 use crate::gaze::GazeParameters;
-use crate::geometry::attention::{AttentionMap, Region};
+use crate::geometry::attention::AttentionMap;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation::FixationReason;
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::region::Region;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::weights::Weights;
 

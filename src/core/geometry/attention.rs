@@ -2,61 +2,14 @@
 
 use std::fmt;
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::extent::Extent;
 use super::plan::TokenPlan;
 use super::pyramid::PyramidShape;
+use super::region::Region;
 use super::weights::{Peak, Weights};
 
 /// Longest side of a map that a consumer may send.
 pub const ATTENTION_SIDE_MAX: u32 = 128;
-
-/// A box in source pixels. It may reach beyond the image, as the model input that attention was computed on may have been
-/// letterboxed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Region {
-    /// Left edge.
-    pub x0: f64,
-    /// Top edge.
-    pub y0: f64,
-    /// Right edge, above `x0`.
-    pub x1: f64,
-    /// Bottom edge, above `y0`.
-    pub y1: f64,
-}
-
-impl Region {
-    /// The whole of an image.
-    pub fn of(extent: Extent) -> Self {
-        Self { x0: 0.0, y0: 0.0, x1: f64::from(extent.width), y1: f64::from(extent.height) }
-    }
-
-    fn check(self) -> Result<(), AttentionError> {
-        let (width, height) = (self.x1 - self.x0, self.y1 - self.y0);
-        let is_measured = width.is_finite() && height.is_finite() && 0.0 < width && 0.0 < height;
-        is_measured.then_some(()).ok_or(AttentionError::EmptyRegion)
-    }
-}
-
-impl From<[f64; 4]> for Region {
-    fn from([x0, y0, x1, y1]: [f64; 4]) -> Self {
-        Self { x0, y0, x1, y1 }
-    }
-}
-
-impl Serialize for Region {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { x0, y0, x1, y1 } = *self;
-        [x0, y0, x1, y1].serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Region {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        <[f64; 4]>::deserialize(deserializer).map(Self::from)
-    }
-}
 
 /// A validated map: finite numbers, none negative, not all 0, on a grid of equal cells over a region.
 #[derive(Clone, Debug, PartialEq)]
@@ -157,7 +110,7 @@ impl AttentionMap {
         if weights.len() != grid.area() {
             return Err(AttentionError::Count { given: weights.len(), wanted: grid.area() });
         }
-        region.check()?;
+        region.has_area().then_some(()).ok_or(AttentionError::EmptyRegion)?;
         check_numbers(&weights)?;
         Self::over(image, grid, region, weights)
     }

@@ -3,6 +3,7 @@
 use super::extent::Extent;
 use super::patch::Patch;
 use super::pyramid::PyramidShape;
+use super::region::PixelBox;
 
 /// A square patch of P x P texels at any position of one pyramid level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,19 +14,6 @@ pub struct Token {
     pub x: u32,
     /// Topmost row, in texels of the level.
     pub y: u32,
-}
-
-/// A half-open box of source pixels, origin top left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PixelBox {
-    /// First column.
-    pub x0: u32,
-    /// First row.
-    pub y0: u32,
-    /// One past the last column.
-    pub x1: u32,
-    /// One past the last row.
-    pub y1: u32,
 }
 
 impl Token {

@@ -1,7 +1,7 @@
 //! Relevance maps: how much each part of the image matters, apart from its distance to the fixation.
 
 use super::extent::Extent;
-use super::plan::PixelBox;
+use super::region::PixelBox;
 
 /// Weights over the whole image on a coarse grid of cells, each in [`RelevanceMap::MIN`]..=[`RelevanceMap::MAX`].
 ///

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::extent::Extent;
-use super::plan::PixelBox;
+use super::region::PixelBox;
 
 /// Side of a tile in pixels. Each texel of levels 0 to 5 depends on a single tile.
 pub const TILE_SIDE: u32 = 32;

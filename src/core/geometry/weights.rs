@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::attention::Region;
 use super::extent::Extent;
+use super::region::Region;
 
 /// Weights of the cells of a grid over a box of source pixels. Cells that do not touch the image are ignored.
 #[derive(Clone, Copy, Debug)]

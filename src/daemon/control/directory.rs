@@ -20,9 +20,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 
+use self::view::LISTED_TEXT_BYTES_MAX;
 pub(super) use self::view::ViewEntry;
 pub use self::view::ViewPort;
-use super::steering::Client;
+use super::lease::Client;
 use crate::channel::Bell;
 use foveate::messages::{ViewName, clipped, is_name};
 use foveate_config::ViewConfig;
@@ -37,9 +38,6 @@ use foveate_stats::stages::{STUCK_AFTER, Stage};
 use foveate_stats::{ChangeGauges, StreamCounters};
 
 mod view;
-
-/// Longest text of a listing, in bytes; longer ones are cut, so that a stream always fits a page.
-const LISTED_TEXT_BYTES_MAX: usize = 2048;
 
 /// Everything that is served. The daemon fills it; the server reads it.
 #[derive(Debug)]

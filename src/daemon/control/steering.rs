@@ -1,45 +1,20 @@
-//! Steering leases, and checks of feedback.
-//!
-//! One client at a time steers a view: its feedback takes out a lease, which ends when the client falls silent, sends `release`, or
-//! disconnects. Others are refused, and the refusal names the holder.
+//! Checks of feedback.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::directory::{StreamEntry, ViewEntry};
+use super::lease::Client;
 use crate::channel::{FEEDBACK_PENDING_MAX, FRAMES_KEPT};
 use foveate::messages::{Attend, AttendTokens, Look, Refusal, RefusalReason};
-use foveate_control::{SteeringListing, StreamState, numbers};
+use foveate_control::{StreamState, numbers};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::gaze::controller::Policy;
-use foveate_core::geometry::attention::{AttentionError, AttentionMap, Region};
+use foveate_core::geometry::attention::{AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::snapped;
-
-/// Identity of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Client {
-    /// Number of the connection, from 1.
-    pub(super) number: u64,
-    /// Such as `process 4711 (python3)`.
-    pub(super) name: String,
-}
-
-/// The steering lease of one view, and counts of feedback.
-#[derive(Debug, Default)]
-pub(super) struct Steering {
-    lease: Option<Lease>,
-    accepted: u64,
-    refused: BTreeMap<RefusalReason, u64>,
-}
-
-#[derive(Debug)]
-struct Lease {
-    holder: Client,
-    until: Instant,
-}
+use foveate_core::geometry::region::Region;
 
 /// Accepted feedback.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,45 +23,6 @@ pub(super) struct Steered {
     pub(super) ticket: u64,
     /// The point, or the peak of the map, in pixels.
     pub(super) point: (f64, f64),
-}
-
-impl Steering {
-    pub(super) fn listing(&self) -> SteeringListing {
-        let holder = self.holder(Instant::now()).map(|holder| holder.name.clone());
-        SteeringListing { holder, accepted: self.accepted, refused: self.refused.clone() }
-    }
-
-    pub(super) fn refuse(&mut self, reason: RefusalReason) {
-        *self.refused.entry(reason).or_default() += 1;
-    }
-
-    /// Ends the lease if client `number` holds it.
-    pub(super) fn release(&mut self, number: u64) {
-        self.lease.take_if(|lease| lease.holder.number == number);
-    }
-
-    fn holder(&self, now: Instant) -> Option<&Client> {
-        self.lease.as_ref().filter(|lease| now < lease.until).map(|lease| &lease.holder)
-    }
-
-    fn check_free_for(&self, client: &Client, now: Instant) -> Result<(), Refusal> {
-        match self.holder(now) {
-            Some(holder) if holder.number != client.number => {
-                let error = format!(
-                    "{} steers this view: wait until it is silent, or open a view of your own",
-                    holder.name
-                );
-                let holder = Some(holder.name.clone());
-                Err(Refusal { holder, ..Refusal::new(RefusalReason::Held, error) })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn renew(&mut self, client: &Client, until: Instant) {
-        self.accepted += 1;
-        self.lease = Some(Lease { holder: client.clone(), until });
-    }
 }
 
 /// The view that a client wants to steer.

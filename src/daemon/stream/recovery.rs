@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, unbounded};
 
+use foveate_engine::backend::BackendError;
 use foveate_engine::backend::choice::{GpuReopener, ReopenedGpu, StreamBackend};
-use foveate_engine::backend::{BackendError, SamplerSpec};
+use foveate_engine::planes::SamplerSpec;
 use foveate_engine::{Engine, RetiredBackend, View};
 
 use super::publisher::Publisher;

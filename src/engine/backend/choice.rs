@@ -8,8 +8,9 @@ use super::cpu::CpuBackend;
 use super::devices::Devices;
 #[cfg(feature = "vulkan")]
 use super::vulkan::VulkanBackend;
-use super::{Backend, BackendError, SamplerSpec};
+use super::{Backend, BackendError};
 use crate::planes::Sampler;
+use crate::planes::SamplerSpec;
 use crate::pool::Pool;
 use foveate_core::backend::{BackendChoice, BackendInfo, BackendKind, ChangeOn, ChangeSite};
 use foveate_core::error::chain;

@@ -4,7 +4,7 @@ use super::refresh::Refresh;
 use super::threshold::ThresholdSource;
 use foveate_core::change::ChangeConfig;
 use foveate_core::frame::{FrameKind, FrameView};
-use foveate_core::geometry::plan::PixelBox;
+use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TileSet, tiles_under};
 

@@ -1,8 +1,8 @@
 //! Feedback messages and their answer.
 
 use super::ViewName;
-use foveate_core::geometry::attention::Region;
 use foveate_core::geometry::fixation::Fixation;
+use foveate_core::geometry::region::Region;
 use foveate_core::{names, object};
 
 /// Look at a point, at once.

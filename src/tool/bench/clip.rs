@@ -5,21 +5,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::frames::{Frames, frame_bytes, kind_of};
+use super::frames::{Frames, broken, frame_bytes, kind_of, most_frames, played};
 use crate::ToolError;
 use foveate_core::frame::{FrameKind, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 
-/// Memory limit for frames.
-const CLIP_BYTES_MAX: usize = 1 << 30;
-
 /// Limit for a header line of a `.y4m` file.
 const LINE_BYTES_MAX: u64 = 4096;
-
-/// Most frames that fit into the memory limit, but at least 2.
-pub(super) fn most_frames(kind: FrameKind, asked: usize) -> usize {
-    asked.min((CLIP_BYTES_MAX / frame_bytes(kind)).max(2))
-}
 
 /// The first `count` frames of the file, at most. `extent` is the user's, which raw samples require and all other files
 /// refuse.
@@ -148,22 +140,6 @@ fn opened(path: &Path) -> Result<BufReader<File>, ToolError> {
     File::open(path).map(BufReader::new).map_err(|source| ToolError::reading(path, source))
 }
 
-/// Fails without a frame.
-pub(super) fn played(
-    path: &Path,
-    kind: FrameKind,
-    buffers: Vec<Vec<u8>>,
-) -> Result<Frames, ToolError> {
-    if buffers.is_empty() {
-        return Err(broken(path, "it has no frames"));
-    }
-    Ok(Frames::new(kind, buffers))
-}
-
 fn cut(path: &Path, number: usize) -> ToolError {
     broken(path, &format!("it ends within frame {number}; is --size right, and the file whole?"))
-}
-
-pub(super) fn broken(path: &Path, problem: &str) -> ToolError {
-    ToolError::Clip(format!("{}: {problem}", path.display()))
 }

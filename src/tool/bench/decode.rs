@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clip::{broken, most_frames, played};
-use super::frames::{Frames, frame_bytes};
+use super::frames::{Frames, broken, frame_bytes, most_frames, played};
 use crate::ToolError;
 use crate::extract::clip_source;
 use foveate_capture::mailbox::Taken;

@@ -1,8 +1,14 @@
 //! Frames of a measurement, all in memory before it starts, each in its own buffer.
 
+use std::path::Path;
+
+use crate::ToolError;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane, PlaneShape};
 use foveate_core::geometry::extent::Extent;
+
+/// Memory limit for frames.
+const CLIP_BYTES_MAX: usize = 1 << 30;
 
 /// At least two frames of one kind.
 #[derive(Clone, Debug)]
@@ -75,4 +81,25 @@ pub(super) fn kind_of(format: PixelFormat, extent: Extent) -> FrameKind {
         ColorTransform::from_ycbcr(ColorMatrix::Bt601, ColorRange::Limited)
     };
     FrameKind { format, extent, color }
+}
+
+/// Most frames that fit into the memory limit, but at least 2.
+pub(super) fn most_frames(kind: FrameKind, asked: usize) -> usize {
+    asked.min((CLIP_BYTES_MAX / frame_bytes(kind)).max(2))
+}
+
+/// Fails without a frame.
+pub(super) fn played(
+    path: &Path,
+    kind: FrameKind,
+    buffers: Vec<Vec<u8>>,
+) -> Result<Frames, ToolError> {
+    if buffers.is_empty() {
+        return Err(broken(path, "it has no frames"));
+    }
+    Ok(Frames::new(kind, buffers))
+}
+
+pub(super) fn broken(path: &Path, problem: &str) -> ToolError {
+    ToolError::Clip(format!("{}: {problem}", path.display()))
 }

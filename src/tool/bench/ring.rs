@@ -25,7 +25,7 @@ use crate::{ToolError, write_json_line};
 use foveate_config::ViewConfig;
 use foveate_core::backend::BackendKind;
 use foveate_core::clock::monotonic_ns;
-use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::token::{DType, TokenFormat};
@@ -197,12 +197,9 @@ impl Stage {
         let started_ns = monotonic_ns();
         self.writer.publish(&TokenFrame {
             stamp: FrameStamp {
-                frame_seq: self.frame_seq,
-                pts_ns: None,
                 capture_ns: started_ns,
-                capture_unix_ns: 0,
-                capture_clock: CaptureClock::Unknown,
                 arrival_ns: started_ns,
+                ..FrameStamp::numbered(self.frame_seq)
             },
             fixation: Fixation {
                 id: 1,

@@ -9,7 +9,7 @@ use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::backend::BackendInfo;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns, unix_ns};
-use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::frame::FrameStamp;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::view::ViewSpec;
@@ -212,14 +212,13 @@ impl<'a> Session<'a> {
     fn step(&mut self) -> Result<(), ToolError> {
         let view = self.frames.view(self.frames.index_at(self.position));
         self.position += 1;
-        let (now_ns, now_unix_ns) = (monotonic_ns(), unix_ns());
+        let (frame_seq, now_ns) = (self.position as u64, monotonic_ns());
         let stamp = FrameStamp {
-            frame_seq: self.position as u64,
-            pts_ns: Some(self.position as u64 * FRAME_NS),
+            pts_ns: Some(frame_seq * FRAME_NS),
             capture_ns: now_ns,
-            capture_unix_ns: now_unix_ns,
-            capture_clock: CaptureClock::Unknown,
+            capture_unix_ns: unix_ns(),
             arrival_ns: now_ns,
+            ..FrameStamp::numbered(frame_seq)
         };
         Ok(self.engine.step(&view, &stamp, &mut self.views)?)
     }

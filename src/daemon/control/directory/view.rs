@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::LISTED_TEXT_BYTES_MAX;
 use crate::channel::{Bell, ClientChannel, ViewChannel, view_channel};
-use crate::control::steering::{Client, Steering};
+use crate::control::lease::{Client, Steering};
 use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
 use foveate_control::{SteeringListing, ViewListing, ViewStats};
 use foveate_log::redact::redacted;
+
+/// Longest text of a listing, in bytes; longer ones are cut, so that a stream always fits a page.
+pub(super) const LISTED_TEXT_BYTES_MAX: usize = 2048;
 
 /// A read-only descriptor of the segment that a view publishes in.
 #[derive(Clone, Debug)]

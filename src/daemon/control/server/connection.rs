@@ -7,8 +7,8 @@ use std::time::Instant;
 use super::limits::TokenBucket;
 use super::{Fate, Limits};
 use crate::control::directory::{StreamEntry, ViewEntry};
+use crate::control::lease::Client;
 use crate::control::socket;
-use crate::control::steering::Client;
 use foveate::messages::{Epoch, Looking};
 use foveate_control::accepted;
 

@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 use super::pyramid::{Pyramid, tail_offset};
 use super::shaders;
 use super::work::WorkList;
-use crate::backend::SamplerSpec;
+use crate::planes::SamplerSpec;
 use foveate_core::clock::Span;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};

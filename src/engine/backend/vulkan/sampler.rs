@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::pyramid::Pyramid;
 use super::sample::SamplePass;
 use super::stale::StalePass;
-use crate::backend::SamplerSpec;
+use crate::planes::SamplerSpec;
 use crate::planes::{Planes, Sampler};
 use foveate_core::clock::Span;
 use foveate_core::geometry::extent::Extent;

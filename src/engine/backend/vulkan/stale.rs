@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenRecord, channel_words, count};
 use super::shaders;
-use crate::backend::SamplerSpec;
+use crate::planes::SamplerSpec;
 use foveate_core::clock::Span;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;

@@ -1,0 +1,76 @@
+//! Steering leases.
+//!
+//! One client at a time steers a view: its feedback takes out a lease, which ends when the client falls silent, sends `release`, or
+//! disconnects. Others are refused, and the refusal names the holder.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use foveate::messages::{Refusal, RefusalReason};
+use foveate_control::SteeringListing;
+
+/// Identity of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Client {
+    /// Number of the connection, from 1.
+    pub(super) number: u64,
+    /// Such as `process 4711 (python3)`.
+    pub(super) name: String,
+}
+
+/// The steering lease of one view, and counts of feedback.
+#[derive(Debug, Default)]
+pub(super) struct Steering {
+    lease: Option<Lease>,
+    accepted: u64,
+    refused: BTreeMap<RefusalReason, u64>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    holder: Client,
+    until: Instant,
+}
+
+impl Steering {
+    pub(super) fn listing(&self) -> SteeringListing {
+        let holder = self.holder(Instant::now()).map(|holder| holder.name.clone());
+        SteeringListing { holder, accepted: self.accepted, refused: self.refused.clone() }
+    }
+
+    pub(super) fn refuse(&mut self, reason: RefusalReason) {
+        *self.refused.entry(reason).or_default() += 1;
+    }
+
+    /// Ends the lease if client `number` holds it.
+    pub(super) fn release(&mut self, number: u64) {
+        self.lease.take_if(|lease| lease.holder.number == number);
+    }
+
+    fn holder(&self, now: Instant) -> Option<&Client> {
+        self.lease.as_ref().filter(|lease| now < lease.until).map(|lease| &lease.holder)
+    }
+
+    /// # Errors
+    ///
+    /// If another client holds the lease.
+    pub(super) fn check_free_for(&self, client: &Client, now: Instant) -> Result<(), Refusal> {
+        match self.holder(now) {
+            Some(holder) if holder.number != client.number => {
+                let error = format!(
+                    "{} steers this view: wait until it is silent, or open a view of your own",
+                    holder.name
+                );
+                let holder = Some(holder.name.clone());
+                Err(Refusal { holder, ..Refusal::new(RefusalReason::Held, error) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts accepted feedback of `client`, which holds the lease from now on.
+    pub(super) fn renew(&mut self, client: &Client, until: Instant) {
+        self.accepted += 1;
+        self.lease = Some(Lease { holder: client.clone(), until });
+    }
+}
