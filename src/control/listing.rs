@@ -69,7 +69,7 @@ pub struct StreamListing {
     /// Frames that were skipped because of `max_fps`; they are not counted as captured.
     #[serde(default)]
     pub frames_skipped: u64,
-    /// Frames that no view wanted: nobody read it, or it had enough.
+    /// Frames that no view took, for lack of readers or because of `max_fps`.
     #[serde(default)]
     pub frames_rested: u64,
     /// Frames whose capture time lay in the future, and became that of their arrival.
@@ -155,15 +155,15 @@ pub struct ViewListing {
     pub scanpath: Vec<Fixation>,
     /// Who steers it.
     pub steering: SteeringListing,
-    /// What became of notices to its subscribers.
+    /// Counts of notices to its subscribers.
     #[serde(default)]
     pub notices: NoticeCounts,
 }
 
-/// Who steers a view, and what became of feedback.
+/// Who steers a view, and counts of feedback.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteeringListing {
-    /// The client that holds the lease; absent where nobody does.
+    /// The client that holds the lease; absent without one.
     pub holder: Option<String>,
     /// Messages that were accepted.
     pub accepted: u64,

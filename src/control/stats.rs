@@ -58,7 +58,7 @@ pub struct StreamStats {
     pub frames_refused: u64,
     /// Frames that were skipped because of `max_fps`; they are not counted as captured.
     pub frames_skipped: u64,
-    /// Frames that no view wanted: nobody read it, or it had enough.
+    /// Frames that no view took, for lack of readers or because of `max_fps`.
     pub frames_rested: u64,
     /// Frames whose capture time lay in the future, and became that of their arrival.
     pub stamps_clamped: u64,
@@ -119,7 +119,7 @@ pub struct ViewStats {
     pub frames_published: u64,
     /// Frames that it left out because of its `max_fps`.
     pub frames_skipped: u64,
-    /// Frames that it left out because nobody read it.
+    /// Frames that it skipped for lack of readers.
     pub frames_unread: u64,
     /// Moves to a new fixation.
     pub saccades: u64,

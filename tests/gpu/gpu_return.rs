@@ -1,4 +1,4 @@
-//! A stream that loses its GPU gets it back, and nobody who reads what it publishes can tell.
+//! A stream that loses its GPU gets it back, and its readers cannot tell.
 
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
@@ -422,7 +422,7 @@ impl Driver {
         self.state.lock().devices.iter().filter(|(gpu, _)| 0 < gpu.strong_count()).count()
     }
 
-    /// Waits until nobody holds a device, and looks what validation says of all of them.
+    /// Waits until no device is in use, and checks the validation messages of all of them.
     fn assert_clean(&self) {
         until("all devices are closed", || self.living() == 0);
         for (_, log) in &self.state.lock().devices {
@@ -538,7 +538,7 @@ impl Pair {
         of_both.collect()
     }
 
-    /// The picture goes on, and both publish the same.
+    /// Shows the next frame, and both publish the same.
     fn step_equal(&mut self, context: &str, random: &mut Random) {
         self.move_on(random);
         for (found, expected) in self.step() {
@@ -559,7 +559,7 @@ impl Pair {
         }
     }
 
-    /// Goes on until something is true of the stream. No time passes for it.
+    /// Shows frames until something is true of the stream, without advancing its time.
     fn until(&mut self, what: &str, random: &mut Random, is_so: impl Fn(&Played) -> bool) {
         let deadline = Instant::now() + HANG;
         while !is_so(&self.lossy) {

@@ -1,4 +1,4 @@
-//! Wherever a stream finds its changes, it publishes the same bytes; where it cannot, it says so.
+//! Wherever a stream finds its changes, it publishes the same bytes; where it cannot, it reports an error.
 
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
