@@ -142,7 +142,7 @@ impl<S> View<S> {
         self.planes.set_sampler(sampler)
     }
 
-    /// Runs `step` on the controller and returns the gaze. A new fixation may be due to the newest feedback.
+    /// Applies `step` to the controller and returns the gaze. If it has moved, the newest feedback may be the reason.
     fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
         let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
         let begin = || Controller::new(policy.clone(), *parameters, *extent, at);

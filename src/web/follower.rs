@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::PAGES_MAX;
 use super::decoder::{DecodedFrame, Decoder};
 use super::messages::FeedState;
-use super::server::PAGES_MAX;
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate::messages::{DAEMON_STOPS, RefusalReason, STREAM_RESTARTS, ViewName};

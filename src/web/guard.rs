@@ -4,13 +4,12 @@
 //! rebinding, with a name of its own that resolves to 127.0.0.1 (its `Host` differs).
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-
-use super::server::Shared;
 
 /// Headers of every response: no resources of other origins, no framing, no caching, no content sniffing.
 const HEADERS: [(header::HeaderName, &str); 6] = [
@@ -67,13 +66,13 @@ fn without_port(host: &str) -> Option<&str> {
 
 /// Refuses requests for foreign host names, and adds [`HEADERS`] to every response.
 pub(super) async fn check_host(
-    State(shared): State<Shared>,
+    State(hosts): State<Arc<Hosts>>,
     request: Request,
     next: Next,
 ) -> Response {
     let host = text_of(request.headers(), &header::HOST);
     let mut response = match host {
-        Some(host) if shared.hosts.allow(host) => next.run(request).await,
+        Some(host) if hosts.allow(host) => next.run(request).await,
         _ => plain_text(
             StatusCode::MISDIRECTED_REQUEST,
             "This server does not answer to that host name. Use localhost or 127.0.0.1, or start it with --allow-host NAME.",

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::guard::Hosts;
-use self::server::Settings;
+use self::page::Settings;
 use foveate::messages::ViewName;
 use foveate_core::error::exit;
 
@@ -30,6 +30,9 @@ mod page;
 mod reports;
 mod server;
 mod steering;
+
+/// Most pages at a time. Each costs a copy of the newest frame, and a lease if it steers.
+const PAGES_MAX: usize = 16;
 
 /// How often the stop flag is checked.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);

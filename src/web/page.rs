@@ -3,6 +3,7 @@
 //! For each pane, a page has at most one frame in flight that it has not acknowledged; frames that arrive meanwhile are skipped.
 //! A slow, remote or hidden browser gets fewer frames and delays no other.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +13,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
 use super::decoder::DecodedFrame;
-use super::follower::{Feed, Subject};
+use super::follower::{Feed, Followers, Subject};
 use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
-use super::server::Shared;
+use super::reports::Reports;
 use super::steering::Steering;
 use foveate::messages::{ViewName, clipped};
 
@@ -34,7 +35,26 @@ const SILENCE_ENDS_PAGE: Duration = Duration::from_secs(30);
 /// The protocol allows 123.
 const CLOSE_REASON_BYTES: usize = 120;
 
-pub(super) async fn run(socket: WebSocket, shared: Shared) {
+/// Settings from the command line.
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// The daemon's socket.
+    pub(super) socket: PathBuf,
+    /// The view that pages show first.
+    pub(super) view: Option<ViewName>,
+    /// Pages may not steer.
+    pub(super) read_only: bool,
+}
+
+/// What all pages share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) followers: Arc<Followers>,
+    pub(super) reports: Reports,
+}
+
+pub(super) async fn run(socket: WebSocket, shared: Arc<Shared>) {
     let page = Page {
         view: None,
         panes: [None, None],
@@ -87,7 +107,7 @@ impl Wire {
 }
 
 struct Page {
-    shared: Shared,
+    shared: Arc<Shared>,
     view: Option<ViewName>,
     /// The view, and the uniform view of the same budget.
     panes: [Option<Pane>; 2],

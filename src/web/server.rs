@@ -1,7 +1,6 @@
 //! HTTP server: the files of the page, and a WebSocket for each open page.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -14,14 +13,11 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use super::PAGES_MAX;
 use super::follower::Followers;
 use super::guard::{self, Hosts};
-use super::page;
+use super::page::{self, Settings};
 use super::reports::Reports;
-use foveate::messages::ViewName;
-
-/// Most pages at a time. Each costs a copy of the newest frame, and a lease if it steers.
-pub(super) const PAGES_MAX: usize = 16;
 
 /// Of a page.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -45,46 +41,30 @@ const ASSETS: [(&str, &str, &str); 10] = [
     ("/favicon.svg", SVG, include_str!("assets/favicon.svg")),
 ];
 
-/// Settings from the command line.
-#[derive(Debug)]
-pub(super) struct Settings {
-    /// The daemon's socket.
-    pub(super) socket: PathBuf,
-    /// The view that pages show first.
-    pub(super) view: Option<ViewName>,
-    /// Pages may not steer.
-    pub(super) read_only: bool,
+/// The pages of this server.
+#[derive(Clone)]
+struct Pages {
+    shared: Arc<page::Shared>,
+    /// Limits their number.
+    permits: Arc<Semaphore>,
 }
-
-/// State shared by all pages.
-#[derive(Debug)]
-pub(super) struct Common {
-    pub(super) settings: Settings,
-    pub(super) hosts: Hosts,
-    pub(super) followers: Arc<Followers>,
-    pub(super) reports: Reports,
-    /// Limits the number of pages.
-    page_permits: Arc<Semaphore>,
-}
-
-pub(super) type Shared = Arc<Common>;
 
 /// Serves `listener` for ever.
 pub(super) async fn run(listener: TcpListener, settings: Settings, hosts: Hosts) -> io::Result<()> {
     let followers = Arc::new(Followers::new(settings.socket.clone()));
     let reports = Reports::begin(settings.socket.clone(), Arc::clone(&followers));
-    let page_permits = Arc::new(Semaphore::new(PAGES_MAX));
-    let shared = Arc::new(Common { settings, hosts, followers, reports, page_permits });
-    axum::serve(listener, router(shared)).await
+    let shared = Arc::new(page::Shared { settings, followers, reports });
+    let pages = Pages { shared, permits: Arc::new(Semaphore::new(PAGES_MAX)) };
+    axum::serve(listener, router(pages, hosts)).await
 }
 
-fn router(shared: Shared) -> Router {
+fn router(pages: Pages, hosts: Hosts) -> Router {
     let mut router = Router::new().route("/live", get(open_page));
     for (path, kind, text) in ASSETS {
         router = router.route(path, get(move || async move { asset(kind, text) }));
     }
-    let guard = middleware::from_fn_with_state(Arc::clone(&shared), guard::check_host);
-    router.layer(guard).with_state(shared)
+    let guard = middleware::from_fn_with_state(Arc::new(hosts), guard::check_host);
+    router.layer(guard).with_state(pages)
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Response {
@@ -92,7 +72,7 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 }
 
 async fn open_page(
-    State(shared): State<Shared>,
+    State(Pages { shared, permits }): State<Pages>,
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -102,7 +82,7 @@ async fn open_page(
             "Only pages of this server may connect: the Origin header is missing or does not match the Host header.",
         );
     }
-    let permit = Arc::clone(&shared.page_permits).try_acquire_owned().ok();
+    let permit = permits.try_acquire_owned().ok();
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
     upgrade.on_upgrade(async move |socket| match permit {
         Some(permit) => {
