@@ -401,7 +401,7 @@ fn on_every_backend(test: impl Fn(&dyn Fn() -> StreamBackend)) {
             test(&|| {
                 let device = gpu.summary().name.as_str();
                 let backend = Backends::default().choose(BackendChoice::Vulkan, Some(device));
-                backend.unwrap().finding_changes_on(on).unwrap()
+                backend.unwrap().with_change_on(on).unwrap()
             });
         }
     });

@@ -45,7 +45,7 @@ fn a_stream_that_loses_its_gpu_again_and_again_publishes_what_it_would_without()
             let config = random_config(&mut random);
             let lossy = driver.stream(&Backends::of(driver), ChangeOn::Cpu, config);
             let mut pair = Pair::new(lossy, config, &mut random);
-            // A device that is insisted on must be there for the first frame.
+            // A required device must be there for the first frame.
             pair.step_equal("the first", &mut random);
             while pair.lossy.returns() < 3 || pair.lossy.is_on_cpu() {
                 pair.meet_fate(driver, true, &mut random);
@@ -66,7 +66,7 @@ fn where_the_gpu_finds_changes_no_pixel_tells_of_a_loss_either() {
                 ChangeConfig { threshold: Threshold::Fixed(0), ..random_config(&mut random) };
             let lossy = driver.stream(&Backends::of(driver), ChangeOn::Gpu, config);
             let mut pair = Pair::new(lossy, config, &mut random);
-            // A device that is insisted on must be there for the first frame.
+            // A required device must be there for the first frame.
             pair.step_equal("the first", &mut random);
             while pair.lossy.returns() < 3 || pair.lossy.is_on_cpu() {
                 pair.meet_fate(driver, true, &mut random);
@@ -387,7 +387,7 @@ impl Driver {
     /// A stream on it.
     fn stream(&self, backends: &Backends, on: ChangeOn, config: ChangeConfig) -> Played {
         let backend = backends.choose(BackendChoice::Vulkan, Some(&self.device)).unwrap();
-        Played::new(backend.finding_changes_on(on).unwrap(), config)
+        Played::new(backend.with_change_on(on).unwrap(), config)
     }
 
     fn newest(&self) -> Option<Arc<Gpu>> {
