@@ -1,5 +1,5 @@
-//! What holds for any bytes where a message or a gaze log is expected: nothing panics, what is refused says why in a datagram, and
-//! what is understood means the same when it is written and read again.
+//! Laws for arbitrary bytes in place of a message or a gaze log: nothing panics, refusals fit in a datagram with their
+//! reason, and accepted input survives a round trip.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use serde_json::Value;
 /// A picture whose sides are odd.
 const IMAGE: Extent = Extent::new(97, 65);
 
-/// Panics where one of the laws is broken.
+/// Panics if a law is broken.
 pub(crate) fn hold_for(bytes: &[u8]) {
     if bytes.len() <= DATAGRAM_BYTES_MAX {
         hold_for_request(bytes);

@@ -1,35 +1,35 @@
-// foveate.h: reads the token frames of a Foveate view from shared memory, and tells the view where to look.
+// foveate.h: reads the token frames of a Foveate view from shared memory, and steers the view.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// One header, C11 and C++17, Linux on 64-bit little-endian machines, nothing to link. It holds declarations; in exactly one
-// source file of a program, before any other header, say
+// One header, C11 and C++17, Linux on 64-bit little-endian machines, nothing to link. It has declarations; in exactly
+// one source file of a program, before any other header, write
 //
 //     #define FOVEATE_IMPLEMENTATION
 //     #include <foveate.h>
 //
-// and everybody else only includes it. A program of one file:
+// and only include it elsewhere. A program of one file:
 //
 //     cc -std=c11 -O2 -I include tests/c/print.c -o print && ./print camera/main
 //
-// Names that begin with `foveate__` are the header's own. `docs/c.md` is the guide, `docs/abi.md` the memory, byte by byte, and
-// `docs/control.md` what is said over the socket.
+// Names that begin with `foveate__` are the header's own. `docs/c.md` is the guide, `docs/abi.md` specifies the memory,
+// byte by byte, and `docs/control.md` the messages on the socket.
 //
-// What holds for all of it:
+// General rules:
 //
 // - No call waits longer than its `timeout_ms`: 0 never waits, a negative one waits without limit, as in poll(2).
-// - Memory is allocated by foveate_open, foveate_open_view and foveate_frame_reserve alone; a new segment is one more mapping.
-// - A reader belongs to one thread at a time. Readers share nothing, and there is no global state.
-// - Nothing aborts, nothing is printed. A failed call returns a negative foveate_result, and foveate_last_error() says the cause
-//   and the way out.
-// - What lies in shared memory is believed only after it was checked: a broken daemon leads to an error, not to a crash.
+// - Only foveate_open, foveate_open_view and foveate_frame_reserve allocate memory; a new segment is one more mapping.
+// - One thread at a time may use a reader. Readers share nothing, and there is no global state.
+// - Nothing aborts, nothing is printed. A failed call returns a negative foveate_result, and foveate_last_error() gives
+//   the cause and the remedy.
+// - Shared memory is checked before it is trusted: a broken daemon leads to an error, not to a crash.
 // - Times are in nanoseconds on CLOCK_MONOTONIC unless stated. Positions are in source pixels: the origin is the top left
 //   corner, x goes right, y down, boxes are half-open, and the centre of pixel (x, y) lies at (x + 0.5, y + 0.5).
 
 #ifndef FOVEATE_H
 #define FOVEATE_H
 
-// Hidden by -std=c11: what the implementation needs of Linux.
+// Linux declarations that the implementation needs and -std=c11 hides.
 #if defined(FOVEATE_IMPLEMENTATION) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
 #endif
@@ -38,10 +38,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version of this header, as package managers and CMake know it. The ABI has a version of its own, below.
+// The version of this header, for package managers and CMake. The ABI has a version of its own, below.
 #define FOVEATE_HEADER_VERSION "0.1.0"
 
-// Put before each declaration; `static` or an attribute of visibility may stand here.
+// Prefix of each declaration, such as `static` or a visibility attribute.
 #ifndef FOVEATE_API
 #define FOVEATE_API extern
 #endif
@@ -72,11 +72,11 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 // ---------------------------------------------------------------------------------------------------------------------
 // The memory: docs/abi.md as structs, every offset checked.
 
-// The version of the ABI that this header reads. Another major version is refused; a newer minor one has more to say.
+// The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
 #define FOVEATE_ABI_MAJOR 1
 #define FOVEATE_ABI_MINOR 3
 
-#define FOVEATE_HEADER_BYTES 4096        // where slot 0 begins
+#define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
 #define FOVEATE_CAMERA_FRAME_OFFSET 1792 // of struct foveate_camera_frame in a segment
 #define FOVEATE_PLANE_COUNT_MAX 8
@@ -85,7 +85,7 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 #define FOVEATE_SOURCE_SIDE_MAX 16384 // pixels
 #define FOVEATE_REASON_BYTES 128      // of the text of a state, its NUL included
 
-// foveate_slot_header.flags: `pts_ns` means something.
+// foveate_slot_header.flags: `pts_ns` is valid.
 #define FOVEATE_FLAG_PTS 1u
 
 // Number formats of a plane: foveate_plane.dtype.
@@ -96,34 +96,34 @@ enum foveate_dtype {
     FOVEATE_DTYPE_F32 = 4,  // IEEE 754 binary32
 };
 
-// How a frame's capture time came about: foveate_slot_header.capture_clock. Others count as unknown.
+// The source of a frame's capture time: foveate_slot_header.capture_clock. Others count as unknown.
 enum foveate_capture_clock {
-    FOVEATE_CLOCK_UNKNOWN = 0,   // the arrival stands in
+    FOVEATE_CLOCK_UNKNOWN = 0,   // the arrival is used
     FOVEATE_CLOCK_PIPELINE = 1,  // base time + running time
     FOVEATE_CLOCK_REFERENCE = 2, // a reference timestamp of the camera
 };
 
-// Why a view looks where it does: foveate_slot_header.fixation_reason. Others count as the policy.
+// The reason for a fixation: foveate_slot_header.fixation_reason. Others count as the policy.
 enum foveate_fixation_reason {
-    FOVEATE_FIXATION_POLICY = 0,    // the view's policy fixes it
-    FOVEATE_FIXATION_LOOK = 1,      // a client said `look`
+    FOVEATE_FIXATION_POLICY = 0,    // fixed by the view's policy
+    FOVEATE_FIXATION_LOOK = 1,      // a client's `look`
     FOVEATE_FIXATION_ATTENTION = 2, // a client's attention
     FOVEATE_FIXATION_SALIENCY = 3,
 };
 
-// What a view is doing: foveate_state_block.code.
+// The state of a view: foveate_state_block.code.
 enum foveate_state_code {
     FOVEATE_STATE_UNKNOWN = 0, // there is no segment yet
     FOVEATE_STATE_LIVE = 1,
     FOVEATE_STATE_STALLED = 2, // no frame for a while
-    FOVEATE_STATE_ENDED = 3,   // no frame will come in this segment
+    FOVEATE_STATE_ENDED = 3,   // no more frames in this segment
 };
 
-// The camera model, in pixels of the calibrated image; foveate_camera_frame leads from there to source pixels.
+// The camera model, in pixels of the calibrated image; foveate_camera_frame maps those to source pixels.
 struct foveate_camera {
     uint32_t kind;              // 0 none, 1 pinhole
     uint32_t coefficient_count; // of `coefficients`, at most 14
-    char distortion_name[16];   // cut where it is longer: compare with foveate_distortion_is()
+    char distortion_name[16];   // possibly truncated: compare with foveate_distortion_is()
     double k[9];                // camera matrix, row by row
     double coefficients[14];    // in the order of `D` of ROS camera_info
 };
@@ -134,7 +134,7 @@ FOVEATE__AT(foveate_camera, k, 24);
 FOVEATE__AT(foveate_camera, coefficients, 96);
 FOVEATE__BYTES(foveate_camera, 208);
 
-// Where the camera is, and what the pipeline did to its picture.
+// The pose of the camera, and the pipeline's transform of its picture.
 struct foveate_camera_frame {
     char optical_frame[64];           // ROS frame_id: x right, y down, z forward
     char parent_frame[64];            // empty: no extrinsics
@@ -175,7 +175,7 @@ FOVEATE__AT(foveate_plane, bytes, 80);
 FOVEATE__AT(foveate_plane, reserved, 88);
 FOVEATE__BYTES(foveate_plane, 96);
 
-// The start of a segment; it does not change while the segment lives.
+// The start of a segment; it never changes.
 struct foveate_segment_header {
     char magic[8]; // "FOVEATE"
     uint32_t abi_major;
@@ -238,7 +238,7 @@ FOVEATE__AT(foveate_segment_header, reserved_2, 592);
 FOVEATE__AT(foveate_segment_header, planes, 640);
 FOVEATE__BYTES(foveate_segment_header, FOVEATE_LIVE_OFFSET);
 
-// What a view is doing, and why. Read it with foveate_state.
+// The state of a view, and the reason. Read it with foveate_state.
 struct foveate_state_block {
     uint32_t code; // foveate_state_code
     uint32_t reserved;
@@ -249,7 +249,7 @@ FOVEATE__AT(foveate_state_block, reserved, 4);
 FOVEATE__AT(foveate_state_block, reason, 8);
 FOVEATE__BYTES(foveate_state_block, 136);
 
-// What changes while a segment lives: never to be read as plain memory.
+// The part of a segment that changes: never read it as plain memory.
 struct foveate_live {
     uint64_t newest; // ring sequence of the newest complete frame; 0 before the first
     uint32_t futex;  // grows by 1 after each publish and each change of the state
@@ -270,14 +270,14 @@ FOVEATE__AT(foveate_live, states, 1480 - FOVEATE_LIVE_OFFSET);
 FOVEATE__AT(foveate_live, reserved_3, 1752 - FOVEATE_LIVE_OFFSET);
 FOVEATE__BYTES(foveate_live, FOVEATE_CAMERA_FRAME_OFFSET - FOVEATE_LIVE_OFFSET);
 
-// The start of a slot: what a frame says of itself, beside its tokens.
+// The start of a slot: the header of a frame.
 struct foveate_slot_header {
     uint64_t lock;                 // 2 * ring_sequence while the slot holds that frame
     uint64_t ring_sequence;        // counts the frames of this segment, from 1
     uint64_t frame_seq;            // counts the frames of the stream, from 1; a gap is a dropped frame
     uint64_t pts_ns;               // presentation time in the stream, with FOVEATE_FLAG_PTS
-    uint64_t capture_ns;           // when the frame was taken
-    uint64_t capture_unix_ns;      // the same moment on CLOCK_REALTIME, since 1970
+    uint64_t capture_ns;           // when the frame was captured
+    uint64_t capture_unix_ns;      // the same time on CLOCK_REALTIME, since 1970
     uint64_t arrival_ns;           // when the frame reached the daemon
     uint64_t publish_ns;           // when the tokens were published
     uint32_t flags;                // FOVEATE_FLAG_PTS
@@ -287,13 +287,13 @@ struct foveate_slot_header {
     double fixation_y;             // source pixels
     uint64_t fixation_since_frame; // frame_seq of the first frame sampled around this fixation
     uint32_t fixation_reason;      // foveate_fixation_reason
-    uint32_t sample_bound;         // most by which a camera sample may differ from the one a token was made from
+    uint32_t sample_bound;         // largest possible difference between a camera sample and the one that a token was made from
     uint32_t rgb_bound;            // the same for a channel of an 8-bit RGB pixel
     uint32_t token_count;          // tokens of this frame
     uint32_t dirty_tiles;          // tiles (32 x 32 pixels) that were ingested for this frame
     uint32_t tile_count;           // tiles of the source
-    uint64_t relevance_frame;      // frame_seq that the relevance was made from; 0 where all tokens matter alike
-    uint64_t asked_ns;             // when the daemon got the message that led to the fixation; 0 where none did
+    uint64_t relevance_frame;      // frame_seq that the relevance was made from; 0 without a relevance map
+    uint64_t asked_ns;             // when the message that led to the fixation reached the daemon; 0 if none did
     uint64_t reserved[14];
 };
 FOVEATE__AT(foveate_slot_header, lock, 0);
@@ -333,9 +333,9 @@ struct foveate_token {
     uint32_t y;       // topmost row, in texels of the level
     uint16_t level;   // a texel is 2^level pixels wide
     uint16_t size;    // P: side in texels
-    uint16_t columns; // inside the level; the others repeat the last of them
-    uint16_t rows;    // inside the level; the others repeat the last of them
-    float relevance;  // weight that the layout gave to the place, 1/16 to 16
+    uint16_t columns; // inside the level; the others repeat the last one
+    uint16_t rows;    // inside the level; the others repeat the last one
+    float relevance;  // weight of the place in the layout, 1/16 to 16
     uint32_t reserved;
 };
 FOVEATE__AT(foveate_token, changed_frame, 0);
@@ -356,98 +356,99 @@ FOVEATE__BYTES(foveate_token, 48);
 // ---------------------------------------------------------------------------------------------------------------------
 // Results and errors.
 
-// What a call led to: 0 is success, positive is no error, negative is an error that foveate_last_error() explains.
+// The result of a call: 0 is success, positive is no error, negative is an error that foveate_last_error() explains.
 enum foveate_result {
-    FOVEATE_OK = 0,      // done; who asked for a frame has one
-    FOVEATE_NOTHING = 1, // there is no frame that was not read, or nothing came in time, or a signal did
-    // From now on the view publishes in another segment, the first included: foveate_current_segment() has changed, what was
-    // borrowed is gone, and buffers may need foveate_frame_reserve().
+    FOVEATE_OK = 0,      // done; a read has a frame
+    FOVEATE_NOTHING = 1, // no unread frame, or nothing arrived in time, or a signal did
+    // The view publishes in a new segment, or its first: foveate_current_segment() has changed, borrowed frames are
+    // gone, and buffers may need foveate_frame_reserve().
     FOVEATE_NEW_SEGMENT = 2,
-    FOVEATE_ENDED = 3,  // the view publishes no more, and every frame was read; foveate_last_error() has the reason
-    FOVEATE_LAPPED = 4, // the writer replaced a frame while it was borrowed: what was made from it is worthless
+    FOVEATE_ENDED = 3,  // the view has ended, and every frame was read; foveate_last_error() has the reason
+    FOVEATE_LAPPED = 4, // the writer replaced a frame while it was borrowed: discard any results
 
     FOVEATE_DISCONNECTED = -1,    // the daemon is gone or closed the connection: foveate_reopen(), or FOVEATE_RECONNECT
-    FOVEATE_TIMED_OUT = -2,       // the daemon did not answer in the time given
-    FOVEATE_REFUSED = -3,         // the daemon said no: foveate_last_error() has its reason and its words
-    FOVEATE_NO_DAEMON = -4,       // nobody listens on the socket
+    FOVEATE_TIMED_OUT = -2,       // the daemon did not answer in time
+    FOVEATE_REFUSED = -3,         // the daemon refused: foveate_last_error() has its reason and its message
+    FOVEATE_NO_DAEMON = -4,       // no daemon listens on the socket
     FOVEATE_PERMISSION = -5,      // the user may not talk to the daemon
-    FOVEATE_INVALID = -6,         // an argument makes no sense
+    FOVEATE_INVALID = -6,         // an argument is invalid
     FOVEATE_TOO_SMALL = -7,       // the frame does not fit the caller's buffer: foveate_frame_reserve()
     FOVEATE_NOT_A_SEGMENT = -8,   // the daemon sent a descriptor of something else, or one that could change its size
     FOVEATE_VERSION = -9,         // the segment follows another major version of the ABI
-    FOVEATE_MALFORMED = -10,      // the segment contradicts itself
-    FOVEATE_OVERTAKEN = -11,      // the writer replaced the frame under the reader again and again
-    FOVEATE_NOT_UNDERSTOOD = -12, // the daemon's message makes no sense
+    FOVEATE_MALFORMED = -10,      // the segment is inconsistent
+    FOVEATE_OVERTAKEN = -11,      // the writer kept replacing the frame during the copy
+    FOVEATE_NOT_UNDERSTOOD = -12, // the daemon's message cannot be parsed
     FOVEATE_NO_MEMORY = -13,
     FOVEATE_SYSTEM = -14, // the kernel refused a call
 };
 
-// Bytes of an error's text, its NUL included; longer ones are cut.
+// Bytes of an error's text, its NUL included; longer texts are cut.
 #define FOVEATE_ERROR_BYTES 1280
 
-// What went wrong last.
+// The last error.
 struct foveate_error {
     enum foveate_result result;
     char reason[32];                // with FOVEATE_REFUSED: the `reason` of docs/control.md, such as "held"; else empty
-    char text[FOVEATE_ERROR_BYTES]; // the cause and the way out, in words
+    char text[FOVEATE_ERROR_BYTES]; // the cause and the remedy, for people
 };
 
-// Returns what `result` means, in a few words that live for ever. Results that it does not know have words, too.
+// Returns a short static description of `result`, also of unknown ones.
 FOVEATE_API const char *foveate_strerror(enum foveate_result result);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Opening.
 
-// A view that is followed: a connection to the daemon, and the segment that the daemon sent over it.
+// A subscription to a view: a connection to the daemon, and the segment received over it.
 struct foveate_reader;
 
 // For foveate_open and foveate_open_view: make the descriptor readable with every frame, so that it can be polled.
 #define FOVEATE_NOTIFY 1u
 
-// For foveate_open and foveate_open_view: while the daemon is gone, let each read look for it, at most every 100 ms. Such a read
-// waits as for a frame, and returns FOVEATE_DISCONNECTED only where the daemon is still gone when its time is up; then read on.
-// Once it is back, reading goes on with FOVEATE_NEW_SEGMENT. A daemon that is back without the view refuses: FOVEATE_REFUSED.
+// For foveate_open and foveate_open_view: while the daemon is gone, let each read look for it, at most every 100 ms.
+// Such a read waits as for a frame, and returns FOVEATE_DISCONNECTED only if the daemon is still gone at its timeout;
+// then keep reading. Once it is back, reading continues with FOVEATE_NEW_SEGMENT. A daemon that is back without the
+// view refuses: FOVEATE_REFUSED.
 #define FOVEATE_RECONNECT 2u
 
-// Follows `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
+// Subscribes to `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
 //
-// The daemon listens on `socket_path`; where that is NULL, on `$FOVEATE_SOCKET`, or on foveate.sock in the first directory
-// of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, or in /run/foveate. `flags` is 0, or FOVEATE_NOTIFY and
-// FOVEATE_RECONNECT as they are wanted.
+// The daemon listens on `socket_path`; if that is NULL, on `$FOVEATE_SOCKET`, or on foveate.sock in the first directory
+// of `$RUNTIME_DIRECTORY`, in `$XDG_RUNTIME_DIR/foveate`, or in /run/foveate. `flags` is 0 or a combination of
+// FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
-// There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. Returns NULL where it fails, and
-// then says why in `error`, unless that is NULL.
+// There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
+// and fills `error`, unless that is NULL.
 FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
                                                 struct foveate_error *error);
 
-// Makes a view of the caller's own on `stream`, such as "camera", and follows it. It lives until foveate_close(), until its daemon
-// is gone, or until the process ends. The rest is as for foveate_open.
+// Opens a view of the caller's own on `stream`, such as "camera", and subscribes to it. It lives until foveate_close(),
+// until its daemon is gone, or until the process ends. The rest is as for foveate_open.
 //
 // `keys` is a JSON object with the keys of a `[[stream.view]]` of the daemon's configuration, all optional, such as
-// {"budget":128,"dtype":"u8","gaze":{"policy":"feedback"}}; NULL leaves all to the daemon. What is wrong with them the daemon says:
-// FOVEATE_REFUSED. So it is with a stream that has not delivered a frame yet ("not-started"): try again later.
+// {"budget":128,"dtype":"u8","gaze":{"policy":"feedback"}}; NULL takes the defaults. The daemon refuses invalid keys
+// with FOVEATE_REFUSED, and also a stream that has not delivered a frame yet ("not-started"): try again later.
 FOVEATE_API struct foveate_reader *foveate_open_view(const char *stream, const char *keys, const char *socket_path,
                                                      unsigned flags, int timeout_ms, struct foveate_error *error);
 
-// Returns the view's address, such as "camera/main". Valid until the next read or foveate_close(): a view of one's own may have
-// another one after it was made anew.
+// Returns the view's address, such as "camera/main". Valid until the next read or foveate_close(): a view of the
+// caller's own may get another one when it is opened again.
 FOVEATE_API const char *foveate_view_name(const struct foveate_reader *reader);
 
-// Connects again, after FOVEATE_DISCONNECTED or whenever it pleases; a view of one's own is made anew. Does not wait:
-// FOVEATE_NO_DAEMON where there is no daemon yet; whether it grants the view is what reading says. The segment in use stays mapped
-// until FOVEATE_NEW_SEGMENT.
+// Connects again, after FOVEATE_DISCONNECTED or at any time; a view of the caller's own is opened again. Does not wait:
+// FOVEATE_NO_DAEMON if there is no daemon yet; the next reads tell whether it grants the view. The segment in use stays
+// mapped until FOVEATE_NEW_SEGMENT.
 FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader);
 
-// Ends it and frees all that belongs to it, borrowed frames included. NULL is fine.
+// Ends the subscription and frees everything that belongs to it, borrowed frames included. NULL is allowed.
 FOVEATE_API void foveate_close(struct foveate_reader *reader);
 
-// Returns why the last call that failed did, or why the view ended. Valid until the next call.
+// Returns the error of the last failed call, or the reason for the end of the view. Valid until the next call.
 FOVEATE_API const struct foveate_error *foveate_last_error(const struct foveate_reader *reader);
 
-// What a segment says of itself, checked, and what follows from it.
+// The checked header of a segment, and values derived from it.
 struct foveate_segment {
     struct foveate_segment_header header;
-    struct foveate_camera_frame camera_frame; // means something where header.camera.kind is not 0
+    struct foveate_camera_frame camera_frame; // valid if header.camera.kind is not 0
     enum foveate_dtype dtype;                 // of the texels
     size_t token_bytes;                       // of a token's texels: 3 * P * P numbers
     uint64_t number;                          // counts the segments of this reader, from 1
@@ -456,24 +457,25 @@ struct foveate_segment {
 // Returns the segment in use, or NULL before the first FOVEATE_NEW_SEGMENT. Valid until the next read.
 FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct foveate_reader *reader);
 
-// Returns which plane has this name, such as "relevance": its index in header.planes, foveate_frame.planes and
-// foveate_borrowed.planes. -1 where the segment has none, as those of an older daemon may not. Ask again after FOVEATE_NEW_SEGMENT.
+// Returns the index of the plane with this name, such as "relevance", in header.planes, foveate_frame.planes and
+// foveate_borrowed.planes; -1 if the segment has none, such as one of an older daemon. Look it up again after
+// FOVEATE_NEW_SEGMENT.
 FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const char *name);
 
-// Returns whether the camera's distortion has this name of ROS, such as "rational_polynomial", which is longer than its field.
+// Returns whether the camera's distortion has this ROS name, such as "rational_polynomial", which is longer than its
+// field.
 FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name);
 
-// Returns what the view is doing, and writes why in words; `reason` may be NULL. A state that this version does not know
-// reads as ended.
+// Returns the state of the view, and writes the reason; `reason` may be NULL. An unknown state reads as ended.
 FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *reader, char reason[FOVEATE_REASON_BYTES]);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading copies.
 
-// A frame in memory of the caller's. Set it to FOVEATE_ZEROS, then point `tokens` and `pixels` at memory, and the planes that are
-// wanted beside them, or call foveate_frame_reserve; read into it again and again.
+// A frame in the caller's memory. Set it to FOVEATE_ZEROS, then point `tokens`, `pixels` and any other planes that you
+// need at memory, or call foveate_frame_reserve. It can be reused for any number of reads.
 struct foveate_frame {
-    struct foveate_slot_header head; // what the frame says of itself
+    struct foveate_slot_header head; // header of the frame
     uint64_t missed;                 // frames between this one and the one read before that were not read
     size_t token_count;              // tokens of this frame; 0 after a read that failed
     size_t pixel_bytes;              // token_count * foveate_segment.token_bytes
@@ -483,63 +485,65 @@ struct foveate_frame {
     void *pixels;                 // [token_count, 3, P, P] of foveate_segment.dtype, dense
     size_t pixel_capacity;        // room in `pixels`, in bytes
 
-    // The items of each plane of the segment, foveate_plane.token_stride bytes apart. Reading sets the first one to `pixels`; of
-    // the others it leaves out those that are NULL.
+    // The items of each plane of the segment, foveate_plane.token_stride bytes apart. Reading sets the first one to
+    // `pixels`; others that are NULL are not copied.
     void *planes[FOVEATE_PLANE_COUNT_MAX];
     size_t plane_capacities[FOVEATE_PLANE_COUNT_MAX]; // room in each of `planes`, in bytes
 };
 
-// Allocates `tokens`, `pixels` and `planes` such that every frame of `segment` fits. All must be 0 or come from this function.
-// Returns FOVEATE_OK, or FOVEATE_NO_MEMORY, which leaves a frame that may be read into as before.
+// Allocates `tokens`, `pixels` and `planes` such that every frame of `segment` fits. All must be 0 or come from this
+// function. Returns FOVEATE_OK, or FOVEATE_NO_MEMORY, after which the frame can be used as before.
 FOVEATE_API enum foveate_result foveate_frame_reserve(struct foveate_frame *frame, const struct foveate_segment *segment);
 
 // Frees what foveate_frame_reserve allocated.
 FOVEATE_API void foveate_frame_free(struct foveate_frame *frame);
 
-// Copies the newest frame, unless it was read before; `missed` counts the older ones that are passed over. Waits at most
+// Copies the newest frame, unless it was read before; `missed` counts the older ones that are skipped. Waits at most
 // `timeout_ms` for one.
 //
-// Returns FOVEATE_OK, FOVEATE_NOTHING, FOVEATE_NEW_SEGMENT, FOVEATE_ENDED or an error. Whatever was published comes before a new
-// segment, an end or a hang-up is told. The end and the hang-up are told again and again; foveate_reopen() begins anew.
+// Returns FOVEATE_OK, FOVEATE_NOTHING, FOVEATE_NEW_SEGMENT, FOVEATE_ENDED or an error. All published frames come before
+// a new segment, an end or a hang-up. An end or a hang-up is returned by every further call; foveate_reopen() starts
+// over.
 FOVEATE_API enum foveate_result foveate_read_newest(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms);
 
-// As foveate_read_newest, but copies the oldest frame that was not read and is still in the ring; `missed` counts those that the
-// writer replaced before their turn.
+// Like foveate_read_newest, but copies the oldest unread frame still in the ring; `missed` counts those that the writer
+// has replaced.
 FOVEATE_API enum foveate_result foveate_read_next(struct foveate_reader *reader, struct foveate_frame *frame, int timeout_ms);
 
-// Copies the frame of the ring that was taken nearest to `capture_ns`, read before or not; of two that are as near, the older.
-// `missed` is 0. Counts nothing as read, and heeds no foveate_set_max_age(): compare `frame->head.capture_ns`.
+// Copies the frame of the ring captured nearest to `capture_ns`, read before or not; of two equally near ones the
+// older. `missed` is 0. Marks nothing as read, and ignores foveate_set_max_age(): compare `frame->head.capture_ns`.
 //
-// Waits at most `timeout_ms`, and only while the ring has no frame at all: for a time still to come, the newest frame is the
-// nearest. Once the view has ended or the daemon is gone for good, such a time gives FOVEATE_ENDED or FOVEATE_DISCONNECTED. Else it
-// returns as foveate_read_newest, but FOVEATE_NEW_SEGMENT at once, and passes over what was not read of the segment before.
+// Waits at most `timeout_ms`, and only while the ring is empty: for a time in the future, the newest frame is the
+// nearest. Once the view has ended or the daemon is gone for good, such a time gives FOVEATE_ENDED or
+// FOVEATE_DISCONNECTED. Otherwise it returns like foveate_read_newest, but FOVEATE_NEW_SEGMENT at once, and skips
+// unread frames of the segment before.
 FOVEATE_API enum foveate_result foveate_read_at(struct foveate_reader *reader, uint64_t capture_ns, struct foveate_frame *frame,
                                                 int timeout_ms);
 
-// From now on, foveate_read_newest, foveate_read_next and foveate_borrow_newest pass over frames that were taken longer ago than
-// `max_age_ns` when they are found, and wait for younger ones. `missed` counts what is passed over. 0, as in the beginning, takes
-// frames of any age. What is done with a frame later is for foveate_age_ns() to allow.
+// Makes foveate_read_newest, foveate_read_next and foveate_borrow_newest skip frames that are older than `max_age_ns`
+// at the time of the read, and wait for newer ones. `missed` counts skipped frames. 0, the default, takes frames of any
+// age. Before using a frame later, check foveate_age_ns().
 FOVEATE_API void foveate_set_max_age(struct foveate_reader *reader, uint64_t max_age_ns);
 
-// Returns how long ago a frame was taken, in nanoseconds; 0 for one that says it comes from the future.
+// Returns the time since a frame's capture, in nanoseconds; 0 for a capture time in the future.
 FOVEATE_API uint64_t foveate_age_ns(const struct foveate_slot_header *head);
 
-// Returns number `index` of the dense items of a plane in the format `dtype`, exactly. Of texels that is 0 to 255 for u8, and a
-// normalised value for the others.
+// Returns number `index` of the dense items of a plane in the format `dtype`, exactly. A texel is 0 to 255 for u8, and
+// a normalised value for the others.
 FOVEATE_API float foveate_number(enum foveate_dtype dtype, const void *items, size_t index);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading in place.
 
-// A frame in the ring. The writer does not know of it and may replace it at any time: whatever is made from it counts only
+// A borrowed frame in the ring. The writer does not know of it and may replace it at any time: results are valid only
 // after foveate_release() returned FOVEATE_OK.
 //
-// `tokens`, `pixels` and `planes` may change while they are looked at. Copy or compute from them, but let no index, length or branch that
-// matters hang on a value found there; foveate_borrowed_token() copies one token. The pointers are good until the next
-// FOVEATE_NEW_SEGMENT or foveate_close().
+// `tokens`, `pixels` and `planes` may change at any time. Copy or compute from them, but never use a value found there
+// unchecked as an index, a length or a condition; foveate_borrowed_token() copies one token. The pointers are valid
+// until the next FOVEATE_NEW_SEGMENT or foveate_close().
 struct foveate_borrowed {
-    struct foveate_slot_header head; // a copy that was whole
-    uint64_t missed;                 // older frames that were passed over
+    struct foveate_slot_header head; // a checked copy
+    uint64_t missed;                 // older frames that were skipped
     size_t token_count;
     size_t pixel_bytes;
     const struct foveate_token *tokens; // [token_count]
@@ -550,47 +554,49 @@ struct foveate_borrowed {
     const void *planes[FOVEATE_PLANE_COUNT_MAX];
 };
 
-// Borrows the newest frame, unless it was read before. Waits and returns as foveate_read_newest.
+// Borrows the newest frame, unless it was read before. Waits and returns like foveate_read_newest.
 FOVEATE_API enum foveate_result foveate_borrow_newest(struct foveate_reader *reader, struct foveate_borrowed *borrowed,
                                                       int timeout_ms);
 
 // Copies the record of token `index`, below `token_count`, as it is now.
 FOVEATE_API struct foveate_token foveate_borrowed_token(const struct foveate_borrowed *borrowed, size_t index);
 
-// Says whether all that was read of the frame so far is of this frame. Ask as often as it pleases.
+// Returns whether everything read of the frame so far belongs to it. May be called any number of times.
 FOVEATE_API bool foveate_still_valid(const struct foveate_reader *reader, const struct foveate_borrowed *borrowed);
 
-// Ends the borrowing. Returns FOVEATE_OK, or FOVEATE_LAPPED where the writer replaced the frame or the segment is gone.
+// Ends the borrow. Returns FOVEATE_OK, or FOVEATE_LAPPED if the writer replaced the frame or the segment is gone.
 FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, struct foveate_borrowed *borrowed);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Waiting.
 
-// Waits at most `timeout_ms` until reading may find something: a frame, a new segment, an end, a hang-up, or a change of the
-// state. Returns FOVEATE_OK, FOVEATE_NOTHING after the time or at a signal, or an error. A hang-up is noticed within 100 ms. Once
-// a view has ended there is nothing to wait for: it returns at once. While FOVEATE_RECONNECT looks for the daemon, it returns
-// FOVEATE_OK whenever it is time for a read to look.
+// Waits at most `timeout_ms` until a read may return something: a frame, a new segment, an end, a hang-up, or a change
+// of the state. Returns FOVEATE_OK, FOVEATE_NOTHING at the timeout or on a signal, or an error. A hang-up is noticed
+// within 100 ms. Once a view has ended it returns at once. While FOVEATE_RECONNECT looks for the daemon, it returns
+// FOVEATE_OK whenever a read should try again.
 FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms);
 
-// Returns the connection, for poll(2) and its kin, or -1 where there is none. It becomes readable with a new segment, an end, a
-// hang-up, and with FOVEATE_NOTIFY with every frame; then read until FOVEATE_NOTHING. Ask for it before each poll(2): it is another
-// one after foveate_reopen. While there is none, FOVEATE_RECONNECT takes a read now and then.
+// Returns the descriptor of the connection, for poll(2) and the like, or -1 without one. It becomes readable with a new
+// segment, an end, a hang-up, and with FOVEATE_NOTIFY with every frame; then read until FOVEATE_NOTHING. Get it before
+// each poll(2): it changes after foveate_reopen. While there is none, FOVEATE_RECONNECT needs a read now and then.
 FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader);
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Steering. A reader says where its view looks over a connection of its own, made by the first of these calls. It holds a lease
-// on the view until the lease times out, or foveate_release_gaze() or foveate_close(). A view of the caller's own lives by that
-// connection: when it is lost, so is the view, and steering says FOVEATE_DISCONNECTED until the view was made anew.
+// Steering. A reader steers its view over a second connection, opened by the first of these calls. It holds a lease on
+// the view until the lease times out, or foveate_release_gaze() or foveate_close(). A view of the caller's own depends
+// on that connection: when it is lost, so is the view, and steering returns FOVEATE_DISCONNECTED until the view was
+// opened again.
 //
-// A message is sent at once. With a `timeout_ms` of 0 the answer is not waited for, and FOVEATE_TIMED_OUT says that the message
-// is on its way; foveate_answer() gets the answer later. Answers that nobody asked for by then are dropped.
+// A message is sent at once. With a `timeout_ms` of 0 the call does not wait for the answer, and FOVEATE_TIMED_OUT
+// means that the message was sent; foveate_answer() gets the answer later. The next message drops an answer that was
+// not fetched.
 
-// Where the daemon said that the view will look.
+// The daemon's answer: where the view will look.
 struct foveate_looking {
     double x; // source pixels: of the point, or of the peak of the map
     double y;
-    bool has_fixation;             // only where `wait` was asked, and a frame came within a second
-    uint64_t fixation_id;          // what it led to: the policy may have stayed where it was
+    bool has_fixation;             // only with `wait`, and if a frame came within a second
+    uint64_t fixation_id;          // the resulting fixation: the policy may have stayed where it was
     double fixation_x;             // source pixels
     double fixation_y;             // source pixels
     uint64_t fixation_since_frame; // frame_seq of the first frame sampled around it
@@ -608,49 +614,49 @@ struct foveate_point {
     double x; // source pixels, or shares of the sides
     double y;
     bool normalised; // x and y are shares of the sides, 0 to 1
-    uint32_t for_ms; // how long, in stream time; 0: until something else is said, as the view's policy has it
-    uint64_t frame;  // frame_seq of the frame that was looked at; 0: the newest
-    bool wait;       // answer once it was decided on
+    uint32_t for_ms; // how long, in stream time; 0: until the next message, or as the view's policy says
+    uint64_t frame;  // frame_seq of the frame that the point refers to; 0: the newest
+    bool wait;       // answer after the decision
 };
 
-// A map of attention, and what it lies over. Zeros are the defaults of all but `rows` and `columns`.
+// An attention map, and the area that it covers. Zeros are the defaults of all but `rows` and `columns`.
 struct foveate_map {
     uint32_t rows;    // 1 to 128
     uint32_t columns; // 1 to 128
     enum foveate_number_format format;
-    bool has_box;   // else the map lies over the image
-    double box[4];  // x0, y0, x1, y1 in source pixels; may reach beyond the image
+    bool has_box;   // else the map covers the image
+    double box[4];  // x0, y0, x1, y1 in source pixels; may extend beyond the image
     uint64_t frame; // frame_seq of the frame that the map was computed on; 0: the newest
-    bool wait;      // answer once it was decided on
+    bool wait;      // answer after the decision
 };
 
 // One score for each token of a frame.
 struct foveate_scores {
     uint64_t frame; // frame_seq of the frame whose tokens were scored, one of the last 64
-    size_t count;   // of the scores; those behind the last token are padding
+    size_t count;   // of the scores; those after the last token are padding
     enum foveate_number_format format;
-    bool wait; // answer once it was decided on
+    bool wait; // answer after the decision
 };
 
-// Makes the view look at a point with the very next frame. `looking` may be NULL.
+// Makes the view look at a point from the very next frame on. `looking` may be NULL.
 FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking);
 
-// Makes the view look where a map has its peak, from the next decision on. `numbers` are rows * columns numbers, row by row,
-// finite and not negative, at least one above 0. `looking` may be NULL.
+// Makes the view look at the peak of a map, from the next decision on. `numbers` are rows * columns numbers, row by
+// row, finite and not negative, at least one above 0. `looking` may be NULL.
 FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
                                                const void *numbers, int timeout_ms, struct foveate_looking *looking);
 
-// Makes the view look where the tokens of a frame have the highest score, from the next decision on. `numbers` are
+// Makes the view look at the tokens of a frame with the highest score, from the next decision on. `numbers` are
 // `scores->count` numbers, as for foveate_attend, in the order of that frame's tokens. `looking` may be NULL.
 FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
                                                       const void *numbers, int timeout_ms, struct foveate_looking *looking);
 
-// Lets the view look where its policy says, and other clients steer it.
+// Returns the view to its policy, so that other clients may steer it.
 FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms);
 
-// Waits at most `timeout_ms` for the answer to the newest of these messages. FOVEATE_NOTHING where no answer is due. `looking` may
-// be NULL.
+// Waits at most `timeout_ms` for the answer to the newest of these messages. FOVEATE_NOTHING if no answer is due.
+// `looking` may be NULL.
 FOVEATE_API enum foveate_result foveate_answer(struct foveate_reader *reader, int timeout_ms, struct foveate_looking *looking);
 
 #ifdef __cplusplus
@@ -691,28 +697,28 @@ FOVEATE_API enum foveate_result foveate_answer(struct foveate_reader *reader, in
 extern "C" {
 #endif
 
-// A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
+// Failed copies in a row after which a read gives up: a working reader loses one in a thousand.
 #define FOVEATE__TRIES_MAX 64
-// How long a reader waits for a frame before it looks at its socket: a daemon that dies wakes nobody.
+// How long a reader waits for a frame before it checks its socket: a daemon that dies wakes nobody.
 #define FOVEATE__FUTEX_SLICE_NS 100000000
 // The longest message to the daemon, in bytes.
 #define FOVEATE__MESSAGE_BYTES_MAX 131072
-// More than any message to a reader takes: the longest is a refusal, with at most 4096 bytes of the daemon's words, which JSON may
+// Longer than any message to a reader: the longest is a refusal with at most 4096 bytes of text, which JSON escapes may
 // make six times as long.
 #define FOVEATE__INBOX_BYTES 32768
 #define FOVEATE__NOTICE_BYTES 16
-// More than a socket holds: a daemon that sends without end does not keep a reader for ever.
+// More than a socket holds, so that a daemon that never stops sending cannot block a reader.
 #define FOVEATE__MESSAGES_MAX 1024
 #define FOVEATE__MAP_SIDE_MAX 128
 // Two names of at most 63 bytes, the slash between them and a NUL.
 #define FOVEATE__VIEW_BYTES 128
 // The name of a stream of at most 63 bytes, and a NUL.
 #define FOVEATE__STREAM_BYTES 64
-// The longest description of a view that the daemon takes.
+// The longest view description that the daemon accepts.
 #define FOVEATE__KEYS_BYTES_MAX 4096
-// How often a daemon that is gone is looked for.
+// Interval of attempts to reconnect.
 #define FOVEATE__RECONNECT_NS 100000000
-// Of a request's JSON: the longest holds a view and six numbers.
+// Bytes of a request's JSON: the longest has a view and six numbers.
 #define FOVEATE__REQUEST_BYTES 1024
 // A part of the ABI; the headers of old kernels lack it.
 #define FOVEATE__SEAL_FUTURE_WRITE 0x0010
@@ -742,14 +748,14 @@ FOVEATE_API const char *foveate_strerror(enum foveate_result result) {
     case FOVEATE_OK: return "done";
     case FOVEATE_NOTHING: return "nothing new";
     case FOVEATE_NEW_SEGMENT: return "the view publishes in a new segment";
-    case FOVEATE_ENDED: return "the view publishes no more";
+    case FOVEATE_ENDED: return "the view has ended";
     case FOVEATE_LAPPED: return "the writer replaced the frame while it was borrowed";
     case FOVEATE_DISCONNECTED: return "the daemon is gone";
     case FOVEATE_TIMED_OUT: return "the daemon did not answer in time";
     case FOVEATE_REFUSED: return "the daemon refused";
     case FOVEATE_NO_DAEMON: return "no daemon listens on the socket";
     case FOVEATE_PERMISSION: return "no permission for the socket";
-    case FOVEATE_INVALID: return "an argument makes no sense";
+    case FOVEATE_INVALID: return "an argument is invalid";
     case FOVEATE_TOO_SMALL: return "the frame does not fit the buffer";
     case FOVEATE_NOT_A_SEGMENT: return "the descriptor is not a Foveate segment";
     case FOVEATE_VERSION: return "the segment follows another version of the ABI";
@@ -795,8 +801,8 @@ static int foveate__poll(int socket, short events, int64_t deadline_ns) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Messages. Requests are written with snprintf. Answers are looked through for the few fields that matter: the scanner believes
-// nothing, keeps to its bounds, and takes what is not JSON for a message without those fields.
+// Messages. Requests are written with snprintf. Answers are scanned for the few fields that matter: the scanner trusts
+// nothing, stays within bounds, and treats anything that is not JSON as a message without those fields.
 
 // Part of a message: [at, end).
 struct foveate__span {
@@ -809,7 +815,7 @@ static const char *foveate__skip_space(const char *at, const char *end) {
     return at;
 }
 
-// `at` is behind the opening quote. Returns the closing one, or NULL.
+// `at` is after the opening quote. Returns the closing one, or NULL.
 static const char *foveate__string_end(const char *at, const char *end) {
     for (; at < end; at++) {
         if (*at == '"') return at;
@@ -818,7 +824,7 @@ static const char *foveate__string_end(const char *at, const char *end) {
     return NULL;
 }
 
-// Returns what is behind the value that begins at `at`, or NULL.
+// Returns the end of the value that begins at `at`, or NULL.
 static const char *foveate__value_end(const char *at, const char *end) {
     size_t depth = 0;
     for (; at < end; at++) {
@@ -864,7 +870,7 @@ static bool foveate__find(struct foveate__span object, const char *key, struct f
     return false;
 }
 
-// Whether `value` begins with `word` and has nothing but space behind it.
+// Whether `value` is `word`, possibly followed by blanks.
 static bool foveate__is(struct foveate__span value, const char *word) {
     size_t bytes = strlen(word);
     if ((size_t)(value.end - value.at) < bytes || memcmp(value.at, word, bytes) != 0) return false;
@@ -893,7 +899,7 @@ static size_t foveate__append_utf8(char *text, size_t length, size_t size, unsig
     return length + count;
 }
 
-// Reads the four digits of \uXXXX; -1 where they are none.
+// Reads the four digits of \uXXXX; -1 if they are invalid.
 static int foveate__hex4(const char *at, const char *end) {
     int code = 0;
     if (end - at < 4) return -1;
@@ -907,7 +913,8 @@ static int foveate__hex4(const char *at, const char *end) {
     return code;
 }
 
-// Copies the string `value` to `text`, `size` bytes with the NUL, cut where it is longer. False and empty if it is no string.
+// Copies the string `value` to `text`, `size` bytes with the NUL, truncated if necessary. False and empty if it is not
+// a string.
 static bool foveate__string(struct foveate__span value, char *text, size_t size) {
     size_t length = 0;
     text[0] = '\0';
@@ -917,7 +924,7 @@ static bool foveate__string(struct foveate__span value, char *text, size_t size)
     for (const char *at = value.at + 1; at < end && length + 1 < size; at++) {
         char byte = *at;
         if (byte == '\\') {
-            // There is one behind it: the string's end was found.
+            // There is another character: the string's end was found.
             byte = *++at;
             int code = byte == 'u' ? foveate__hex4(at + 1, end) : -1;
             if (0 < code) {
@@ -933,8 +940,8 @@ static bool foveate__string(struct foveate__span value, char *text, size_t size)
     return true;
 }
 
-// Reads a number. strtod would ask the locale what a decimal point is. Exact for what the daemon sends of positions, since both
-// the digits and the power of ten are then exact; 0 where it is no number.
+// Reads a number; strtod depends on the locale's decimal point. Exact for positions as the daemon sends them, since
+// both the digits and the power of ten are exact; 0 if it is not a number.
 static double foveate__number(struct foveate__span value) {
     uint64_t digits = 0;
     int exponent = 0, written = 0;
@@ -964,7 +971,7 @@ static double foveate__number(struct foveate__span value) {
     return is_negative ? -number : number;
 }
 
-// Reads a number that counts: digits alone. 0 where it is none.
+// Reads a count: digits only. 0 if it is invalid.
 static uint64_t foveate__count(struct foveate__span value) {
     uint64_t count = 0;
     for (const char *at = value.at; at < value.end && '0' <= *at && *at <= '9'; at++)
@@ -982,7 +989,7 @@ static uint64_t foveate__find_count(struct foveate__span object, const char *key
     return foveate__find(object, key, &value) ? foveate__count(value) : 0;
 }
 
-// A request as it is written. Its texts are checked names, so that nothing needs to be escaped.
+// A request under construction. Its texts are checked names, so nothing needs to be escaped.
 struct foveate__request {
     char text[FOVEATE__REQUEST_BYTES];
     size_t length;
@@ -997,12 +1004,12 @@ __attribute__((format(printf, 2, 3))) static void foveate__append(struct foveate
     if (0 < written) request->length += (size_t)written < room ? (size_t)written : room - 1;
 }
 
-// Appends what printf made of a finite number, with the decimal point of JSON and not of the locale.
+// Appends printf's text of a finite number, with JSON's decimal point instead of the locale's.
 static void foveate__append_digits(struct foveate__request *request, const char *digits) {
     bool was_point = false;
     for (; *digits != '\0'; digits++) {
         bool is_point = strchr("+-0123456789e", *digits) == NULL;
-        // A point of several bytes is still one.
+        // A decimal point may have several bytes.
         if (!is_point || !was_point) foveate__append(request, "%c", is_point ? '.' : *digits);
         was_point = is_point;
     }
@@ -1027,7 +1034,7 @@ static bool foveate__is_finite(double number) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The socket.
 
-// Length of the name, 1 to 63 of a-z, 0-9, `_` and `-`, that `text` begins with; 0 where it begins with none.
+// Length of the name, 1 to 63 of a-z, 0-9, `_` and `-`, that `text` begins with; 0 if it begins with none.
 static size_t foveate__name_bytes(const char *text) {
     size_t bytes = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_-");
     return bytes <= 63 ? bytes : 0;
@@ -1062,7 +1069,7 @@ foveate__set_address(struct sockaddr_un *address, struct foveate_error *error, c
                          length, sizeof address->sun_path - 1);
 }
 
-// Where the daemon listens: docs/control.md.
+// The daemon's address: see docs/control.md.
 static enum foveate_result foveate__find_address(struct sockaddr_un *address, const char *socket_path,
                                                  struct foveate_error *error) {
     const char *path = socket_path != NULL ? socket_path : foveate__variable("FOVEATE_SOCKET");
@@ -1086,22 +1093,22 @@ static enum foveate_result foveate__fail_connect(struct foveate_error *error, co
     case ENOTDIR:
     case ECONNREFUSED:
         return foveate__fail(error, FOVEATE_NO_DAEMON,
-                             "no daemon listens on %s: start `foveated`, or say where it listens with FOVEATE_SOCKET", path);
+                             "no daemon listens on %s: start `foveated`, or give its path with FOVEATE_SOCKET", path);
     case EACCES:
     case EPERM:
         return foveate__fail(error, FOVEATE_PERMISSION,
                              "no permission for %s: run as the daemon's user or as a member of its group", path);
     case EPROTOTYPE:
-        return foveate__fail(error, FOVEATE_NO_DAEMON, "%s is the socket of another program: say where the daemon listens",
+        return foveate__fail(error, FOVEATE_NO_DAEMON, "%s is the socket of another program: give the daemon's path",
                              path);
     case EAGAIN:
-        return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon at %s takes no connections: it may be overloaded or stopped",
+        return foveate__fail(error, FOVEATE_TIMED_OUT, "the daemon at %s accepts no clients: it may be overloaded or stopped",
                              path);
     default: return foveate__fail_system(error, "connect", number);
     }
 }
 
-// Connects without waiting: a local socket takes a connection at once, or has too many that wait.
+// Connects without waiting: a local socket accepts a connection at once, or its queue is full.
 static enum foveate_result foveate__connect(const struct sockaddr_un *address, int *connected, struct foveate_error *error) {
     int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (socket_fd < 0) return foveate__fail_system(error, "socket", errno);
@@ -1128,7 +1135,7 @@ static enum foveate_result foveate__send(int socket, const struct foveate__reque
     message.msg_iovlen = payload_bytes == 0 ? 1 : 2;
     for (;;) {
         if (0 <= sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT)) return FOVEATE_OK;
-        // A daemon that turns a client away says why before it hangs up: whoever receives will see.
+        // A daemon that rejects a client sends the reason before it hangs up, which is received later.
         if (errno == EPIPE || errno == ECONNRESET) return FOVEATE_OK;
         if (errno != EAGAIN && errno != EINTR) return foveate__fail_system(error, "sendmsg", errno);
         if (foveate__poll(socket, POLLOUT, deadline_ns) == 0) {
@@ -1137,9 +1144,9 @@ static enum foveate_result foveate__send(int socket, const struct foveate__reque
     }
 }
 
-// What was received.
+// A received message.
 struct foveate__received {
-    ssize_t bytes;  // 0: the daemon hung up; -1: nothing is there
+    ssize_t bytes;  // 0: the daemon hung up; -1: nothing to receive
     int descriptor; // that came with it, or -1
 };
 
@@ -1201,19 +1208,19 @@ static enum foveate_result foveate__fail_not_understood(struct foveate_error *er
                          bytes < 80 ? bytes : 80, message.at);
 }
 
-// What an answer says: FOVEATE_OK where the request was granted.
+// The result of an answer: FOVEATE_OK if the request was granted.
 static enum foveate_result foveate__answer_result(struct foveate__span answer, struct foveate_error *error) {
     struct foveate__span value;
     if (!foveate__find(answer, "ok", &value)) return foveate__fail_not_understood(error, answer);
     if (foveate__is(value, "true")) return FOVEATE_OK;
-    foveate__fail(error, FOVEATE_REFUSED, "the daemon refused, and did not say why");
+    foveate__fail(error, FOVEATE_REFUSED, "the daemon refused without a reason");
     if (foveate__find(answer, "reason", &value)) foveate__string(value, error->reason, sizeof error->reason);
     if (foveate__find(answer, "error", &value)) foveate__string(value, error->text, sizeof error->text);
     return FOVEATE_REFUSED;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// The segment. Other processes write it while it is read: it is touched through these loads alone.
+// The segment. Other processes write it while it is read: it is accessed only through these loads.
 
 static uint32_t foveate__load_u32(const void *address) {
     return __atomic_load_n((const uint32_t *)address, __ATOMIC_RELAXED);
@@ -1223,12 +1230,13 @@ static uint64_t foveate__load_u64(const void *address) {
     return __atomic_load_n((const uint64_t *)address, __ATOMIC_RELAXED);
 }
 
-// Copies `bytes` bytes from the segment, word by word, relaxed. `source` is aligned to a word, and a started one is whole.
+// Copies `bytes` bytes from the segment, word by word, relaxed. `source` is aligned to a word, and the last word may be
+// read completely.
 static void foveate__load(void *target, const void *source, size_t bytes) {
     const unsigned char *from = (const unsigned char *)source;
     unsigned char *to = (unsigned char *)target;
     size_t whole = bytes & ~(size_t)7;
-    // Compilers unroll no loop over atomics by themselves, and this one is the time that a read takes.
+    // Unrolled by hand: compilers do not unroll loops over atomics, and this one dominates the time of a read.
 #pragma GCC unroll 8
     for (size_t offset = 0; offset < whole; offset += 8) {
         uint64_t word = foveate__load_u64(from + offset);
@@ -1240,7 +1248,7 @@ static void foveate__load(void *target, const void *source, size_t bytes) {
     }
 }
 
-// A mapped segment. `base` is NULL where there is none.
+// A mapped segment. `base` is NULL if there is none.
 struct foveate__mapping {
     const unsigned char *base;
     struct foveate_segment segment;
@@ -1255,13 +1263,13 @@ static const struct foveate_live *foveate__live(const struct foveate__mapping *m
     return (const struct foveate_live *)(const void *)(mapping->base + FOVEATE_LIVE_OFFSET);
 }
 
-// The slot that holds frame `sequence`, or will, or did.
+// The slot of frame `sequence`, past, present or future.
 static const unsigned char *foveate__slot(const struct foveate__mapping *mapping, uint64_t sequence) {
     const struct foveate_segment_header *header = &mapping->segment.header;
     return mapping->base + FOVEATE_HEADER_BYTES + (size_t)(sequence % header->slot_count) * (size_t)header->slot_stride;
 }
 
-// Whether `slot` holds frame `sequence`, whole. What is loaded after this is of that frame or of a later one.
+// Whether `slot` holds frame `sequence`, whole. Later loads are of that frame or of a later one.
 static bool foveate__holds(const unsigned char *slot, uint64_t sequence) {
     uint64_t lock = foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock));
     // SYNC(filled): pairs with the last store in `Lock::write`.
@@ -1269,14 +1277,14 @@ static bool foveate__holds(const unsigned char *slot, uint64_t sequence) {
     return lock == 2 * sequence;
 }
 
-// Whether `slot`, having held frame `sequence`, did so until now. What was loaded before this is of that frame.
+// Whether `slot` has held frame `sequence` until now. If so, earlier loads are of that frame.
 static bool foveate__still_holds(const unsigned char *slot, uint64_t sequence) {
     // SYNC(torn): pairs with the fence in `Lock::write`.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return foveate__load_u64(slot + offsetof(struct foveate_slot_header, lock)) == 2 * sequence;
 }
 
-// Checks what must hold before the memory is touched: from then on that cannot raise SIGBUS.
+// Checks that accesses to the memory cannot raise SIGBUS.
 static enum foveate_result foveate__check_file(int file, size_t *bytes, struct foveate_error *error) {
     const int required = F_SEAL_GROW | F_SEAL_SHRINK | FOVEATE__SEAL_FUTURE_WRITE;
     int seals = fcntl(file, F_GET_SEALS);
@@ -1306,7 +1314,7 @@ static enum foveate_result foveate__check_file(int file, size_t *bytes, struct f
 
 static enum foveate_result foveate__malformed(struct foveate_error *error, const char *field, uint64_t value) {
     return foveate__fail(error, FOVEATE_MALFORMED,
-                         "the segment is broken: %s is %llu; its writer has a fault, or is of another version", field,
+                         "the segment is broken: %s is %llu; its writer has a bug, or is of another version", field,
                          (unsigned long long)value);
 }
 
@@ -1331,7 +1339,7 @@ static bool foveate__is_text(const char *text, size_t size) {
     return true;
 }
 
-// Products of numbers from a segment: false where they do not fit.
+// Products of numbers from a segment: false on overflow.
 static bool foveate__multiply(uint64_t a, uint64_t b, uint64_t *product) {
     return !__builtin_mul_overflow(a, b, product);
 }
@@ -1356,7 +1364,7 @@ static uint64_t foveate__records_end(const struct foveate_segment_header *header
         if (!(condition)) return foveate__malformed(error, field, (uint64_t)(value)); \
     } while (0)
 
-// That the slots fill the segment, and that the records fit a slot.
+// Checks that the slots fill the segment, and that the records fit in a slot.
 static enum foveate_result foveate__check_sizes(const struct foveate_segment_header *header, size_t file_bytes,
                                                 struct foveate_error *error) {
     FOVEATE__ENSURE(header->header_bytes == FOVEATE_HEADER_BYTES, "header_bytes", header->header_bytes);
@@ -1378,7 +1386,7 @@ static enum foveate_result foveate__check_sizes(const struct foveate_segment_hea
     return FOVEATE_OK;
 }
 
-// That a plane lies behind the records and inside the slot, with room for every token.
+// Checks that a plane is after the records and inside the slot, with room for every token.
 static enum foveate_result foveate__check_plane(const struct foveate_segment_header *header, const struct foveate_plane *plane,
                                                 struct foveate_error *error) {
     uint64_t item_bytes = foveate__dtype_bytes(plane->dtype), tokens_bytes = 0;
@@ -1401,7 +1409,7 @@ static enum foveate_result foveate__check_plane(const struct foveate_segment_hea
     return FOVEATE_OK;
 }
 
-// That the first plane is what the ABI says it is: dense [capacity, 3, P, P].
+// Checks that the first plane is dense [capacity, 3, P, P].
 static enum foveate_result foveate__check_pixels(const struct foveate_segment_header *header, struct foveate_error *error) {
     const struct foveate_plane *pixels = &header->planes[0];
     uint64_t side = header->patch_side;
@@ -1445,7 +1453,7 @@ static enum foveate_result foveate__check_facts(const struct foveate_segment *se
     return FOVEATE_OK;
 }
 
-// Checks a copy of a segment's header. From here on nothing of it is checked again.
+// Checks a copy of a segment's header, which is trusted from then on.
 static enum foveate_result foveate__check_segment(const struct foveate_segment *segment, size_t file_bytes,
                                                   struct foveate_error *error) {
     const struct foveate_segment_header *header = &segment->header;
@@ -1474,7 +1482,7 @@ static enum foveate_result foveate__check_segment(const struct foveate_segment *
     return result != FOVEATE_OK ? result : foveate__check_facts(segment, error);
 }
 
-// Maps and checks the segment of `file`, which is not needed afterwards. Leaves `mapping` empty where it fails.
+// Maps and checks the segment of `file`, which is not needed afterwards. Leaves `mapping` empty on failure.
 static enum foveate_result foveate__map(struct foveate__mapping *mapping, int file, struct foveate_error *error) {
     size_t bytes = 0;
     mapping->base = NULL;
@@ -1501,10 +1509,10 @@ static enum foveate_result foveate__map(struct foveate__mapping *mapping, int fi
 // ---------------------------------------------------------------------------------------------------------------------
 // The reader.
 
-// How far the end of a view has come.
+// Progress of a view's end.
 enum foveate__ending {
     FOVEATE__RUNNING,
-    FOVEATE__ENDED,   // the daemon said why
+    FOVEATE__ENDED,   // the daemon has sent the reason
     FOVEATE__HUNG_UP, // there is no connection
 };
 
@@ -1513,13 +1521,13 @@ struct foveate_reader {
     struct sockaddr_un address;
     unsigned flags;
 
-    char stream[FOVEATE__STREAM_BYTES];     // that a view of the caller's own is made on; else empty
+    char stream[FOVEATE__STREAM_BYTES];     // of a view of the caller's own; else empty
     char keys[FOVEATE__KEYS_BYTES_MAX + 2]; // of that view, and the brace that ends the request
-    bool is_making_view;                    // the daemon has not answered that request yet
+    bool is_making_view;                    // the daemon has not answered `open_view` yet
 
     bool is_granted;  // the daemon has answered the subscription
-    bool is_patient;  // looks for a daemon that is gone
-    int64_t retry_ns; // when to look for it again
+    bool reconnects;  // reconnects automatically
+    int64_t retry_ns; // time of the next attempt
     int subscription; // a socket, or -1
     enum foveate__ending ending;
     char ending_reason[512]; // with FOVEATE__ENDED
@@ -1530,9 +1538,9 @@ struct foveate_reader {
     struct foveate__mapping current;
     struct foveate__mapping next; // takes over once every frame of `current` was read
     uint64_t segment_count;       // that were in use
-    uint64_t last;                // ring sequence of the last frame that was read, or passed over
-    uint64_t passed_over;         // frames since the one that was read last, up to `last`
-    uint32_t seen;                // the futex word before the last look at the newest sequence
+    uint64_t last;                // ring sequence of the last frame that was read or skipped
+    uint64_t passed_over;         // frames skipped since the last one that was read
+    uint32_t seen;                // the futex word before the last load of the newest sequence
     uint64_t max_age_ns;          // of frames; 0: any
 
     struct foveate_error error;
@@ -1547,15 +1555,15 @@ static void foveate__disconnect(int *socket) {
 static enum foveate_result foveate__fail_disconnected(struct foveate_reader *reader) {
     return foveate__fail(&reader->error, FOVEATE_DISCONNECTED,
                          "the daemon is gone: it has stopped, or it dropped this connection; %s",
-                         reader->is_patient ? "read on until it is back and has the view" : "connect again when it is back");
+                         reader->reconnects ? "read on until it is back and has the view" : "connect again when it is back");
 }
 
-// Whether the view is one of the caller's own.
+// Whether the view is the caller's own.
 static bool foveate__is_own(const struct foveate_reader *reader) {
     return reader->stream[0] != '\0';
 }
 
-// The connection that the next news comes over, or -1.
+// The connection with the next event, or -1.
 static int foveate__news_socket(const struct foveate_reader *reader) {
     return reader->is_making_view ? reader->steering : reader->subscription;
 }
@@ -1577,11 +1585,11 @@ static bool foveate__has_news(const struct foveate_reader *reader) {
     return reader->last < foveate__load_u64(&live->newest) || reader->seen != foveate__load_u32(&live->futex);
 }
 
-// Takes a segment that came with a message. The one that waited before is passed over: its frames are older still.
+// Takes a received segment. A pending one is dropped: its frames are older.
 static enum foveate_result foveate__take_segment(struct foveate_reader *reader, int descriptor) {
     if (descriptor < 0) {
         return foveate__fail(&reader->error, FOVEATE_NOT_UNDERSTOOD,
-                             "a segment came without a descriptor: close some files, or raise the limit of open files");
+                             "a segment arrived without a descriptor: close some files, or raise the limit of open files");
     }
     foveate__unmap(&reader->next);
     enum foveate_result result = foveate__map(&reader->next, descriptor, &reader->error);
@@ -1597,24 +1605,25 @@ static void foveate__hang_up(struct foveate_reader *reader) {
     reader->ending = FOVEATE__HUNG_UP;
 }
 
-// Whether a refusal is that of a daemon that has just come, is about to go, or has not seen yet that a connection is gone.
-static bool foveate__is_passing(const char *reason) {
-    const char *passing[] = {"not-started", "ended", "name-taken", "too-many-clients"};
-    for (size_t index = 0; index < sizeof passing / sizeof *passing; index++) {
-        if (strcmp(reason, passing[index]) == 0) return true;
+// Whether a refusal is temporary: the daemon has just started, is about to stop, or has not noticed yet that a
+// connection is gone.
+static bool foveate__is_temporary(const char *reason) {
+    const char *temporary[] = {"not-started", "ended", "name-taken", "too-many-clients"};
+    for (size_t index = 0; index < sizeof temporary / sizeof *temporary; index++) {
+        if (strcmp(reason, temporary[index]) == 0) return true;
     }
     return false;
 }
 
-// Hangs up where connecting led to an error. FOVEATE_OK where the reader is to look for the daemon again, else the error.
+// Hangs up after a failed connection. FOVEATE_OK if the reader will try again, else the error.
 static enum foveate_result foveate__give_up_connecting(struct foveate_reader *reader, enum foveate_result error) {
     foveate__hang_up(reader);
-    bool is_passing = error == FOVEATE_NO_DAEMON || error == FOVEATE_TIMED_OUT || error == FOVEATE_DISCONNECTED
-                      || (error == FOVEATE_REFUSED && foveate__is_passing(reader->error.reason));
-    return reader->is_patient && is_passing ? FOVEATE_OK : error;
+    bool is_temporary = error == FOVEATE_NO_DAEMON || error == FOVEATE_TIMED_OUT || error == FOVEATE_DISCONNECTED
+                      || (error == FOVEATE_REFUSED && foveate__is_temporary(reader->error.reason));
+    return reader->reconnects && is_temporary ? FOVEATE_OK : error;
 }
 
-// The answer to `subscribe`. Nothing will come over a connection whose subscription was refused.
+// The answer to `subscribe`. A connection whose subscription was refused is closed.
 static enum foveate_result foveate__take_subscription_answer(struct foveate_reader *reader, struct foveate__span answer) {
     enum foveate_result result = foveate__answer_result(answer, &reader->error);
     if (result == FOVEATE_REFUSED) return foveate__give_up_connecting(reader, result);
@@ -1622,7 +1631,7 @@ static enum foveate_result foveate__take_subscription_answer(struct foveate_read
     return result;
 }
 
-// Takes one message of the subscription. What is unknown was added later and does not concern this reader.
+// Takes one message of the subscription. Unknown messages were added later and are ignored.
 static enum foveate_result foveate__take_message(struct foveate_reader *reader, struct foveate__received received) {
     struct foveate__span message = {reader->inbox, reader->inbox + received.bytes}, value;
     if (received.bytes == FOVEATE__NOTICE_BYTES) return FOVEATE_OK;
@@ -1638,7 +1647,7 @@ static enum foveate_result foveate__take_message(struct foveate_reader *reader, 
     return FOVEATE_OK;
 }
 
-// Takes one answer from the steering connection into `answer`. FOVEATE_NOTHING where none is there.
+// Takes one answer from the steering connection into `answer`. FOVEATE_NOTHING if there is none.
 static enum foveate_result foveate__take_answer(struct foveate_reader *reader, struct foveate__span *answer) {
     struct foveate__received received;
     enum foveate_result result = foveate__receive(reader->steering, reader->inbox, &received, &reader->error);
@@ -1656,7 +1665,7 @@ static enum foveate_result foveate__take_answer(struct foveate_reader *reader, s
     return FOVEATE_OK;
 }
 
-// Connects and asks for the view's frames, without waiting for the answer.
+// Connects and subscribes, without waiting for the answer.
 static enum foveate_result foveate__subscribe(struct foveate_reader *reader) {
     enum foveate_result result = foveate__connect(&reader->address, &reader->subscription, &reader->error);
     if (result != FOVEATE_OK) return result;
@@ -1668,7 +1677,7 @@ static enum foveate_result foveate__subscribe(struct foveate_reader *reader) {
     return result;
 }
 
-// Connects and asks for a view of the caller's own, without waiting for the answer. It lives as long as this connection.
+// Connects and opens a view of the caller's own, without waiting for the answer. It lives as long as this connection.
 static enum foveate_result foveate__make_view(struct foveate_reader *reader) {
     enum foveate_result result = foveate__connect(&reader->address, &reader->steering, &reader->error);
     if (result != FOVEATE_OK) return result;
@@ -1681,7 +1690,7 @@ static enum foveate_result foveate__make_view(struct foveate_reader *reader) {
     return result;
 }
 
-// Takes the address of a view that was made.
+// Takes the address of an opened view.
 static enum foveate_result foveate__take_view(struct foveate_reader *reader, struct foveate__span answer) {
     struct foveate__span value;
     char view[FOVEATE__VIEW_BYTES];
@@ -1694,7 +1703,7 @@ static enum foveate_result foveate__take_view(struct foveate_reader *reader, str
     return FOVEATE_OK;
 }
 
-// Subscribes to the view that was asked for, as soon as it is made.
+// Subscribes to the requested view once it is open.
 static enum foveate_result foveate__go_on_connecting(struct foveate_reader *reader) {
     struct foveate__span answer = {NULL, NULL};
     enum foveate_result result = foveate__take_answer(reader, &answer);
@@ -1705,7 +1714,7 @@ static enum foveate_result foveate__go_on_connecting(struct foveate_reader *read
     return result == FOVEATE_OK ? FOVEATE_OK : foveate__give_up_connecting(reader, result);
 }
 
-// Takes what the daemon has sent, up to a new segment.
+// Receives events up to a new segment.
 static enum foveate_result foveate__take_messages(struct foveate_reader *reader) {
     if (reader->is_making_view) {
         enum foveate_result result = foveate__go_on_connecting(reader);
@@ -1718,7 +1727,7 @@ static enum foveate_result foveate__take_messages(struct foveate_reader *reader)
         if (received.bytes < 0) break;
         if (received.bytes == 0) {
             foveate__disconnect(&reader->subscription);
-            // What the daemon said before it hung up is the better news.
+            // An earlier message of the daemon is more specific than the hang-up.
             if (reader->ending == FOVEATE__RUNNING) reader->ending = FOVEATE__HUNG_UP;
             break;
         }
@@ -1729,8 +1738,8 @@ static enum foveate_result foveate__take_messages(struct foveate_reader *reader)
     return FOVEATE_OK;
 }
 
-// Moves to the segment that waits. A reader sees the frame that was the newest when it opened the first one, and everything of
-// those that follow; nothing twice where a daemon that had only dropped the connection comes with the segment in use.
+// Moves to the pending segment. A reader sees the newest frame of the first segment at its opening, and every frame of
+// later segments; nothing twice if a daemon that had only dropped the connection sends the segment in use again.
 static enum foveate_result foveate__move_to_next(struct foveate_reader *reader) {
     bool is_other = reader->current.base == NULL
         || reader->current.segment.header.epoch != reader->next.segment.header.epoch;
@@ -1762,7 +1771,7 @@ static enum foveate_result foveate__take_header(struct foveate_reader *reader, u
     return FOVEATE_OK;
 }
 
-// Notes that frame `sequence` was read, and returns how many before it were not.
+// Marks frame `sequence` as read, and returns the number of unread ones before it.
 static uint64_t foveate__took(struct foveate_reader *reader, uint64_t sequence) {
     uint64_t missed = reader->passed_over + (sequence - reader->last - 1);
     reader->last = sequence;
@@ -1774,14 +1783,14 @@ static bool foveate__is_too_old(const struct foveate_reader *reader, const struc
     return reader->max_age_ns != 0 && reader->max_age_ns < foveate_age_ns(head);
 }
 
-// Notes that frame `sequence` is not to be read, and none before it.
+// Skips frame `sequence` and all before it.
 static enum foveate_result foveate__pass_over(struct foveate_reader *reader, uint64_t sequence) {
     reader->passed_over += sequence - reader->last;
     reader->last = sequence;
     return FOVEATE_NOTHING;
 }
 
-// That `token_count` tokens and the wanted items of their planes fit into `frame`.
+// Checks that `token_count` tokens and the requested planes fit into `frame`.
 static enum foveate_result foveate__check_room(struct foveate_reader *reader, const struct foveate_frame *frame,
                                                size_t token_count) {
     const struct foveate_segment_header *header = &reader->current.segment.header;
@@ -1797,7 +1806,7 @@ static enum foveate_result foveate__check_room(struct foveate_reader *reader, co
     return FOVEATE_OK;
 }
 
-// Copies the frame of a checked header; FOVEATE_LAPPED if the writer replaced it before that was done.
+// Copies the frame of a checked header; FOVEATE_LAPPED if the writer replaced it meanwhile.
 static enum foveate_result foveate__copy_tokens(struct foveate_reader *reader, const struct foveate_slot_header *head,
                                                 struct foveate_frame *frame) {
     const struct foveate_segment *segment = &reader->current.segment;
@@ -1821,7 +1830,7 @@ static enum foveate_result foveate__copy_tokens(struct foveate_reader *reader, c
     return FOVEATE_OK;
 }
 
-// Copies frame `sequence`; FOVEATE_LAPPED if the writer replaced it before that was done.
+// Copies frame `sequence`; FOVEATE_LAPPED if the writer replaced it meanwhile.
 static enum foveate_result foveate__copy(struct foveate_reader *reader, uint64_t sequence, struct foveate_frame *frame) {
     struct foveate_slot_header head;
     frame->token_count = frame->pixel_bytes = 0;
@@ -1829,8 +1838,7 @@ static enum foveate_result foveate__copy(struct foveate_reader *reader, uint64_t
     return result == FOVEATE_OK ? foveate__copy_tokens(reader, &head, frame) : result;
 }
 
-// Copies frame `sequence`, which was not read before. FOVEATE_NOTHING, and the buffer as it was, if it is too old and was passed
-// over.
+// Copies the unread frame `sequence`. FOVEATE_NOTHING, with the buffer unchanged, if it is too old and was skipped.
 static enum foveate_result foveate__copy_unread(struct foveate_reader *reader, uint64_t sequence, struct foveate_frame *frame) {
     struct foveate_slot_header head;
     enum foveate_result result = foveate__take_header(reader, sequence, &head);
@@ -1869,19 +1877,19 @@ static enum foveate_result foveate__copy_next(struct foveate_reader *reader, str
         if (newest < next) next = newest;
         enum foveate_result result = foveate__copy_unread(reader, next, frame);
         if (result != FOVEATE_LAPPED && result != FOVEATE_NOTHING) return result;
-        // It is too old, or the writer is at it and may not have told yet.
+        // It is too old, or the writer is replacing it.
         next++;
     }
     return foveate__fail_overtaken(reader);
 }
 
-// A frame by when it was taken.
+// A frame by capture time.
 struct foveate__capture {
     uint64_t sequence; // 0: there is none
     uint64_t capture_ns;
 };
 
-// Finds the newest frame of the ring that is whole, and the one that was taken nearest to `capture_ns`; the older of two.
+// Finds the newest whole frame of the ring, and the one captured nearest to `capture_ns`; the older of two.
 static void foveate__find_nearest(const struct foveate_reader *reader, uint64_t capture_ns, uint64_t newest_sequence,
                                   struct foveate__capture *newest, struct foveate__capture *nearest) {
     struct foveate_slot_header head;
@@ -1897,13 +1905,13 @@ static void foveate__find_nearest(const struct foveate_reader *reader, uint64_t 
     }
 }
 
-// Whether a daemon that is gone may come back, or has not gone.
+// Whether the daemon is there or may come back.
 static bool foveate__may_go_on(const struct foveate_reader *reader) {
     if (reader->ending == FOVEATE__ENDED && strcmp(reader->ending_reason, "restart") != 0
         && strcmp(reader->ending_reason, "the stream begins anew") != 0) {
         return false;
     }
-    return reader->ending == FOVEATE__RUNNING || reader->is_patient;
+    return reader->ending == FOVEATE__RUNNING || reader->reconnects;
 }
 
 static enum foveate_result foveate__copy_nearest(struct foveate_reader *reader, uint64_t capture_ns,
@@ -1914,7 +1922,7 @@ static enum foveate_result foveate__copy_nearest(struct foveate_reader *reader, 
         struct foveate__capture newest, nearest;
         foveate__find_nearest(reader, capture_ns, newest_sequence, &newest, &nearest);
         if (nearest.sequence == 0) continue;
-        // What is asked for will not come.
+        // The requested frame will not come.
         if (newest.capture_ns < capture_ns && !foveate__may_go_on(reader)) return FOVEATE_NOTHING;
         enum foveate_result result = foveate__copy(reader, nearest.sequence, frame);
         if (result != FOVEATE_LAPPED) return result;
@@ -1956,7 +1964,7 @@ enum foveate__choice {
     FOVEATE__NEAREST,
 };
 
-// What a read is for.
+// A read request.
 struct foveate__aim {
     struct foveate_frame *frame;       // to copy to
     struct foveate_borrowed *borrowed; // or to borrow, the newest
@@ -1974,12 +1982,12 @@ static enum foveate_result foveate__read_current(struct foveate_reader *reader, 
     return foveate__copy_newest(reader, aim->frame);
 }
 
-// Whether the daemon is gone, and to be looked for.
+// Whether the daemon is gone and reconnecting is enabled.
 static bool foveate__is_looking(const struct foveate_reader *reader) {
-    return reader->is_patient && reader->ending == FOVEATE__HUNG_UP;
+    return reader->reconnects && reader->ending == FOVEATE__HUNG_UP;
 }
 
-// Connects again if the daemon is gone, that was asked for, and it is time.
+// Reconnects if the daemon is gone, reconnecting is enabled, and the next attempt is due.
 static enum foveate_result foveate__look_for_daemon(struct foveate_reader *reader) {
     if (!foveate__is_looking(reader) || foveate__now_ns() < reader->retry_ns) return FOVEATE_OK;
     reader->retry_ns = foveate__now_ns() + FOVEATE__RECONNECT_NS;
@@ -1987,7 +1995,7 @@ static enum foveate_result foveate__look_for_daemon(struct foveate_reader *reade
     return result == FOVEATE_OK ? FOVEATE_OK : foveate__give_up_connecting(reader, result);
 }
 
-// What is to be said where there is no frame, and no segment to move to.
+// The result without a frame or a segment to move to.
 static enum foveate_result foveate__read_ending(struct foveate_reader *reader) {
     if (foveate__may_go_on(reader)) {
         // A daemon that stops is gone already.
@@ -1995,10 +2003,10 @@ static enum foveate_result foveate__read_ending(struct foveate_reader *reader) {
         return FOVEATE_NOTHING;
     }
     if (reader->ending == FOVEATE__HUNG_UP) return foveate__fail_disconnected(reader);
-    return foveate__fail(&reader->error, FOVEATE_ENDED, "the view publishes no more: %s", reader->ending_reason);
+    return foveate__fail(&reader->error, FOVEATE_ENDED, "the view has ended: %s", reader->ending_reason);
 }
 
-// One look at everything that may have come, without waiting.
+// Polls for everything once, without waiting.
 static enum foveate_result foveate__step(struct foveate_reader *reader, const struct foveate__aim *aim) {
     enum foveate_result result = foveate__look_for_daemon(reader);
     // Before the frames: a segment that was replaced gets no more.
@@ -2007,17 +2015,17 @@ static enum foveate_result foveate__step(struct foveate_reader *reader, const st
     bool is_replaced = reader->next.base != NULL;
     if (reader->current.base != NULL && !(is_replaced && aim->choice == FOVEATE__NEAREST)) {
         result = foveate__read_current(reader, aim);
-        // A segment that is broken is left as soon as there is another.
+        // A broken segment is replaced by the next one.
         bool is_broken = result == FOVEATE_MALFORMED || result == FOVEATE_OVERTAKEN;
         if (result != FOVEATE_NOTHING && !(is_broken && is_replaced)) return result;
     }
     return is_replaced ? foveate__move_to_next(reader) : foveate__read_ending(reader);
 }
 
-// Waits until it is time to look for the daemon: 1; 0 at the deadline or at a signal; -1 and an error.
+// Waits until the next attempt to reconnect: 1; 0 at the deadline or on a signal; -1 and an error.
 static int foveate__wait_to_look(struct foveate_reader *reader, int64_t deadline_ns) {
     bool is_in_time = reader->retry_ns <= deadline_ns;
-    // There is no socket: poll(2) passes over a negative one.
+    // There is no socket: poll(2) ignores a negative one.
     int ready = foveate__poll(-1, 0, is_in_time ? reader->retry_ns : deadline_ns);
     if (ready == 0) return is_in_time;
     if (errno == EINTR) return 0;
@@ -2025,7 +2033,7 @@ static int foveate__wait_to_look(struct foveate_reader *reader, int64_t deadline
     return -1;
 }
 
-// Waits until there may be news: 1; 0 at the deadline or at a signal; -1 and an error.
+// Waits until there may be events: 1; 0 at the deadline or on a signal; -1 and an error.
 static int foveate__wait(struct foveate_reader *reader, int64_t deadline_ns) {
     if (reader->next.base == NULL && foveate__is_looking(reader)) return foveate__wait_to_look(reader, deadline_ns);
     while (reader->next.base == NULL && reader->ending == FOVEATE__RUNNING) {
@@ -2078,7 +2086,7 @@ FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader) {
     return result;
 }
 
-// Waits until the daemon has granted what was asked for.
+// Waits until the daemon has granted the request.
 static enum foveate_result foveate__await_grant(struct foveate_reader *reader, int timeout_ms) {
     int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
     while (!reader->is_granted) {
@@ -2118,11 +2126,11 @@ static enum foveate_result foveate__set_own_view(struct foveate_reader *reader, 
     if (keys == NULL) keys = "{}";
     size_t bytes = strlen(keys);
     if (FOVEATE__KEYS_BYTES_MAX < bytes) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "the keys of the view have %zu bytes, where at most %d will do",
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "the keys of the view have %zu bytes; at most %d are allowed",
                              bytes, FOVEATE__KEYS_BYTES_MAX);
     }
     memcpy(reader->stream, stream, strlen(stream) + 1);
-    // A request is one line. JSON has newlines between its values alone.
+    // A request is one line. In JSON, newlines occur only between values.
     for (size_t at = 0; at < bytes; at++) reader->keys[at] = keys[at] == '\n' ? ' ' : keys[at];
     reader->keys[bytes] = '}';
     return FOVEATE_OK;
@@ -2139,14 +2147,14 @@ static struct foveate_reader *foveate__new_reader(unsigned flags, struct foveate
     return reader;
 }
 
-// Connects a reader whose view was set, with `result`. Frees it and returns NULL where something fails.
+// Connects a reader whose view was set, with `result`. On failure frees it and returns NULL.
 static struct foveate_reader *foveate__start(struct foveate_reader *reader, enum foveate_result result, const char *socket_path,
                                              int timeout_ms, struct foveate_error *error) {
     if (result == FOVEATE_OK) result = foveate__find_address(&reader->address, socket_path, &reader->error);
     if (result == FOVEATE_OK) result = foveate_reopen(reader);
     if (result == FOVEATE_OK) result = foveate__await_grant(reader, timeout_ms);
-    // Not before: whoever opens a view wants to know why that fails.
-    reader->is_patient = (reader->flags & FOVEATE_RECONNECT) != 0;
+    // Only now, so that opening a view reports errors.
+    reader->reconnects = (reader->flags & FOVEATE_RECONNECT) != 0;
     if (result == FOVEATE_OK) return reader;
     if (error != NULL) *error = reader->error;
     foveate_close(reader);
@@ -2214,7 +2222,7 @@ FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *r
     struct foveate_state_block block;
     memset(&block, 0, sizeof block);
     if (reader->current.base != NULL) {
-        // It takes two changes during each copy to get to the end of this.
+        // Reached only after two changes during each copy.
         bool is_whole = false;
         for (int tries = 0; tries < FOVEATE__TRIES_MAX && !is_whole; tries++) {
             is_whole = foveate__load_state(foveate__live(&reader->current), &block);
@@ -2222,7 +2230,7 @@ FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *r
         bool is_known = FOVEATE_STATE_LIVE <= block.code && block.code <= FOVEATE_STATE_ENDED;
         if (!is_whole || !is_known) {
             snprintf(block.reason, sizeof block.reason,
-                     is_whole ? "the segment names a state %u that is not known here"
+                     is_whole ? "the segment has the unknown state %u: compile with a newer foveate.h"
                               : "the state changes faster than it can be read",
                      block.code);
             block.code = FOVEATE_STATE_ENDED;
@@ -2236,7 +2244,7 @@ FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *r
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading.
 
-// Makes `*memory`, of `*capacity` bytes, at least `bytes` long; false, and as it was, where there is no memory.
+// Grows `*memory`, of `*capacity` bytes, to at least `bytes`; false, and unchanged, if there is no memory.
 static bool foveate__grow(void **memory, size_t *capacity, size_t bytes) {
     if (bytes <= *capacity) return true;
     void *grown = realloc(*memory, bytes);
@@ -2399,15 +2407,15 @@ static enum foveate_result foveate__await_newest_answer(struct foveate_reader *r
     }
 }
 
-// Sends a request with its raw bytes over the steering connection, which is made where there is none, and waits for the answer.
+// Sends a request with its raw bytes over the steering connection, which is opened on demand, and waits for the answer.
 static enum foveate_result foveate__ask(struct foveate_reader *reader, const struct foveate__request *request,
                                         const void *payload, size_t payload_bytes, int timeout_ms,
                                         struct foveate_looking *looking) {
     int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
     struct foveate__span unasked;
-    // Over this connection the view has yet to come.
+    // The view is not open yet on this connection.
     if (reader->is_making_view) return foveate__fail_disconnected(reader);
-    // Answers that nobody asked for, and a hang-up that nobody saw.
+    // Unfetched answers, and an unnoticed hang-up.
     for (int taken = 0; taken < FOVEATE__MESSAGES_MAX && 0 <= reader->steering; taken++) {
         if (foveate__take_answer(reader, &unasked) != FOVEATE_OK) break;
     }
@@ -2427,7 +2435,7 @@ static void foveate__append_frame_and_wait(struct foveate__request *request, uin
     if (wait) foveate__append(request, ",\"wait\":true");
 }
 
-// As docs/control.md names it; NULL where there is none.
+// Its name in docs/control.md; NULL if unknown.
 static const char *foveate__format_name(enum foveate_number_format format) {
     switch (format) {
     case FOVEATE_NUMBER_F32: return "f32";
@@ -2500,7 +2508,7 @@ FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *rea
     size_t number_bytes = foveate__format_bytes(scores->format);
     size_t count_max = (FOVEATE__MESSAGE_BYTES_MAX - FOVEATE__REQUEST_BYTES) / number_bytes;
     if (count_max < scores->count) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "%zu scores do not fit a message, which takes %zu", scores->count,
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "%zu scores do not fit in a message of %zu", scores->count,
                              count_max);
     }
     struct foveate__request request;

@@ -106,7 +106,7 @@ mod unsafety {
     impl Parts {
         pub(super) fn count(&self, part: usize) {
             self.0[part].with_mut(|done| {
-                // SAFETY: loom has just made sure that nobody else is at it.
+                // SAFETY: loom has just checked that no other thread accesses it.
                 unsafe { *done += 1 }
             });
         }
@@ -119,7 +119,7 @@ mod unsafety {
 }
 use unsafety::read;
 
-/// Runs `law` in all its executions in which at most two threads that could go on have to stop.
+/// Runs `law` in all executions with at most two preemptions.
 fn check(law: fn()) {
     let mut model = Builder::new();
     model.preemption_bound = Some(2);

@@ -42,7 +42,7 @@ fn a_stage_of_which_a_part_panics_is_left_before_it_goes() {
     }
 }
 
-/// Has `count` parts done, each of which lies in a place of its own that is gone afterwards.
+/// Runs `count` parts, each in memory of its own that is freed afterwards.
 fn share_boxes(pool: &Pool, count: usize) {
     let mut parts: Vec<_> = (0..count).map(Box::new).collect();
     let added = Box::new(1000);

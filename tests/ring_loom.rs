@@ -26,7 +26,7 @@ const FRAME_BYTES: usize = 16;
 
 const READS: usize = 1;
 
-/// Threads that could go on and have to stop, in one execution. Two show of each order that it is needed.
+/// Preemptions in one execution. Two suffice to show of each order that it is needed.
 const FEW_PREEMPTIONS: usize = 2;
 
 test_laws!();
@@ -95,7 +95,7 @@ fn check(law: fn()) {
     model.check(law);
 }
 
-/// Runs `law` in all its executions in which at most `preemptions` threads that could go on have to stop.
+/// Runs `law` in all executions with at most `preemptions` preemptions.
 fn check_bounded(law: fn(), preemptions: usize) {
     let mut model = Builder::new();
     model.preemption_bound = Some(preemptions);

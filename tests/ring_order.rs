@@ -28,7 +28,7 @@ mod atomic {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 }
 
-/// So many that the writer comes in between, whoever begins.
+/// Enough for the writer to interleave, whoever begins.
 const READS: usize = if cfg!(miri) { 8 } else { 32 };
 
 /// The laws of frames of so many bytes.

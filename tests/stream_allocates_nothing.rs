@@ -185,7 +185,7 @@ fn counted<T>(work: impl FnOnce() -> T) -> (T, u64) {
 static COUNTS: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// The allocator of the system, which counts where it is told to.
+/// The system's allocator, which counts allocations on request.
 struct Counting;
 
 impl Counting {

@@ -1,4 +1,4 @@
-"""Reads the foveated tokens that ``foveated`` publishes in shared memory, and says where to look.
+"""Reads the foveated tokens that ``foveated`` publishes in shared memory, and steers the gaze.
 
     import foveate
 
@@ -7,7 +7,7 @@
             print(frame.frame_seq, frame.pixels.shape, frame.tokens["level"].max(), frame.age_ns)
             view.look(320, 240)
 
-``docs/python.md`` is the guide, ``docs/abi.md`` and ``docs/control.md`` are what it rests on.
+``docs/python.md`` is the guide, ``docs/abi.md`` and ``docs/control.md`` specify the memory and the messages.
 """
 
 from .abi import TOKEN

@@ -1,7 +1,7 @@
-"""The memory of a segment, byte by byte: ABI 1.3, as ``docs/abi.md`` describes it.
+"""The memory of a segment, byte by byte: ABI 1.3, as specified in ``docs/abi.md``.
 
-Everything is little-endian. NumPy's structured types stand for the structs of the document, with the same names and
-offsets; a test compares the two.
+Everything is little-endian. NumPy's structured types are the structs of the document, with the same names and offsets;
+a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ MAGIC = b"FOVEATE\0"
 ABI_MAJOR = 1
 ABI_MINOR = 3
 
-#: Where slot 0 begins, in bytes.
+#: Offset of slot 0, in bytes.
 HEADER_BYTES = 4096
 #: Bounds of the number of slots, both included.
 SLOT_COUNT_MIN, SLOT_COUNT_MAX = 2, 1024
-#: Planes and slots begin at multiples of it, in bytes.
+#: Alignment of planes and slots, in bytes.
 PLANE_ALIGNMENT = 64
 #: The longest side of a source, in pixels.
 SIDE_MAX = 16384
-#: Bytes of the words in which everything is shared.
+#: Bytes of a shared word.
 WORD_BYTES = 8
 #: Bytes of a notice on the subscription socket.
 NOTICE_BYTES = 16
-#: Bit of ``SlotHeader.flags``: ``pts_ns`` means something.
+#: Bit of ``SlotHeader.flags``: ``pts_ns`` is valid.
 FLAG_PTS = 1
 #: ``CameraBlock.kind``.
 CAMERA_NONE, CAMERA_PINHOLE = 0, 1
@@ -38,7 +38,7 @@ CAPTURE_CLOCKS = {0: "unknown", 1: "running-time", 2: "reference"}
 FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency"}
 BACKENDS = {1: "cpu", 2: "vulkan"}
 
-#: What an element of a plane is, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
+#: Element type of a plane, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
 DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
 DTYPE_NAMES = {1: "u8", 2: "f16", 3: "bf16", 4: "f32"}
 
@@ -117,7 +117,7 @@ LIVE_BLOCK = np.dtype(
 )
 LIVE_OFFSET = SEGMENT_HEADER.itemsize
 
-#: Where the camera stands on the robot, and what the pipeline did to its picture; at :data:`CAMERA_FRAME_OFFSET`.
+#: Pose of the camera, and the pipeline's transform of its picture; at :data:`CAMERA_FRAME_OFFSET`.
 CAMERA_FRAME_BLOCK = np.dtype(
     [
         ("optical_frame", "S64"),
@@ -176,10 +176,10 @@ TOKEN = np.dtype(
 
 
 def offset_of(struct: Any, field: str) -> int:
-    """Where ``field`` begins in ``struct``, in bytes."""
+    """Offset of ``field`` in ``struct``, in bytes."""
     return int(struct.fields[field][1])
 
 
 def unpadded(text: bytes) -> bytes:
-    """What stands before the first NUL."""
+    """The text before the first NUL."""
     return text.split(b"\0", 1)[0]

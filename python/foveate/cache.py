@@ -1,4 +1,4 @@
-"""Keeps what a model computed for tokens, for as long as their content stays the same."""
+"""Caches a model's results for tokens for as long as their content is the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .frame import Frame
 
-#: Epoch, view, layout, level, x, y: where a token's content lies.
+#: Epoch, view, layout, level, x, y: the place of a token's content.
 _Place = tuple[int, str, str, int, int, int]
 
 
@@ -18,11 +18,11 @@ class TokenCache:
     """Patch embeddings of tokens, of NumPy arrays or of tensors, for one model.
 
     A token of the same epoch, view, layout, place and ``changed_frame`` has the same bytes, so its patch embedding is
-    still exact. Each place has one entry, with its newest content; those that were used least lately make room for new
-    ones, so that places of past fixations are still known when the eye comes back to them.
+    still exact. Each place has one entry, with its newest content; the least recently used are evicted, so that places
+    of past fixations are still cached when the gaze returns to them.
 
-    Only what depends on the token alone may be kept: the patch embedding, not the position embedding or what attention
-    made of it. Gradients are not kept. For one thread at a time.
+    Only cache what depends on the token alone: the patch embedding, but not the position embedding or anything after
+    attention. Gradients are not kept. For one thread at a time.
 
     ::
 
@@ -31,31 +31,31 @@ class TokenCache:
     """
 
     def __init__(self, capacity: int = 4096) -> None:
-        """:param capacity: places that are kept; at least as many as a frame has tokens, several times that to be of use
-        after saccades. Each takes the memory of one embedding."""
+        """:param capacity: cached places; at least the tokens of a frame, several times that to be useful after
+        saccades. Each takes the memory of one embedding."""
         if capacity < 1:
-            raise ValueError(f"a cache of {capacity} tokens keeps nothing: `capacity` must be at least 1")
+            raise ValueError(f"a cache of {capacity} tokens cannot keep any: `capacity` must be at least 1")
         self.capacity = capacity
-        #: Tokens that were found, and tokens that had to be embedded, up to now.
+        #: Tokens found in the cache, and tokens that had to be embedded, so far.
         self.hits, self.misses = 0, 0
-        #: For each place, least lately used first, the frame that its content is of and its row of the table.
+        #: For each place, least recently used first, the frame of its content and its row of the table.
         self._entries: OrderedDict[_Place, tuple[int, int]] = OrderedDict()
-        #: [capacity, ...], made when the first embedding comes.
+        #: [capacity, ...], created with the first embedding.
         self._table: Any = None
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def clear(self) -> None:
-        """Forgets everything, as after a change of the model's weights."""
+        """Empties the cache, as needed after a change of the model's weights."""
         self._entries.clear()
         self._table = None
 
     def embed(self, frame: Frame, function: Callable[[NDArray[Any]], Any]) -> Any:
-        """The embeddings of all tokens of ``frame``, of which ``function`` computes those that are not known.
+        """The embeddings of all tokens of ``frame``; ``function`` computes those that are not cached.
 
         :param function: gets the indices of the tokens to embed, [M] int64 with 0 < M, and returns their embeddings,
-            [M, ...], always of one shape, dtype and device. It is not called if all are known.
+            [M, ...], always of the same shape, dtype and device. It is not called if all are cached.
         :returns: [N, ...], a copy, of the type that ``function`` returns.
         """
         missing = self.missing(frame)
@@ -64,7 +64,7 @@ class TokenCache:
         return self.gather(frame)
 
     def missing(self, frame: Frame) -> NDArray[Any]:
-        """The tokens that must be embedded anew: their indices in ``frame``, [M] int64, ascending."""
+        """The tokens that must be embedded: their indices in ``frame``, [M] int64, ascending."""
         places, changes = self._keys(frame)
         missing = []
         for index, (place, changed) in enumerate(zip(places, changes)):
@@ -77,16 +77,16 @@ class TokenCache:
         return np.array(missing, np.int64)
 
     def store(self, frame: Frame, indices: Any, embeddings: Any) -> None:
-        """Keeps the embeddings of some tokens.
+        """Caches the embeddings of some tokens.
 
         :param indices: which tokens of ``frame``, [M] of int.
         :param embeddings: [M, ...] of a NumPy array or a tensor.
-        :raises ValueError: if there are not as many embeddings as indices, they differ in kind from those that were kept
-            before, or the frame has more tokens than the cache has room for.
+        :raises ValueError: if the counts of embeddings and indices differ, the embeddings differ in kind from cached
+            ones, or the frame has more tokens than the cache can hold.
         """
         indices = np.asarray(indices)
         if len(indices) != len(embeddings):
-            raise ValueError(f"{len(embeddings)} embeddings came for {len(indices)} tokens")
+            raise ValueError(f"got {len(embeddings)} embeddings for {len(indices)} tokens")
         places, changes = self._keys(frame)
         self._make_table(embeddings)
         rows = [self._take_row(places[index], changes[index]) for index in indices.tolist()]
@@ -95,7 +95,7 @@ class TokenCache:
     def gather(self, frame: Frame) -> Any:
         """The embeddings of all tokens of ``frame``, [N, ...]: a copy.
 
-        :raises KeyError: if one is not known.
+        :raises KeyError: if one is not cached.
         """
         places, changes = self._keys(frame)
         rows = [self._row(place, changed) for place, changed in zip(places, changes)]
@@ -114,12 +114,12 @@ class TokenCache:
         return [source + place for place in places], tokens["changed_frame"].tolist()
 
     def _row(self, place: _Place, changed_frame: int) -> int | None:
-        """The row of a place whose content is the one of ``changed_frame``."""
+        """The row of a place, if its content is from ``changed_frame``."""
         kept, row = self._entries.get(place, (None, None))
         return row if kept == changed_frame else None
 
     def _take_row(self, place: _Place, changed_frame: int) -> int:
-        """A row for new content of ``place``: its own, a free one, or that of the place that was used least lately."""
+        """A row for new content of ``place``: its own, a free one, or that of the least recently used place."""
         if place in self._entries:
             _, row = self._entries.pop(place)
         elif len(self._entries) < self.capacity:
@@ -130,7 +130,7 @@ class TokenCache:
         return row
 
     def _make_table(self, embeddings: Any) -> None:
-        """Makes the table for embeddings like these, or checks that they fit the one there is."""
+        """Creates the table for embeddings of this kind, or checks that they fit the existing one."""
         shape = (self.capacity, *embeddings.shape[1:])
         if self._table is None:
             is_tensor = hasattr(embeddings, "new_zeros")
@@ -140,12 +140,12 @@ class TokenCache:
         kept = (tuple(table.shape[1:]), table.dtype, getattr(table, "device", None))
         if found != kept:
             raise ValueError(
-                f"embeddings of {found} came, and those that are kept are of {kept}: use one cache a model"
+                f"got embeddings of {found}, but the cached ones are of {kept}: use one cache per model"
             )
 
 
 def _index(table: Any, rows: list[Any]) -> Any:
-    """``rows`` as what indexes ``table``."""
+    """``rows`` as an index of ``table``."""
     if not hasattr(table, "new_zeros"):
         return np.array(rows, np.int64)
     import torch

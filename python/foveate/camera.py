@@ -1,8 +1,8 @@
 """The camera model of a stream: from source pixels to directions, and back.
 
-The calibrated image is the one that the calibration was made with; the source is what the pipeline made of it by
-cropping, scaling or turning. Coordinates of both have their origin in the top left *corner*, so that the centre of the
-first pixel lies at (0.5, 0.5). The camera matrix is the one of ROS and OpenCV, where that centre lies at (0, 0).
+The calibrated image is the one that the calibration was made with; the source is the result of the pipeline's cropping,
+scaling or rotation. Coordinates of both have their origin in the top left *corner*, so that the centre of the first
+pixel is (0.5, 0.5). The camera matrix follows ROS and OpenCV, where that centre is (0, 0).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .errors import FoveateError
 
 #: From coordinates with pixel centres at +0.5 to those of the camera matrix, with pixel centres at 0.
 _PIXEL_CENTRE = 0.5
-#: How well a distortion is inverted, in the image plane at distance 1.
+#: Accuracy of the inverse distortion, in the image plane at distance 1.
 _TOLERANCE = 1e-9
 #: Newton's iteration doubles the digits in each step; a point that needs more has no solution.
 _STEPS_MAX = 50
-#: Places between the principal point and a solution that are looked at for a fold.
+#: Points between the principal point and a solution that are checked for a fold.
 _FOLD_PROBES = 16
-#: A name fills at most 15 bytes of its field.
+#: A name has at most 15 bytes in its field.
 _NAME_BYTES = 15
 
 Floats = NDArray[Any]
@@ -32,7 +32,7 @@ Floats = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Camera:
-    """A calibrated camera, as ``camera_info`` of ROS describes it, and where it stands."""
+    """A calibrated camera, as in ROS's ``camera_info``, and its pose."""
 
     #: 1: pinhole.
     kind: int
@@ -40,32 +40,32 @@ class Camera:
     k: Floats
     #: Name of the distortion model: ``"plumb_bob"``, ``"rational_polynomial"``, ``"equidistant"``, or one of the daemon's.
     distortion: str
-    #: Its coefficients, in the order of ``D`` of ROS: [0 to 14] float64.
+    #: Its coefficients, in the order of ROS's ``D``: [0 to 14] float64.
     coefficients: Floats
     #: Width and height of the calibrated image in pixels.
     extent: tuple[int, int]
     #: Source pixel = A @ (x, y, 1) of the calibrated image: [2, 3] float64.
     source_from_calibrated: Floats
-    #: The ``frame_id`` in which directions are: x right, y down, z forward.
+    #: The ``frame_id`` of directions: x right, y down, z forward.
     optical_frame: str
-    #: The frame that the extrinsics lead to, or None where there are none.
+    #: The parent frame of the pose, or None without one.
     parent_frame: str | None = None
     #: Rows of [R | t], in metres: [3, 4] float64, or None.
     parent_from_optical: Floats | None = None
 
     def rays(self, points: Any) -> Floats:
-        """The directions in which points of the source lie.
+        """The directions of points of the source.
 
         :param points: [N, 2], x and y in source pixels.
         :returns: unit vectors in the optical frame, [N, 3] float64. NaN where no direction leads to the point: beyond
-            the edge of what the distortion model describes.
-        :raises FoveateError: if the model is not known here or contradicts itself.
+            the range of the distortion model.
+        :raises FoveateError: if the model is unknown or inconsistent.
         """
         points = np.asarray(points, np.float64).reshape(-1, 2)
         return self._distortion().rays(self._plane_from_source(points))
 
     def project(self, directions: Any) -> Floats:
-        """Where directions appear in the source: the inverse of :meth:`rays`.
+        """The points of directions in the source: the inverse of :meth:`rays`.
 
         :param directions: [N, 3] in the optical frame, of any length.
         :returns: x and y in source pixels, [N, 2] float64, inside the picture or not. NaN behind the camera.
@@ -85,19 +85,19 @@ class Camera:
 
     def _distortion(self) -> _Polynomial | _Equidistant:
         if self.kind != abi.CAMERA_PINHOLE:
-            raise FoveateError(f"a camera of kind {self.kind} is not known here: install a newer foveate package")
+            raise FoveateError(f"unknown camera kind {self.kind}: install a newer foveate package")
         if not self.distortion and not self.coefficients.any():
             return _Polynomial(self._padded_coefficients(0))
         for name, count, model in _MODELS:
             if self.distortion in (name, name[:_NAME_BYTES]):
                 return model(self._padded_coefficients(count))
         known = ", ".join(name for name, _, _ in _MODELS)
-        raise FoveateError(f"the distortion model {self.distortion!r} is not known here; known are {known}")
+        raise FoveateError(f"unknown distortion model {self.distortion!r}; known are {known}")
 
     def _padded_coefficients(self, count: int) -> Floats:
         if self.coefficients[count:].any():
             raise FoveateError(
-                f"{self.distortion} has {len(self.coefficients)} coefficients, and only the first {count} are known here"
+                f"{self.distortion} has {len(self.coefficients)} coefficients, but only the first {count} are supported"
             )
         return np.append(self.coefficients, np.zeros(count))[:count]
 
@@ -133,14 +133,14 @@ class _Polynomial:
         return point
 
     def _is_unfolded(self, point: Floats) -> Floats:
-        """Whether the picture is not turned inside out anywhere between the principal point and ``point``."""
+        """Whether the mapping does not fold anywhere between the principal point and ``point``."""
         unfolded = np.ones(len(point), bool)
         for share in np.linspace(0, 1, _FOLD_PROBES + 1):
             unfolded &= 0 < np.linalg.det(self._distorted(share * point)[1])
         return unfolded
 
     def _distorted(self, point: Floats) -> tuple[Floats, Floats]:
-        """Points [N, 2] as the lens shows them, and the Jacobians of that: [N, 2, 2]."""
+        """Distorted points [N, 2], and the Jacobians of the distortion: [N, 2, 2]."""
         k1, k2, p1, p2, k3, k4, k5, k6, s1, s2, s3, s4 = self._coefficients
         x, y = point[:, 0], point[:, 1]
         r2 = x * x + y * y
@@ -183,7 +183,7 @@ class _Equidistant:
         return directions[:, :2] * scale[:, None]
 
     def _angle(self, radius: Floats) -> Floats:
-        """The angles whose images lie at ``radius``, by Newton's iteration; NaN where there are none."""
+        """The angles whose images are at ``radius``, by Newton's iteration; NaN where there are none."""
         angle = radius.copy()
         with np.errstate(all="ignore"):
             for _ in range(_STEPS_MAX):
@@ -198,7 +198,7 @@ class _Equidistant:
         return angle
 
 
-#: Name, most coefficients, and what follows them.
+#: Name, most coefficients, and the model.
 _MODELS = (
     ("plumb_bob", 5, _Polynomial),
     ("rational_polynomial", 12, _Polynomial),
@@ -221,7 +221,7 @@ def _inverse(matrix: Floats, name: str) -> Floats:
 
 
 def _solved(matrix: Floats, target: Floats) -> Floats:
-    """Cramer's rule for many systems of two: unlike LAPACK, a singular one spoils only itself."""
+    """Cramer's rule for many 2 x 2 systems: unlike with LAPACK, a singular one affects only itself."""
     (a, b), (c, d) = np.moveaxis(matrix, 0, 2)
     x, y = target[:, 0], target[:, 1]
     return np.column_stack([d * x - b * y, a * y - c * x]) / (a * d - b * c)[:, None]

@@ -1,4 +1,4 @@
-"""The socket: how a process finds a view, gets hold of its ring and says where to look. ``docs/control.md`` describes it."""
+"""The control socket: subscribes to views, receives their rings and steers them. ``docs/control.md`` specifies it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from .frame import Fixation
 
 #: The longest datagram, in bytes.
 DATAGRAM_BYTES_MAX = 128 * 1024
-#: Room for the descriptor that comes with a datagram, in bytes. As the flags a plain number: those of `socket` are enums,
-#: which take longer to combine than the call takes.
+#: Room for the descriptor that comes with a datagram, in bytes. The flags are plain numbers: those of `socket` are
+#: enums, which take longer to combine than the call takes.
 _CMSG_BYTES = socket.CMSG_SPACE(array.array("i").itemsize)
 _MSG_CMSG_CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)
 _MSG_TRUNC = int(socket.MSG_TRUNC)
-#: How long the daemon may take for an answer, in seconds.
+#: Timeout for an answer of the daemon, in seconds.
 ANSWER_TIMEOUT_S = 2.0
-#: What is said of a daemon that hung up.
+#: Message about a hang-up.
 GONE = "the daemon is gone: it has stopped, or it dropped this connection"
 
 Path = Union[str, "os.PathLike[str]"]
 
 
 class Looking(NamedTuple):
-    """Where a view was asked to look."""
+    """The answer to feedback: where the view was asked to look."""
 
     #: Pixels right of the source's left edge, inside the image: of the point, or of the peak of the map.
     x: float
     #: Pixels below the source's top edge, inside the image.
     y: float
-    #: What it led to, where the answer was waited for; None where it was not, and where no frame came within a second.
+    #: The resulting fixation, with ``wait``; otherwise, or if no frame came within a second, None.
     fixation: Fixation | None
 
 
@@ -44,8 +44,8 @@ class HungUp(Exception):
 
 
 def socket_path(explicit: Path | None = None) -> str:
-    """Where the socket is: ``explicit``, else ``$FOVEATE_SOCKET``, else ``foveate.sock`` in ``$RUNTIME_DIRECTORY`` (its
-    first entry), in ``$XDG_RUNTIME_DIR/foveate``, or in ``/run/foveate``."""
+    """The path of the socket: ``explicit``, else ``$FOVEATE_SOCKET``, else ``foveate.sock`` in ``$RUNTIME_DIRECTORY``
+    (its first entry), in ``$XDG_RUNTIME_DIR/foveate``, or in ``/run/foveate``."""
     if explicit is not None:
         return os.fspath(explicit)
     named = os.environ.get("FOVEATE_SOCKET")
@@ -85,32 +85,32 @@ class Connection:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Hangs up. What the daemon keeps for this connection, leases and views of one's own, ends with it."""
+        """Hangs up. Leases and views opened over this connection end with it."""
         self._socket.close()
 
     def request(self, op: str, payload: bytes | None = None, **fields: Any) -> dict[str, Any]:
         """Sends a request and waits for its answer.
 
-        :raises Refused: if the daemon says no.
-        :raises TimedOut: if it says nothing.
+        :raises Refused: if the daemon refuses.
+        :raises TimedOut: if it does not answer.
         :raises HungUp: if it is gone.
         """
         datagram = json.dumps({"op": op, **fields}, separators=(",", ":"), allow_nan=False).encode()
         if payload is not None:
             datagram += b"\n" + payload
         if DATAGRAM_BYTES_MAX < len(datagram):
-            raise Refused("too-large", f"{len(datagram)} bytes are more than the {DATAGRAM_BYTES_MAX} of a message")
+            raise Refused("too-large", f"{len(datagram)} bytes do not fit in a message of at most {DATAGRAM_BYTES_MAX}")
         try:
             self._socket.send(datagram, socket.MSG_NOSIGNAL)
         except (BrokenPipeError, ConnectionResetError):
-            # A daemon that turns a client away says why before it hangs up.
+            # A daemon that rejects a client sends the reason before it hangs up.
             pass
         except OSError as error:
             raise self._failed("send to", error) from error
         return self._answer()
 
     def subscribe(self, view: str) -> None:
-        """Asks for the events of ``view``, with notices; :meth:`event` takes them from now on, without waiting.
+        """Subscribes to the events of ``view``, with notices; :meth:`event` takes them from then on, without waiting.
 
         :raises Refused: as :meth:`request`, which also names the other errors.
         """
@@ -118,8 +118,8 @@ class Connection:
         self._socket.setblocking(False)
 
     def event(self) -> tuple[Mapping[str, Any] | int, int | None] | None:
-        """The next event of a subscription and the descriptor that came with it, which is the caller's from now on. For a
-        notice it is the ring sequence of the newest frame. None where nothing has come.
+        """The next event of a subscription, and the descriptor that came with it, which the caller then owns. A notice
+        is returned as the ring sequence of the newest frame. None if there is nothing to receive.
 
         :raises HungUp: if the daemon is gone.
         """
@@ -174,7 +174,7 @@ class Connection:
         except ValueError as error:
             raise _not_understood(error) from error
         if not isinstance(message, dict):
-            raise _not_understood("it is no object")
+            raise _not_understood("it is not an object")
         return message
 
     def _failed(self, action: str, error: OSError) -> FoveateError:
@@ -223,7 +223,7 @@ def _close(descriptor: int | None) -> None:
 def _unconnected(path: str, error: OSError) -> FoveateError:
     if isinstance(error, (FileNotFoundError, NotADirectoryError, ConnectionRefusedError)):
         return NoDaemon(
-            f"no daemon listens on {path}: start `foveated`, or say where it listens with socket= or FOVEATE_SOCKET"
+            f"no daemon listens on {path}: start `foveated`, or give its path with socket= or FOVEATE_SOCKET"
         )
     if isinstance(error, PermissionError):
         return FoveateError(

@@ -1,4 +1,4 @@
-"""What can go wrong. Each error says why, and what to do about it."""
+"""The errors of this package. Each message says what happened, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class FoveateError(Exception):
 
 
 class NoDaemon(FoveateError, ConnectionError):
-    """Nobody listens on the socket."""
+    """No daemon listens on the socket."""
 
 
 class BrokenSegment(FoveateError):
-    """What the daemon sent is no segment, follows another version of the ABI, or contradicts itself."""
+    """The segment is invalid, inconsistent, or follows another version of the ABI."""
 
 
 class Ended(FoveateError):
-    """The view publishes no more, and every frame that is left was read.
+    """The view has ended, and all remaining frames were read.
 
-    :ivar reason: why, in words.
-    :ivar hung_up: whether the daemon is gone, or has dropped this connection, rather than the stream being over.
+    :ivar reason: why, for people.
+    :ivar hung_up: whether the daemon is gone or has dropped this connection, and the stream itself may continue.
     """
 
     def __init__(self, view: str, reason: str, hung_up: bool = False) -> None:
@@ -35,7 +35,7 @@ class Ended(FoveateError):
 
 
 class Lapped(FoveateError):
-    """The writer replaced a frame while it was read: what was made from it is worthless. Read the newest one.
+    """The writer replaced a frame while it was read: discard any results. Read the newest one.
 
     :ivar ring_sequence: the frame that is gone.
     """
@@ -52,7 +52,7 @@ class Lapped(FoveateError):
 
 
 class Refused(FoveateError):
-    """The daemon said no.
+    """The daemon refused a request.
 
     :ivar reason: why, for programs, such as ``"held"``; ``docs/control.md`` lists them.
     :ivar holder: with ``"held"``, who steers the view; otherwise None.
@@ -69,9 +69,9 @@ class Refused(FoveateError):
 
 
 class TimedOut(FoveateError, TimeoutError):
-    """Nothing came in the time given.
+    """No frame or answer arrived in time.
 
-    :ivar late: with :meth:`Views.read`, the views that the others had to wait for; otherwise empty.
+    :ivar late: with :meth:`Views.read`, the views that are late; otherwise empty.
     """
 
     def __init__(self, message: str, late: Sequence[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""A frame of tokens: what was read, where each token lies, and what can be made of it."""
+"""A frame of tokens: header, planes and records, and conversions."""
 
 from __future__ import annotations
 
@@ -22,55 +22,55 @@ class Fixation(NamedTuple):
     x: float
     #: Pixels below the source's top edge.
     y: float
-    #: Grows by one with every new fixation of the view, from 1.
+    #: Number of the fixation in the view, from 1.
     id: int
-    #: ``frame_seq`` of the first frame that was sampled around it.
+    #: ``frame_seq`` of the first frame sampled around it.
     since_frame: int
-    #: Why: ``"policy"``, ``"look"``, ``"attend"`` or ``"saliency"``.
+    #: The reason: ``"policy"``, ``"look"``, ``"attend"`` or ``"saliency"``.
     reason: str
 
 
 class Bounds(NamedTuple):
-    """How far a frame may be off from what the camera saw."""
+    """Largest possible errors of a frame's tokens."""
 
-    #: Most by which a camera sample may differ from the one that a token was made from, in steps of 0 to 255.
+    #: Largest possible difference between a camera sample and the one that a token was made from, 0 to 255.
     sample: int
     #: The same for a channel of an 8-bit RGB pixel.
     rgb: int
 
 
 class Padded(NamedTuple):
-    """A frame with as many tokens as a frame may ever have, for compiled graphs."""
+    """A frame padded to the capacity of the view, for compiled graphs."""
 
     #: [capacity, 3, P, P] of the frame's dtype; 0 beyond the frame's tokens.
     pixels: NDArray[Any]
     #: [capacity] of :data:`foveate.TOKEN`; 0 beyond the frame's tokens.
     tokens: NDArray[Any]
-    #: [capacity] of bool: whether it is a token.
+    #: [capacity] of bool: whether it is a real token.
     mask: NDArray[Any]
 
 
 @dataclass(eq=False, repr=False)
 class Frame:
-    """The tokens of one camera frame, as one view looked at it. ``len(frame)`` is N.
+    """The tokens of one camera frame in one view. ``len(frame)`` is N.
 
-    Frames that were read are copies and yours. Frames that were borrowed have their planes in shared memory and end with
-    the ``with`` block; everything but the planes is a copy there, too.
+    Frames that were read are copies. Borrowed frames have their planes in shared memory and end with the ``with``
+    block; everything else in them is a copy too.
     """
 
-    #: What the segment says of itself: extent, patch side, normalisation, camera and more.
+    #: The description of the segment: extent, patch side, normalisation, camera and more.
     info: SegmentInfo
     #: Counts the frames of the segment, from 1.
     ring_sequence: int
     #: Counts the frames of the stream, from 1; a gap is a dropped frame, or one that was not read.
     frame_seq: int
-    #: Presentation time in the stream in ns, or None where the source has none.
+    #: Presentation time in the stream in ns, or None if the source has none.
     pts_ns: int | None
-    #: When the frame was taken: CLOCK_MONOTONIC in ns.
+    #: When the frame was captured: CLOCK_MONOTONIC in ns.
     capture_ns: int
-    #: The same moment: CLOCK_REALTIME in ns since 1970. This is ``header.stamp`` of ROS.
+    #: The same time: CLOCK_REALTIME in ns since 1970. This is ``header.stamp`` of ROS.
     capture_unix_ns: int
-    #: Where those come from: ``"running-time"``, ``"reference"``, or ``"unknown"``, where the arrival stands in.
+    #: The source of these: ``"running-time"``, ``"reference"``, or ``"unknown"``, if the arrival was used.
     capture_clock: str
     #: When the frame reached the daemon: CLOCK_MONOTONIC in ns.
     arrival_ns: int
@@ -78,21 +78,21 @@ class Frame:
     publish_ns: int
     #: Where the view looked.
     fixation: Fixation
-    #: How far the tokens may be off.
+    #: Largest possible errors of the tokens.
     bounds: Bounds
-    #: Tiles of 32 x 32 pixels that were brought up to date for this frame, of :attr:`tile_count`.
+    #: Tiles of 32 x 32 pixels that were ingested for this frame, of :attr:`tile_count`.
     dirty_tiles: int
     #: Tiles of the source.
     tile_count: int
-    #: ``frame_seq`` of the frame that the tokens' relevance was made from; 0 where all matter alike.
+    #: ``frame_seq`` of the frame that the tokens' relevance was made from; 0 without a relevance map.
     relevance_frame: int
-    #: When the daemon got the message that led to this fixation: CLOCK_MONOTONIC in ns; 0 where none did.
+    #: When the message that led to this fixation reached the daemon: CLOCK_MONOTONIC in ns; 0 if none did.
     asked_ns: int
-    #: One record a token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels of the level;
+    #: One record per token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels of the level;
     #: ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and how many ``columns`` and
     #: ``rows`` lie inside the level, the others being repeats.
     tokens: NDArray[Any]
-    #: Frames between this one and the one that was read before: passed over as older or as too old, or lost to the writer.
+    #: Frames between this one and the one read before: skipped as older or too old, or overwritten by the writer.
     missed: int = field(default=0, init=False)
     _planes: dict[str, NDArray[Any]] | None
     #: Of a borrowed frame: whether the writer has not replaced it.
@@ -108,8 +108,8 @@ class Frame:
     def pixels(self) -> NDArray[Any]:
         """The texels, [N, 3, P, P]: token, channel (R, G, B), row, column.
 
-        uint8, float16 or float32, as the view's ``dtype`` says; bfloat16 as its bits in uint16, see :meth:`torch`. They are
-        normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8, which is 0 to 255.
+        uint8, float16 or float32, depending on the view's ``dtype``; bfloat16 as its bits in uint16, see :meth:`torch`.
+        They are normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8, which is 0 to 255.
 
         :raises FoveateError: if the frame was borrowed and given back.
         """
@@ -117,8 +117,8 @@ class Frame:
 
     @property
     def planes(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays of the frame by their names, each [N, ...] with an item for each token: :attr:`pixels`, ``relevance``, and
-        what later daemons add. ``info.planes`` says what they are; bfloat16 comes as its bits in uint16.
+        """The arrays of the frame by name, each [N, ...] with an item for each token: :attr:`pixels`, ``relevance``,
+        and any that later daemons add. ``info.planes`` describes them; bfloat16 comes as its bits in uint16.
 
         :raises FoveateError: if the frame was borrowed and given back.
         """
@@ -127,9 +127,10 @@ class Frame:
         return self._planes
 
     def plane(self, name: str) -> NDArray[Any]:
-        """One of :attr:`planes`, such as ``"relevance"``: [N] float32, the weight that the layout gave to each token.
+        """One of :attr:`planes`, such as ``"relevance"``: [N] float32, the weight of each token in the layout.
 
-        :raises FoveateError: if there is none of that name, as in a segment of an older daemon, or as for :attr:`planes`.
+        :raises FoveateError: if there is none with that name, as in a segment of an older daemon, or as for
+            :attr:`planes`.
         """
         planes = self.planes
         if name not in planes:
@@ -141,7 +142,7 @@ class Frame:
 
     @property
     def age_ns(self) -> int:
-        """How long ago the frame was taken, in ns, at this moment."""
+        """Time since the capture of the frame, in ns, now."""
         return max(0, time.clock_gettime_ns(time.CLOCK_MONOTONIC) - self.capture_ns)
 
     @property
@@ -161,20 +162,20 @@ class Frame:
 
     @property
     def still_valid(self) -> bool:
-        """Whether all that was read from it so far is of this frame. Always true for a copy."""
+        """Whether everything read from it so far belongs to this frame. Always true for a copy."""
         return self._planes is not None and (self._is_held is None or self._is_held())
 
     def centres(self) -> NDArray[Any]:
-        """The middles of the tokens' boxes, [N, 2] float64: x and y in source pixels."""
+        """The centres of the tokens' boxes, [N, 2] float64: x and y in source pixels."""
         box = self.tokens["box"].astype(np.float64)
         return (box[:, :2] + box[:, 2:]) / 2
 
     def rays(self) -> NDArray[Any]:
-        """The directions in which the tokens' centres lie.
+        """The directions of the tokens' centres.
 
-        :returns: unit vectors in the camera's optical frame (x right, y down, z forward), [N, 3] float64; NaN where the
-            distortion model describes no direction.
-        :raises FoveateError: if the stream has no camera model, or one that is not known here.
+        :returns: unit vectors in the camera's optical frame (x right, y down, z forward), [N, 3] float64; NaN outside
+            the range of the distortion model.
+        :raises FoveateError: if the stream has no camera model, or an unknown one.
         """
         camera = self.info.camera
         if camera is None:
@@ -192,7 +193,7 @@ class Frame:
         return Padded(pixels, tokens, np.arange(capacity) < count)
 
     def rebuild(self) -> NDArray[Any]:
-        """The picture that the tokens describe: each texel fills the source pixels that it is the mean of.
+        """The picture rebuilt from the tokens: each texel fills the source pixels that it is the mean of.
 
         :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
         """
@@ -208,9 +209,9 @@ class Frame:
     def torch(self, device: Any = "cpu", indices: Any = None) -> Any:
         """The texels as a ``torch.Tensor``, [N, 3, P, P], of the view's own dtype, bfloat16 included.
 
-        On the CPU it shares the memory of :attr:`pixels` where that is a copy and ``indices`` is None.
+        On the CPU it shares the memory of :attr:`pixels` if that is a copy and ``indices`` is None.
 
-        :param device: where it goes, as PyTorch names it.
+        :param device: its device, as PyTorch names it.
         :param indices: take only these tokens, [M] of int: the tensor is [M, 3, P, P].
         """
         import torch
@@ -226,7 +227,7 @@ class Frame:
     # What follows is for the ring that the frame comes from.
 
     def _own_planes(self) -> None:
-        """Copies planes that lie in shared memory. They count only if the frame is :attr:`still_valid` afterwards."""
+        """Copies planes out of shared memory. The copy is valid only if the frame is :attr:`still_valid` afterwards."""
         self._planes = {name: items.copy() for name, items in self.planes.items()}
 
     def _lend(self, is_held: Callable[[], bool]) -> None:
@@ -244,7 +245,7 @@ class Frame:
             raise Lapped(self.ring_sequence)
 
     def _end(self) -> None:
-        """Takes the planes away."""
+        """Removes the planes."""
         self._planes = None
 
     def _rgb(self) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Several views at one moment: frames that were captured together."""
+"""Several views together: frames that were captured at the same time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FrameSet:
         return iter(self.frames)
 
     def __getitem__(self, key: int | str) -> Frame:
-        """The frame of a view, by its place or its address."""
+        """The frame of a view, by its index or its address."""
         if isinstance(key, int):
             return self.frames[key]
         for frame in self.frames:
@@ -52,7 +52,7 @@ class _Candidate(NamedTuple):
     epoch: int
 
     def copied(self, ring: Ring) -> Frame | None:
-        """A copy of it, if it is still there."""
+        """A copy of it, if it is still in the ring."""
         return ring.copy(self.ring_sequence) if ring.info.epoch == self.epoch else None
 
 
@@ -100,7 +100,7 @@ class Views:
         return iter(self._views)
 
     def __getitem__(self, key: int | str) -> View:
-        """A view, by its place or its address."""
+        """A view, by its index or its address."""
         if isinstance(key, int):
             return self._views[key]
         for view in self._views:
@@ -114,14 +114,14 @@ class Views:
             view.close()
 
     def read(self, slop_ms: float = 20.0, timeout: float | None = 1.0) -> FrameSet:
-        """Waits for a frame of each view such that all were captured within ``slop_ms``, and copies the newest such set.
-        No frame is given twice.
+        """Waits for a frame of each view such that all were captured within ``slop_ms``, and copies the newest such
+        set. No frame is returned twice.
 
-        :param slop_ms: most between the first capture and the last, in ms.
+        :param slop_ms: longest time between the first capture and the last, in ms.
         :param timeout: how long to wait, in seconds; None waits for ever.
         :raises TimedOut: if there is no such set in time. Its ``late`` and its text name the views whose newest frame was
             captured too long before that of the others.
-        :raises Ended: if one of the views publishes no more.
+        :raises Ended: if one of the views has ended.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -132,12 +132,12 @@ class Views:
                 raise self._late(slop_ms, timeout)
 
     def _matched(self, slop_ns: int) -> FrameSet | None:
-        """The newest set that is in the rings, or None."""
+        """The newest set in the rings, or None."""
         chosen = _newest_within(slop_ns, [self._candidates(view) for view in self._views])
         frames = [view.subscription.poll_newest(candidate.copied) for view, candidate in zip(self._views, chosen)]
         whole = [frame for frame in frames if frame is not None]
         if len(whole) < len(self._views):
-            # There is none, or a frame of it was replaced meanwhile: then the next look finds newer ones.
+            # There is none, or a frame of it was replaced meanwhile: then the next attempt finds newer ones.
             for view in self._views:
                 view.subscription.check_end()
             return None
@@ -145,7 +145,7 @@ class Views:
         return FrameSet(tuple(whole))
 
     def _candidates(self, view: View) -> list[_Candidate]:
-        """The frames of a view that were not given yet, oldest first."""
+        """The frames of a view that were not returned yet, oldest first."""
 
         def captures(ring: Ring) -> list[_Candidate]:
             epoch, last = self._given.get(view.name, (0, 0))
@@ -155,7 +155,7 @@ class Views:
         return view.subscription.poll_newest(captures) or []
 
     def _late(self, slop_ms: float, timeout: float | None) -> TimedOut:
-        """Which views the others had to wait for."""
+        """The error that names the late views."""
         newest = {view.name: view.subscription.poll_newest(Ring.newest_capture_ns) for view in self._views}
         known = [capture for capture in newest.values() if capture is not None]
         latest = max(known, default=0)
@@ -170,8 +170,8 @@ class Views:
 
 
 def _newest_within(slop_ns: int, candidates: Sequence[Sequence[_Candidate]]) -> list[_Candidate]:
-    """One candidate of each view, all within ``slop_ns``, the last of them as late as can be, and the others as close to it
-    as can be; nothing if there are none."""
+    """One candidate of each view, all within ``slop_ns``, the last of them as late as possible, and the others as close
+    to it as possible; nothing if there are none."""
     for last_ns in sorted({item.capture_ns for items in candidates for item in items}, reverse=True):
         chosen = [max((item for item in items if item.capture_ns <= last_ns), default=None) for items in candidates]
         whole = [item for item in chosen if item is not None]

@@ -1,9 +1,9 @@
-"""Reads one segment's ring: copies frames out or borrows them in place, and finds out afterwards whether the writer
+"""Reads one segment's ring: copies frames out or borrows them in place, and checks afterwards whether the writer
 replaced them meanwhile.
 
-The order of loads is all that keeps a torn frame out. On x86-64 the processor does not reorder loads, and no compiler
-sees across the calls of an interpreter, so nothing is needed. Elsewhere :func:`_fence` puts a barrier between the lock
-and the copy.
+Detecting a torn frame depends on the order of loads. On x86-64 the processor does not reorder loads, and no compiler
+optimises across the calls of an interpreter, so nothing is needed. Elsewhere :func:`_fence` puts a barrier between the
+lock and the copy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .errors import BrokenSegment, Lapped
 from .frame import Bounds, Fixation, Frame
 from .segment import Segment
 
-#: A copy that the writer destroys this often in a row is given up: a reader at work loses one in a thousand.
+#: Failed copies in a row after which a read gives up: a working reader loses one in a thousand.
 _TRIES_MAX = 64
 
 _LIVE_WORD = abi.LIVE_OFFSET // 8
@@ -29,7 +29,7 @@ _NEWEST_WORD = _LIVE_WORD + abi.offset_of(abi.LIVE_BLOCK, "newest") // 8
 _STATE_SEQUENCE_HALF_WORD = (abi.LIVE_OFFSET + abi.offset_of(abi.LIVE_BLOCK, "state_sequence")) // 4
 _STATES_OFFSET = abi.LIVE_OFFSET + abi.offset_of(abi.LIVE_BLOCK, "states")
 
-#: What a slot says of its frame, unpacked at once: a structured array takes several times as long for one record.
+#: The header of a slot, unpacked at once: a structured array takes several times as long for one record.
 _HEAD_FIELDS = [name for name in abi.SLOT_HEADER.names or () if name != "reserved"]
 _HEAD = struct.Struct("<" + "".join(abi.SLOT_HEADER[name].char for name in _HEAD_FIELDS).replace("L", "Q"))
 _SlotHead = namedtuple("_SlotHead", _HEAD_FIELDS)  # type: ignore[misc]
@@ -58,26 +58,26 @@ _fence = _no_fence if platform.machine() in ("x86_64", "AMD64", "i386", "i686") 
 class Ring:
     """The frames of one segment, and which of them were read.
 
-    It sees the frame that was the newest when it was opened, and all that come after it. For one thread at a time.
+    It sees the frame that was the newest when it was opened, and all later ones. For one thread at a time.
     """
 
     def __init__(self, segment: Segment) -> None:
         self.info = segment.info
         self._segment = segment
         self._place = segment.placement
-        #: Ring sequence of the last frame that was read, or passed over.
+        #: Ring sequence of the last frame that was read or skipped.
         self._last = max(0, self.newest() - 1)
         #: Ring sequence up to which frames were read, or counted as missed.
         self._counted = self._last
 
     def follow(self, before: Ring) -> None:
-        """Counts every frame of the segment as not read yet, for those who follow a view into a new segment. Where it is the
-        one of ``before``, of a daemon that had only dropped the connection, nothing is read twice."""
+        """Marks every frame of the segment as unread, after a view moved to it. If it is the segment of ``before``,
+        because the daemon had only dropped the connection, nothing is read twice."""
         is_same = self.info.epoch == before.info.epoch
         self._last, self._counted = (before._last, before._counted) if is_same else (0, 0)
 
     def pass_over(self, frame: Frame) -> None:
-        """Counts a frame that was just read as missed: nobody was given it."""
+        """Counts a frame that was just read, but not returned, as missed."""
         self._counted = frame.ring_sequence - frame.missed - 1
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Ring:
         return newest
 
     def state(self) -> tuple[str, str]:
-        """What the view is doing, ``"live"``, ``"stalled"`` or ``"ended"``, and why."""
+        """The state of the view, ``"live"``, ``"stalled"`` or ``"ended"``, and the reason."""
         sequence = self._state_sequence()
         for _ in range(_TRIES_MAX):
             # SYNC(state-filled): pairs with the last store in `Live::change_state`.
@@ -108,11 +108,11 @@ class Ring:
             return "ended", "the state changes faster than it can be read"
         code = int(block["code"])
         if code not in abi.STATES:
-            return "ended", f"the segment names a state {code} that is not known here"
+            return "ended", f"the segment has the unknown state {code}: install a newer foveate package"
         return abi.STATES[code], abi.unpadded(block["reason"]).decode("utf-8", "replace")
 
     def read_newest(self) -> Frame | None:
-        """A copy of the newest frame, unless it was read before. Older ones are passed over."""
+        """A copy of the newest frame, unless it was read before. Older ones are skipped."""
         sequence = self._last
         for _ in range(_TRIES_MAX):
             sequence = self.newest()
@@ -134,7 +134,7 @@ class Ring:
             frame = self.copy(sequence)
             if frame is not None:
                 return self._took(frame)
-            # The writer is at this one; it may not have told yet.
+            # The writer is replacing this one; `newest` may not show it yet.
             sequence += 1
         raise Lapped(sequence)
 
@@ -164,19 +164,19 @@ class Ring:
         raise Lapped(sequence)
 
     def captures(self) -> list[tuple[int, int]]:
-        """When the frames of the ring were captured, and their ring sequences, oldest first."""
+        """Capture times of the frames in the ring, and their ring sequences, oldest first."""
         newest = self.newest()
         oldest = max(1, newest - self._place.slot_count + 1)
         heads = [self._head(sequence) for sequence in range(oldest, newest + 1)]
         return [(head.capture_ns, head.ring_sequence) for head in heads if head is not None]
 
     def newest_capture_ns(self) -> int | None:
-        """When the newest frame was captured; None before the first."""
+        """Capture time of the newest frame; None before the first."""
         captures = self.captures()
         return captures[-1][0] if captures else None
 
     def copy(self, sequence: int) -> Frame | None:
-        """A copy of frame ``sequence``, or None if the writer replaced it before that was done."""
+        """A copy of frame ``sequence``, or None if the writer replaced it meanwhile."""
         frame = self._in_place(sequence)
         if frame is None:
             return None
@@ -184,13 +184,13 @@ class Ring:
         return frame if self.holds(sequence) else None
 
     def holds(self, sequence: int) -> bool:
-        """Whether everything that was loaded up to here is of frame ``sequence``."""
+        """Whether everything loaded so far belongs to frame ``sequence``."""
         # SYNC(torn): pairs with the fence in `Lock::write`.
         _fence()
         return self._lock(sequence) == 2 * sequence
 
     def lend(self, frame: Frame) -> None:
-        """Lets a frame whose planes are in place tell whether it is whole, also after the ring was closed."""
+        """Lets a borrowed frame check whether it is whole, even after the ring was closed."""
         sequence = frame.ring_sequence
         words, lock = self._segment.words, self._slot(sequence) // 8
 

@@ -22,7 +22,7 @@ _REQUIRED_SEALS = {
     "F_SEAL_SHRINK": fcntl.F_SEAL_SHRINK,
     "F_SEAL_FUTURE_WRITE": _F_SEAL_FUTURE_WRITE,
 }
-#: Pages are mapped at once where Python knows how (3.10), so that the first frames cause no page faults.
+#: Pages are mapped at once if Python supports it (3.10), so that the first frames cause no page faults.
 _MAP_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 
 
@@ -34,7 +34,7 @@ class PlaneInfo:
     name: str
     #: One letter for each axis, such as ``"NCHW"``.
     order: str
-    #: What an element is: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    #: Element type: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
     dtype: str
     #: Extent of each axis; the first is the capacity.
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class PlaneInfo:
 
 @dataclass(frozen=True)
 class SegmentInfo:
-    """What a segment says of itself. It does not change while the segment lives."""
+    """The description of a segment. It never changes."""
 
     #: Version of the ABI: major and minor.
     abi: tuple[int, int]
@@ -56,7 +56,7 @@ class SegmentInfo:
     layout: str
     #: P: side of a token in texels.
     patch: int
-    #: What a texel is: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    #: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
     dtype: str
     #: Most tokens of a frame.
     capacity: int
@@ -68,15 +68,15 @@ class SegmentInfo:
     std: tuple[float, float, float]
     #: The camera's format, as GStreamer names it.
     pixel_format: str
-    #: What keeps the pyramid: ``"cpu"`` or ``"vulkan"``.
+    #: The backend that keeps the pyramid: ``"cpu"`` or ``"vulkan"``.
     backend: str
     #: Name of the device that it runs on.
     device: str
     #: Frames that the ring holds.
     slot_count: int
-    #: The camera model, or None where the stream has none.
+    #: The camera model, or None if the stream has none.
     camera: Camera | None
-    #: What a frame holds beside the tokens' records; ``pixels`` come first.
+    #: The table of planes; ``pixels`` come first.
     planes: tuple[PlaneInfo, ...]
 
     @property
@@ -87,7 +87,7 @@ class SegmentInfo:
 
 @dataclass(frozen=True)
 class PlanePlacement:
-    """Where the items of a plane lie in a slot, in bytes."""
+    """Location of a plane's items in a slot, in bytes."""
 
     name: str
     dtype: np.dtype[Any]
@@ -100,7 +100,7 @@ class PlanePlacement:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where things lie in a segment, in bytes, all of it checked."""
+    """The layout of a segment, in bytes, checked."""
 
     slot_count: int
     slot_stride: int
@@ -114,14 +114,14 @@ class Placement:
 class Segment:
     """A segment, mapped read-only.
 
-    The mapping lives until :meth:`close`, or where arrays of it are still in use, until the last of them is gone.
+    The mapping lives until :meth:`close`, or, if arrays of it are still in use, until the last of them is gone.
     """
 
     def __init__(self, descriptor: int) -> None:
         """Maps the segment behind ``descriptor``, which stays the caller's.
 
-        :raises BrokenSegment: if it is no segment, has another major version, contradicts itself, or could shrink or
-            be written by others.
+        :raises BrokenSegment: if it is not a segment, has another major version, is inconsistent, or could shrink or be
+            written by others.
         """
         total_bytes = _checked_size(descriptor)
         self._mapping: Any = mmap.mmap(descriptor, total_bytes, flags=_MAP_FLAGS, prot=mmap.PROT_READ)
@@ -142,23 +142,23 @@ class Segment:
         return self._mapping[offset : offset + size]
 
     def unpacked(self, form: struct.Struct, offset: int) -> tuple[Any, ...]:
-        """What ``form`` says lies at ``offset``."""
+        """Unpacks ``form`` at ``offset``."""
         return form.unpack_from(self._mapping, offset)
 
     def close(self) -> None:
-        """Unmaps it, or leaves that to the last array that is still in use. Reading it afterwards is an error."""
+        """Unmaps it, or leaves that to the last array still in use. Reading it afterwards is an error."""
         self.words = self.half_words = np.empty(0, "<u8")
         mapping, self._mapping = self._mapping, None
         try:
             mapping.close()
         except BufferError:
-            # Somebody still holds a borrowed array, which now is the last to know the mapping.
+            # A borrowed array is still in use, and now owns the mapping.
             pass
 
 
 def _checked_size(descriptor: int) -> int:
-    """The size in bytes of a memfd whose size and content are sealed and whose pages all exist, so that touching its
-    mapping is never fatal."""
+    """The size in bytes of a memfd, after checking that its size and content are sealed and all pages are allocated, so
+    that accessing its mapping is never fatal."""
     try:
         seals = fcntl.fcntl(descriptor, fcntl.F_GET_SEALS)
     except OSError as error:
@@ -178,7 +178,7 @@ def _checked_size(descriptor: int) -> int:
 
 
 def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[SegmentInfo, Placement]:
-    """What ``header`` says, if all of it lies inside a segment of ``file_bytes`` bytes and follows the ABI."""
+    """Parses ``header``, and checks it against the ABI and a segment size of ``file_bytes`` bytes."""
     _check_version(header)
     _check_sizes(header, file_bytes)
     placement = _placement(header)
@@ -216,13 +216,13 @@ def _check_version(header: Any) -> None:
     major, minor = int(header["abi_major"]), int(header["abi_minor"])
     if major != abi.ABI_MAJOR:
         raise BrokenSegment(
-            f"the segment follows ABI {major}.{minor}, and this reader knows {abi.ABI_MAJOR}.{abi.ABI_MINOR}: "
+            f"the segment follows ABI {major}.{minor}, but this reader supports {abi.ABI_MAJOR}.{abi.ABI_MINOR}: "
             "install the foveate package of the daemon's version"
         )
 
 
 def _check_sizes(header: Any, file_bytes: int) -> None:
-    """That the slots fill the segment and that the records fit a slot."""
+    """Checks that the slots fill the segment and that the records fit in a slot."""
 
     def is_at(field: str, expected: int) -> None:
         _ensure(int(header[field]) == expected, field, header[field])
@@ -243,12 +243,12 @@ def _check_sizes(header: Any, file_bytes: int) -> None:
 
 
 def _records_end(header: Any) -> int:
-    """Where the records end, in bytes from the start of a slot."""
+    """End of the records, in bytes from the start of a slot."""
     return int(header["records_offset"]) + int(header["token_capacity"]) * abi.TOKEN.itemsize
 
 
 def _placement(header: Any) -> Placement:
-    """Where the parts of a slot lie, if the first plane is what the ABI says: dense [capacity, 3, P, P]."""
+    """The layout of a slot, after checking that the first plane is dense [capacity, 3, P, P]."""
     plane_count = int(header["plane_count"])
     _ensure(1 <= plane_count <= len(header["planes"]), "plane_count", plane_count)
     planes = tuple(_plane_placement(header, entry) for entry in header["planes"][:plane_count])
@@ -273,7 +273,7 @@ def _placement(header: Any) -> Placement:
 
 
 def _plane_info(entry: Any) -> PlaneInfo:
-    """What a checked entry says."""
+    """Parses a checked entry."""
     return PlaneInfo(
         name=_text(entry, "name"),
         order=_text(entry, "order"),
@@ -283,7 +283,8 @@ def _plane_info(entry: Any) -> PlaneInfo:
 
 
 def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
-    """Where a plane lies, if that is behind the records and inside the slot, with room for every token."""
+    """The location of a plane, after checking that it is after the records and inside the slot, with room for every
+    token."""
     dtype = abi.DTYPES.get(int(entry["dtype"])) or _malformed("planes.dtype", entry["dtype"])
     ndim = int(entry["ndim"])
     _ensure(1 <= ndim <= len(entry["shape"]), "planes.ndim", ndim)
@@ -301,7 +302,7 @@ def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
 
 
 def _camera(header: Any, segment: bytes) -> Camera | None:
-    """The camera model, if the segment's version may have one and it does."""
+    """The camera model, if the segment has one."""
     block = header["camera"]
     if int(header["abi_minor"]) < abi.CAMERA_MINOR or int(block["kind"]) == abi.CAMERA_NONE:
         return None
@@ -340,7 +341,7 @@ def _malformed(field: str, value: object) -> NoReturn:
 
 
 def opened(descriptor: int) -> Segment:
-    """Opens the segment behind ``descriptor`` and closes that, whatever comes of it."""
+    """Opens the segment behind ``descriptor``, and closes the descriptor in any case."""
     try:
         return Segment(descriptor)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Says where a view looks, from any thread, over a connection of its own: answers do not mix with events."""
+"""Steers a view, from any thread, over a connection of its own, so that answers do not mix with events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from .errors import Ended, Refused
 
 
 class Steering:
-    """The connection over which one view is steered, and which a view of one's own lives by. It is made when it is
-    needed. For any number of threads."""
+    """The connection that steers one view, and that keeps an opened view alive. Connects on demand. Thread-safe."""
 
     def __init__(self, path: str, view: str) -> None:
-        """For the view of the address ``view``, of the daemon that listens on ``path``."""
+        """For ``view`` of the daemon that listens on ``path``."""
         #: The view's address.
         self.view = view
         self._path = path
@@ -24,9 +23,9 @@ class Steering:
         self._connection: Connection | None = None
 
     def make_view(self, stream: str, keys: Mapping[str, Any]) -> None:
-        """Makes a view of one's own on ``stream``, in place of the one before.
+        """Opens a view on ``stream``, in place of the one before.
 
-        :raises Refused: if the daemon says no; other errors are those of :class:`Connection`.
+        :raises Refused: if the daemon refuses; other errors are those of :class:`Connection`.
         """
         with self._lock:
             self._hang_up()
@@ -37,11 +36,11 @@ class Steering:
     def ask(self, op: str, payload: bytes | None, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Sends feedback and waits for the answer.
 
-        :raises Refused: if the daemon says no.
+        :raises Refused: if the daemon refuses.
         :raises Ended: if it is gone.
         """
         with self._lock:
-            # The daemon may have dropped a connection that rested; a view of one's own is gone with it.
+            # The daemon may have dropped an idle connection; an opened view is gone with it.
             may_retry = self._connection is not None and not self._is_own
             try:
                 try:
@@ -54,7 +53,7 @@ class Steering:
                 raise Ended(self.view, GONE, hung_up=True) from None
 
     def close(self) -> None:
-        """Hangs up: the lease ends, and a view of one's own."""
+        """Hangs up, which ends the lease and the opened view."""
         with self._lock:
             self._hang_up()
 
@@ -68,7 +67,7 @@ class Steering:
         except Refused:
             raise
         except BaseException:
-            # An answer that comes later must not be taken for that to another question.
+            # A late answer must not be taken for that to the next request.
             self._hang_up()
             raise
 

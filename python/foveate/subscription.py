@@ -1,4 +1,4 @@
-"""Follows a view: takes what the daemon sends, and moves from ring to ring."""
+"""Follows a view: receives its events, and moves from ring to ring."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
 from .ring import Ring
 from .segment import opened
 
-#: What a stream says that ends because its daemon does, or because it begins anew with another configuration.
+#: Reasons for an end after which the view may come back: the daemon stopped, or the stream was reconfigured.
 _COMING_BACK = ("restart", "the stream begins anew")
-#: Refusals of a reconnection that pass: of a daemon that is about to stop, has not seen yet that a connection is gone, or has
-#: no frame yet on which a view can be opened.
+#: Temporary refusals of a reconnection: the daemon is about to stop, has not noticed yet that a connection is gone, or
+#: has no frame yet for which a view can be opened.
 _PASSING = ("ended", "name-taken", "not-started", "too-many-clients")
-#: How often a daemon that is gone is looked for, in seconds.
+#: Interval of attempts to reconnect, in seconds.
 _RECONNECT_S = 0.1
 #: The longest wait for the socket, in seconds: a frame may be published before the daemon begins to send notices.
 _SLICE_S = 0.1
@@ -34,19 +34,19 @@ class _Ending(NamedTuple):
 
 
 class Subscription:
-    """A view that is followed: an open connection, and the rings that the daemon sent over it. For one thread at a time."""
+    """A subscription: an open connection, and the rings received over it. For one thread at a time."""
 
     def __init__(self, subscribe: Callable[[], tuple[str, Connection]], reconnect: bool) -> None:
         """Subscribes.
 
-        :param subscribe: makes a connection that is subscribed to the view, and says the view's address.
-        :param reconnect: whether to subscribe anew when the daemon is gone.
+        :param subscribe: returns a connection that is subscribed to the view, and the view's address.
+        :param reconnect: whether to subscribe again when the daemon is gone.
         :raises HungUp: if the daemon goes away meanwhile; other errors are those of ``subscribe``.
         """
         self._subscribe = subscribe
         self._reconnect = reconnect
         self._ring: Ring | None = None
-        #: The ring that comes after, once every frame of `_ring` was read.
+        #: The next ring, once every frame of `_ring` was read.
         self._next_ring: Ring | None = None
         self._ending: _Ending | None = None
         #: When to look for the daemon again, on the clock of `time.monotonic`.
@@ -63,7 +63,7 @@ class Subscription:
 
     @property
     def state(self) -> tuple[str, str]:
-        """What the view is doing, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and why, in words."""
+        """The state of the view, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and the reason."""
         if self._ending is not None:
             return "ended", self._ending.reason
         if self._ring is None:
@@ -71,7 +71,7 @@ class Subscription:
         return self._ring.state()
 
     def fileno(self) -> int | None:
-        """The descriptor of the connection, readable when there is news; None while there is no daemon."""
+        """The descriptor of the connection, readable when there are events; None while there is no daemon."""
         return None if self._events is None else self._events.fileno()
 
     def close(self) -> None:
@@ -83,9 +83,10 @@ class Subscription:
         self._ring = self._next_ring = None
 
     def poll(self, read: Callable[[Ring], T | None]) -> T | None:
-        """What ``read`` makes of the ring in use, and where that has no more, of the next; None where there is nothing yet.
+        """The result of ``read`` on the ring in use, or on the next one if that has no more; None if there is nothing
+        yet.
 
-        :raises Ended: if nothing will come.
+        :raises Ended: if no more frames will come.
         """
         while True:
             # Before the frames: a segment that was replaced gets no more.
@@ -101,8 +102,8 @@ class Subscription:
             self._enter_next_ring()
 
     def poll_newest(self, read: Callable[[Ring], T | None]) -> T | None:
-        """What ``read`` makes of the newest ring, whatever is left in older ones; None where there is none. An end raises
-        nothing here."""
+        """The result of ``read`` on the newest ring, even if older ones have unread frames; None without a ring. Never
+        raises `Ended`."""
         while not self._take_news() or self._next_ring is not None:
             if self._next_ring is not None:
                 self._enter_next_ring()
@@ -116,7 +117,7 @@ class Subscription:
             raise Ended(self.view, *self._ending)
 
     def wait(self, deadline: float | None) -> bool:
-        """Waits a moment for news on the socket, or without a daemon until it is time to look for one.
+        """Waits a moment for events on the socket, or without a daemon until the next attempt to reconnect.
 
         :param deadline: on the clock of ``time.monotonic``; None for none.
         :returns: whether there was time left.
@@ -125,14 +126,14 @@ class Subscription:
 
     @property
     def rest_s(self) -> float:
-        """How long to wait at most before it is polled again, in seconds."""
+        """Longest wait before the next poll, in seconds."""
         return _SLICE_S if self._events is not None else max(0.0, self._retry_at - time.monotonic())
 
     def _take_news(self) -> bool:
-        """Takes what the daemon has sent, up to a new segment or the notice of the newest frame: what may come behind that
-        is worth no call while there is a frame to read. Where the daemon is gone and that was asked for, subscribes anew.
+        """Receives events up to a new segment or the notice of the newest frame: later ones can wait while there is a
+        frame to read. If the daemon is gone, reconnects if enabled.
 
-        :returns: whether that was all up to a new segment.
+        :returns: whether everything up to a new segment was received.
         """
         if self._events is None and self._reconnect and self._retry_at <= time.monotonic():
             self._retry_at = time.monotonic() + _RECONNECT_S
@@ -179,7 +180,7 @@ class Subscription:
         self._ring, self._next_ring = self._next_ring, None
 
     def _is_worth_waiting(self) -> bool:
-        """Whether the view may come back after its end: where the daemon went away, and reconnecting was asked for."""
+        """Whether the view may come back after its end: the daemon went away, and reconnecting is enabled."""
         ending = self._ending
         if not self._reconnect or ending is None or not (ending.hung_up or ending.reason in _COMING_BACK):
             return False
@@ -203,7 +204,7 @@ class Subscription:
 
 
 def wait_for_any(subscriptions: list[Subscription], deadline: float | None) -> bool:
-    """Waits a moment for news of any subscription; see :meth:`Subscription.wait`."""
+    """Waits a moment for events of any subscription; see :meth:`Subscription.wait`."""
     left = float("inf") if deadline is None else deadline - time.monotonic()
     if left <= 0:
         return False

@@ -32,28 +32,28 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 def open(view: str, socket: Path | None = None, *, reconnect: bool = False) -> View:
-    """Opens a view, to read its frames and to say where it looks.
+    """Opens a view, to read its frames and to steer it.
 
     :param view: its address, such as ``"front/policy"``; ``foveate ls`` lists them.
     :param socket: the daemon's socket; by default ``$FOVEATE_SOCKET``, else ``foveate.sock`` in the first directory of
         ``$RUNTIME_DIRECTORY``, else in ``$XDG_RUNTIME_DIR/foveate``, else in ``/run/foveate``.
-    :param reconnect: whether to look for the daemon when it is gone, and to go on when it is back, rather than to raise
-        :class:`Ended`.
+    :param reconnect: whether to look for the daemon when it is gone, and to continue when it is back, instead of
+        raising :class:`Ended`.
     :raises NoDaemon: if no daemon listens there.
-    :raises Refused: if there is no such view, or the daemon says no for another reason.
+    :raises Refused: if there is no such view, or the daemon refuses for another reason.
     :raises Ended: if the daemon goes away meanwhile.
     """
     return View(socket_path(socket), view, None, reconnect)
 
 
 def open_view(stream: str, socket: Path | None = None, *, reconnect: bool = False, **keys: Any) -> View:
-    """Makes a view of one's own on a stream, and opens it. It lives until it is closed, or the process ends.
+    """Opens a view of your own on a stream. It lives until it is closed or the process ends.
 
     ``foveate.open_view("front", budget=128, gaze={"policy": "feedback"})``
 
     :param stream: the stream to look at.
     :param socket: as for :func:`open`.
-    :param reconnect: as for :func:`open`; the view is made anew.
+    :param reconnect: as for :func:`open`; the view is opened again.
     :param keys: the keys of a ``[[stream.view]]`` of the daemon's configuration, all optional: ``name``, ``layout``,
         ``budget``, ``patch``, ``dtype``, ``normalisation``, ``slots``, ``gaze`` and more.
     :raises NoDaemon: if no daemon listens there.
@@ -63,10 +63,10 @@ def open_view(stream: str, socket: Path | None = None, *, reconnect: bool = Fals
 
 
 class View:
-    """A view that is followed: an open connection, and the ring that the daemon sent over it.
+    """A subscribed view: an open connection, and the ring received over it.
 
     One thread at a time reads (:meth:`read`, :meth:`borrow`, iteration, :meth:`close`); any thread may steer
-    (:meth:`look`, :meth:`attend`, :meth:`attend_tokens`, :meth:`release`) meanwhile. Frames that were read may go
+    (:meth:`look`, :meth:`attend`, :meth:`attend_tokens`, :meth:`release`) meanwhile. Frames that were read may be used
     anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
     """
 
@@ -96,8 +96,8 @@ class View:
         self.close()
 
     def close(self) -> None:
-        """Ends the subscription, the lease, and a view of one's own. Frames that were read stay. Borrowed arrays that are
-        still in use stay readable, with whatever the writer puts there."""
+        """Ends the subscription, the lease, and an opened view. Frames that were read stay valid. Borrowed arrays still
+        in use stay readable, with whatever the writer puts there."""
         self._is_closed = True
         self._subscription.close()
         self._steering.close()
@@ -109,18 +109,18 @@ class View:
 
     @property
     def info(self) -> SegmentInfo | None:
-        """What the segment in use says of itself; None before the first. :attr:`Frame.info` is that of a frame."""
+        """The description of the segment in use; None before the first. :attr:`Frame.info` is that of a frame."""
         ring = self._subscription.ring
         return None if ring is None else ring.info
 
     @property
     def state(self) -> tuple[str, str]:
-        """What the view is doing, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and why, in words."""
+        """The state of the view, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and the reason."""
         return self._subscription.state
 
     @property
     def subscription(self) -> Subscription:
-        """What the view reads from, for readers of several views.
+        """The subscription of the view, for readers of several views.
 
         :raises FoveateError: if the view was closed, or belongs to another process.
         """
@@ -128,10 +128,10 @@ class View:
         return self._subscription
 
     def fileno(self) -> int:
-        """A descriptor for select, poll and asyncio: readable when there is news.
+        """A descriptor for select, poll and asyncio: readable when there are events.
 
         Then call ``read(timeout=0)`` until it raises :class:`TimedOut`. It may be readable without a frame to read.
-        With ``reconnect`` it is another one after each reconnection.
+        With ``reconnect`` it changes with each reconnection.
 
         :raises Ended: while there is no daemon.
         """
@@ -147,16 +147,16 @@ class View:
         max_age: float | None = None,
         at: int | None = None,
     ) -> Frame:
-        """Waits for a frame that was not read before, and returns a copy of it that was checked to be whole.
+        """Waits for an unread frame, and returns a checked copy of it.
 
         :param timeout: how long to wait, in seconds; 0 does not wait, None waits until there is a frame or the end.
-        :param newest: whether to pass over all but the newest frame; otherwise the oldest that is still in the ring.
-        :param max_age: pass over frames that were taken longer ago, in seconds.
+        :param newest: whether to skip all but the newest frame; otherwise the oldest still in the ring is read.
+        :param max_age: skip frames captured longer ago than this, in seconds.
         :param at: the frame whose ``capture_ns`` is nearest to this instead (CLOCK_MONOTONIC, in ns), of those that are
-            in the ring, read before or not. It waits only while there is none at all.
+            in the ring, read before or not. It waits only while the ring is empty.
         :raises TimedOut: if there is none in time.
-        :raises Ended: if the view publishes no more, or the daemon is gone, and every frame was read.
-        :raises Lapped: if the writer replaced each frame while it was copied: this process gets too little time.
+        :raises Ended: if the view has ended or the daemon is gone, and every frame was read.
+        :raises Lapped: if the writer replaced each frame during its copy: this process gets too little CPU time.
         """
         if at is not None:
             if max_age is not None:
@@ -167,11 +167,11 @@ class View:
 
     @contextmanager
     def borrow(self, timeout: float | None = 1.0, max_age: float | None = None) -> Iterator[Frame]:
-        """Waits for the newest frame, and lends it with its texels in place, for a ``with`` block.
+        """Waits for the newest frame, and borrows it with its planes in place, for a ``with`` block.
 
-        What was made from it counts only once the block has ended without :class:`Lapped`: the writer does not know of
-        it, and comes round to it after ``slots`` - 1 further frames. ``frame.pixels`` is read-only, and ends with the
-        block; do not keep arrays of it.
+        Results are valid only if the block ends without :class:`Lapped`: the writer does not know of the borrow, and
+        overwrites the frame after ``slots`` - 1 further ones. ``frame.pixels`` is read-only, and ends with the block;
+        do not keep arrays of it.
 
         :param timeout: as :meth:`read`.
         :param max_age: as :meth:`read`.
@@ -219,9 +219,9 @@ class View:
 
         :param x: pixels right of the source's left edge; with ``normalised`` a share of its width, 0 to 1.
         :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
-        :param for_ms: how long, in ms of the stream's time; None until something else is said.
-        :param frame: the frame that was looked at, or its ``frame_seq``; None for the newest.
-        :param wait: whether to wait until a frame was looked at so: then the answer has the fixation.
+        :param for_ms: how long, in ms of the stream's time; None until the next message.
+        :param frame: the frame that the point refers to, or its ``frame_seq``; None for the newest.
+        :param wait: whether to wait for a frame with the decision: then the answer has the fixation.
         :raises Refused: if another client steers the view (``held``), or for another reason.
         :raises Ended: if the daemon is gone.
         """
@@ -241,14 +241,14 @@ class View:
         frame: Frame | int | None = None,
         wait: bool = False,
     ) -> Looking:
-        """Makes the view look where an attention map has its peak, from the next decision on.
+        """Makes the view look at the peak of an attention map, from the next decision on.
 
         :param weights: [rows, columns], each 1 to 128, of an array or a tensor; not negative, of any scale. float32,
-            float16 and uint8 are sent as they are, others as float32.
-        :param box: what the map lies over, (x0, y0, x1, y1) in source pixels, also beyond the image where the model's
-            input was letterboxed; None for the image.
+            float16 and uint8 are sent unchanged, others as float32.
+        :param box: the area of the map, (x0, y0, x1, y1) in source pixels, beyond the image if the model's input was
+            letterboxed; None for the image.
         :param frame: the frame that it was computed on, or its ``frame_seq``; None for the newest.
-        :param wait: whether to wait until it was decided upon: then the answer has the fixation.
+        :param wait: whether to wait for the decision: then the answer has the fixation.
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
         :raises Ended: if the daemon is gone.
         """
@@ -259,10 +259,10 @@ class View:
         return looking(self._steer("attend", numbers.tobytes(), shape=shape, dtype=dtype, **fields))
 
     def attend_tokens(self, frame: Frame | int, scores: Any, *, wait: bool = False) -> Looking:
-        """Makes the view look where the tokens of a frame have the highest score, from the next decision on.
+        """Makes the view look at the tokens of a frame with the highest score, from the next decision on.
 
         :param frame: the frame whose tokens were scored, or its ``frame_seq``; one of the last 64.
-        :param scores: one for each token, in the order of the frame, [N] or more: what comes behind them is padding.
+        :param scores: one for each token, in the order of the frame, [N] or more: the rest is padding.
         :param wait: as :meth:`attend`.
         :raises Refused: as :meth:`attend`.
         :raises Ended: if the daemon is gone.
@@ -272,15 +272,15 @@ class View:
         return looking(self._steer("attend_tokens", numbers.tobytes(), **fields))
 
     def release(self) -> None:
-        """Lets the view look where its policy says, and other clients steer it.
+        """Returns the view to its policy, so that other clients may steer it.
 
-        :raises Refused: if the daemon says no.
+        :raises Refused: if the daemon refuses.
         :raises Ended: if the daemon is gone.
         """
         self._steer("release")
 
     def _next(self, timeout: float | None, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Frame:
-        """Waits until ``read`` makes a frame of a ring; frames come before an end, and before a new segment."""
+        """Waits until ``read`` returns a frame; frames come before an end, and before a new segment."""
         subscription = self.subscription
         what = "that was not read before" + ("" if max_age is None else f" and is at most {max_age:g} s old")
         return self._awaited(timeout, what, lambda: subscription.poll(lambda ring: _fresh(read, ring, max_age)))
@@ -310,7 +310,7 @@ class View:
                 raise TimedOut(f"no frame of {self.name} {what} within {timeout:g} s: {because}")
 
     def _subscribe(self) -> tuple[str, Connection]:
-        """Connects and subscribes, to a new view if it is to be one's own."""
+        """Connects and subscribes, to a newly opened view if there are keys."""
         if self._own is not None:
             self._steering.make_view(self._address, self._own)
         view = self._steering.view
@@ -334,7 +334,7 @@ class View:
 
 
 def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | None) -> Frame | None:
-    """The next frame that is young enough."""
+    """The next frame that is new enough."""
     while True:
         frame = read(ring)
         if frame is None or max_age is None or frame.age_ns <= max_age * 1e9:
@@ -343,7 +343,7 @@ def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | No
 
 
 def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:
-    """The numbers as they are sent, and the name of their format."""
+    """The numbers in a format that can be sent, and the name of the format."""
     if hasattr(array, "detach"):
         # A tensor of PyTorch, whose bfloat16 NumPy does not know.
         array = array.detach().cpu()
@@ -365,7 +365,7 @@ def _frame_seq(frame: Frame | int | None) -> int | None:
 
 
 def _given(wait: bool, normalised: bool = False, **fields: Any) -> dict[str, Any]:
-    """The fields that are not left to the daemon: those that are not None, and flags that are set."""
+    """The fields to send: those that are not None, and flags that are set."""
     flags = {"wait": wait, "normalised": normalised}
     given = {name: value for name, value in fields.items() if value is not None}
     return {**given, **{name: True for name, is_set in flags.items() if is_set}}

@@ -122,9 +122,9 @@ class CacheRefusesWhatCannotBe(unittest.TestCase):
         cache = foveate.TokenCache(8)
         cache.store(self.frame, [0], np.ones((1, 3), np.float32))
         for other in (np.ones((1, 4), np.float32), np.ones((1, 3))):
-            with self.assertRaisesRegex(ValueError, "one cache a model"):
+            with self.assertRaisesRegex(ValueError, "one cache per model"):
                 cache.store(self.frame, [1], other)
-        with self.assertRaisesRegex(ValueError, "2 embeddings came for 1"):
+        with self.assertRaisesRegex(ValueError, "got 2 embeddings for 1"):
             cache.store(self.frame, [1], np.ones((2, 3), np.float32))
 
     def test_tokens_that_were_not_embedded(self) -> None:

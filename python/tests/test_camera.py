@@ -134,11 +134,11 @@ class CalibrationIsChecked(unittest.TestCase):
 
     def test_what_is_not_known_is_refused_by_name(self) -> None:
         for model, pattern in [
-            (camera("fov", [0.9]), "'fov' is not known.*plumb_bob"),
-            (camera("", [0.9]), "'' is not known"),
+            (camera("fov", [0.9]), "unknown distortion model 'fov'.*plumb_bob"),
+            (camera("", [0.9]), "unknown distortion model ''"),
             (camera(kind=7), "kind 7"),
-            (camera("plumb_bob", [0, 0, 0, 0, 0, 0.1]), "6 coefficients, and only the first 5"),
-            (camera("rational_polynomial", [0] * 13 + [0.1]), "14 coefficients, and only the first 12"),
+            (camera("plumb_bob", [0, 0, 0, 0, 0, 0.1]), "6 coefficients, but only the first 5"),
+            (camera("rational_polynomial", [0] * 13 + [0.1]), "14 coefficients, but only the first 12"),
             (camera(k=np.zeros((3, 3))), "camera matrix is singular"),
             (camera(source_from_calibrated=np.zeros((2, 3))), "source_from_calibrated is singular"),
         ]:

@@ -1,4 +1,4 @@
-"""How soon a daemon obeys: sends `look` and `attend` at odd moments, and reads from the ring what became of them.
+"""Measures the latency of feedback: sends `look` and `attend` at random times, and reads the effect from the ring.
 
 Usage: feedback.py --foveate PROGRAM --socket PATH --view STREAM/VIEW [--seconds S] [--hz HZ]
 
@@ -54,7 +54,7 @@ class Client:
 
 
 def talk(options, stop):
-    """Says one thing or the other, at moments that no frame rate knows of."""
+    """Sends either message, at times independent of the frame rate."""
     client, chance = Client(options.socket, options.view), random.Random(1)
     while not stop.wait(chance.uniform(0.5, 1.5) / options.hz):
         chance.choice([client.look, client.attend])(chance)
@@ -75,7 +75,7 @@ def watch(options):
 
 
 def outcomes(frames):
-    """For each kind of message: frames and milliseconds from its arrival to the first frame that obeyed it."""
+    """For each kind of message: frames and milliseconds from its arrival to the first frame that follows it."""
     found = {"look": [], "attend": []}
     published = [frame["publish_ns"] for frame in frames]
     fixation = None

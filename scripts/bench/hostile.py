@@ -32,7 +32,7 @@ name = "calm"
 
 
 class Storm(threading.Thread):
-    """Rages while `is_on` is set."""
+    """Sends hostile messages while `is_on` is set."""
 
     def __init__(self, path, corpus, rate):
         super().__init__(daemon=True)
@@ -63,7 +63,7 @@ class Storm(threading.Thread):
         return client
 
     def disturb(self, client, reads):
-        """Sends one message; says whether the connection goes on."""
+        """Sends one message; returns whether the connection stays open."""
         message = bytearray(self.random.choice(self.corpus))
         if message and self.random.random() < 0.5:
             message[self.random.randrange(len(message))] ^= 1 << self.random.randrange(8)
@@ -97,7 +97,7 @@ def measure(arguments, folder):
         for round_number in range(2 * arguments.rounds):
             name = ("quiet", "storm")[round_number % 2]
             (storm.is_on.set if name == "storm" else storm.is_on.clear)()
-            # The first half second belongs to neither.
+            # The first half second counts for neither.
             time.sleep(0.5)
             phases[name].append(watched(programs, path, arguments.seconds))
         storm.is_on.clear()
@@ -109,7 +109,7 @@ def measure(arguments, folder):
 
 
 def messages(corpus, no_views):
-    """The contents of the corpus, without those that open views where they are to be left out."""
+    """The messages of the corpus, optionally without those that open views."""
     files = [file for file in sorted(corpus.iterdir()) if not (no_views and file.name.startswith("open_view"))]
     return [file.read_bytes() for file in files]
 

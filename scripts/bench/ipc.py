@@ -1,4 +1,5 @@
-"""Measures the way of a token frame to a reader in another process, in turns with iceoryx2, and a read in Python.
+"""Measures the latency of a token frame to a reader in another process, alternating with iceoryx2, and a read in
+Python.
 
 Run by scripts/bench_ipc.sh.
 """
@@ -13,7 +14,7 @@ import time
 
 import measuring
 
-#: What is measured: a name, and the arguments of `foveate bench ring`, or of the peer.
+#: Contestants: a name, and the arguments of `foveate bench ring`, or of the peer.
 FOVEATE = [
     ("Foveate, futex", ["--how", "futex"]),
     ("Foveate, pollable descriptor", ["--how", "notice"]),
@@ -22,7 +23,7 @@ FOVEATE = [
     ("Foveate, spinning, 3 slots", ["--how", "spin", "--slots", 3]),
 ]
 PEER = [("iceoryx2, events", "event"), ("iceoryx2, polling", "poll")]
-#: Each goal: whose figure is to be at most whose.
+#: Goals: the first contestant's figure should be at most the second's.
 PAIRS = [
     ("Foveate, futex", "iceoryx2, events"),
     ("Foveate, futex, 3 slots", "iceoryx2, events"),
@@ -32,7 +33,7 @@ PAIRS = [
 
 
 def output(*command, env=None):
-    """The JSON that a program prints; its other messages are nobody's business unless it fails."""
+    """The JSON that a program prints; its other output is shown only if it fails."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env)
     if done.returncode != 0:
         raise measuring.FoveateError(f"{command[0]}: {done.stderr.strip()}")
@@ -40,7 +41,7 @@ def output(*command, env=None):
 
 
 def measured(arguments):
-    """The reports of every contestant, by name: one a round. Each round begins with another one."""
+    """The reports of every contestant, by name: one per round. Each round starts with a different one."""
     shared = ["--payload", arguments.payload, "--frames", arguments.frames, "--interval-us", arguments.interval_us]
     contestants = [
         (name, [arguments.foveate, "bench", "ring", "--json", *shared, *rest]) for name, rest in FOVEATE
@@ -57,7 +58,7 @@ def measured(arguments):
 
 
 def python_read(programs):
-    """How long reads in Python took, and copies of the same texels, in microseconds."""
+    """Times of reads in Python, and of copies of the same texels, in microseconds."""
     here = os.path.dirname(os.path.abspath(__file__))
     environment = dict(os.environ, PYTHONPATH=os.path.join(here, "..", "..", "python"))
     return output(sys.executable, "-B", os.path.join(here, "python_read.py"), programs, env=environment)
@@ -94,13 +95,13 @@ def comparison(reports):
 
 
 def quantile(numbers, share):
-    """The number that a share of all stays within."""
+    """The quantile at `share`."""
     ordered = sorted(numbers)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def markdown(arguments, reports, overheads):
-    """Everything that was found."""
+    """The complete report."""
     payload = reports[FOVEATE[0][0]][0]["payload_bytes"]
     yield (
         f"{measuring.today()}, {measuring.processor()}. {payload} bytes a frame, {arguments.frames} frames in each of"
@@ -126,7 +127,7 @@ def markdown(arguments, reports, overheads):
 
 
 def main():
-    """Measures, and prints or stores what was found."""
+    """Measures, and prints or stores the report."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--foveate", required=True)
     parser.add_argument("--peer", required=True)

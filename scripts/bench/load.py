@@ -1,4 +1,4 @@
-"""Finds how many cameras of 1280x720 and 30 frames a second two processors carry, with and without decoding them.
+"""Finds how many cameras of 1280x720 at 30 frames a second two processors can serve, with and without decoding.
 
 Run by scripts/bench_load.sh. A number of streams is carried where in the time that is measured no frame is dropped, every
 stream delivers what it is asked to, and 99 of 100 frames of each stream are published within a bound of the histogram below
@@ -24,15 +24,15 @@ import soak_samples
 WIDTH, HEIGHT, RATE = 1280, 720, 30
 FRAME_MS = 1000 / RATE
 FRAME_BYTES = WIDTH * HEIGHT * 3 // 2
-#: Processors that the daemon, and what makes its frames, may use.
+#: Processors for the daemon and the sources of its frames.
 PROCESSORS = 2
-#: More than anybody has asked for; a search that gets here says so.
+#: Upper limit of the search; reaching it is reported.
 STREAMS_MAX = 128
-#: Share of the frames that a clock delivers in any window: one may fall beside it.
+#: Required share of the frames that are due in any window: one may fall outside it.
 DELIVERED_MIN = 0.99
 #: Largest bound of the daemon's histogram of ages that is below a frame time.
 AGE_BOUND_NS = 25_000_000
-#: How long a pipeline's frames may take to be there, in seconds.
+#: Timeout for a pipeline's frames, in seconds.
 BEGIN_S = 60
 #: Frames that show what they cost by themselves, the start of the pipeline aside.
 COST_FRAMES = 1000
@@ -41,19 +41,19 @@ REPEATS = 3
 
 
 class LoadError(Exception):
-    """The measurement cannot go on."""
+    """The measurement cannot continue."""
 
 
 @dataclass
 class Case:
-    """What the streams show: a name, the text in front of the appsink, and keys of the `[[stream]]`."""
+    """The streams' source: a name, the pipeline before the appsink, and keys of the `[[stream]]`."""
 
     name: str
     source: str
     change: str = ""
 
     def text(self, count):
-        """The configuration for so many streams."""
+        """The configuration for `count` streams."""
         pipeline = f"pipeline = '{self.source} ! appsink name=frames'"
         change = f"[stream.change]\n{self.change}\n" if self.change else ""
         streams = [f"[[stream]]\nname = 'camera-{n}'\nbackend = 'cpu'\n{pipeline}\n{change}" for n in range(count)]
@@ -62,7 +62,7 @@ class Case:
 
 @dataclass
 class Run:
-    """What one number of streams came to."""
+    """The result of one number of streams."""
 
     count: int
     captured: int
@@ -76,7 +76,7 @@ class Run:
 
     @property
     def is_carried(self):
-        """Whether that is enough."""
+        """Whether it was carried."""
         return self.dropped == 0 and DELIVERED_MIN <= self.delivered and 0.99 <= self.within
 
 
@@ -168,7 +168,7 @@ class Daemon:
         self._process.wait()
 
     def look(self):
-        """Its numbers."""
+        """Its statistics."""
         return soak_samples.stats(self._socket)
 
     def wait_until_live(self):
@@ -204,7 +204,7 @@ def measured(program, case, count, seconds, warm_s):
 
 
 def summed(before, after, seconds):
-    """What has grown between two looks."""
+    """The growth of the counters between two samples."""
     captured = dropped = 0
     ages, tails, shares, delivered = None, [], [], []
     for name, stream in after[1].items():
@@ -279,12 +279,12 @@ def row(case, good, runs):
 
 
 def version(*command):
-    """The first line of what a program says of itself."""
+    """The first line of a program's version output."""
     return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[0]
 
 
 def markdown(arguments, costs, rows):
-    """Everything that was found."""
+    """The complete report."""
     versions = f"{version(arguments.foveated, '--version')}, {version('gst-launch-1.0', '--version')}"
     yield (
         f"{measuring.today()}, {measuring.processor()}, of which {PROCESSORS} are used. {versions}."
@@ -344,9 +344,9 @@ def measure(arguments, folder):
 
 
 def main():
-    """Measures, and prints or stores what was found."""
+    """Measures, and prints or stores the report."""
     arguments = parsed()
-    # What is begun from here on inherits it.
+    # Processes started from here on inherit it.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:PROCESSORS])
     try:
         with tempfile.TemporaryDirectory(prefix="foveate-load-", dir=room()) as folder:

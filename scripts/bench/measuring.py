@@ -1,4 +1,4 @@
-"""Foveate's side of the measurements: runs `foveate bench`, and says what was measured where."""
+"""Foveate's side of the measurements: runs `foveate bench`, and describes the machine."""
 
 import datetime
 import json
@@ -8,11 +8,11 @@ import subprocess
 
 
 class FoveateError(Exception):
-    """`foveate bench` refused or ended."""
+    """`foveate bench` failed."""
 
 
 def report(program, *arguments):
-    """The JSON object of the only backend that is measured."""
+    """The JSON object of the single measured backend."""
     command = [program, "bench", "--json", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -21,7 +21,7 @@ def report(program, *arguments):
 
 
 def vulkan_device(program, asked):
-    """Arguments that choose the Vulkan device, or None where there is none: a GPU, otherwise llvmpipe."""
+    """Arguments that choose the Vulkan device, a GPU or else llvmpipe, or None without one."""
     choices = [["--device", asked]] if asked else [[], ["--device", "llvmpipe"]]
     for choice in choices:
         arguments = ["--backend", "vulkan", "--size", "64x64", "--frames", 1, *choice]
@@ -36,12 +36,12 @@ def vulkan_device(program, asked):
 
 
 def is_software(name):
-    """Whether a Vulkan device of that name computes on the processor."""
+    """Whether a Vulkan device with this name computes on the CPU."""
     return "llvmpipe" in name.lower()
 
 
 def processor():
-    """The name of the processor, and how many of it this process may use."""
+    """The processor's name, and the number available to this process."""
     name = platform.processor() or platform.machine()
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         for line in lines:
@@ -57,7 +57,7 @@ def today():
 
 
 def write_fragment(path, name, text):
-    """Replaces what stands between the marks of that name in a Markdown file."""
+    """Replaces the text between the marks with this name in a Markdown file."""
     begin, end = f"<!-- {name} begins -->", f"<!-- {name} ends -->"
     with open(path, encoding="utf-8") as file:
         document = file.read()

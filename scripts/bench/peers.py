@@ -23,7 +23,7 @@ SIZES = ["1024x1024", "1920x1080", "3840x2160"]
 SHARES = [0, 0.01, 0.1, 0.3, 1]
 # There and back again is every step of a clip twice, so each round sees the same steps wherever it begins.
 CLIP_FRAMES = 30
-# Between two contestants, so that the threads of one are at rest before the other begins.
+# Pause between contestants, so that the threads of one are idle before the next starts.
 PAUSE_S = 0.1
 BASE = ("Foveate CPU", "incremental")
 
@@ -40,7 +40,7 @@ class Case:
 
 @dataclass
 class Contestant:
-    """Something that is measured, and what each round gave."""
+    """A contestant, and the result of each round."""
 
     name: str
     kind: str
@@ -73,7 +73,7 @@ def cases(arguments):
 
 
 def dump(program, case, folder):
-    """Has Foveate write the frames and the plan; returns the plan and the frames, one array each."""
+    """Makes Foveate write the frames and the plan; returns the plan and the frames, one array each."""
     command = [program, "bench", *map(str, case.dump), "--dump", folder]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
@@ -91,7 +91,7 @@ def dump(program, case, folder):
 
 
 def check_recipes(plan, frames, folder):
-    """Fails unless the recipes give the tokens that Foveate published, but for their rounding."""
+    """Fails unless the recipes' tokens equal Foveate's except for rounding."""
     path = os.path.join(folder, "tokens-0.bin")
     shape = (-1, 3, plan["patch_side"], plan["patch_side"])
     expected = np.fromfile(path, dtype=np.float16).reshape(shape).astype(np.float32)
@@ -184,7 +184,7 @@ def recipe_measure(function, frames, count, evict):
 
 
 def evictor(case):
-    """What empties the caches as `foveate bench --cold` does, or nothing."""
+    """A function that evicts the caches like `foveate bench --cold`, or does nothing."""
     if not case.cold:
         return lambda: None
     buffer = np.ones(2 * cache_bytes() // 8, dtype=np.uint64)
@@ -214,7 +214,7 @@ def read(path):
 
 
 def measure(arguments, case, device):
-    """One case: everyone in turn, round after round, each round beginning with another one."""
+    """One case: all contestants in turn, each round starting with a different one."""
     with tempfile.TemporaryDirectory() as folder:
         plan, frames = dump(arguments.foveate, case, folder)
         check_recipes(plan, frames, folder)
@@ -272,7 +272,7 @@ def table(document):
 
 
 def tiers(document):
-    """From the plain recipe to what Foveate is for."""
+    """The table of tiers, from plain recipes to Foveate."""
     wanted = [
         ("plain library recipe", "OpenCV + NumPy", "full"),
         ("plain library recipe", "PyTorch", "full"),

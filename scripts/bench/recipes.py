@@ -1,4 +1,4 @@
-"""What people do today for the same result: OpenCV with NumPy, and PyTorch.
+"""Library recipes for the same result: OpenCV with NumPy, and PyTorch.
 
 Each recipe takes a frame of 4:2:0 samples to normalised half-precision patches, the same patches that Foveate's token
 plan has. A library that is not installed has no recipes here.
@@ -21,7 +21,7 @@ LEVELS = 5  # above the frame itself
 
 
 def recipes(plan, frames):
-    """(name, kind, function of a frame) for all that can run here."""
+    """(name, kind, function of a frame) for all recipes that can run here."""
     found = []
     if cv2:
         cv2.setNumThreads(THREADS)
@@ -49,7 +49,7 @@ def versions():
 
 
 def unless_equal(equal, function, first):
-    """The recipe that keeps its result while the frame is, sample by sample, the one before it."""
+    """The recipe that keeps its result while the frame equals the one before it."""
     state = {"frame": first, "result": function(first)}
 
     def step(frame):
@@ -62,18 +62,18 @@ def unless_equal(equal, function, first):
 
 
 def patch_indices(plan, level):
-    """Where the pixels of each patch of a level lie in its rows, one behind the other; [patches, side, side]."""
+    """Flat indices of the pixels of each patch of a level; [patches, side, side]."""
     width, height = plan["levels"][level]
     side = np.arange(plan["patch_side"])
     places = np.array([(x, y) for at, x, y in plan["views"][0] if at == level], dtype=np.int64).reshape(-1, 2)
-    # Patches hang over the right and the lower edge, and repeat its pixels there.
+    # Patches may extend beyond the right and the lower edge, and repeat the edge pixels there.
     columns = np.minimum(places[:, 0, None] + side, width - 1)
     rows = np.minimum(places[:, 1, None] + side, height - 1)
     return rows[:, :, None] * width + columns[:, None, :]
 
 
 def scale_and_shift(plan):
-    """What makes normalised numbers of 0..=255, for R, G and B."""
+    """Scale and offset that normalise 0..=255, for R, G and B."""
     mean, std = (np.array(plan[name], dtype=np.float32)[:, None, None] for name in ("mean", "std"))
     return 1 / (255 * std), -mean / std
 

@@ -1,4 +1,4 @@
-"""Measures how the cost of a frame grows with its size, its change, its tokens and its views, and draws it.
+"""Measures how the cost of a frame scales with its size, its changes, its tokens and its views, and plots it.
 
 Run by scripts/plot_scaling.sh.
 """

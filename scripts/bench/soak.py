@@ -1,4 +1,4 @@
-"""Lets a daemon of four streams live through what months bring, in minutes, and judges what is left of it.
+"""Puts a daemon with four streams through the events of months in minutes, and checks its state at the end.
 
 Run by scripts/soak.sh. Readers come, go and are killed, views are steered and made, streams are added, changed and
 removed, sources die and come back: all at random, from a seed. Times are printed and not judged, because they are the
@@ -27,14 +27,14 @@ import soak_samples
 from soak_streams import Clip, Door, Pattern, SoakError, Window
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-#: How often the daemon is looked at, in seconds.
+#: Interval of samples, in seconds.
 SAMPLE_S = 2.5
 #: How long a lost source may need to come back once it is whole: the longest pause of the daemon, which it moves by up to a
 #: quarter, and the start of a pipeline.
 RETURN_S = 60
 #: How long the daemon is left alone before and after: threads that GLib keeps for later end after 15 s.
 REST_S = 20
-#: How long it may take until nothing is left of what was.
+#: Timeout for the return to the initial state.
 SETTLE_S = 60
 #: glibc gives each thread an arena and keeps what ended threads had freed in theirs. With as many as it likes, that takes
 #: minutes to fill up, to a hundred MiB, and would hide a leak. Two of them are full after the first fifth.
@@ -45,9 +45,9 @@ GROWTH_MAX_BYTES = 16 << 20
 #: Frames of a stream that may be on their way: in the mailbox, in the frame loop, and come while it was counted.
 IN_FLIGHT_MAX = 3
 CLIENTS_MAX = 8
-#: How often a question is asked that is not answered.
+#: Attempts for a request that gets no answer.
 TRIES = 5
-#: How a question to the daemon may fail.
+#: Errors of a request to the daemon.
 UNHEARD = (foveate.FoveateError, foveate.control.HungUp)
 MIB = 1 << 20
 WAYS = ["newest", "all", "borrow", "poll", "steer", "steer", "own", "still"]
@@ -63,7 +63,7 @@ BAD_CONFIGURATIONS = [
 
 
 class Daemon:
-    """`foveated`, and what an operator does to it."""
+    """`foveated`, and the operator's commands."""
 
     def __init__(self, programs, folder, streams):
         self.socket = os.path.join(folder, "foveate.sock")
@@ -75,7 +75,7 @@ class Daemon:
         #: Names of streams that the file lacks.
         self.missing = set()
         self.has_extra = False
-        #: What an operator was told and should not have been.
+        #: Wrong answers to an operator.
         self.wrong = []
         self.write()
         arguments = [os.path.join(programs, "foveated"), "--config", self._config, "--socket", self.socket]
@@ -100,13 +100,13 @@ class Daemon:
             self.wrong.append(f"foveate {' '.join(arguments)} ended with {done.returncode}: {said}")
 
     def reload(self):
-        """Has the right configuration read."""
+        """Reloads the valid configuration."""
         self.write()
         self.order("reload")
         self.has_extra = False
 
     def reload_bad(self, text):
-        """Has one read that cannot be used: all streams must be as before."""
+        """Reloads an invalid configuration: all streams must stay as they are."""
         before = set(self.look()[1])
         self.write(text)
         self.order("reload", succeeds=False)
@@ -127,7 +127,7 @@ class Daemon:
         self.order("remove-stream", name, succeeds=succeeds)
 
     def look(self):
-        """Its numbers, and its streams' by name. A busy machine may keep it from answering for a while."""
+        """Its statistics, and those of its streams by name. On a busy machine an answer may take a while."""
         for _ in range(TRIES):
             try:
                 return soak_samples.stats(self.socket)
@@ -136,7 +136,7 @@ class Daemon:
         raise late
 
     def last_words(self, error):
-        """What to say of it where it could not be asked."""
+        """The message if it does not answer."""
         try:
             return f"foveated has ended with {self.process.wait(2)}"
         except subprocess.TimeoutExpired:
@@ -152,7 +152,7 @@ class Daemon:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
 
     def is_serving(self):
-        """Whether it answers; raises where it has ended."""
+        """Whether it answers; raises if it has ended."""
         if self.process.poll() is not None:
             raise SoakError(f"foveated has ended with {self.process.returncode}")
         try:
@@ -162,7 +162,7 @@ class Daemon:
             return False
 
     def stop(self):
-        """Asks it to stop; returns its exit code, or None where it does not."""
+        """Asks it to stop; returns its exit code, or None if it does not stop."""
         self.process.terminate()
         try:
             return self.process.wait(20)
@@ -182,7 +182,7 @@ class Crowd:
         self.begun = self.killed = self.stopped = self.failed = 0
 
     def come(self):
-        """Another client, where there is room."""
+        """Starts another client, if there is room."""
         self._sweep()
         if CLIENTS_MAX <= len(self._clients):
             return
@@ -198,24 +198,24 @@ class Crowd:
         self.begun += 1
 
     def kill_one(self):
-        """A client dies, whatever it is just doing."""
+        """Kills a client."""
         if self._clients:
             self._chance.choice(self._clients).kill()
             self.killed += 1
 
     def stop_one(self):
-        """A client stands still."""
+        """Stops a client."""
         if self._clients:
             self._chance.choice(self._clients).send_signal(signal.SIGSTOP)
             self.stopped += 1
 
     def go_on(self):
-        """Those that stand still go on."""
+        """Continues all stopped clients."""
         for client in self._clients:
             client.send_signal(signal.SIGCONT)
 
     def leave(self):
-        """All are killed."""
+        """Kills all clients."""
         for client in self._clients:
             client.kill()
             client.wait()
@@ -229,7 +229,7 @@ class Crowd:
 
 
 class Sampler:
-    """Looks at the daemon again and again, on a thread of its own."""
+    """Samples the daemon periodically, on a thread of its own."""
 
     def __init__(self, daemon, started):
         self._daemon, self._started = daemon, started
@@ -249,7 +249,7 @@ class Sampler:
         self._thread.start()
 
     def seconds(self):
-        """How long it has been since the beginning."""
+        """Time since the start."""
         return time.monotonic() - self._started
 
     def stop(self):
@@ -317,7 +317,7 @@ class Sampler:
 
 
 class Churn:
-    """What happens, at random."""
+    """Random events."""
 
     def __init__(self, daemon, crowd, chance):
         self._daemon, self._crowd, self._chance = daemon, crowd, chance
@@ -337,7 +337,7 @@ class Churn:
         ]
 
     def run(self, seconds):
-        """Does one thing after another for so long."""
+        """Runs random events for this long."""
         end = time.monotonic() + seconds
         weights, deeds = zip(*self._deeds)
         while time.monotonic() < end:
@@ -346,7 +346,7 @@ class Churn:
             time.sleep(self._chance.uniform(0.05, 0.5))
 
     def rest(self):
-        """Nobody does anything, every source is whole, and the configuration is the first."""
+        """Rests: no clients, all sources intact, and the original configuration."""
         self._heal(float("inf"))
         self._crowd.leave()
         self._daemon.missing.clear()
@@ -392,12 +392,12 @@ class Churn:
         self._daemon.reload()
 
     def _spoil_configuration(self):
-        """The file cannot be used."""
+        """Reloads an invalid file."""
         self._note("bad reload")
         self._daemon.reload_bad(self._chance.choice(BAD_CONFIGURATIONS))
 
     def _operate(self):
-        """A stream that the file knows nothing of comes and goes."""
+        """Adds or removes a stream that is not in the file."""
         if self._daemon.has_extra:
             self._note("remove-stream")
             self._daemon.remove("extra")
@@ -421,7 +421,7 @@ class Churn:
 
 
 def wait_until(seconds, is_so):
-    """Whether something becomes so in time."""
+    """Whether a condition becomes true in time."""
     end = time.monotonic() + seconds
     while not is_so():
         if end <= time.monotonic():
@@ -474,7 +474,7 @@ class Verdict:
 
 
 def judge(daemon, crowd, sampler, base, missing):
-    """Looks at what is left. Ages are no part of it."""
+    """Checks the final state, except ages."""
     verdict = Verdict()
     _, streams = daemon.look()
     verdict.demand(sampler.failure is None, sampler.failure or "the daemon answered whenever it was asked")
@@ -523,7 +523,7 @@ def vulkan_device(programs):
 
 
 def soak(arguments, folder):
-    """Runs it, and returns whether all is well."""
+    """Runs the soak test, and returns whether it passed."""
     chance = random.Random(arguments.seed)
     device = vulkan_device(arguments.programs)
     streams = [Clip(folder), Pattern(), Door(), Window(device)]
@@ -571,7 +571,7 @@ def live_through(arguments, daemon, crowd, sampler, chance):
 
 
 def keep(arguments, streams, sampler):
-    """The figures, where they were asked for."""
+    """Writes the plot and the table, if requested."""
     if arguments.csv:
         save_csv(sampler.samples, arguments.csv)
     if arguments.painter:
@@ -594,7 +594,7 @@ def parsed():
 
 
 def main():
-    """Keeps the folder with the logs where something is wrong."""
+    """Keeps the folder with the logs after a failure."""
     arguments = parsed()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = tempfile.mkdtemp(prefix="foveate-soak-")

@@ -1,4 +1,4 @@
-"""One client of the soak: reads a view, steers it, or makes one of its own, until its time is over or it is killed.
+"""One client of the soak test: reads a view, steers it, or opens one, until its time is over or it is killed.
 
 Run by scripts/bench/soak.py: soak_client.py SOCKET VIEW WAY SECONDS SEED. Ends with 0 where all went as it may go, however
 that was: a view may end, a client may be refused. Everything else is a traceback and exit code 1.
@@ -33,7 +33,7 @@ class Watched:
 
 
 def read_copies(view, watched, _, newest=True):
-    """Copies frames: some are passed over where the newest are asked for."""
+    """Copies the newest frames, and skips others."""
     watched.see(view.read(timeout=PATIENCE_S, newest=newest))
     if newest:
         time.sleep(0.05)
@@ -45,7 +45,7 @@ def read_all(view, watched, chance):
 
 
 def borrow(view, watched, chance):
-    """Borrows frames, now and then for so long that the writer comes round to them."""
+    """Borrows frames, now and then for so long that the writer overwrites them."""
     try:
         with view.borrow(timeout=PATIENCE_S) as frame:
             watched.see(frame)
@@ -62,7 +62,7 @@ def poll(view, watched, _):
 
 
 def steer(view, watched, chance):
-    """Says where to look, in every way that there is, and sometimes what cannot be obeyed."""
+    """Sends every kind of feedback, sometimes invalid."""
     frame = view.read(timeout=PATIENCE_S)
     watched.see(frame)
     weights = np.array([[chance.random() for _ in range(8)] for _ in range(6)], dtype=np.float32)
@@ -108,7 +108,7 @@ def opened(socket, address, way, chance):
 
 
 def main():
-    """Does one thing again and again."""
+    """Repeats one activity."""
     socket, address, way, seconds, seed = sys.argv[1:]
     chance, end, watched = random.Random(int(seed)), time.monotonic() + float(seconds), Watched()
     try:

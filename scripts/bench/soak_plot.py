@@ -1,4 +1,4 @@
-"""Draws what the soak has seen."""
+"""Plots the samples of the soak test."""
 
 import matplotlib
 

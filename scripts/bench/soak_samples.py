@@ -1,4 +1,4 @@
-"""What the soak and the load test read from a daemon: its `stats`, and what they say of the time between two of them."""
+"""The daemon's `stats` for the soak and load tests, and their differences between two samples."""
 
 import foveate.control
 
@@ -23,7 +23,7 @@ def stats(socket):
 
 
 def growth(before, after):
-    """How much each count, and each bucket of the ages, has grown. A stream that began anew counts from 0."""
+    """The growth of each count and each bucket of the ages. A restarted stream counts from 0."""
     if before is None or after["frames_captured"] < before["frames_captured"]:
         counts = {name: after[name] for name in COUNTS}
         return counts, list(after["age"]["counts"])

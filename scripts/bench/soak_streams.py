@@ -1,4 +1,4 @@
-"""The streams of the soak: where each gets its frames, how it loses them, and how its source comes back."""
+"""The streams of the soak test: the source of each, how it is lost, and how it comes back."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ LIMITS = "caps_timeout_ms = 3000\nstall_timeout_ms = 500\nrestart_timeout_ms = 1
 
 
 class SoakError(Exception):
-    """The soak itself cannot go on: something around the daemon did not work."""
+    """The soak test itself cannot continue: something outside the daemon failed."""
 
 
 def made(*pipeline):
@@ -25,7 +25,7 @@ def made(*pipeline):
 
 
 def free_port(kind):
-    """A port of the loopback that nobody uses."""
+    """A free port of the loopback."""
     with socket.socket(socket.AF_INET, kind) as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -37,7 +37,7 @@ def view(name, policy, more=""):
 
 
 class Stream:
-    """What all have in common: a text of the configuration, and a source that can be harmed and healed."""
+    """Base of all streams: a part of the configuration, and a source that can be broken and repaired."""
 
     name = ""
     #: That of the first view.
@@ -48,7 +48,7 @@ class Stream:
         self.settle()
 
     def settle(self):
-        """Takes back what was varied."""
+        """Resets all variations."""
         #: Lines of `[stream.change]`: where they change, the stream begins anew.
         self.change = ""
         #: Most tokens of the first view: where they change, it goes on with a new segment.
@@ -61,18 +61,18 @@ class Stream:
         return f"[[stream]]\nname = '{self.name}'\n{self.keys()}{change}{main}{self.other_views()}"
 
     def keys(self):
-        """What is particular about the stream."""
+        """The keys specific to the stream."""
         raise NotImplementedError
 
     def other_views(self):
-        """The views behind the first."""
+        """The views after the first."""
         raise NotImplementedError
 
     def start(self):
-        """Makes the source ready."""
+        """Prepares the source."""
 
     def ways_to_harm(self):
-        """What may happen to the source: functions that return what was done, in words."""
+        """Possible events of the source: functions that return a description."""
         return []
 
     def heal(self):
@@ -80,7 +80,7 @@ class Stream:
         self.is_harmed = False
 
     def stop(self):
-        """Ends what runs beside the daemon."""
+        """Ends the source's processes."""
 
 
 class Served(Stream):

@@ -31,8 +31,8 @@ struct Arguments {
     /// Check the configuration, and exit
     #[arg(long)]
     check: bool,
-    /// Where to serve [default: the configuration's, else $FOVEATE_SOCKET, else foveate.sock in $RUNTIME_DIRECTORY,
-    /// $XDG_RUNTIME_DIR/foveate or /run/foveate]
+    /// Path of the control socket [default: the configuration's, else $FOVEATE_SOCKET, else foveate.sock in
+    /// $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/foveate or /run/foveate]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }

@@ -115,7 +115,7 @@ pub(super) struct Adapter {
 
 const CONVERT: Adapter = Adapter { element: "videoconvert", properties: &[] };
 
-/// One frame for two fields: frames of a single point in time are worth more than twice the rate.
+/// One frame for two fields: frames of a single point in time are preferable to twice the rate.
 const DEINTERLACE: Adapter =
     Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "auto")] };
 

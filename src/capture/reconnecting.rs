@@ -34,7 +34,7 @@ pub enum SourceEvent {
     Nothing,
     /// The pipeline was lost; another one follows after a pause.
     Lost(Loss),
-    /// The source has ended for good; later calls return the same.
+    /// The source has ended permanently; later calls return the same.
     Ended(End),
 }
 

@@ -1,4 +1,4 @@
-//! Transient errors, after which another pipeline is worth a try; all others end the stream.
+//! Transient errors, after which a new pipeline is tried; all others end the stream.
 //!
 //! Files and sources with pace `every-frame` are never restarted. For the others, errors of the configuration are permanent, and
 //! errors of the environment transient. The rest is transient if there is evidence that the configuration works: it has delivered

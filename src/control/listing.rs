@@ -140,15 +140,15 @@ pub struct ViewListing {
     pub scanpath: Vec<Fixation>,
     /// Who steers it.
     pub steering: SteeringListing,
-    /// What became of notices to its subscribers.
+    /// Counts of notices to its subscribers.
     #[serde(default)]
     pub notices: NoticeCounts,
 }
 
-/// Who steers a view, and what became of feedback.
+/// Who steers a view, and counts of feedback.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteeringListing {
-    /// The client that holds the lease; absent where nobody does.
+    /// The client that holds the lease; absent without one.
     pub holder: Option<String>,
     /// Messages that were accepted.
     pub accepted: u64,

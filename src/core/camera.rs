@@ -25,14 +25,14 @@ pub struct Calibration {
     pub coefficients: Vec<f64>,
 }
 
-/// A camera, where it is, and what became of its pictures.
+/// A camera: calibration, pose, and the transform of its pictures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Camera {
     /// How rays become pixels.
     pub calibration: Calibration,
     /// Name of the frame of reference of its rays: x right, y down, z forward.
     pub optical_frame: String,
-    /// Where it is; `None` where nobody said.
+    /// Its pose; `None` if unknown.
     pub mount: Option<Mount>,
     /// What the pipeline does to the calibrated picture.
     pub edit: Edit,

@@ -34,8 +34,8 @@ pub enum Threshold {
 }
 
 impl Threshold {
-    /// The limit where none is given. It bridges noise of two and a half steps (40 dB), as of a camera in poor light; where there
-    /// is more, a picture that changes by a sixteenth of its range is worth more than rest.
+    /// The limit where none is given. It bridges noise of two and a half steps (40 dB), as of a camera in poor light;
+    /// where there is more, a picture that changes by a sixteenth of its range must not be ignored.
     pub const LIMIT_DEFAULT: u8 = 16;
 }
 

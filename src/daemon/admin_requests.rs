@@ -110,7 +110,7 @@ impl Daemon<'_> {
             return Err(refusal("no key is given: say which, such as `max_fps=10`"));
         }
         let config = self.supervisor.view(view)?.with(keys, directory);
-        // Which line of the table it was made from means nothing to whoever sent one key.
+        // A client that sent one key has not seen the lines of the table.
         let config = config.map_err(|error| refusal(&error.reason()))?;
         tracing::info!(%view, ?keys, "an operator sets a view");
         self.supervisor.set_view(view, config)?;

@@ -95,7 +95,7 @@ impl FrameLoop {
         })
     }
 
-    /// Runs until the source has ended for good or the stream is asked to stop, and informs readers and listings of the reason.
+    /// Runs until the source has ended or the stream is asked to stop, and informs readers and listings of the reason.
     pub(super) fn run(mut self) -> Result<(), StreamFailure> {
         let frames = AssertUnwindSafe(|| self.frames());
         let result = panic::catch_unwind(frames).unwrap_or_else(|_| {

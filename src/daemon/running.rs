@@ -73,7 +73,7 @@ pub(super) fn backend(
     backends: &Backends,
 ) -> Result<StreamBackend, BackendError> {
     let chosen = backends.choose(stream.backend, stream.device.as_deref())?;
-    chosen.finding_changes_on(stream.change.on)
+    chosen.with_change_on(stream.change.on)
 }
 
 /// The views of a stream, with the gaze logs that they replay.

@@ -287,9 +287,10 @@ impl Reader {
         };
         match State::from_code(code) {
             Some(state) => (state, String::from_utf8_lossy(unpadded(&reason)).into_owned()),
-            None => {
-                (State::Ended, format!("the segment names a state {code} that is not known here"))
-            }
+            None => (
+                State::Ended,
+                format!("the segment has the unknown state {code}: update this reader"),
+            ),
         }
     }
 

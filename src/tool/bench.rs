@@ -262,7 +262,7 @@ fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'
         ChangeSide::Gpu => ChangeOn::Gpu,
     };
     let backend = Backends::default().choose(BackendChoice::Vulkan, device)?;
-    let backend = backend.finding_changes_on(change_on)?;
+    let backend = backend.with_change_on(change_on)?;
     let driver = driver_of(device);
     Ok(Bench { session: Session::open(frames, &setup(arguments), backend)?, driver })
 }

@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
     let counters = Arc::new(StreamCounters::default());
     let backends = Backends::new(Arc::new(Pool::of_threads(None)));
     let chosen = backends.choose(config.backend, config.device.as_deref())?;
-    let chosen = chosen.finding_changes_on(config.change.on)?;
+    let chosen = chosen.with_change_on(config.change.on)?;
     let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
     let camera = config.camera.as_ref().map(|camera| camera.load(&config.name)).transpose()?;
     let source = Source::open(&SourceSpec::from(&config), &counters)?;

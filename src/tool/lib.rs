@@ -40,7 +40,7 @@ pub mod watch;
 #[cfg(feature = "web")]
 use foveate_web as web;
 
-/// List, watch and steer what `foveated` sees.
+/// List, watch and steer the streams and views of `foveated`.
 #[derive(Debug, clap::Parser)]
 #[command(
     name = "foveate",
@@ -88,7 +88,7 @@ enum Command {
     Set(admin::SetArguments),
     /// Make the daemon reload its configuration
     Reload,
-    /// Show live in a browser what the daemon sees, where it looks and what that costs
+    /// Show the streams live in a browser: what the daemon sees, where it looks, and its cost
     #[cfg(feature = "web")]
     Web(web::Arguments),
     /// Check this machine, its daemon and its cameras

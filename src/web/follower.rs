@@ -159,7 +159,7 @@ impl Follower {
                 Ok(reason) => (FeedState::Ended, reason),
                 Err(error) => failed_state(&error),
             };
-            self.tell(state, &reason);
+            self.publish_state(state, &reason);
             let started = Instant::now();
             while self.is_watched() && started.elapsed() < RETRY {
                 thread::sleep(SLICE);
@@ -204,7 +204,7 @@ impl Follower {
                     let reader = subscription.reader();
                     decoder = reader.map(|reader| Decoder::new(reader.header()));
                 }
-                Next::TimedOut => self.tell_state(&subscription),
+                Next::TimedOut => self.publish_ring_state(&subscription),
                 Next::Ended(reason) => return Ok(reason),
             }
         }
@@ -221,17 +221,17 @@ impl Follower {
     }
 
     /// Publishes the state of the ring, after a timeout.
-    fn tell_state(&self, subscription: &Subscription) {
+    fn publish_ring_state(&self, subscription: &Subscription) {
         match subscription.reader().map(|reader| reader.state()) {
-            Some((State::Stalled, reason)) => self.tell(FeedState::Stalled, &reason),
-            Some((State::Ended, reason)) => self.tell(FeedState::Ended, &reason),
+            Some((State::Stalled, reason)) => self.publish_state(FeedState::Stalled, &reason),
+            Some((State::Ended, reason)) => self.publish_state(FeedState::Ended, &reason),
             Some((State::Live, _)) => {}
-            None => self.tell(FeedState::Starting, "no frame has arrived yet"),
+            None => self.publish_state(FeedState::Starting, "no frame has arrived yet"),
         }
     }
 
     /// Publishes a state. A view that has ended stays so when the daemon goes away.
-    fn tell(&self, state: FeedState, reason: &str) {
+    fn publish_state(&self, state: FeedState, reason: &str) {
         self.feed.send_if_modified(|feed| {
             let is_known = feed.state == state && feed.reason == reason;
             if is_known || (feed.state == FeedState::Ended && state == FeedState::Lost) {

@@ -71,7 +71,7 @@ pub(super) async fn run(socket: WebSocket, shared: Arc<Shared>) {
 }
 
 /// Refuses a page beyond the limit.
-pub(super) async fn turn_away(socket: WebSocket, most: usize) {
+pub(super) async fn reject(socket: WebSocket, most: usize) {
     let reason =
         format!("{most} pages are open already, the most that are allowed: close one of them");
     Wire(socket).close(close_code::AGAIN, &reason).await;

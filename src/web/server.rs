@@ -90,6 +90,6 @@ async fn open_page(
             drop(permit);
         }
         // A page cannot read the response of a refused upgrade, but it can read the reason of a close.
-        None => page::turn_away(socket, PAGES_MAX).await,
+        None => page::reject(socket, PAGES_MAX).await,
     })
 }

@@ -1,4 +1,4 @@
-//! Frames go on in one row of numbers from one pipeline to the next, whatever ends one of them.
+//! Frame numbers continue from one pipeline to the next, whatever ends a pipeline.
 
 use std::fs::File;
 use std::io::{PipeReader, Write};
@@ -128,7 +128,7 @@ fn pipelines_that_do_not_stop_are_left_alone_until_they_are_too_many() {
     assert_eq!(scene.counters.pipelines_stopping.get(), STOPPING_MAX as u64);
     assert_eq!(scene.counters.stages.stuck(Duration::ZERO).unwrap().0, Stage::Capture);
 
-    // Whoever hangs in open(2) goes on, and another pipeline finds a camera that works.
+    // The thread that hangs in open(2) continues, and another pipeline finds a working camera.
     let mut camera = File::options().read(true).write(true).open(&path).unwrap();
     let started = Instant::now();
     loop {

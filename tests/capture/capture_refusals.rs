@@ -199,7 +199,7 @@ fn a_file_without_permission_says_so() {
 
 #[test]
 fn a_server_that_does_not_answer_is_unreachable_and_its_password_stays_here() {
-    // Port 9 of the own machine: nobody listens.
+    // Port 9 of this machine: nothing listens.
     let error = open(&shorthand("rtsp://user:MARKER@127.0.0.1:9/MARKER@stream")).unwrap_err();
     assert!(matches!(error, CaptureError::Unreachable { .. }), "{error:?}");
     assert_eq!(error.exit_code(), 69);

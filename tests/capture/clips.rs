@@ -100,7 +100,7 @@ struct Course {
     /// Of each tile, the frame that last changed a sample of it.
     changed_frame: Vec<u64>,
     updated: Followed,
-    /// The same of the CPU, made anew from the whole resident copy in each frame.
+    /// The same on the CPU, rebuilt from the whole resident copy in each frame.
     rebuilt: Followed,
     /// Of each token, what said when it changed, in the frame before, and what it was.
     tokens: Vec<(u64, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Before a real camera: what a consumer attends to stays in the fovea, and whoever comes into sight is soon looked at.
+//! On real clips: what a consumer attends to stays in the fovea, and people who appear are soon fixated.
 //!
 //! The figures of `docs/gaze.md` are what these tests print.
 

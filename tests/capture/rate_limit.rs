@@ -35,7 +35,7 @@ proptest! {
         prop_assert!(499 <= taken(33, times).len());
     }
 
-    /// A stream that begins anew, or pauses, is taken up at once.
+    /// A stream that restarts or pauses is taken up at once.
     #[test]
     fn after_a_jump_the_next_frame_is_taken(jump_ms in prop_oneof![Just(0_u64), 10_000..100_000_u64]) {
         let mut limit = RateLimit::new(Duration::from_millis(100));

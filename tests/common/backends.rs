@@ -18,7 +18,7 @@ use foveate_engine::planes::Planes;
 use foveate_engine::planes::SamplerSpec;
 use foveate_engine::pool::Pool;
 
-/// A backend that is told which frame is its first.
+/// A backend that knows which frame is its first.
 pub struct Player {
     pub backend: Box<dyn Backend>,
     has_seen: bool,
@@ -36,7 +36,7 @@ pub fn on_cpu(kind: FrameKind) -> Player {
     Player::new(CpuBackend::new(kind, pool()))
 }
 
-/// On a device, which is told what to ingest.
+/// On a device, with the tiles to ingest from the CPU.
 #[cfg(feature = "vulkan")]
 pub fn host_diff_on(gpu: &Arc<foveate_gpu::Gpu>, kind: FrameKind) -> Player {
     try_host_diff_on(gpu, kind).unwrap()

@@ -6,7 +6,7 @@ use std::env;
 use std::process::Command;
 use std::thread;
 
-/// Runs the body of the test that calls this in a process of its own with more in its environment.
+/// Runs the body of the calling test in a separate process with additional environment variables.
 pub fn in_child(variables: &[(&str, &str)], body: impl FnOnce()) {
     const MARK: &str = "FOVEATE_TEST_CHILD";
     // Tests run on threads of their name.

@@ -1,4 +1,4 @@
-//! How a picture goes on: drifts, noise, flicker, cuts, and things that move.
+//! Sequences of frames: drift, noise, flicker, cuts, and moving objects.
 
 #![allow(
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Whatever a client does, the others are served, what it held is given back, and what it is told is true.
+//! Whatever a client does, the others are served, its resources are released, and its answers are right.
 
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -241,7 +241,7 @@ fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
     let (mut port, writer) = stage.live_stream("camera", &["main", "a", "b", "c"]);
     let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
     let other = RawClient::connect(&stage.path);
-    // They come while the server does not listen, so that it and nobody else is left with them.
+    // They are sent while the server does not listen, so that only the server holds them.
     let before_them: [(&str, &[&[u8]]); 3] = [("a", &[]), ("b", &[b""]), ("c", &[b"", b""])];
     let clients = before_them.map(|(view, datagrams)| {
         let client = RawClient::connect(&stage.path);
@@ -271,7 +271,7 @@ fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
     woken.recv_timeout(HANG).unwrap();
 }
 
-/// Sends a TCP socket that, once nobody else has it, takes three times [`HANG`] to close.
+/// Sends a TCP socket whose last close takes three times [`HANG`].
 fn send_lingering(client: &RawClient) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

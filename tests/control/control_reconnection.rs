@@ -1,4 +1,4 @@
-//! A subscription that has lost its daemon begins anew when it is told to: nothing is read twice, and nothing that can
+//! A subscription that has lost its daemon reconnects on request: nothing is read twice, and nothing that can
 //! still be read is lost.
 
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl Follower {
         assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
     }
 
-    /// Why it may not begin anew, and whether that may pass.
+    /// Why it may not reconnect, and whether that is temporary.
     fn refusal(&mut self) -> (RefusalReason, bool) {
         let error = self.subscription.reconnect().unwrap_err();
         let is_transient = error.is_transient();
@@ -183,7 +183,7 @@ fn stop(stage: &mut Stage) {
     stage.server.take().unwrap().stop();
 }
 
-/// Serves what is in the directory of `stage`, as a daemon that has started anew.
+/// Serves the directory of `stage`, like a restarted daemon.
 fn serve(stage: &mut Stage, limits: Limits) {
     let directory = Arc::clone(&stage.directory);
     stage.server = Some(Server::bind(&stage.path, directory, Access::default(), limits).unwrap());

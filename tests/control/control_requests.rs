@@ -86,7 +86,7 @@ fn a_request_with_descriptors_is_refused_and_they_are_discarded() {
     let answer: serde_json::Value = serde_json::from_slice(&client.receive()).unwrap();
     assert_eq!(answer["reason"], "bad-request", "{answer}");
     assert!(client.receive().is_empty(), "the client is closed");
-    // The stream is at its end when nobody, the server included, holds its other side.
+    // The stream ends once its other side is closed everywhere, also in the server.
     kept.set_read_timeout(Some(HANG)).unwrap();
     assert_eq!(kept.read(&mut [0; 1]).unwrap(), 0);
 }

@@ -1,4 +1,4 @@
-//! A path belongs to one living daemon at a time, and to nobody after it.
+//! A path belongs to one running daemon at a time, and is free after it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -87,7 +87,7 @@ fn a_living_listener_without_a_lock_is_refused() {
 fn the_socket_of_a_dead_daemon_is_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foveate.sock");
-    // What kill -9 leaves: the socket's name, and a lock file that nobody has locked.
+    // kill -9 leaves the socket's name and an unlocked lock file.
     drop(bound(&path));
     fs::write(folder.path().join("foveate.sock.lock"), "4194304\n").unwrap();
     assert!(matches!(Client::connect(&path), Err(ControlError::NoDaemon { .. })));
@@ -158,7 +158,7 @@ fn bind(path: &Path) -> Result<Server, ServeError> {
     Server::bind(path, Directory::new().unwrap(), Access::default(), Limits::default())
 }
 
-/// A socket with a name, on which nobody listens.
+/// A bound socket that does not listen.
 fn bound(path: &Path) -> OwnedFd {
     let socket = seqpacket_socket();
     rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();

@@ -36,7 +36,7 @@ fn the_innermost_stage_is_named() {
     });
 }
 
-/// It has been replaced, and hangs for nobody.
+/// It has been replaced, so its hang does not count.
 #[test]
 fn a_pipeline_that_was_given_up_does_not_count() {
     let stages = Stages::default();

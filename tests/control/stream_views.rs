@@ -35,7 +35,7 @@ const MS: u64 = 1_000_000;
 
 const FRAMES: u64 = 60;
 
-/// A view of its own looks at every frame that these streams are shown.
+/// A separate view samples every frame of these streams.
 #[test]
 fn what_a_view_leaves_out_changes_nothing_of_what_it_publishes() {
     on_every_backend(|backend| {
@@ -68,7 +68,7 @@ fn a_stream_that_nobody_reads_computes_nothing_and_its_readers_are_told() {
     assert_eq!(shown.counters.tiles_dirty.get(), shown.stream.ingested().unwrap().count() as u64);
     assert_eq!(shown.counters.frames_rested.get(), 4);
 
-    // A stall is told over that, and what comes after it is what was before.
+    // A stall takes precedence, and afterwards the state is as before.
     shown.stream.stall("the camera is away");
     assert_eq!(shown.readers[0].state(), (State::Stalled, "the camera is away".to_owned()));
     shown.stream.resume();
@@ -206,7 +206,7 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
         if random.below(5) == 0 {
             let (x, y) = (random.below(frame.extent.width), random.below(frame.extent.height));
             let look = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
-            // The other view may not look for a while, and the whole one is told as soon as it does.
+            // The other view may rest for a while, and gets everything at its next frame.
             whole.clients[0].send_feedback(look.clone(), frame.extent, 1).unwrap();
             shown.clients[0].send_feedback(look, frame.extent, 1).unwrap();
         }
@@ -401,7 +401,7 @@ fn on_every_backend(test: impl Fn(&dyn Fn() -> StreamBackend)) {
             test(&|| {
                 let device = gpu.summary().name.as_str();
                 let backend = Backends::default().choose(BackendChoice::Vulkan, Some(device));
-                backend.unwrap().finding_changes_on(on).unwrap()
+                backend.unwrap().with_change_on(on).unwrap()
             });
         }
     });

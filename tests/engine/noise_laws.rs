@@ -316,7 +316,7 @@ fn assert_stays(scene: &mut Scene, rest: f64, most: f64) {
     }
 }
 
-/// What goes on in a picture.
+/// What happens in a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Motion {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! A pool does each part once and leaves nobody behind, whoever helps, and whatever panics.
+//! A pool does each part once and leaves no thread behind, whoever helps, and whatever panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -162,7 +162,7 @@ fn ends(test: impl FnOnce() + Send + 'static) {
     let (ended, end) = channel();
     thread::spawn(move || {
         let result = catch_unwind(AssertUnwindSafe(test));
-        // Nobody listens any more if the test was given up.
+        // Fails if the test was given up.
         let _ = ended.send(result);
     });
     if let Err(panic) = end.recv_timeout(HANG).expect("it hangs") {

@@ -218,7 +218,7 @@ fn the_device_says_when_it_compared() {
     });
 }
 
-/// Pages between the parts may belong to nobody.
+/// Pages between the parts may be unmapped.
 #[test]
 fn memory_is_lent_only_where_every_page_of_it_holds_some() {
     with_gpu(|gpu| {

@@ -1,4 +1,4 @@
-//! A stream that loses its GPU gets it back, and nobody who reads what it publishes can tell.
+//! A stream that loses its GPU gets it back, and its readers cannot tell.
 
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
@@ -45,7 +45,7 @@ fn a_stream_that_loses_its_gpu_again_and_again_publishes_what_it_would_without()
             let config = random_config(&mut random);
             let lossy = driver.stream(&Backends::of(driver), ChangeOn::Cpu, config);
             let mut pair = Pair::new(lossy, config, &mut random);
-            // A device that is insisted on must be there for the first frame.
+            // A required device must be there for the first frame.
             pair.step_equal("the first", &mut random);
             while pair.lossy.returns() < 3 || pair.lossy.is_on_cpu() {
                 pair.meet_fate(driver, true, &mut random);
@@ -66,7 +66,7 @@ fn where_the_gpu_finds_changes_no_pixel_tells_of_a_loss_either() {
                 ChangeConfig { threshold: Threshold::Fixed(0), ..random_config(&mut random) };
             let lossy = driver.stream(&Backends::of(driver), ChangeOn::Gpu, config);
             let mut pair = Pair::new(lossy, config, &mut random);
-            // A device that is insisted on must be there for the first frame.
+            // A required device must be there for the first frame.
             pair.step_equal("the first", &mut random);
             while pair.lossy.returns() < 3 || pair.lossy.is_on_cpu() {
                 pair.meet_fate(driver, true, &mut random);
@@ -387,7 +387,7 @@ impl Driver {
     /// A stream on it.
     fn stream(&self, backends: &Backends, on: ChangeOn, config: ChangeConfig) -> Played {
         let backend = backends.choose(BackendChoice::Vulkan, Some(&self.device)).unwrap();
-        Played::new(backend.finding_changes_on(on).unwrap(), config)
+        Played::new(backend.with_change_on(on).unwrap(), config)
     }
 
     fn newest(&self) -> Option<Arc<Gpu>> {
@@ -422,7 +422,7 @@ impl Driver {
         self.state.lock().devices.iter().filter(|(gpu, _)| 0 < gpu.strong_count()).count()
     }
 
-    /// Waits until nobody holds a device, and looks what validation says of all of them.
+    /// Waits until no device is in use, and checks the validation messages of all of them.
     fn assert_clean(&self) {
         until("all devices are closed", || self.living() == 0);
         for (_, log) in &self.state.lock().devices {
@@ -538,7 +538,7 @@ impl Pair {
         of_both.collect()
     }
 
-    /// The picture goes on, and both publish the same.
+    /// Shows the next frame, and both publish the same.
     fn step_equal(&mut self, context: &str, random: &mut Random) {
         self.move_on(random);
         for (found, expected) in self.step() {
@@ -559,7 +559,7 @@ impl Pair {
         }
     }
 
-    /// Goes on until something is true of the stream. No time passes for it.
+    /// Shows frames until something is true of the stream, without advancing its time.
     fn until(&mut self, what: &str, random: &mut Random, is_so: impl Fn(&Played) -> bool) {
         let deadline = Instant::now() + HANG;
         while !is_so(&self.lossy) {

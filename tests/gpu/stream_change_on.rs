@@ -1,4 +1,4 @@
-//! Wherever a stream finds its changes, it publishes the same bytes; where it cannot, it says so.
+//! Wherever a stream finds its changes, it publishes the same bytes; where it cannot, it reports an error.
 
 #![allow(clippy::cast_possible_truncation, reason = "of numbers below a bound")]
 
@@ -136,7 +136,7 @@ fn only_devices_that_share_the_memory_of_the_cpu_find_changes() {
 #[test]
 fn a_stream_that_gave_way_to_the_cpu_finds_changes_there() {
     let backend = Backends::default().choose(BackendChoice::Auto, Some("no such device")).unwrap();
-    let backend = backend.finding_changes_on(ChangeOn::Gpu).unwrap();
+    let backend = backend.with_change_on(ChangeOn::Gpu).unwrap();
     assert_eq!(backend.info().kind, BackendKind::Cpu);
     assert_eq!(backend.info().change_on, ChangeSite::Cpu);
     let mut played = Played::new(backend, ChangeConfig::default());
@@ -238,7 +238,7 @@ impl Played {
 
 fn on_device(device: &str, on: ChangeOn) -> StreamBackend {
     let backend = Backends::default().choose(BackendChoice::Vulkan, Some(device)).unwrap();
-    backend.finding_changes_on(on).unwrap()
+    backend.with_change_on(on).unwrap()
 }
 
 fn on_cpu() -> StreamBackend {

@@ -104,7 +104,7 @@ fn streams_that_name_one_device_differently_share_it() {
 }
 
 #[test]
-fn a_device_that_was_insisted_on_may_be_lost_once_the_stream_has_started() {
+fn a_required_device_may_be_lost_once_the_stream_has_started() {
     in_child(&[("FOVEATE_INJECT_DEVICE_LOSS", "1")], || {
         with_gpu(|gpu| {
             let device = &gpu.summary().name;

@@ -1,4 +1,4 @@
-//! Pauses double up to the longest, are never the same for two, and begin anew after a success.
+//! Pauses double up to the longest, differ between sources, and restart after a success.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What robots are told of a camera: its calibration as ROS has it, where it is, and what became of its pictures.
+//! The camera model for robots: calibration as in ROS, pose, and the transform of its pictures.
 
 use std::path::Path;
 
@@ -142,7 +142,7 @@ proptest! {
         }
     }
 
-    /// A turn keeps lengths and angles, and the camera's centre lies where it was put.
+    /// A rotation preserves lengths and angles, and the camera's centre is at its translation.
     #[test]
     fn a_mount_is_a_turn_and_a_place(parts in prop::array::uniform4(-1.0..1.0f64), at in prop::array::uniform3(-9.0..9.0f64)) {
         let length = parts.iter().map(|part| part * part).sum::<f64>().sqrt();

@@ -87,7 +87,7 @@ fn every_shipped_file_is_accepted() {
     }
 }
 
-/// A block that is only a part of a file (it has no `[[stream]]`) is no configuration of its own.
+/// A block without `[[stream]]` is only a part of a file, not a configuration.
 #[test]
 fn every_configuration_shown_in_a_document_is_accepted() {
     let mut documents = files_below("docs", "md");

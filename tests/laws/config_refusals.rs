@@ -261,7 +261,7 @@ fn all_mistakes_of_a_file_are_told_at_once_in_its_order() {
         (29, "stream.camera.rotation", "of length 1"),
         (30, "stream.camera.crop", "[left, top, width, height]"),
     ];
-    // What is missing is told only where it cannot be that it was not understood.
+    // Missing keys are reported only if they cannot be the result of a syntax error.
     let missing = [(26, "stream", "no source"), (28, "stream.camera", "missing key `calibration`")];
     let mut complete: Vec<_> = expected.into_iter().filter(|(line, ..)| *line != 7).collect();
     complete.extend(missing);

@@ -79,7 +79,7 @@ proptest! {
         prop_assert_eq!(play()?, play()?);
     }
 
-    /// However long the client goes on, once the map has been decided on.
+    /// However long the client keeps sending, once the map has been decided on.
     #[test]
     fn a_map_that_is_equal_to_the_one_before_causes_no_saccade(
         first in any::<u64>(), seed in any::<u64>(), parameters in any_parameters(),
@@ -231,7 +231,7 @@ struct Course {
     controller: Controller,
     extent: Extent,
     at: FrameTime,
-    /// The stream's time, which stands still where it jumps back.
+    /// The stream's time, which stands still when it jumps back.
     elapsed_ns: u64,
     moved_ns: Option<u64>,
     /// The interval in which a map last decided.

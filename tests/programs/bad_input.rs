@@ -404,7 +404,7 @@ fn a_password_never_leaves_the_daemon() {
         "pipeline_file = 'camera.gst'\nparameters = { location = '${CAMERA}' }".to_owned(),
         format!("pipeline_file = 'camera.gst'\nparameters = {{ location = '{uri}' }}"),
     ];
-    // A stream that goes on keeps the daemon alive to be asked.
+    // A stream that continues keeps the daemon running.
     let mut config = "[[stream]]\nname = 'lasting'\nsource = 'test'\n".to_owned();
     for (index, source) in streams.iter().enumerate() {
         config.push_str(&format!("[[stream]]\nname = 's{index}'\n{source}\nrestart = false\n"));

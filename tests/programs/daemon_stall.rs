@@ -1,4 +1,4 @@
-//! A stream whose source falls silent says so, and says nothing of it any more when frames come again.
+//! A stream whose source falls silent is stalled with a reason, until frames arrive again.
 
 use foveate_control::StreamState;
 

@@ -186,7 +186,7 @@ fn assert_opened_views_are_right(backend: &str) {
             let view = owner.open_view("camera", table.as_object().unwrap().clone()).unwrap();
             owners.push((owner, stage.daemon().subscribe(&view.to_string()), plan));
         }
-        // The frames go on while views are made; each publishes from some frame on, without a gap.
+        // Frames continue while views are built; each publishes from some frame on, without gaps.
         let mut newest = [0; 2];
         let mut shown = [0; 2];
         while shown.iter().any(|count| *count < 5) {
@@ -310,7 +310,7 @@ impl Stage {
         &self.follower.frame
     }
 
-    /// Sends frames until one is looked at there; whoever asks for it may not have done so yet.
+    /// Sends frames until one is fixated there; the client may not have sent its request yet.
     fn until_fixated(&mut self, point: (f64, f64)) {
         until("the view looks there", || {
             let fixation = self.next_frame().head.fixation;
@@ -370,7 +370,7 @@ fn holds(record: &TokenRecord, x: f64, y: f64) -> bool {
     within(x, record.x0, record.x1) && within(y, record.y0, record.y1)
 }
 
-/// A place of its own for every frame.
+/// A different point for every frame.
 fn point_of(frame_seq: u64) -> (f64, f64) {
     (((37 * frame_seq) % 160) as f64, ((53 * frame_seq) % 120) as f64)
 }

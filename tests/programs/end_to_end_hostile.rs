@@ -1,4 +1,4 @@
-//! While a storm of hostile clients goes on, the real `foveated` publishes every frame as it is, obeys the client that asks
+//! During a storm of hostile clients, the real `foveated` publishes every frame unchanged, obeys the client that asks
 //! honestly, and afterwards is what it was.
 
 use std::path::Path;

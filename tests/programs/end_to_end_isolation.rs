@@ -56,7 +56,7 @@ fn a_stream_beside_others_that_flood_and_fail_and_hang_loses_nothing() {
     daemon.process.finish().assert_clean_exit(0);
 }
 
-/// No stream starves: each of many that are too many goes on publishing, and what it drops is counted.
+/// No stream starves: with too many streams each one keeps publishing, and its drops are counted.
 #[test]
 fn streams_that_are_too_many_for_the_machine_all_go_on() {
     let place = Place::new();

@@ -1,5 +1,5 @@
 //! Readers of the real `foveated` that are stopped or killed hold up nothing and leave nothing behind; and where the
-//! daemon is killed, every reader learns of it, and goes on with the next daemon if it was asked to.
+//! daemon is killed, every reader learns of it, and continues with the next daemon if it reconnects.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -113,7 +113,7 @@ fn readers_that_stand_still_hold_up_no_frame_however_many_they_are() {
         }
         assert!(0 < count || scene.notices().skipped == skipped);
 
-        // Some are killed where they stand, the others go on.
+        // Some are killed while stopped, the others continue.
         let (killed, woken): (Vec<_>, Vec<_>) =
             readers.into_iter().enumerate().partition(|(index, _)| index % 3 == 2);
         killed.into_iter().for_each(|(_, reader)| reader.kill());
@@ -272,7 +272,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// What became of notices.
+    /// Counts of notices.
     fn notices(&mut self) -> NoticeCounts {
         self.client.list().unwrap()[0].views[0].notices
     }

@@ -255,7 +255,7 @@ fn readers_find_the_camera_in_the_ring() {
     let film = random_film(1);
     let Extent { width, height } = film.frame(1).extent;
     let place = Place::new();
-    // Calibrated at twice the size, and turned upside down by whoever mounted it.
+    // Calibrated at twice the size, and mounted upside down.
     place.write(
         "camera.yaml",
         format!(

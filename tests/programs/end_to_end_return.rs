@@ -1,4 +1,5 @@
-//! A stream whose source breaks says so at once, and comes back: in the same segments where its frames are as before.
+//! A stream whose source breaks reports it at once, and comes back: in the same segments if the frames are of the same
+//! kind.
 
 use std::time::{Duration, Instant};
 
@@ -148,7 +149,7 @@ fn a_camera_that_is_not_there_holds_up_neither_other_streams_nor_the_end() {
     assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
 }
 
-/// Nobody writes to the pipe, so open(2) does not return.
+/// The pipe has no writer, so open(2) does not return.
 #[test]
 fn a_source_that_hangs_while_it_opens_is_named() {
     let place = Place::new();

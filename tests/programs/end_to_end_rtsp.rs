@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use crate::daemon::{Daemon, Follower, Place, Process};
 use crate::wait::until;
 
-/// Frames that show that a stream is back for good.
+/// Frames that prove that a stream is back.
 const ENOUGH: u64 = 10;
 
 #[test]
@@ -36,7 +36,7 @@ fn a_camera_that_is_killed_and_started_again_comes_back_in_the_same_segment() {
     }
 }
 
-/// Nobody says that it has gone: no error and no end, only silence.
+/// Its loss is not announced: no error and no end, only silence.
 #[test]
 fn a_camera_that_hangs_comes_back_when_it_goes_on() {
     let place = Place::new();
@@ -107,7 +107,7 @@ fn nothing_is_left_of_a_camera_that_was_lost() {
         let started = Instant::now();
         watched(&mut follower, 1);
         returns.push(started.elapsed());
-        // As long as it takes for the pauses to begin anew.
+        // Long enough for the backoff to restart.
         watched(&mut follower, 40);
         // The first returns fill what is allocated once.
         if cycle == 3 {

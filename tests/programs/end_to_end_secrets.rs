@@ -98,7 +98,7 @@ fn no_field_of_the_daemon_shows_its_password() {
     }
 }
 
-/// Two streams whose sources hold a password wait for their servers, and one goes on.
+/// Two streams whose sources have a password wait for their servers, and a third one runs.
 #[test]
 fn a_daemon_that_runs_shows_no_password_to_anybody() {
     let place = Place::new();
@@ -169,7 +169,7 @@ fn operated(place: &Place) -> Vec<String> {
     outcomes.into_iter().flat_map(|outcome| [outcome.stdout, outcome.stderr]).collect()
 }
 
-/// All that has come so far.
+/// Everything received so far.
 fn all_of(socket: &UnixDatagram) -> String {
     socket.set_nonblocking(true).unwrap();
     let mut buffer = [0; 4096];

@@ -109,7 +109,7 @@ fn the_socket_outlives_the_daemon_and_clients_wait_in_it() {
         assert_ne!(reading.frame_of_another_segment(), epoch);
         assert_eq!(fs::metadata(manager.socket()).unwrap().ino(), inode);
 
-        // Nobody is there, and whoever comes has systemd start somebody.
+        // No daemon is running, and a client that connects makes systemd start one.
         manager.expect(&["stop", "foveated.service"]);
         manager.await_property("ActiveState", "inactive");
         Reading::begin(manager).frame();

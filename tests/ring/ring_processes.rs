@@ -23,7 +23,7 @@ const SMALL: usize = 3;
 /// Frames that every reader takes before the writer ends; of those that it holds it is lapped by a tenth as many.
 const TAKEN: u64 = 100;
 
-/// Frames between two signals that stop a reader or let it go on.
+/// Frames between two signals that stop or continue a reader.
 const STOP_EVERY: u64 = 500;
 
 /// How readers read, one process each.
@@ -161,7 +161,7 @@ fn read(part: &str, line: &Line) {
     line.say(&format!("{taken} {missed} {lapped}"));
 }
 
-/// What a try to read led to; with the frames that were passed over.
+/// The result of a read, with the number of skipped frames.
 enum Read {
     Frame(u64),
     Lapped(u64),

@@ -29,7 +29,7 @@ enum Audience {
     One,
     Sixteen,
     SixtyFour,
-    /// Sixteen that stand still, and sixteen full sockets.
+    /// Sixteen stopped readers, and sixteen full sockets.
     SixteenStopped,
     /// Sixteen, one of which is killed every few frames.
     SixteenKilled,
@@ -74,7 +74,7 @@ fn publish_time_beside_readers() {
     }
 }
 
-/// A writer, and readers that watch when they are told.
+/// A writer, and readers that watch on request.
 struct Bench {
     spec: SegmentSpec,
     writer: Writer,
@@ -150,7 +150,7 @@ impl Bench {
     }
 }
 
-/// The part of a reader: reads what is published while it is told to watch.
+/// The reader process: reads every frame while it is asked to watch.
 fn watch(_: &str, line: &Line) {
     let mut reader = Reader::from_fd(line.receive().1.unwrap()).unwrap();
     let mut frame = TokenFrameBuf::default();

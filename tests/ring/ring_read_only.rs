@@ -44,10 +44,10 @@ fn a_mapping_of_a_reader_cannot_become_writable() {
     let file = writer.reader_fd().unwrap();
     let address = map(file.as_fd(), ProtFlags::READ).unwrap();
     let access = MprotectFlags::READ | MprotectFlags::WRITE;
-    // SAFETY: nobody else uses this mapping.
+    // SAFETY: nothing else uses this mapping.
     let changed = unsafe { mprotect(address, PAGE_BYTES, access) };
     assert_eq!(changed, Err(Errno::ACCESS));
-    // SAFETY: nobody uses it any more.
+    // SAFETY: it is no longer used.
     unsafe { munmap(address, PAGE_BYTES) }.unwrap();
 }
 

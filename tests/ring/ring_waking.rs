@@ -1,4 +1,4 @@
-//! Whoever waits is woken, and the writer never waits: not for a full socket, not for a dead one.
+//! Waiting readers are woken, and the writer never waits: neither for a full socket nor for a dead one.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -76,7 +76,7 @@ fn a_subscriber_that_never_reads_is_kept_and_not_waited_for() {
     }
     assert_eq!(view.waker.counters().subscribers_dropped.get(), 0);
 
-    // Once it reads, it is told again.
+    // Once it reads, it gets notices again.
     while readable(&full, Duration::ZERO) {
         next_notice(&full);
     }

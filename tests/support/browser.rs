@@ -190,7 +190,7 @@ impl Browser {
         answer["data"].as_str().unwrap().to_owned()
     }
 
-    /// Bytes that the page takes, its buffers and elements included, once those that nobody uses are gone.
+    /// Bytes that the page uses, its buffers and elements included, after garbage collection.
     pub fn heap_bytes(&mut self) -> f64 {
         self.call("HeapProfiler.collectGarbage", json!({}));
         let heap = self.call("Runtime.getHeapUsage", json!({}));

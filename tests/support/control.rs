@@ -40,7 +40,7 @@ pub const UNLIMITED: Limits = Limits {
     opened_bytes: 1 << 30,
 };
 
-/// One served directory in a directory of its own.
+/// A served directory of streams, in its own temporary folder.
 pub struct Stage {
     pub directory: Arc<Directory>,
     pub server: Option<Server>,
@@ -86,7 +86,7 @@ pub fn view_config(name: &str) -> ViewConfig {
     ViewConfig { name: name.to_owned(), budget: 4, format: FORMAT, ..ViewConfig::default() }
 }
 
-/// The first frame of a stream has come: it is live, and its first view has a segment.
+/// Reports the first frame of a stream: it is live, and its first view has a segment.
 pub fn start(port: &StreamPort) -> Writer {
     port.update(|status| {
         status.state = StreamState::Live;

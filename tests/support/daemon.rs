@@ -374,7 +374,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Makes the pipe at `path` and holds it open, so that whoever opens it does not wait.
+    /// Creates the pipe at `path` and holds it open, so that opening it does not block.
     pub fn open(path: &Path) -> Self {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

@@ -41,7 +41,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// Starts the test that calls this in a process of its own, to play `part`.
+    /// Starts the calling test in a separate process, to play `part`.
     pub fn start(part: &str) -> Self {
         let (ours, theirs) = line();
         // Tests run on threads of their name.
@@ -65,7 +65,7 @@ impl Player {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Stops it, and returns once it stands still.
+    /// Stops it, and returns once it is stopped.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
         let state = format!("/proc/{}/stat", self.id());

@@ -1,6 +1,6 @@
 //! What the order of the shared words is for, as races between one writer and its readers that end in a law.
 //!
-//! Whoever includes this provides what they run on: `super::protocol`, compiled from `src/ring/protocol.rs`, its
+//! The including file provides what they run on: `super::protocol`, compiled from `src/ring/protocol.rs`, its
 //! `super::atomic`, a `super::thread`, `super::{store_bytes, load_bytes}`, and how much is done: a frame has
 //! `super::FRAME_BYTES`, and each reader reads `super::READS` times.
 //!

@@ -21,7 +21,7 @@ use super::naive::Random;
 /// Messages of one exchange.
 const EXCHANGE: usize = 25;
 
-/// Messages that are sent to a daemon whose answers nobody reads.
+/// Messages to a daemon whose answers are not read.
 const FLOOD: usize = 3000;
 
 const LIST: &[u8] = br#"{"op":"list"}"#;
@@ -170,7 +170,7 @@ impl<'a> Attacker<'a> {
         brings_descriptors
     }
 
-    /// The next answer; what comes unasked is passed over.
+    /// The next answer; events are skipped.
     fn reply(&mut self, client: &RawClient) -> Reply {
         loop {
             let Some(datagram) = self.receive(client) else { return Reply::HungUp };

@@ -1,4 +1,4 @@
-//! A real user manager of systemd, in namespaces of its own, that runs `foveated` from the units that are shipped.
+//! A real systemd user manager, in its own namespaces, that runs `foveated` from the shipped units.
 //!
 //! Namespaces need root. Where they cannot be had, tests fail, or are left out if `FOVEATE_WITHOUT_SYSTEMD=1`.
 
@@ -38,7 +38,7 @@ pub struct UserManager {
     place: Place,
     process: Process,
     journal: Journal,
-    /// Where the output of services goes, which nobody reads.
+    /// Unread output of services.
     _output: UnixListener,
 }
 
@@ -88,7 +88,7 @@ impl UserManager {
         self.place.write(name, contents);
     }
 
-    /// What `systemctl` does with these arguments. It runs in the namespaces, because to the manager nobody is outside.
+    /// Runs `systemctl` with these arguments, inside the namespaces, because the manager sees only those.
     pub fn systemctl(&self, arguments: &[&str]) -> Outcome {
         let first_process = child_of(self.process.id());
         let mut command = Command::new("nsenter");
@@ -158,7 +158,7 @@ impl UserManager {
     }
 }
 
-/// What stands in for the journal. It takes entries as they come, because whoever logs waits for it.
+/// A stand-in for the journal. It reads entries at once, because writers of the log wait for it.
 struct Journal {
     socket: Arc<UnixDatagram>,
     entries: Arc<Mutex<Vec<Entry>>>,
@@ -174,7 +174,7 @@ impl Journal {
             (Arc::clone(&socket), Arc::clone(&entries), Arc::clone(&is_over));
         thread::spawn(move || {
             let mut buffer = vec![0; 1 << 20];
-            // Whoever opens the journal sends an empty datagram, and after the end there is nothing but those.
+            // Opening the journal sends an empty datagram, and after the end only those arrive.
             while let Ok(count) = receiving.recv(&mut buffer) {
                 if count == 0 && over.load(Ordering::Relaxed) {
                     break;
@@ -197,7 +197,7 @@ impl Drop for UserManager {
     fn drop(&mut self) {
         self.process.signal(Signal::KILL);
         self.process.await_end();
-        // What is left is empty, and in nobody's way.
+        // Only empty directories remain.
         let _ = script("forget", &self.place).status();
     }
 }

@@ -24,7 +24,7 @@ const LEAST_ROWS: usize = 6;
 /// Frames that a walker may be out of sight, as behind a lamp.
 const MISSED_MAX: usize = 5;
 
-/// Frames after which a walker is taken to be as large as the blob, if nobody else is in it.
+/// Frames after which a walker takes the size of its blob, if it is alone in it.
 const NARROW_MAX: usize = 3;
 
 /// A half-open box in pixels.
@@ -281,7 +281,7 @@ impl Footage {
     }
 }
 
-/// Goes on to the next frame: finds everybody again in its blobs, and those who are new.
+/// Advances to the next frame: finds the known walkers in its blobs, and new ones.
 fn follow(walkers: &mut Vec<Walker>, blobs: &[PixelBox], index: usize) {
     let predicted: Vec<PixelBox> = walkers.iter().map(Walker::predicted).collect();
     let found = matched(&predicted, blobs);
@@ -339,7 +339,7 @@ fn matched(predicted: &[PixelBox], blobs: &[PixelBox]) -> Vec<Option<usize>> {
     found
 }
 
-/// Whether a blob is a part of somebody: most of it lies where somebody is expected.
+/// Whether a blob is a part of a walker: most of it is where a walker is expected.
 fn belongs(fragment: PixelBox, predicted: PixelBox) -> bool {
     0.6 * fragment.area() < fragment.common(predicted)
 }

@@ -251,7 +251,7 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
     }
 }
 
-/// Readers are slower than frames that come as fast as they go, and each frame is read or passed over.
+/// Readers are slower than frames at full speed, and each frame is either read or skipped.
 #[test]
 fn each_frame_in_the_ring_is_read_or_passed_over_by_every_reader() {
     for readers in [0, 1, 3] {

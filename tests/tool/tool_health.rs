@@ -75,7 +75,7 @@ fn health_is_that_every_stream_is_live_and_fresh() {
     assert_eq!(healthy.status.code(), Some(0), "{}", text(&healthy.stderr));
     assert_eq!(text(&healthy.stdout), "");
 
-    // Taken an hour ago: too old for whoever asks, and live for others.
+    // Captured an hour ago: too old with --max-age, and live without.
     let hour_ago = monotonic_ns().checked_sub(3_600_000_000_000);
     one.counters().newest_capture_ns.set(Some(hour_ago.unwrap_or(1)));
     two.counters().newest_capture_ns.set(Some(monotonic_ns()));

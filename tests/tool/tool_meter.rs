@@ -15,7 +15,7 @@ proptest! {
                 1 => pending.1 += 1,
                 _ => {
                     meter.see(Sighting { read_ns: frame_seq, age_ns: 0, frame_seq, lapped: pending.0 });
-                    // What went before the first frame that was read is nobody's loss but the ring's word.
+                    // Frames before the first one read are lost only if the ring says so.
                     if 0 < read {
                         dropped += pending.1;
                     }

@@ -1,4 +1,4 @@
-//! `foveate web` without a browser: whom it answers, what it sends, and that nobody waits for anybody else.
+//! `foveate web` without a browser: access control, messages, and pages that do not delay each other.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -345,7 +345,7 @@ fn an_acknowledgement_of_another_packet_counts_for_nothing() {
     page.say(&json!({ "op": "ack", "pane": 1, "serial": first.serial }));
     page.say(&json!({ "op": "ack", "pane": 9, "serial": first.serial }));
     publish(&mut writer, 2, 2);
-    // Two reports later everything before has been heard, and no frame has come.
+    // After two reports all earlier messages have been handled, and no frame has been sent.
     for _ in 0..2 {
         loop {
             match page.next() {

@@ -339,7 +339,7 @@ fn text_has_contrast_in_light_and_dark() {
         assert_eq!(faint["faint"], json!([]), "{scheme} on {ground}");
         assert!(20.0 < faint["texts"].as_f64().unwrap(), "{faint}");
     }
-    // The words over a picture that stands still, too.
+    // Also the text over a stalled picture.
     daemon.stop();
     browser.until("document.querySelector('figure').dataset.state === 'lost'");
     for scheme in ["light", "dark"] {

@@ -91,8 +91,8 @@ impl Policy<PathBuf> {
 
 /// Decides where one view looks.
 ///
-/// Of each frame it is told first what clients said, by [`take`](Self::take), and then to decide, by [`step`](Self::step). The
-/// same calls lead to the same gaze.
+/// For each frame, first pass it the feedback with [`take`](Self::take), then let it decide with [`step`](Self::step).
+/// The same calls lead to the same gaze.
 #[derive(Debug)]
 pub struct Controller {
     policy: Box<dyn FixationPolicy>,

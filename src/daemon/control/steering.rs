@@ -43,7 +43,7 @@ impl SteeringRequest<'_> {
         }
         let (x, y) = snapped(image, x, y);
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
-        self.post(Feedback::Look { x, y, hold_ns }, image, (x, y))
+        self.send(Feedback::Look { x, y, hold_ns }, image, (x, y))
     }
 
     /// `attend`.
@@ -54,7 +54,7 @@ impl SteeringRequest<'_> {
         let weights = numbers(attend.dtype, payload)?;
         let map = AttentionMap::new(Extent::new(columns, rows), region, image, weights);
         let frame = attend.frame.unwrap_or_else(|| self.view.channel().newest_frame());
-        self.post_map(map, image, frame)
+        self.send_map(map, image, frame)
     }
 
     /// `attend_tokens`.
@@ -76,13 +76,13 @@ impl SteeringRequest<'_> {
         };
         let scores = numbers(attend.dtype, payload)?;
         let map = AttentionMap::painted(&shown.plan, shown.shape, &scores);
-        self.post_map(map, image, attend.frame)
+        self.send_map(map, image, attend.frame)
     }
 
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
         let image = self.open_for(None)?;
-        self.post(Feedback::Release, image, (0.0, 0.0))?;
+        self.send(Feedback::Release, image, (0.0, 0.0))?;
         self.view.steering().lock().release(self.client.number);
         Ok(())
     }
@@ -150,7 +150,7 @@ impl SteeringRequest<'_> {
         Refusal::new(RefusalReason::FrameTooOld, error)
     }
 
-    fn post_map(
+    fn send_map(
         self,
         map: Result<AttentionMap, AttentionError>,
         image: Extent,
@@ -159,10 +159,10 @@ impl SteeringRequest<'_> {
         let map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
         let peak = map.peak();
         let point = (peak.x, peak.y);
-        self.post(Feedback::Attend { map: Arc::new(map), frame_seq }, image, point)
+        self.send(Feedback::Attend { map: Arc::new(map), frame_seq }, image, point)
     }
 
-    fn post(
+    fn send(
         self,
         feedback: Feedback,
         image: Extent,

@@ -14,10 +14,10 @@ use foveate_ring::{State, Waker, Writer};
 use foveate_stats::{NoticeCounts, StreamCounters};
 
 /// Reason given to the readers of a segment when the stream continues in another.
-pub const REPLACED: &str = "the stream goes on in a new segment";
+pub const REPLACED: &str = "the stream continues in a new segment";
 
 /// Reason given while a view that publishes only when read has no readers.
-const UNREAD: &str = "nobody reads the view: it publishes when somebody does";
+const UNREAD: &str = "nobody reads the view: it publishes once it has a subscriber";
 
 /// What a view keeps when its ring or its engine is replaced.
 #[derive(Debug)]

@@ -185,7 +185,7 @@ impl Recovery {
         self.counters.backend_returns.add(1);
         self.changes += 1;
         self.phase = Phase::Settled { since_ns: Some(now_ns) };
-        // The thread ends once it has dropped what it was given; nobody waits for it.
+        // The thread ends once it has dropped its jobs; nothing waits for it.
         self.worker = None;
         let (stream, device) = (&self.stream, &backend.info().device);
         let attempts = self.backoff.failures();

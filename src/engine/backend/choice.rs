@@ -54,7 +54,7 @@ impl Backends {
     }
 
     /// Chooses the backend of one stream. The CPU finds its changes, unless [configured
-    /// otherwise](StreamBackend::finding_changes_on). `auto` takes the named device, or a real GPU if there is one, and
+    /// otherwise](StreamBackend::with_change_on). `auto` takes the named device, or a real GPU if there is one, and
     /// otherwise the CPU.
     ///
     /// # Errors
@@ -88,8 +88,8 @@ impl Backends {
     }
 
     #[cfg(feature = "vulkan")]
-    fn vulkan(&self, device: Option<&str>, insisted: bool) -> Result<StreamBackend, BackendError> {
-        let reason = match (insisted, device) {
+    fn vulkan(&self, device: Option<&str>, required: bool) -> Result<StreamBackend, BackendError> {
+        let reason = match (required, device) {
             (true, _) => "the configuration says so".to_owned(),
             (false, Some(name)) => format!("its name holds {name:?}"),
             (false, None) => "the first real GPU".to_owned(),
@@ -97,7 +97,7 @@ impl Backends {
         let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
         let (pool, devices) = (Arc::clone(&self.pool), Arc::clone(&self.devices));
         let reopener = GpuReopener { pool, devices, choice, reason, change_on: ChangeOn::Cpu };
-        Ok(StreamBackend { insisted, ..reopener.open()? })
+        Ok(StreamBackend { required, ..reopener.open()? })
     }
 
     #[cfg(not(feature = "vulkan"))]
@@ -105,7 +105,7 @@ impl Backends {
     fn vulkan(
         &self,
         _device: Option<&str>,
-        _insisted: bool,
+        _required: bool,
     ) -> Result<StreamBackend, BackendError> {
         Err(BackendError::BuiltWithoutVulkan)
     }
@@ -123,7 +123,7 @@ pub struct StreamBackend {
     reopener: Option<GpuReopener>,
     /// Whether a failing GPU is an error instead of a reason to use the CPU; only at the start.
     #[cfg(feature = "vulkan")]
-    insisted: bool,
+    required: bool,
 }
 
 impl StreamBackend {
@@ -137,7 +137,7 @@ impl StreamBackend {
             gpu: None,
             reopener: None,
             #[cfg(feature = "vulkan")]
-            insisted: false,
+            required: false,
         }
     }
 
@@ -156,7 +156,7 @@ impl StreamBackend {
     /// # Errors
     ///
     /// If a GPU is configured that has memory of its own.
-    pub fn finding_changes_on(mut self, on: ChangeOn) -> Result<Self, BackendError> {
+    pub fn with_change_on(mut self, on: ChangeOn) -> Result<Self, BackendError> {
         self.info.change_on = self.change_site(on)?;
         #[cfg(feature = "vulkan")]
         if let Some(reopener) = &mut self.reopener {
@@ -200,10 +200,10 @@ impl StreamBackend {
         if let Some(gpu) = &self.gpu {
             match VulkanBackend::new(gpu, kind, self.info.change_on, &self.pool) {
                 Ok(backend) => {
-                    self.insisted = false;
+                    self.required = false;
                     return Ok(Box::new(backend));
                 }
-                Err(error) if self.insisted => return Err(error),
+                Err(error) if self.required => return Err(error),
                 Err(error) => self.fall_back(&error),
             }
         }
@@ -277,7 +277,7 @@ impl GpuReopener {
     ) -> Result<ReopenedGpu, BackendError> {
         let mut chosen = self.open()?;
         // A failure here fails this attempt, not the stream.
-        chosen.insisted = true;
+        chosen.required = true;
         let backend = chosen.build(kind)?;
         let make = backend.samplers();
         let samplers = views.iter().map(|spec| make(*spec)).collect::<Result<_, _>>()?;
@@ -309,7 +309,7 @@ impl GpuReopener {
             change_on: change_site(self.change_on, gpu.summary())?,
         };
         let (pool, reopener) = (Arc::clone(&self.pool), Some(self.clone()));
-        Ok(StreamBackend { info, pool, gpu: Some(gpu), reopener, insisted: false })
+        Ok(StreamBackend { info, pool, gpu: Some(gpu), reopener, required: false })
     }
 }
 

@@ -1,13 +1,12 @@
-// What lies over the picture: boxes, changes, relevance, the gaze. Drawn in the pixels of the screen, so that lines
-// stay thin.
+// The overlay of the picture: boxes, changes, relevance, gaze. Drawn in screen pixels, so that lines stay thin.
 
-/** The colour of a token's box by its level, as `foveate snap` has it: warm where resolution is high. */
+/** The colour of a token's box by its level, as in `foveate snap`: warm where the resolution is high. */
 export const LEVEL_COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff', '#ba68c8'];
 
-/** A change has faded after so many frames. */
+/** Frames in which a change fades. */
 const FADE_FRAMES = 15;
 
-/** Relevance lies between 1 / 16 and 16. */
+/** Relevance is between 1 / 16 and 16. */
 const RELEVANCE_OCTAVES = 4;
 
 export function levelColor(level) {
@@ -25,7 +24,7 @@ export class Overlay {
     this.#context = canvas.getContext('2d');
   }
 
-  /** Gives the canvas as many pixels as the screen has under it. */
+  /** Sizes the canvas in screen pixels. */
   resize(width, height) {
     const ratio = devicePixelRatio;
     const [columns, rows] = [Math.round(width * ratio), Math.round(height * ratio)];
@@ -35,7 +34,7 @@ export class Overlay {
     }
   }
 
-  /** Draws what `shows` names; `path` are fixations, the present one last, and `target` a point that was asked for. */
+  /** Draws the layers in `shows`; `path` are fixations, the current one last, and `target` a requested point. */
   draw(frame, shows, path, target) {
     const context = this.#context;
     context.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
@@ -89,7 +88,7 @@ export class Overlay {
     context.globalAlpha = 1;
   }
 
-  /** Warm where the layout was told that more matters there, cool where less does, and nothing where neither is so. */
+  /** Warm where relevance raises the weight, cool where it lowers it, and nothing at weight 1. */
   #drawRelevance(frame, scale) {
     const context = this.#context;
     for (let index = 0; index < frame.count; index += 1) {
@@ -104,7 +103,7 @@ export class Overlay {
 
   #fillBox(frame, index, scale) {
     const [left, top, right, bottom] = frame.box(index, this.#box);
-    // Whole pixels, so that neighbours neither overlap nor leave a gap.
+    // Whole pixels, so that neighbours neither overlap nor leave gaps.
     const [x0, y0, x1, y1] = [left, top, right, bottom].map((side) => Math.round(side * scale));
     this.#context.fillRect(x0, y0, x1 - x0, y1 - y0);
   }
@@ -132,7 +131,7 @@ export class Overlay {
     }
   }
 
-  /** White with a dark rim, to be seen on everything. */
+  /** White with a dark rim, to be visible on any background. */
   #ring(x, y, radius, width) {
     const context = this.#context;
     context.beginPath();

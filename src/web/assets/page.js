@@ -1,4 +1,4 @@
-// The page: joins what the server says to what is on the screen.
+// The page: connects the server's messages with the elements on the screen.
 
 import { Pane } from './pane.js';
 import { Plots } from './plots.js';
@@ -6,32 +6,32 @@ import { Streams } from './streams.js';
 import { Wire, paneOf } from './wire.js';
 import { levelColor } from './overlay.js';
 
-/** While the pointer is dragged the gaze follows it at most this often, in ms: fewer times than a client may ask. */
+/** Least interval of looks while the pointer is dragged, in ms: within a client's rate limit. */
 const LOOK_INTERVAL_MS = 33;
 
 /** Arrow keys move the gaze by this share of the picture's longer side, with Shift by more. */
 const STEP = 0.02;
 const STEP_WITH_SHIFT = 0.1;
 
-/** How often the age of a picture that stands still is told anew. */
+/** Interval of updates of a still picture's age. */
 const TICK_MS = 500;
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const KEYS = { b: 'boxes', c: 'changes', r: 'relevance', g: 'gaze', u: 'compare' };
 
-/** As the daemon names views. Anything else in an address is left alone. */
+/** A view's name. Anything else in an address is ignored. */
 const VIEW_NAME = /^[a-z0-9_-]{1,63}\/[a-z0-9_-]{1,63}$/;
 
 const byId = (id) => document.getElementById(id);
 
-/** What is shown, as the address of the page has it: #view=camera/main&boxes&gaze */
+/** The choices in the page's address: #view=camera/main&boxes&gaze */
 const shows = { boxes: false, changes: false, relevance: false, gaze: true, compare: false };
 let chosen = null;
 let streams = [];
 let isReadOnly = false;
 let isSteering = false;
 
-/** What the page has seen of the view since the report before. */
+/** The page's own counts since the last report. */
 const seen = { frames: 0, bytes: 0, tokens: 0, valid: 0, sinceMs: performance.now() };
 
 const panes = [new Pane(shows), new Pane(shows, false)];
@@ -57,7 +57,7 @@ const wire = new Wire({
       return;
     }
     pane.frame.read(buffer);
-    // What builds on a frame of another view comes from before it was chosen.
+    // A packet that depends on a frame of another view was sent before the choice.
     if (pane.awaitsWhole && !pane.frame.isWhole) {
       return;
     }
@@ -104,7 +104,7 @@ const handlers = {
   looking({ x, y }) {
     isSteering = true;
     byId('give-back').disabled = false;
-    tell(`Looks at ${Math.round(x)}, ${Math.round(y)}, until you give the gaze back.`);
+    tell(`Looks at ${Math.round(x)}, ${Math.round(y)}, until you release the gaze.`);
   },
   released() {
     letGo();
@@ -117,7 +117,7 @@ const handlers = {
   },
 };
 
-/** Puts what has come on the screen, and says so: the server then sends the next, and none to a page that nobody sees. */
+/** Paints the newest frames, then acknowledges them, so that the server sends nothing to a hidden page. */
 function paint() {
   for (const pane of waiting) {
     pane.paint();
@@ -156,7 +156,7 @@ function addNumbers() {
 
 const levelItems = [];
 
-/** How many tokens each level has, as the key to the colours of the boxes. */
+/** The token count of each level, as the legend of the boxes' colours. */
 function countLevels(frame) {
   const counts = [];
   for (let index = 0; index < frame.count; index += 1) {
@@ -203,7 +203,7 @@ function watch() {
   }
 }
 
-/** Says in words what is on the screen. */
+/** Describes the screen in words. */
 function describe() {
   const [stream, view] = [chosenStream(), chosenView()];
   const [pane] = panes;
@@ -335,7 +335,7 @@ function apply() {
   panes.forEach((pane) => pane.redraw());
 }
 
-/** The address of the page says what it shows, so that it can be kept and sent. */
+/** Puts the choices into the page's address, to be bookmarked or shared. */
 function remember() {
   const on = Object.keys(shows).filter((name) => shows[name]);
   history.replaceState(null, '', `#${[chosen === null ? '' : `view=${chosen}`, ...on].filter(Boolean).join('&')}`);

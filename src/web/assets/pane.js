@@ -1,10 +1,10 @@
-// One picture with what lies over it, what it says of itself, and what is wrong with it.
+// One picture with its overlay, its caption and its state.
 
 import { Frame } from './wire.js';
 import { Overlay } from './overlay.js';
 import { Picture } from './picture.js';
 
-/** Fixations of the past that are drawn. */
+/** Past fixations that are drawn. */
 const PATH_LENGTH = 12;
 
 const TITLES = {
@@ -24,11 +24,11 @@ const TITLES_WITH_AGE = {
 /** One picture of the page. */
 export class Pane {
   frame = new Frame();
-  /** The newest fixations, the present one last. */
+  /** The newest fixations, the current one last. */
   path = [];
-  /** A point that was asked for and is not looked at yet. */
+  /** A requested point that is not fixated yet. */
   target = null;
-  /** Whether only a frame that builds on none before may be shown: what is on its way shows another view. */
+  /** Whether only an independent frame may be shown: packets in flight show another view. */
   awaitsWhole = true;
   element = document.createElement('figure');
   /** Takes the keyboard and the pointer. */
@@ -46,7 +46,7 @@ export class Pane {
   /** When the newest frame was captured, on the clock of the page. */
   #capturedMs = null;
 
-  /** `shows` says what lies over the picture; the gaze does only where it is one that can be steered. */
+  /** `shows` are the layers over the picture; the gaze is drawn only if it can be steered. */
   constructor(shows, hasGaze = true) {
     this.#shows = shows;
     this.#hasGaze = hasGaze;
@@ -84,12 +84,12 @@ export class Pane {
     }
   }
 
-  /** Gives pictures of this size their place: both have the same. */
+  /** Sets the size of both pictures. */
   setExtent(width, height) {
     document.documentElement.style.setProperty('--ratio', width / height);
   }
 
-  /** Forgets what was shown. */
+  /** Clears the pane. */
   clear() {
     this.frame.count = 0;
     this.awaitsWhole = true;
@@ -111,7 +111,7 @@ export class Pane {
     this.tick();
   }
 
-  /** Brings the age up to date. */
+  /** Updates the age. */
   tick() {
     const withAge = this.ageMs === null ? undefined : TITLES_WITH_AGE[this.#state];
     const title = withAge?.(Math.max(0, Math.round(this.ageMs / 1000))) ?? TITLES[this.#state] ?? '';
@@ -120,7 +120,7 @@ export class Pane {
     }
   }
 
-  /** Shows the frame that was read. */
+  /** Shows the newest frame. */
   paint() {
     const { frame } = this;
     this.#capturedMs = performance.now() - frame.ageMs;
@@ -130,7 +130,7 @@ export class Pane {
     }
     this.#picture.paint(frame);
     this.#painted += 1;
-    // For those who drive a browser.
+    // For tests that drive a browser.
     Object.assign(this.element.dataset, { frame: frame.frameSeq, painted: this.#painted });
     this.#follow(frame.fixation);
     this.redraw();
@@ -141,7 +141,7 @@ export class Pane {
     this.#overlay.draw(this.frame, this.#shows, path, this.target);
   }
 
-  /** The source pixel under a point of the screen. */
+  /** The source pixel at a point of the screen. */
   pixelAt(clientX, clientY) {
     const { left, top, width, height } = this.surface.getBoundingClientRect();
     const share = (at, length) => Math.min(1, Math.max(0, at / length));

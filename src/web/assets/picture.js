@@ -1,8 +1,8 @@
-// The picture that the tokens describe. Only tokens that came with a frame are drawn; the others are there already.
+// The picture rebuilt from the tokens. Only tokens sent with a frame are drawn; the others are on the canvas already.
 
 const STRIP_COLUMNS = 32;
 
-/** Pictures with a longer side than this are drawn at half their size, which no screen shows more of. */
+/** Pictures with a longer side than this are drawn at half size, which no screen exceeds. */
 const LONGEST_SIDE = 2560;
 
 /** Draws frames on a canvas. */
@@ -55,8 +55,8 @@ export class Picture {
   }
 
   /**
-   * Planes of R, G and B become pixels. Around each token its outermost texels are repeated, because browsers smooth
-   * with what lies beside it.
+   * Converts planes of R, G and B to pixels. The outermost texels of each token are repeated around it, because
+   * browsers smooth with neighbouring pixels.
    */
   #fillStrip(frame) {
     const side = frame.patchSide;
@@ -84,7 +84,7 @@ export class Picture {
     this.#stripContext.putImageData(this.#image, 0, 0, 0, 0, width, rows * cell);
   }
 
-  /** Makes room in the strip, once for the largest frame. */
+  /** Grows the strip to the largest frame so far. */
   #reserve(width, height) {
     if (this.#image !== null && this.#image.width === width && height <= this.#image.height) {
       return;
@@ -96,7 +96,7 @@ export class Picture {
   }
 }
 
-/** The nearest place of a row of `side` texels. */
+/** The nearest index in a row of `side` texels. */
 function inside(at, side) {
   return Math.min(Math.max(at, 0), side - 1);
 }

@@ -1,14 +1,14 @@
-// Numbers of the last minute as small lines. Drawn when a number comes, twice a second.
+// Small line plots of the last minute. Drawn with each report, twice a second.
 
 const MINUTE_MS = 60_000;
 
-/** More reports than come in a minute. */
+/** More than the reports of a minute. */
 const POINTS_MOST = 160;
 
-/** The stages of a frame, in their order. */
+/** The stages of a frame, in order. */
 export const STAGES = ['plan', 'change', 'upload', 'ingest', 'reduce', 'sample', 'collect', 'publish'];
 
-/** One plot: a name, the newest value in words, and one or two lines, or areas one upon the other. */
+/** One plot: a name, the newest value as text, and one or two lines, or stacked areas. */
 class Plot {
   #canvas = document.createElement('canvas');
   #value = document.createElement('output');
@@ -32,7 +32,7 @@ class Plot {
     new ResizeObserver(() => this.draw()).observe(this.#canvas);
   }
 
-  /** Adds the values of the present moment; `null` leaves a gap. */
+  /** Adds the current values; `null` leaves a gap. */
   add(nowMs, values, words, note) {
     this.#points.push({ nowMs, values });
     while (POINTS_MOST < this.#points.length || this.#points[0].nowMs < nowMs - MINUTE_MS - 1000) {
@@ -165,7 +165,7 @@ export class Plots {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.redraw());
   }
 
-  /** Adds what is known now: the daemon's `rates` of a stream, the listing of it, and what the page has `seen` itself. */
+  /** Adds the current values: the daemon's `rates` of a stream, its listing, and the page's own counts, `seen`. */
   add(stream, seen) {
     const now = performance.now();
     const rates = stream.rates;

@@ -1,7 +1,6 @@
-// The list of streams and views. Its elements stay the same as long as what they stand for does, so that the focus
-// stays, too.
+// The list of streams and views. Elements are reused while their streams and views exist, which keeps the focus.
 
-/** Lists streams in `list`, and calls `choose` with the name of a view. */
+/** Lists streams in `list`, and calls `choose` with the name of a clicked view. */
 export class Streams {
   #list;
   #choose;
@@ -13,7 +12,7 @@ export class Streams {
     this.#choose = choose;
   }
 
-  /** Shows what there is; `chosen` is the name of a view. */
+  /** Updates the list; `chosen` is the name of a view. */
   show(streams, chosen) {
     const wanted = new Map();
     for (const stream of streams) {

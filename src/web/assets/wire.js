@@ -1,5 +1,4 @@
-// The connection to `foveate web`: JSON in both directions, frames in binary from the server. docs/web.md describes
-// both.
+// The connection to `foveate web`: JSON in both directions, binary frames from the server. See docs/web.md.
 
 const MAGIC = 0x31575646; // "FVW1"
 const HEADER_BYTES = 88;
@@ -10,7 +9,7 @@ const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 5000;
 const CLOSED_BECAUSE_FULL = 1013;
 
-/** Keeps a connection to the server, and tells `listener` what comes: `message`, `frame`, `open`, `closed`. */
+/** Keeps a connection to the server, and calls `message`, `frame`, `open` and `closed` of `listener`. */
 export class Wire {
   #listener;
   #socket = null;
@@ -21,7 +20,7 @@ export class Wire {
     this.#connect();
   }
 
-  /** Says something, unless nobody is there to hear it. */
+  /** Sends a message if connected. */
   say(message) {
     if (this.#socket?.readyState === WebSocket.OPEN) {
       this.#socket.send(JSON.stringify(message));
@@ -52,10 +51,10 @@ export class Wire {
   }
 }
 
-/** A frame, read into again and again. The tokens are columns of a table; only `count` rows of it count. */
+/** A reusable frame. The tokens are columns of a table, of which the first `count` rows are valid. */
 export class Frame {
   count = 0;
-  /** Whether it builds on no frame before. */
+  /** Whether it depends on no earlier frame. */
   isWhole = true;
   serial = 0;
   width = 0;
@@ -89,7 +88,7 @@ export class Frame {
     return out;
   }
 
-  /** Reads a packet; which picture it is for is `paneOf`. */
+  /** Parses a packet; `paneOf` gives its picture. */
   read(buffer) {
     const view = new DataView(buffer);
     this.bytes = buffer.byteLength;
@@ -134,7 +133,7 @@ export class Frame {
   }
 }
 
-/** Which picture a packet is for; -1 where it is none that this page can read. */
+/** The picture of a packet; -1 if this page cannot read it. */
 export function paneOf(buffer) {
   const view = new DataView(buffer);
   const isPacket = HEADER_BYTES <= buffer.byteLength && view.getUint32(0, true) === MAGIC;

@@ -9,7 +9,8 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FixationReason, Gaze};
 
-/// Looks at one point. A `look` without a time moves it for good, one with a time for so long, and `release` undoes both.
+/// Looks at one point. A `look` without a time moves it permanently, one with a time for that long, and `release`
+/// undoes both.
 #[derive(Debug)]
 pub struct Fixed {
     state: FixationState,

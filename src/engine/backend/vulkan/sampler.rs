@@ -39,7 +39,7 @@ impl ViewPasses {
             sample.prepare_warm();
         }
         let passes = Self { sample, stale };
-        // A lane of its own waits for nobody else's work. Nothing is timed.
+        // On a lane of its own it does not wait for other work. Nothing is timed.
         let mut lane = Lane::new(gpu, "view being built", 0)?;
         let pyramid = small_pyramid(gpu, shape)?;
         let bits = Buffer::new(gpu, "ingested tiles", BufferKind::HostWritten, BITS_BYTES)?;
