@@ -68,7 +68,7 @@ struct Helped {
 }
 
 impl Pool {
-    /// A pool of `threads` threads, the frame loop included; `None` means one per processor, up to [`THREADS_MAX`].
+    /// A pool of `threads` threads, the frame loop included; `None` means one per processor, up to 4.
     pub fn of_threads(threads: Option<usize>) -> Self {
         let processors = || thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         Self::new(threads.unwrap_or_else(processors).saturating_sub(1))
