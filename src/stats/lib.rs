@@ -191,21 +191,21 @@ counters! {
         frames_refused: Counter, "foveate_frames_refused_total",
             "Frames that could not be read";
         frames_skipped: Counter, "foveate_frames_skipped_total",
-            "Frames that max_fps left out; they are not counted as captured";
+            "Frames skipped because of max_fps; they are not counted as captured";
         frames_rested: Counter, "foveate_frames_rested_total",
-            "Frames that no view wanted, because nobody read it or it had enough";
+            "Frames that no view took, for lack of readers or because of max_fps";
         stamps_clamped: Counter, "foveate_stamps_clamped_total",
-            "Frames whose capture time lay in the future, and became that of their arrival";
+            "Frames whose capture time was in the future and was replaced by the time of arrival";
         tiles_dirty: Counter, "foveate_dirty_tiles_total",
-            "Tiles that were ingested: changed ones, and those to be refreshed";
+            "Tiles ingested: changed ones, and those due for a refresh";
         bytes_uploaded: Counter, "foveate_uploaded_bytes_total",
             "Bytes of samples that crossed to a device";
         backend_fallbacks: Counter, "foveate_backend_fallbacks_total",
-            "Times the stream went on on the CPU because its GPU was lost or refused";
+            "Times the stream moved to the CPU because its GPU was lost or refused";
         backend_attempts: Counter, "foveate_backend_attempts_total",
-            "Times the stream tried to get back to its GPU";
+            "Attempts of the stream to move back to its GPU";
         backend_returns: Counter, "foveate_backend_returns_total",
-            "Times the stream went on on its GPU again";
+            "Times the stream moved back to its GPU";
         pipelines_stopping: Level, "foveate_pipelines_stopping",
             "Pipelines that were given up and have not stopped yet";
     } {
@@ -226,21 +226,21 @@ counters! {
     /// Counters of one view since it was created.
     ViewCounters => ViewCounts {
         subscribers: Level, "foveate_subscribers",
-            "Connections that follow the view";
+            "Connections subscribed to the view";
         frames_published: Counter, "foveate_view_frames_published_total",
             "Frames that the view published";
         frames_skipped: Counter, "foveate_view_frames_skipped_total",
-            "Frames that the view left out because of its max_fps";
+            "Frames that the view skipped because of its max_fps";
         frames_unread: Counter, "foveate_view_frames_unread_total",
-            "Frames that the view left out because nobody read it";
+            "Frames that the view skipped for lack of readers";
         saccades: Counter, "foveate_saccades_total",
             "Moves of the view to a new fixation";
         feedback_accepted: Counter, "foveate_feedback_accepted_total",
             "Messages of feedback that were accepted";
         notices_sent: Counter, "foveate_notices_sent_total",
-            "Notices of a frame that a subscriber's socket took";
+            "Notices accepted by a subscriber's socket";
         notices_skipped: Counter, "foveate_notices_skipped_total",
-            "Notices of a frame that a subscriber's socket had no room for";
+            "Notices dropped because a subscriber's socket was full";
     } {
         /// Subscribers that hung up or died.
         subscribers_gone: Counter,
@@ -255,7 +255,7 @@ counters! {
         clients_accepted: Counter, "foveate_control_clients_accepted_total",
             "Connections to the control socket that were accepted";
         clients_dropped: Counter, "foveate_control_clients_dropped_total",
-            "Connections that were dropped because they did not read what they were sent";
+            "Connections that were dropped because the client did not read its messages";
         requests: Counter, "foveate_control_requests_total",
             "Requests that were answered, refusals included";
     }
