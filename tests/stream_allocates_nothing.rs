@@ -25,7 +25,7 @@ use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::{Bell, view_channel};
+use foveate_daemon::channel::{EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use naive::{OwnedFrame, Random};
 use parking_lot::{Condvar, Mutex};
@@ -146,9 +146,9 @@ fn stream(change: ChangeConfig) -> Stream {
         spec: ViewSpec { layout: Layout::Uniform, format, ..foveal.spec.clone() },
         ..foveal.clone()
     };
-    let bell = Arc::new(Bell::new().unwrap());
+    let wakeup = Arc::new(EventFd::new().unwrap());
     let views = [foveal, uniform].map(|plan| {
-        let (channel, client) = view_channel(&bell, true);
+        let (channel, client) = view_channel(&wakeup, true);
         let (notices, own) = UnixDatagram::pair().unwrap();
         assert!(client.add_subscriber(OwnedFd::from(notices)));
         // Open for as long as the process: it hears of every frame, until it is full.

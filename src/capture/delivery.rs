@@ -14,14 +14,14 @@ use super::{CapturedFrame, Pace, SourceSpec};
 use foveate_core::frame::FrameStamp;
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
-use foveate_stats::stages::CapturePulses;
+use foveate_stats::stages::CaptureActivity;
 
 /// Producer side of a source. It outlives each of the pipelines that fill it in turn.
 pub(super) struct Delivery {
     /// Never contended: pipelines of one source do not overlap.
     inlet: Mutex<Inlet>,
     counters: Arc<StreamCounters>,
-    pulses: Arc<CapturePulses>,
+    activity: Arc<CaptureActivity>,
     pace: Pace,
 }
 
@@ -39,12 +39,12 @@ impl Delivery {
     pub(super) fn new(
         producer: Producer<CapturedFrame>,
         counters: Arc<StreamCounters>,
-        pulses: Arc<CapturePulses>,
+        activity: Arc<CaptureActivity>,
         spec: &SourceSpec,
     ) -> Self {
         let limit = spec.frame_interval.map(RateLimit::new);
         let inlet = Inlet { producer, format: None, limit, refusal_logged: false };
-        Self { inlet: Mutex::new(inlet), counters, pulses, pace: spec.pace }
+        Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
     }
 
     /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read, before it is posted.
@@ -54,7 +54,7 @@ impl Delivery {
         on_frame: impl FnOnce(),
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let mut inlet = self.inlet.lock();
-        let Some(frame) = self.pulses.delivering.during(|| self.next_frame(&mut inlet, sink))?
+        let Some(frame) = self.activity.delivering.during(|| self.next_frame(&mut inlet, sink))?
         else {
             return Ok(gst::FlowSuccess::Ok);
         };

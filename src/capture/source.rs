@@ -17,7 +17,7 @@ use super::transient::Evidence;
 use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
 use foveate_log::redact::redacted;
 use foveate_stats::StreamCounters;
-use foveate_stats::stages::CapturePulses;
+use foveate_stats::stages::CaptureActivity;
 
 /// How long dropping a source waits for its pipeline to stop, which then goes on in the background: the daemon must exit within
 /// a second.
@@ -65,8 +65,8 @@ impl Source {
         let description = expansion.shown.clone();
         let (producer, frames) = mailbox(spec.pace);
         let ender = producer.ender();
-        let pulses = counters.stages.next_pipeline();
-        let delivery = Delivery::new(producer, Arc::clone(counters), Arc::clone(&pulses), spec);
+        let activity = counters.stages.next_pipeline();
+        let delivery = Delivery::new(producer, Arc::clone(counters), Arc::clone(&activity), spec);
         let is_live = Arc::<AtomicBool>::default();
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
@@ -77,7 +77,7 @@ impl Source {
             expansion,
             adapters: Vec::new(),
             delivery: Arc::new(delivery),
-            pulses,
+            activity,
             is_live: Arc::clone(&is_live),
             stop: stop_asked,
         };
@@ -203,7 +203,7 @@ struct Session {
     /// Elements that the caps need before the appsink.
     adapters: Vec<Adapter>,
     delivery: Arc<Delivery>,
-    pulses: Arc<CapturePulses>,
+    activity: Arc<CaptureActivity>,
     is_live: Arc<AtomicBool>,
     /// Disconnected when the source is dropped.
     stop: Receiver<()>,
@@ -235,7 +235,7 @@ impl Session {
                 return;
             }
             // Pipelines are not reliable after their end.
-            self.pulses.opening.during(|| drop(pipeline));
+            self.activity.opening.during(|| drop(pipeline));
             pipeline = match self.open() {
                 Ok(pipeline) => pipeline,
                 Err(error) => return ender.end(End::Failed(error)),
@@ -280,7 +280,7 @@ impl Session {
     fn attempt(&self) -> Result<Pipeline, Failure> {
         let SourceSpec { pace, .. } = self.spec;
         let play = || Pipeline::play(&self.expansion, &self.adapters, &self.delivery, pace);
-        let pipeline = self.pulses.opening.during(play)?;
+        let pipeline = self.activity.opening.during(play)?;
         self.is_live.store(pipeline.live, Ordering::Relaxed);
         self.wait_for_first_frame(&pipeline)?;
         Ok(pipeline)

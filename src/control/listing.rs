@@ -1,4 +1,4 @@
-//! What streams and views there are, and how they are.
+//! Listings of streams and views, and their state.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +14,26 @@ use foveate_stats::{LossReason, NoticeCounts, ServerCounts, StreamCounts};
 /// The answer to [`Request::List`](super::Request::List): streams in the order of their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
-    /// The streams. One whose views do not fit a page goes on under the same name in the next.
+    /// The streams. One whose views do not fit a page continues under the same name on the next.
     pub streams: Vec<StreamListing>,
-    /// What the server has done; only on the first page.
+    /// State of the control server; only on the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerListing>,
-    /// Where more follow: what to ask for next, as `after`.
+    /// The `after` of the next page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<ViewName>,
 }
 
-/// What a stream is doing.
+/// State of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamState {
-    /// No frame has come yet.
+    /// No frame has arrived yet.
     Starting,
-    /// Frames come.
+    /// Frames arrive.
     Live,
-    /// Frames came and stay away.
+    /// Frames have stopped arriving.
     Stalled,
-    /// No frame will come again.
+    /// No frame will arrive again.
     Ended,
 }
 
@@ -41,29 +41,29 @@ foveate_core::names!(StreamState {
     Starting = "starting", Live = "live", Stalled = "stalled", Ended = "ended",
 });
 
-/// A stream at one moment: what `list` and `stats` both say, and what only one of them does.
+/// A snapshot of a stream: what `list` and `stats` have in common, and the `detail` of one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamSnapshot<Detail, View> {
     /// Its name.
     pub name: String,
-    /// What it is doing.
+    /// Its state.
     pub state: StreamState,
-    /// Why, in words; empty where there is nothing to say.
+    /// The reason for the state; may be empty.
     pub reason: String,
-    /// What computes its pyramid, and why; absent before the first frame.
+    /// The backend of its pyramid, and the reason for it; absent before the first frame.
     pub backend: Option<BackendInfo>,
-    /// What it has done since it started.
+    /// Counts since it started.
     #[serde(flatten)]
     pub counts: StreamCounts,
-    /// Times it began another pipeline after it had lost one, by reason. `list` leaves out those for which it did not.
+    /// Pipelines started after one was lost, by reason. `list` leaves out zeros.
     #[serde(default)]
     pub restarts: BTreeMap<LossReason, u64>,
-    /// The stage that makes no progress, if one does not.
+    /// The stage that is stuck, if any.
     #[serde(default)]
     pub stuck: Option<StuckListing>,
-    /// What counts as a change; absent before the first frame.
+    /// State of change detection; absent before the first frame.
     pub change: Option<ChangeListing>,
-    /// What the other answer does not say.
+    /// What only one of the two answers has.
     #[serde(flatten)]
     pub detail: Detail,
     /// Its views, in the order of the configuration.
@@ -73,10 +73,10 @@ pub struct StreamSnapshot<Detail, View> {
 /// One stream of a [`Listing`].
 pub type StreamListing = StreamSnapshot<StreamInput, ViewListing>;
 
-/// What the frames of a stream are.
+/// Source and format of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamInput {
-    /// Where they come from, without secrets.
+    /// Source of the frames, without secrets.
     pub source: String,
     /// Pixel format as GStreamer's caps name it; absent before the first frame.
     pub format: Option<String>,
@@ -84,26 +84,26 @@ pub struct StreamInput {
     pub extent: Option<[u32; 2]>,
 }
 
-/// A stage of a stream that makes no progress.
+/// A stuck stage of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StuckListing {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// For how many seconds.
+    /// Seconds without progress.
     pub seconds: u64,
 }
 
-/// What counts as a change of a stream now.
+/// State of a stream's change detection.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChangeListing {
     /// The most by which a camera sample may differ from the one that the pyramid was built from, in steps of 8 bits.
     pub threshold: u64,
-    /// What the threshold never exceeds; absent where it is fixed.
+    /// Upper limit of the threshold; absent if the threshold is fixed.
     pub threshold_limit: Option<u64>,
-    /// Noise of a sample, a standard deviation, in steps of 8 bits; absent where the threshold is fixed, and until
-    /// enough has been seen.
+    /// Standard deviation of a sample's noise, in steps of 8 bits; absent if the threshold is fixed, and until enough
+    /// frames have been seen.
     pub noise: Option<f64>,
-    /// Tiles that were ingested for the newest frame.
+    /// Tiles ingested for the newest frame.
     pub tiles_dirty: u64,
     /// Tiles of a frame.
     pub tile_count: u64,
@@ -122,21 +122,21 @@ pub struct ViewListing {
     pub dtype: DType,
     /// Most tokens of a frame.
     pub budget: u32,
-    /// Who chooses where it looks: `fixed`, `feedback`, `saliency` or `replay`.
+    /// Gaze policy: `fixed`, `feedback`, `saliency` or `replay`.
     pub policy: String,
-    /// Most frames a second that it publishes; absent where all are.
+    /// Limit on published frames per second; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_fps: Option<f64>,
     /// When it publishes: `always` or `when-read`.
     #[serde(default)]
     pub publish: String,
-    /// The client that opened it and whose connection it lives as long as; absent for views of the configuration.
+    /// The client that opened it, for the life of its connection; absent for views of the configuration.
     pub opened_by: Option<String>,
-    /// Identity of its present segment; absent before the first frame.
+    /// Epoch of its current segment; absent before the first frame.
     pub epoch: Option<Epoch>,
     /// Where it looks; absent before the first frame.
     pub fixation: Option<Fixation>,
-    /// Its newest fixations, at most 16, the present one last.
+    /// Its last fixations, at most 16, the current one last.
     pub scanpath: Vec<Fixation>,
     /// Who steers it.
     pub steering: SteeringListing,
@@ -156,10 +156,10 @@ pub struct SteeringListing {
     pub refused: BTreeMap<RefusalReason, u64>,
 }
 
-/// What the server has done since it started.
+/// State of the control server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerListing {
-    /// What it counts.
+    /// Counts since it started.
     #[serde(flatten)]
     pub counts: ServerCounts,
     /// Requests and connections that were refused, by reason.

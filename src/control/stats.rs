@@ -1,4 +1,4 @@
-//! What the daemon counts, in numbers.
+//! Statistics.
 
 use std::collections::BTreeMap;
 
@@ -10,70 +10,70 @@ use foveate_stats::ViewCounts;
 use foveate_stats::durations::HistogramCounts;
 use foveate_stats::process::ProcessUse;
 
-/// The answer to [`Request::Stats`](super::Request::Stats), and what metrics are made of.
+/// The answer to [`Request::Stats`](super::Request::Stats), and the source of metrics.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// What concerns the daemon as a whole; only on the first page.
+    /// The daemon as a whole; only on the first page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daemon: Option<DaemonStats>,
     /// The streams, in the order of their names.
     pub streams: Vec<StreamStats>,
-    /// Where more follow: what to ask for next, as `after`.
+    /// The `after` of the next page, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// What concerns the daemon as a whole.
+/// Statistics of the daemon as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DaemonStats {
     /// Its version.
     pub version: String,
-    /// What its process takes of the machine.
+    /// Resource usage of its process.
     pub process: ProcessUse,
-    /// Memory that it has of each GPU that it opened, in bytes, by the name of the device.
+    /// Allocated memory of each open GPU in bytes, by device name.
     pub gpu_memory_bytes: BTreeMap<String, u64>,
-    /// What its control socket has done.
+    /// State of the control server.
     pub server: ServerListing,
 }
 
 /// One stream of [`Stats`].
 pub type StreamStats = StreamSnapshot<StreamPace, ViewStats>;
 
-/// How old the frames of a stream are, how long they took, and how exact they are.
+/// Ages, durations and error bounds of the frames of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamPace {
     /// The most by which a camera sample differs from the newest frame's, in steps of 8 bits; absent before the first frame.
     pub sample_bound: Option<u64>,
-    /// The same of an RGB value of a level.
+    /// The same for an RGB value of a level.
     pub rgb_bound: Option<u64>,
-    /// How long ago the newest frame was taken that was published, or that no view wanted, in nanoseconds; absent before the
-    /// first.
+    /// Time since the capture of the newest frame that was published or that no view took, in nanoseconds; absent before
+    /// the first.
     pub newest_age_ns: Option<u64>,
-    /// From the capture of a frame until its tokens were published.
+    /// From capture until all views had published.
     pub age: HistogramCounts,
-    /// From a frame in memory until its tokens were published.
+    /// From a frame in memory until all views had published.
     pub step: HistogramCounts,
-    /// The stages of that, by name.
+    /// Its stages, by name.
     pub stages: BTreeMap<String, HistogramCounts>,
 }
 
-/// What a stream has done a second; numbers are absent where nothing was known or counted.
+/// Rates of a stream; absent where nothing is known or was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StreamRates {
-    /// Frames published a second.
+    /// Frames published per second.
     pub fps: Option<f64>,
-    /// Frames dropped a second.
+    /// Frames dropped per second.
     pub dropped_per_s: Option<f64>,
-    /// From the capture of a frame until its tokens were published, of half the frames.
+    /// Median time from capture until all views had published.
     pub age_p50_ms: Option<f64>,
-    /// The same of 99 in 100 frames.
+    /// 99th percentile of the same.
     pub age_p99_ms: Option<f64>,
-    /// Which part of the tiles was dirty.
+    /// Share of dirty tiles.
     pub dirty_share: Option<f64>,
 }
 
 impl Stats {
-    /// `stream` as it was in these earlier ones; `None` where that was another stream, or another daemon, which had counted more.
+    /// `stream` in these earlier statistics; `None` if those are of another stream, or of a daemon that has restarted since.
     pub fn earlier(&self, stream: &StreamStats) -> Option<&StreamStats> {
         let mut streams = self.streams.iter();
         streams.find(|earlier| {
@@ -84,7 +84,7 @@ impl Stats {
 }
 
 impl StreamStats {
-    /// What it has done since it was `earlier`, so many seconds ago.
+    /// Rates since `earlier`, `seconds` ago.
     pub fn rates_since(&self, earlier: &Self, seconds: f64) -> StreamRates {
         let (counts, before) = (&self.counts, &earlier.counts);
         let age = self.detail.age.since(&earlier.detail.age);
@@ -97,7 +97,7 @@ impl StreamStats {
         }
     }
 
-    /// Which part of the tiles was dirty, of the frames published since `earlier`; `None` without one.
+    /// Share of dirty tiles of the frames published since `earlier`; `None` without frames.
     fn dirty_share(&self, earlier: &Self) -> Option<f64> {
         let (counts, before) = (&self.counts, &earlier.counts);
         let frames = counts.frames_published.saturating_sub(before.frames_published);
@@ -108,17 +108,17 @@ impl StreamStats {
     }
 }
 
-/// The rate of a count that was `before` so many seconds ago.
+/// The rate of a count that was `before` the given seconds ago.
 pub fn per_second(before: u64, now: u64, seconds: f64) -> f64 {
     now.saturating_sub(before) as f64 / seconds
 }
 
-/// What one view has done since it was made.
+/// Statistics of one view since it was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewStats {
     /// Its address.
     pub name: ViewName,
-    /// What it counts.
+    /// Counts since it was created.
     #[serde(flatten)]
     pub counts: ViewCounts,
     /// Messages of feedback that were refused, by reason.

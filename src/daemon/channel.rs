@@ -95,18 +95,18 @@ pub struct ViewUpdate<'a> {
 
 /// The two ends of a new channel: the frame loop's and the server's. Plans are kept if `keeps_plans`, as clients may then score
 /// tokens.
-pub fn view_channel(bell: &Arc<Bell>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
-    ends(Some(Arc::clone(bell)), keeps_plans)
+pub fn view_channel(wakeup: &Arc<EventFd>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
+    ends(Some(Arc::clone(wakeup)), keeps_plans)
 }
 
-fn ends(bell: Option<Arc<Bell>>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
+fn ends(wakeup: Option<Arc<EventFd>>, keeps_plans: bool) -> (ViewChannel, ClientChannel) {
     let shared = Arc::new(Shared::default());
     let (feedback_in, feedback_out) = HeapRb::new(FEEDBACK_PENDING_MAX).split();
     let (gazes_in, gazes_out) = HeapRb::new(GAZES_PENDING_MAX).split();
     let (subscribers, waiting) = crossbeam_channel::bounded(SUBSCRIBERS_PENDING_MAX);
     let view = ViewChannel {
         shared: Arc::clone(&shared),
-        bell,
+        wakeup,
         feedback: feedback_out,
         gazes: gazes_in,
         subscribers: waiting.clone(),
@@ -165,7 +165,7 @@ struct Latest {
 /// The frame loop's end.
 pub struct ViewChannel {
     shared: Arc<Shared>,
-    bell: Option<Arc<Bell>>,
+    wakeup: Option<Arc<EventFd>>,
     feedback: HeapCons<PendingFeedback>,
     gazes: HeapProd<GazeChange>,
     subscribers: Receiver<OwnedFd>,
@@ -294,8 +294,8 @@ impl ViewChannel {
     }
 
     fn wake_server(&self) {
-        if let Some(bell) = &self.bell {
-            bell.ring();
+        if let Some(wakeup) = &self.wakeup {
+            wakeup.signal();
         }
     }
 }
@@ -449,10 +449,10 @@ fn is_shut_down(connection: &OwnedFd) -> bool {
 
 /// Wakes the server's thread from its poll.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct EventFd(OwnedFd);
 
-impl Bell {
-    /// A bell that is not ringing.
+impl EventFd {
+    /// A descriptor that is not readable.
     ///
     /// # Errors
     ///
@@ -461,20 +461,20 @@ impl Bell {
         Ok(Self(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Makes the descriptor readable. Never waits.
-    pub fn ring(&self) {
+    /// Makes the descriptor readable. Never blocks.
+    pub fn signal(&self) {
         // Fails only if the counter is full; the descriptor is readable then.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Makes the descriptor unreadable until the next ring.
-    pub fn silence(&self) {
-        // Fails only if it is not ringing.
+    /// Makes the descriptor unreadable until the next signal.
+    pub fn clear(&self) {
+        // Fails only if the descriptor is not readable.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for EventFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

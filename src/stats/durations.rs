@@ -1,22 +1,22 @@
-//! How long the frames of a stream take, and the stages of a frame.
+//! Durations of frames and of their stages.
 
 pub use self::histogram::{Histogram, HistogramCounts};
 
 mod histogram;
 
-/// How long the frames of a stream took, since it started.
+/// Durations of the frames of a stream since it started.
 #[derive(Debug)]
 pub struct StreamDurations {
-    /// From the capture of a frame until its tokens were published, by all views.
+    /// From capture until all views had published.
     pub age: Histogram,
-    /// From a frame in memory until its tokens were published, by all views.
+    /// From a frame in memory until all views had published.
     pub step: Histogram,
-    /// The stages of that, in the order of [`FrameStage::ALL`].
+    /// Its stages, in the order of [`FrameStage::ALL`].
     pub stages: [Histogram; FrameStage::ALL.len()],
 }
 
 impl StreamDurations {
-    /// Bounds of an age: from a frame that came at once to one that stood in a queue for seconds.
+    /// Bounds for ages: from a fresh frame to one that was queued for seconds.
     const AGE_BOUNDS_NS: [u64; 14] = [
         500_000,
         1_000_000,
@@ -34,7 +34,7 @@ impl StreamDurations {
         10_000_000_000,
     ];
 
-    /// Bounds of a stage: from tens of microseconds, as on a GPU, to a frame that waited for a compiler.
+    /// Bounds for stages: from tens of microseconds, as on a GPU, to a frame that waited for a shader compiler.
     const STAGE_BOUNDS_NS: [u64; 14] = [
         10_000,
         25_000,
@@ -67,7 +67,7 @@ impl Default for StreamDurations {
 /// A stage that a frame passes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameStage {
-    /// Where the views look, and what they therefore sample.
+    /// Gaze and token plans.
     Plan,
     /// Finding the dirty tiles.
     Change,

@@ -1,4 +1,4 @@
-//! Tables of metrics, and the text in which Prometheus reads them.
+//! Tables of metrics, and Prometheus' text format.
 
 use std::fmt::{self, Write as _};
 
@@ -8,34 +8,34 @@ use crate::{Counter, Level};
 /// Nanoseconds of a second.
 const SECOND_NS: f64 = 1e9;
 
-/// A row of a table of metrics of `T`, a snapshot.
+/// One metric of a snapshot `T`.
 #[derive(Debug)]
 pub struct Metric<T> {
     /// Its name, with its unit.
     pub name: &'static str,
-    /// What it is to Prometheus.
+    /// Its type in Prometheus.
     pub kind: MetricKind,
-    /// Names of labels of its samples, besides those that say whose they are.
+    /// Names of its labels, besides those that identify the owner.
     pub labels: &'static [&'static str],
-    /// What it counts, in words.
+    /// Its description.
     pub help: &'static str,
     /// Adds its samples.
     pub read: fn(&T, &mut Samples<'_>),
 }
 
-/// What a metric is to Prometheus.
+/// Type of a metric in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// A number that only grows.
     Counter,
     /// A number that goes up and down.
     Gauge,
-    /// Durations by size.
+    /// A histogram of durations.
     Histogram,
 }
 
 impl fmt::Display for MetricKind {
-    /// As Prometheus has it.
+    /// As in Prometheus' text format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Counter => "counter",
@@ -53,7 +53,7 @@ impl Level {
     pub(crate) const KIND: MetricKind = MetricKind::Gauge;
 }
 
-/// Names and values of labels that say whose samples are.
+/// Names and values of the labels that identify an owner.
 pub type OwnerLabels<'a, const COUNT: usize> = [(&'static str, &'a str); COUNT];
 
 /// A metric with its samples.
@@ -61,21 +61,21 @@ pub type OwnerLabels<'a, const COUNT: usize> = [(&'static str, &'a str); COUNT];
 pub struct Family {
     /// Its name.
     pub name: &'static str,
-    /// What it is to Prometheus.
+    /// Its type in Prometheus.
     pub kind: MetricKind,
-    /// Names of labels of its samples, besides those that say whose they are.
+    /// Names of its labels, besides those that identify the owner.
     pub labels: &'static [&'static str],
     help: &'static str,
-    /// Lines of its samples.
+    /// Its samples, a line each.
     text: String,
 }
 
-/// All metrics, in the order in which they were added.
+/// All metrics, in the order of insertion.
 #[derive(Debug, Default)]
 pub struct Families(Vec<Family>);
 
 impl Families {
-    /// Adds all metrics of `table`, with what `part` has of each owner as samples.
+    /// Adds all metrics of `table`, with a sample for the `part` of each owner.
     pub fn add<'a, Owner: 'a, T, const COUNT: usize>(
         &mut self,
         table: &[Metric<T>],
@@ -95,12 +95,12 @@ impl Families {
         }
     }
 
-    /// Each of them, those without samples, too.
+    /// All of them, including those without samples.
     pub fn iter(&self) -> impl Iterator<Item = &Family> {
         self.0.iter()
     }
 
-    /// Their text, in the order of their names; those without samples are left out.
+    /// Their text, sorted by name, without those that have no samples.
     pub fn text(mut self) -> String {
         self.0.sort_by_key(|family| family.name);
         let mut text = String::new();
@@ -114,7 +114,7 @@ impl Families {
     }
 }
 
-/// Takes the samples of one metric of one owner.
+/// Collects the samples of one metric of one owner.
 #[derive(Debug)]
 pub struct Samples<'a> {
     owner: &'a [(&'static str, &'a str)],
@@ -122,14 +122,14 @@ pub struct Samples<'a> {
 }
 
 impl Samples<'_> {
-    /// Adds a number, if it is known, with values of the labels.
+    /// Adds a value, if known, with the values of its labels.
     pub fn add(&mut self, labels: &[&str], value: impl Into<Option<f64>>) {
         if let Some(value) = value.into() {
             self.write("", labels, None, value);
         }
     }
 
-    /// Adds a histogram, with values of the labels.
+    /// Adds a histogram, with the values of its labels.
     pub fn add_histogram(&mut self, labels: &[&str], durations: &HistogramCounts) {
         for (bound_ns, count) in durations.cumulative() {
             let bound = (bound_ns as f64 / SECOND_NS).to_string();
@@ -156,7 +156,7 @@ impl Samples<'_> {
     }
 }
 
-/// Makes of one table the atomics that threads write, a snapshot of them, and their metrics. A counter is one line of it.
+/// Defines counters, their snapshot and their metrics from one table, with a line for each counter.
 macro_rules! counters {
     (
         $(#[$doc:meta])*

@@ -1,4 +1,4 @@
-//! What this process takes of the machine, as the kernel counts it.
+//! Resource usage of this process, from the kernel.
 
 use std::fs;
 use std::path::Path;
@@ -7,25 +7,25 @@ use rustix::param::page_size;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// What a process takes.
+/// Resource usage of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessUse {
-    /// Memory that it has in RAM, shared memory included, in bytes.
+    /// Resident memory in bytes, shared memory included.
     pub resident_bytes: u64,
-    /// Descriptors that it has open.
+    /// Open descriptors.
     pub open_descriptors: u64,
-    /// Its threads.
+    /// Threads.
     pub threads: u64,
-    /// Processor time that it has taken, in seconds.
+    /// CPU time in seconds.
     pub cpu_seconds: f64,
 }
 
-/// What this process takes now. A number that the system does not tell is 0.
+/// The usage now. Values that the system does not provide are 0.
 pub fn process_use() -> ProcessUse {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     ProcessUse {
         resident_bytes: resident_pages() * page_size() as u64,
-        // Without the one that lists them.
+        // Not counting the descriptor of the directory itself.
         open_descriptors: entries(Path::new("/proc/self/fd")).saturating_sub(1),
         threads: entries(Path::new("/proc/self/task")),
         cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,

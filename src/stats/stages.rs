@@ -1,6 +1,6 @@
-//! Where a stream is stuck, if it is: each of its threads says when it begins something and when that is done.
+//! Detects stuck streams: each thread of a stream marks when it starts and finishes a piece of work.
 //!
-//! Waiting for a frame is nothing that a thread is at, and may last for months. Being in a call that does not return is.
+//! Waiting for a frame is idle time and may last for months; a call that does not return is work.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use foveate_core::clock::monotonic_ns;
 
-/// A stage that has been at one thing for so long is stuck.
+/// A stage that has been busy with one piece of work for this long is stuck.
 pub const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// What a stream's threads are at.
+/// What the threads of a stream do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Opening the source, or taking a frame from it.
     Capture,
-    /// Bringing the pyramid up to date, and what else the frame loop does.
+    /// The frame loop: updating the pyramid and everything else but publishing.
     FrameLoop,
     /// Storing token frames in the rings, and waking readers.
     Publish,
@@ -37,75 +37,75 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Since when a thread has been at something.
+/// Whether a thread is busy, and since when.
 #[derive(Debug, Default)]
-pub struct Pulse {
-    /// CLOCK_MONOTONIC in nanoseconds; 0 while it is at nothing.
+pub struct Activity {
+    /// CLOCK_MONOTONIC in nanoseconds; 0 while idle.
     since_ns: AtomicU64,
 }
 
-impl Pulse {
-    /// Does `work`, and shows meanwhile that it is being done. One thread at a time.
+impl Activity {
+    /// Runs `work` and is busy meanwhile. One thread at a time.
     pub fn during<R>(&self, work: impl FnOnce() -> R) -> R {
         self.since_ns.store(monotonic_ns(), Ordering::Relaxed);
-        // Also where the work panics.
-        let _rest = Rest(self);
+        // Idle again even if the work panics.
+        let _idle = IdleOnDrop(self);
         work()
     }
 
-    /// How long it has been at one thing; `None` while it is at nothing.
+    /// How long it has been busy; `None` while idle.
     pub fn busy_for(&self) -> Option<Duration> {
         let since_ns = Some(self.since_ns.load(Ordering::Relaxed)).filter(|since| *since != 0)?;
         Some(Duration::from_nanos(monotonic_ns().saturating_sub(since_ns)))
     }
 }
 
-struct Rest<'a>(&'a Pulse);
+struct IdleOnDrop<'a>(&'a Activity);
 
-impl Drop for Rest<'_> {
+impl Drop for IdleOnDrop<'_> {
     fn drop(&mut self) {
         self.0.since_ns.store(0, Ordering::Relaxed);
     }
 }
 
-/// The pulses of one pipeline.
+/// The activity of the threads of one pipeline.
 #[derive(Debug, Default)]
-pub struct CapturePulses {
-    /// Of the thread that opens it.
-    pub opening: Pulse,
-    /// Of its thread that brings frames.
-    pub delivering: Pulse,
+pub struct CaptureActivity {
+    /// The thread that opens it.
+    pub opening: Activity,
+    /// GStreamer's thread that delivers frames.
+    pub delivering: Activity,
 }
 
-impl CapturePulses {
+impl CaptureActivity {
     fn busy_for(&self) -> Option<Duration> {
         self.opening.busy_for().max(self.delivering.busy_for())
     }
 }
 
-/// The pulses of one stream.
+/// The activity of the threads of one stream.
 #[derive(Debug, Default)]
 pub struct Stages {
-    /// Of the frame loop, while it has something to do.
-    pub frame_loop: Pulse,
-    /// Of the frame loop, while it publishes.
-    pub publish: Pulse,
-    /// Locked when a pipeline begins and when somebody asks, never for a frame.
-    capture: Mutex<Arc<CapturePulses>>,
+    /// The frame loop, from taking a frame on.
+    pub frame_loop: Activity,
+    /// The frame loop, while it publishes.
+    pub publish: Activity,
+    /// Locked when a pipeline starts and for queries, never for a frame.
+    capture: Mutex<Arc<CaptureActivity>>,
 }
 
 impl Stages {
-    /// The pulses of a pipeline that takes the place of the one before, which no longer counts.
-    pub fn next_pipeline(&self) -> Arc<CapturePulses> {
-        let pulses = Arc::<CapturePulses>::default();
-        *self.capture.lock() = Arc::clone(&pulses);
-        pulses
+    /// The activity of a new pipeline; that of the previous one no longer counts.
+    pub fn next_pipeline(&self) -> Arc<CaptureActivity> {
+        let activity = Arc::<CaptureActivity>::default();
+        *self.capture.lock() = Arc::clone(&activity);
+        activity
     }
 
-    /// What has been at one thing for at least `limit`, and for how long.
+    /// The stage that has been busy with one piece of work for at least `limit`, and for how long.
     pub fn stuck(&self, limit: Duration) -> Option<(Stage, Duration)> {
         let stages = [
-            // First, because the frame loop is stuck in it, too.
+            // First: a frame loop that is stuck publishing is busy in both.
             (Stage::Publish, self.publish.busy_for()),
             (Stage::FrameLoop, self.frame_loop.busy_for()),
             (Stage::Capture, self.capture.lock().busy_for()),

@@ -100,7 +100,7 @@ fn write_counters(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()>
     write_losses(out, stream)
 }
 
-/// How often the source was lost and why, and what hangs, where there is something to say.
+/// Losses of the source by reason, and what is stuck, if any.
 fn write_losses(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     if !stream.restarts.is_empty() {
         let total: u64 = stream.restarts.values().sum();
@@ -118,7 +118,7 @@ fn write_losses(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     }
 }
 
-/// Who steers a view and what was refused, where there is something to say.
+/// Who steers a view and what was refused, if any.
 fn write_steering(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
     let SteeringListing { holder, accepted, refused } = &view.steering;
     if let Some(holder) = holder {
@@ -135,7 +135,7 @@ fn write_steering(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
     writeln!(out, "  {} took {accepted} messages and refused {refused}", view.name)
 }
 
-/// Notices that found no room, where there are any.
+/// Notices that were skipped, if any.
 fn write_notices(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
     let NoticeCounts { sent, skipped, .. } = view.notices;
     if skipped == 0 {

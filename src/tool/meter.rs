@@ -10,7 +10,7 @@ const AGES_MAX: usize = 100_000;
 
 /// One token frame, as its reader saw it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sighting {
+pub struct Observation {
     /// Time of the read, in nanoseconds.
     pub read_ns: u64,
     /// From its capture to the read, in nanoseconds.
@@ -21,7 +21,7 @@ pub struct Sighting {
     pub lapped: u64,
 }
 
-/// Accumulates sightings.
+/// Accumulates observations.
 #[derive(Debug, Default)]
 pub struct Meter {
     frames: u64,
@@ -34,7 +34,7 @@ pub struct Meter {
     /// A ring of the newest [`AGES_MAX`].
     ages_ns: Vec<u64>,
     /// Of the last [`WINDOW_NS`].
-    recent: VecDeque<Sighting>,
+    recent: VecDeque<Observation>,
 }
 
 /// Rate and age over a time span.
@@ -50,8 +50,8 @@ pub struct Rates {
 
 impl Meter {
     /// Counts a frame.
-    pub fn see(&mut self, sighting: Sighting) {
-        let Sighting { read_ns, age_ns, frame_seq, lapped } = sighting;
+    pub fn observe(&mut self, observation: Observation) {
+        let Observation { read_ns, age_ns, frame_seq, lapped } = observation;
         if self.frames == 0 {
             self.first_ns = read_ns;
         }
@@ -68,7 +68,7 @@ impl Meter {
             None => self.ages_ns.push(age_ns),
         }
         self.frames += 1;
-        self.recent.push_back(sighting);
+        self.recent.push_back(observation);
         while self.recent.front().is_some_and(|seen| seen.read_ns + WINDOW_NS < read_ns) {
             self.recent.pop_front();
         }

@@ -20,10 +20,10 @@ use foveate_control::{
 use foveate_core::backend::BackendKind;
 use foveate_stats::ViewCounts;
 
-/// How often the daemon is asked.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a signal may go unnoticed.
+/// Interval of checks for signals.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Columns of the table.
@@ -40,8 +40,8 @@ const HEADING: [&str; 10] = [
     "BACKEND",
 ];
 
-/// Shows all streams and views, until a signal comes or for `limit`. With `json` one object a second, else a table, which
-/// is drawn over on a terminal. A daemon that goes away is waited for.
+/// Shows all streams and views until a signal or for `limit`: with `json` one object per second, otherwise a table, redrawn
+/// in place on a terminal. If the daemon goes away, waits for it to return.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub(super) fn run(
     }
 }
 
-/// Waits until it is time to look again. False if it will not be.
+/// Waits for the next round; false if there is none.
 fn rest(stop: &AtomicBool, started: Instant, limit: Option<Duration>) -> bool {
     let next = Instant::now() + INTERVAL;
     loop {
@@ -83,12 +83,12 @@ fn rest(stop: &AtomicBool, started: Instant, limit: Option<Duration>) -> bool {
     }
 }
 
-/// Where the daemon is looked at from.
+/// A connection to the daemon, and its last statistics.
 struct Post<'a> {
     socket: &'a Path,
     /// `None` while the daemon is away.
     client: Option<Client>,
-    /// What was counted last, and when.
+    /// The last statistics, and their time.
     before: Option<(Instant, Stats)>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Post<'a> {
         Ok(Self { socket, client: Some(Client::connect(socket)?), before: None })
     }
 
-    /// What is to be seen now.
+    /// The state now.
     fn look(&mut self) -> Glance {
         match self.stats() {
             Ok(stats) => {
@@ -123,16 +123,16 @@ impl<'a> Post<'a> {
     }
 }
 
-/// What is to be seen at one moment.
+/// The state of all streams at one moment.
 #[derive(Debug, Serialize)]
 struct Glance {
     streams: Vec<StreamRow>,
-    /// Why the daemon does not say; absent where it does.
+    /// Why the daemon does not answer; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     daemon: Option<String>,
 }
 
-/// One stream. What is taken over time is so since the glance before, and absent in the first.
+/// One stream. Rates are since the previous round, and absent in the first.
 #[derive(Debug, Serialize)]
 struct StreamRow {
     name: String,
@@ -141,7 +141,7 @@ struct StreamRow {
     backend: Option<BackendKind>,
     #[serde(flatten)]
     rates: StreamRates,
-    /// How long ago the newest frame was taken.
+    /// Age of the newest frame.
     newest_age_ms: Option<f64>,
     views: Vec<ViewRow>,
 }
@@ -150,9 +150,9 @@ struct StreamRow {
 #[derive(Debug, Serialize)]
 struct ViewRow {
     name: ViewName,
-    /// Frames that it publishes a second.
+    /// Frames published per second.
     fps: Option<f64>,
-    /// Connections that follow it.
+    /// Subscribers.
     subscribers: u64,
     saccades_per_s: Option<f64>,
 }
@@ -167,7 +167,7 @@ fn rows(stats: &Stats, before: Option<&(Instant, Stats)>, now: Instant) -> Vec<S
     stats.streams.iter().map(row).collect()
 }
 
-/// A row from what a stream has counted, and what it had so many seconds earlier.
+/// The row of a stream, with rates since its earlier statistics.
 fn stream_row(stream: &StreamStats, earlier: Option<(f64, &StreamStats)>) -> StreamRow {
     let view_row = |view: &ViewStats| {
         let earlier = earlier.and_then(|(seconds, stream)| {
@@ -203,10 +203,10 @@ fn write_json(glance: &Glance, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Where tables are drawn.
+/// Draws tables in place.
 struct Screen {
     is_terminal: bool,
-    /// Lines of the table that stands on the terminal.
+    /// Lines of the table on the terminal.
     lines_drawn: usize,
 }
 
@@ -222,7 +222,7 @@ impl Screen {
             write!(out, "\x1b[{}A", self.lines_drawn)?;
         }
         self.lines_drawn = 0;
-        // One line stays free for the cursor, and none may wrap, so that the table can be drawn over.
+        // One line stays free for the cursor, and none may wrap, so that the table can be redrawn in place.
         for line in table.lines().take(rows.saturating_sub(1)) {
             let line = line.chars().take(columns).collect::<String>();
             writeln!(out, "\x1b[2K{line}")?;
@@ -233,7 +233,7 @@ impl Screen {
     }
 }
 
-/// Columns and rows of the terminal that standard output is. Some do not know.
+/// Columns and rows of the terminal on standard output, if it reports them.
 fn terminal_size() -> (usize, usize) {
     let size = tcgetwinsize(io::stdout());
     let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col.into(), size.ws_row.into()));

@@ -1,4 +1,4 @@
-//! `foveate watch VIEW`: read a view's token frames and show what arrives. Without a view, `overview` shows all of them.
+//! `foveate watch VIEW`: reads a view's token frames and shows rates, ages and losses. Without a view, see `overview`.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
-use super::meter::{Meter, Rates, Sighting};
+use super::meter::{Meter, Observation, Rates};
 use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, overview, stop_on_signals};
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
@@ -21,16 +21,16 @@ use foveate_core::frame::CaptureClock;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
 
-/// How often a table on a terminal is drawn.
+/// Interval of redraws on a terminal.
 const TABLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often a line is printed where the output is no terminal.
+/// Interval of lines if the output is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a signal may go unnoticed.
+/// Interval of checks for signals.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Lines of a table are cut here, or where the terminal ends, so that none wraps and the table can be drawn over.
+/// Lines of a table are cut at this or the terminal's width: none may wrap, so that the table can be redrawn in place.
 const TABLE_COLUMNS: usize = 79;
 
 /// Arguments of `foveate watch`.
@@ -49,13 +49,13 @@ pub struct Arguments {
     /// error
     #[arg(long)]
     json: bool,
-    /// Where the daemon is gone, wait until it is back, and go on; without a view it always does
+    /// If the daemon goes away, wait until it is back, and go on; always on without a view
     #[arg(long, requires = "view")]
     reconnect: bool,
 }
 
-/// Follows the view until it ends, the daemon is gone (unless the arguments say to wait for it), a signal comes, or as
-/// long as the arguments say. Prints a summary in any case.
+/// Follows the view until it ends, the daemon is gone (without `--reconnect`), a signal arrives, or a limit of the
+/// arguments is reached. Always prints a summary.
 pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<(), ToolError> {
     let Some(view) = &arguments.view else {
         return overview::run(arguments.json, arguments.seconds, socket, out);
@@ -80,11 +80,11 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
 /// How frames are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Display {
-    /// One object for each.
+    /// An object for each frame.
     Json,
-    /// One line a second.
+    /// A line per second.
     Lines,
-    /// A table that is drawn over.
+    /// A table, redrawn in place.
     Table,
 }
 
@@ -99,9 +99,9 @@ struct Watch {
     tokens_per_level: Vec<u32>,
     ended: Option<String>,
     reconnects: bool,
-    /// The daemon is gone, and looked for.
+    /// The daemon is gone, and `reconnect` is being tried.
     is_lost: bool,
-    /// Lines of the table that stands on the terminal.
+    /// Lines of the table on the terminal.
     lines_drawn: usize,
 }
 
@@ -150,13 +150,13 @@ impl Watch {
         }
     }
 
-    /// Waits for a frame and counts it, or looks for the daemon once.
+    /// Waits for a frame and counts it, or tries to reconnect once.
     fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
         if self.is_lost {
             return self.look_for_daemon(timeout);
         }
         match self.subscription.next_in_order(&mut self.frame, timeout) {
-            Ok(Next::Frame { missed }) => return self.see(missed, out),
+            Ok(Next::Frame { missed }) => return self.observe(missed, out),
             Ok(Next::TimedOut) => {}
             Ok(Next::NewSegment) => {
                 let reader = self.subscription.reader();
@@ -175,13 +175,13 @@ impl Watch {
         Ok(())
     }
 
-    /// Counts the frame that was read, and shows it where each is shown.
-    fn see(&mut self, lapped: u64, out: &mut dyn Write) -> Result<(), ToolError> {
+    /// Counts the frame that was read, and prints it as JSON if wanted.
+    fn observe(&mut self, lapped: u64, out: &mut dyn Write) -> Result<(), ToolError> {
         let read_ns = monotonic_ns();
         let stamp = self.frame.head.stamp;
         let age_ns = read_ns.saturating_sub(stamp.capture_ns);
         let frame_seq = stamp.frame_seq;
-        self.meter.see(Sighting { read_ns, age_ns, frame_seq, lapped });
+        self.meter.observe(Observation { read_ns, age_ns, frame_seq, lapped });
         count_per_level(&self.frame, &mut self.tokens_per_level);
         match self.display {
             Display::Json => self.write_json(age_ns, lapped, out),
@@ -189,7 +189,7 @@ impl Watch {
         }
     }
 
-    /// Rests for `pause`, because a daemon that stops still takes connections for a while, and subscribes anew if it is back.
+    /// Pauses, because a stopping daemon still accepts connections for a while, and subscribes again if it is back.
     fn look_for_daemon(&mut self, pause: Duration) -> Result<(), ToolError> {
         thread::sleep(pause);
         match self.subscription.reconnect() {
@@ -259,7 +259,7 @@ impl Watch {
         }
     }
 
-    /// What there is to say now, for a table or a line.
+    /// The rows of the table, or the parts of a line.
     fn rows(&self) -> [String; 6] {
         let head = &self.frame.head;
         let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.recent(monotonic_ns());
@@ -318,14 +318,14 @@ impl Watch {
     }
 }
 
-/// How wide a table may be on the terminal that standard output is.
+/// Width of a table on the terminal.
 fn table_columns() -> usize {
     let columns = tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-    // Some terminals do not know.
+    // Some terminals do not report it.
     if columns == 0 { TABLE_COLUMNS } else { columns.min(TABLE_COLUMNS) }
 }
 
-/// Nanoseconds, for people.
+/// Formats nanoseconds as milliseconds.
 struct Milliseconds(u64);
 
 impl fmt::Display for Milliseconds {
@@ -334,13 +334,13 @@ impl fmt::Display for Milliseconds {
     }
 }
 
-/// One line of `watch --json`: everything that the ring says of itself and of a token frame, but its tokens.
+/// One line of `watch --json`: the segment and a token frame, without tokens.
 #[derive(Debug, Serialize)]
 struct FrameLine<'a> {
     view: &'a ViewName,
     epoch: Epoch,
     ring_sequence: u64,
-    /// Frames published since the line before and overwritten before they were read.
+    /// Frames overwritten unread since the previous line.
     lapped: u64,
     frame_seq: u64,
     pts_ns: Option<u64>,
@@ -349,12 +349,12 @@ struct FrameLine<'a> {
     capture_clock: CaptureClock,
     arrival_ns: u64,
     publish_ns: u64,
-    /// From capture until it was read.
+    /// From capture to the read.
     age_ns: u64,
     fixation: Fixation,
-    /// When the message came that led to the fixation; 0 where none did.
+    /// Arrival of the message that caused the fixation; 0 if none did.
     asked_ns: u64,
-    /// The frame that the tokens' relevance was made from; 0 where all matter alike.
+    /// The frame of the relevance map; 0 without one.
     relevance_frame: u64,
     sample_bound: u32,
     rgb_bound: u32,
@@ -363,9 +363,9 @@ struct FrameLine<'a> {
     token_count: usize,
     /// From level 0 to the coarsest in use.
     tokens_per_level: &'a [u32],
-    /// What the view is doing.
+    /// State of the view.
     state: State,
-    /// What is the same for every frame of the epoch.
+    /// Constant within an epoch.
     segment: &'a SegmentFacts,
 }
 

@@ -1,4 +1,4 @@
-//! What streams and views there are and what they cost, for all pages: asked twice a second while there is one.
+//! Reports on streams, views and their cost for all pages: polled twice a second while a page is open.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,74 +17,74 @@ use foveate_control::{
 use foveate_core::frame::PixelFormat;
 use foveate_stats::durations::HistogramCounts;
 
-/// How often the daemon is asked.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The newest report, as JSON.
 #[derive(Debug)]
 pub(super) struct Reports {
     newest: watch::Sender<Arc<str>>,
-    /// A page has come.
-    joined: Arc<Notify>,
+    /// Notified when a page opens.
+    page_opened: Arc<Notify>,
 }
 
 impl Reports {
-    /// Asks the daemon at `socket` as long as somebody wants to know.
+    /// Polls the daemon at `socket` while a page is open.
     pub(super) fn begin(socket: PathBuf, followers: Arc<Followers>) -> Self {
-        let (newest, joined) = (watch::Sender::new(Arc::from("")), Arc::<Notify>::default());
-        let post = Post { socket, followers, client: None, before: None };
-        tokio::spawn(beat(post, newest.clone(), Arc::clone(&joined)));
-        Self { newest, joined }
+        let (newest, page_opened) = (watch::Sender::new(Arc::from("")), Arc::<Notify>::default());
+        let poller = Poller { socket, followers, client: None, before: None };
+        tokio::spawn(poll(poller, newest.clone(), Arc::clone(&page_opened)));
+        Self { newest, page_opened }
     }
 
-    /// All reports from now on, the first one at once.
+    /// All reports from now on, the first at once.
     pub(super) fn join(&self) -> watch::Receiver<Arc<str>> {
         let mut receiver = self.newest.subscribe();
         receiver.mark_unchanged();
-        self.joined.notify_one();
+        self.page_opened.notify_one();
         receiver
     }
 }
 
-async fn beat(mut post: Post, newest: watch::Sender<Arc<str>>, joined: Arc<Notify>) {
+async fn poll(mut poller: Poller, newest: watch::Sender<Arc<str>>, page_opened: Arc<Notify>) {
     loop {
         if newest.receiver_count() == 0 {
-            // Nobody asks, so no connection is held.
-            post.client = None;
-            post.before = None;
-            joined.notified().await;
+            // No page is open, so no connection is needed.
+            poller.client = None;
+            poller.before = None;
+            page_opened.notified().await;
         }
         let asked = tokio::task::spawn_blocking(move || {
-            let report = post.report();
-            (post, report)
+            let report = poller.report();
+            (poller, report)
         });
         let Ok((back, report)) = asked.await else {
             tracing::error!("the thread that asks the daemon has panicked");
             return;
         };
-        post = back;
+        poller = back;
         let json = serde_json::to_string(&report).expect("reports have string keys");
         newest.send_replace(json.into());
-        // A page that comes meanwhile gets its first report at once.
+        // A page that opens meanwhile gets its first report at once.
         tokio::select! {
             () = tokio::time::sleep(INTERVAL) => {}
-            () = joined.notified() => {}
+            () = page_opened.notified() => {}
         }
     }
 }
 
-/// Asks the daemon, and remembers what it said.
+/// Polls the daemon and keeps its last answer.
 #[derive(Debug)]
-struct Post {
+struct Poller {
     socket: PathBuf,
     followers: Arc<Followers>,
-    /// `None` while there is no daemon, or nobody wants to know.
+    /// `None` without a daemon or without pages.
     client: Option<Client>,
-    /// What was counted when it was asked before.
+    /// The previous statistics.
     before: Option<(Instant, Stats)>,
 }
 
-impl Post {
+impl Poller {
     fn report(&mut self) -> Report {
         match self.ask() {
             Ok((listing, stats)) => self.compared(listing, stats),
@@ -96,7 +96,7 @@ impl Post {
         }
     }
 
-    /// Asks over the connection there is; where the daemon has closed that, once more over another.
+    /// Asks on the existing connection; if the daemon has closed it, once more on a new one.
     fn ask(&mut self) -> Result<(Listing, Stats), ControlError> {
         if self.client.is_some() {
             match self.ask_once() {
@@ -115,7 +115,7 @@ impl Post {
         Ok((client.listing()?, client.stats()?))
     }
 
-    /// What the daemon says, with what has changed since it was asked before.
+    /// The answer, with rates since the previous one.
     fn compared(&mut self, listing: Listing, stats: Stats) -> Report {
         let now = Instant::now();
         let before = self.before.as_ref();
@@ -132,14 +132,14 @@ impl Post {
     }
 }
 
-/// What pages are told.
+/// A report, as sent to pages.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Absent where there is no daemon.
+    /// Absent without a daemon.
     daemon: Option<DaemonReport>,
-    /// Why the daemon does not say.
+    /// Why the daemon does not answer.
     error: Option<String>,
     streams: Vec<StreamReport>,
 }
@@ -164,32 +164,32 @@ struct DaemonReport {
     version: String,
 }
 
-/// A stream, its views, and what they cost.
+/// A stream with its views and cost.
 #[derive(Debug, Serialize)]
 struct StreamReport {
     #[serde(flatten)]
     stream: StreamListing,
-    /// Absent in the first report, and where the daemon began anew.
+    /// Absent in the first report, also after a restart of the daemon.
     rates: Option<Rates>,
 }
 
-/// What a stream has done since the report before.
+/// Rates of a stream since the previous report.
 #[derive(Debug, Serialize)]
 struct Rates {
     #[serde(flatten)]
     stream: StreamRates,
-    /// From a frame in memory until its tokens were published.
+    /// From a frame in memory until all views had published.
     step_p50_ms: Option<f64>,
     step_p99_ms: Option<f64>,
-    /// The mean of each stage of that, by name.
+    /// Mean of each of its stages, by name.
     stages_ms: BTreeMap<String, f64>,
     /// Bytes of samples that crossed to a device.
     uploaded_bytes_per_s: f64,
-    /// What whole frames would have been.
+    /// Bytes that whole frames would have taken.
     full_bytes_per_s: Option<f64>,
 }
 
-/// What `stream` has done since `before`, where it is the same stream of the same daemon.
+/// Rates of `stream` since `before`, if it is the same stream of the same daemon.
 fn rates(
     stream: &StreamListing,
     stats: &Stats,
@@ -215,7 +215,7 @@ fn rates(
     })
 }
 
-/// The mean of each stage, of the frames since `earlier`.
+/// Mean of each stage over the frames since `earlier`.
 fn stages_ms(present: &StreamPace, earlier: &StreamPace) -> BTreeMap<String, f64> {
     let mean = |(name, counts): (&String, &HistogramCounts)| {
         let since = counts.since(earlier.stages.get(name)?);

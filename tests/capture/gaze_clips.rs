@@ -21,7 +21,7 @@ use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
-use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
+use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, ViewPace};
 use foveate_ring::{Reader, TokenFrameBuf};
 
@@ -252,8 +252,8 @@ impl Run {
     fn new(policies: Vec<Policy>, phase_ns: u64) -> Self {
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let view_count = policies.len();
-        let bell = Arc::new(Bell::new().unwrap());
-        let channels = (0..view_count).map(|_| view_channel(&bell, false));
+        let wakeup = Arc::new(EventFd::new().unwrap());
+        let channels = (0..view_count).map(|_| view_channel(&wakeup, false));
         let (channels, clients): (Vec<_>, Vec<_>) = channels.unzip();
         let views = policies.into_iter().map(view).zip(channels);
         let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());

@@ -16,7 +16,7 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_daemon::channel::{
-    Bell, SUBSCRIBERS_PENDING_MAX, ViewChannel, ViewUpdate, view_channel,
+    EventFd, SUBSCRIBERS_PENDING_MAX, ViewChannel, ViewUpdate, view_channel,
 };
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
@@ -50,8 +50,8 @@ fn a_recorder_that_leaves_takes_nothing_from_another() {
 
 #[test]
 fn a_recorder_is_not_told_what_was_left_of_an_earlier_record() {
-    let bell = Arc::new(Bell::new().unwrap());
-    let (mut channel, client) = view_channel(&bell, false);
+    let wakeup = Arc::new(EventFd::new().unwrap());
+    let (mut channel, client) = view_channel(&wakeup, false);
     let frames = || client.take_gazes().iter().map(|note| note.frame_seq).collect::<Vec<_>>();
     client.set_recorded(true);
     show(&mut channel, EXTENT, 1, 1.0);

@@ -10,7 +10,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
-use foveate_daemon::channel::{Bell, view_channel};
+use foveate_daemon::channel::{EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream};
 
 use crate::naive::{OwnedFrame, transforms};
@@ -21,7 +21,7 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
     for policy in [Policy::default(), Policy::Feedback, Policy::Saliency] {
         let gaze = GazeConfig { policy, ..GazeConfig::default() };
         let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
-        let (channel, client) = view_channel(&Arc::new(Bell::new().unwrap()), true);
+        let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), true);
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
         let views = [(plan, channel)];
         let mut stream =

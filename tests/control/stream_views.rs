@@ -19,7 +19,7 @@ use foveate_core::layout::Layout;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
-use foveate_daemon::channel::{Bell, ClientChannel, view_channel};
+use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{
     AddViewError, Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
@@ -127,10 +127,10 @@ fn a_stream_has_room_for_so_many_views_and_no_more() {
         for frame_seq in 1..=frames {
             shown.step(&frame, frame_seq);
         }
-        let bell = Arc::new(Bell::new().unwrap());
+        let wakeup = Arc::new(EventFd::new().unwrap());
         let another = |shown: &Shown, index: usize| {
             let plan = plan(format!("more{index}"), Layout::Uniform, 8);
-            shown.stream.view_builder().build_new(plan, view_channel(&bell, false).0).unwrap()
+            shown.stream.view_builder().build_new(plan, view_channel(&wakeup, false).0).unwrap()
         };
         for index in 2..VIEWS_MAX {
             let view = another(&shown, index);
@@ -259,7 +259,7 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     let (x, y) = (found.head.fixation.x, found.head.fixation.y);
     let policy = Policy::Fixed { x: x / f64::from(width), y: y / f64::from(height) };
     let plan = ServedView { spec: ViewSpec { policy, ..plan.spec.clone() }, ..plan };
-    let views = [(plan, view_channel(&Arc::new(Bell::new().unwrap()), false).0)];
+    let views = [(plan, view_channel(&Arc::new(EventFd::new().unwrap()), false).0)];
     let mut stream = Stream::new("fresh", on_cpu(), ChangeConfig::default(), views, Arc::default());
     stream.step(&frame.view(), &FrameStamp::numbered(1)).unwrap();
     let mut reader = Reader::from_fd(stream.segment(0).unwrap().unwrap().0).unwrap();
@@ -286,7 +286,7 @@ struct Shown {
 
 impl Shown {
     fn new(backend: StreamBackend, paces: [ViewPace; 2]) -> Self {
-        let bell = Arc::new(Bell::new().unwrap());
+        let wakeup = Arc::new(EventFd::new().unwrap());
         let layouts = [Layout::Foveal { e0_px: None }, Layout::Uniform];
         let plans: Vec<_> = (0..2)
             .map(|index| {
@@ -295,7 +295,7 @@ impl Shown {
             })
             .collect();
         let (channels, clients): (Vec<_>, Vec<_>) =
-            (0..2).map(|_| view_channel(&bell, false)).unzip();
+            (0..2).map(|_| view_channel(&wakeup, false)).unzip();
         let counters = Arc::<StreamCounters>::default();
         let views = plans.clone().into_iter().zip(channels);
         let change = ChangeConfig::default();

@@ -17,7 +17,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::{Bell, ClientChannel, ViewChannel, view_channel};
+use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamBackend, ViewPace};
 use foveate_gpu::{DeviceChoice, Gpu, GpuError, Validation, ValidationLog};
 use foveate_ring::{ReadOutcome, Reader, TokenFrameBuf};
@@ -592,7 +592,7 @@ struct Played {
     stream: Stream,
     counters: Arc<StreamCounters>,
     views: Vec<Watched>,
-    bell: Arc<Bell>,
+    wakeup: Arc<EventFd>,
     /// Of the newest frame.
     kind: Option<FrameKind>,
 }
@@ -605,16 +605,16 @@ struct Watched {
 
 impl Played {
     fn new(backend: StreamBackend, config: ChangeConfig) -> Self {
-        let bell = Arc::new(Bell::new().unwrap());
+        let wakeup = Arc::new(EventFd::new().unwrap());
         let counters = Arc::<StreamCounters>::default();
         let (mut views, mut plans) = (Vec::new(), Vec::new());
         for number in 0..FIRST_VIEWS {
-            let (channel, client) = view_channel(&bell, false);
+            let (channel, client) = view_channel(&wakeup, false);
             views.push(Watched { reader: None, client });
             plans.push((plan(number as u64), channel));
         }
         let stream = Stream::new("camera", backend, config, plans, Arc::clone(&counters));
-        Self { stream, counters, views, bell, kind: None }
+        Self { stream, counters, views, wakeup, kind: None }
     }
 
     fn is_on_cpu(&self) -> bool {
@@ -627,7 +627,7 @@ impl Played {
 
     /// Makes a view on the spot, and takes it in. Says whether the device let it.
     fn join(&mut self, number: u64) -> bool {
-        let (channel, client): (ViewChannel, _) = view_channel(&self.bell, false);
+        let (channel, client): (ViewChannel, _) = view_channel(&self.wakeup, false);
         let Ok(view) = self.stream.view_builder().build_new(plan(number), channel) else {
             return false;
         };

@@ -17,7 +17,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
-use foveate_daemon::channel::{Bell, ClientChannel, ViewChannel, view_channel};
+use foveate_daemon::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stepped, Stream, StreamBackend, ViewPace};
 use foveate_engine::backend::choice::change_site;
 use foveate_gpu::{DeviceKind, DeviceSummary};
@@ -194,8 +194,8 @@ impl Played {
             (Layout::Foveal { e0_px: None }, float),
             (Layout::Uniform, (14, DType::U8, Normalisation::NONE)),
         ];
-        let bell = Arc::new(Bell::new().unwrap());
-        let (channel, client) = view_channel(&bell, false);
+        let wakeup = Arc::new(EventFd::new().unwrap());
+        let (channel, client) = view_channel(&wakeup, false);
         let mut channels = [Some(channel), Some(ViewChannel::unconnected())];
         let plans = views.into_iter().enumerate().map(|(index, (layout, format))| {
             let (patch_side, dtype, normalisation) = format;

@@ -69,7 +69,7 @@ impl Inhibition {
     pub fn kept(&self, x: f64, y: f64, radius: f64, now_ns: u64) -> f64 {
         let loss = |trace: &Trace| {
             let strength = strength_of(trace, self.strength, self.decay_ns, now_ns);
-            strength * bell(x - trace.x, radius) * bell(y - trace.y, radius)
+            strength * wakeup(x - trace.x, radius) * wakeup(y - trace.y, radius)
         };
         self.traces.iter().map(|trace| 1.0 - loss(trace)).product()
     }
@@ -91,10 +91,10 @@ fn darken(cells: &mut [f32], width: usize, trace: &Trace, strength: f64, radius:
     let rows = reached(trace.y, radius, height);
     let mut across = [0f32; REACH_MAX];
     for (share, column) in across.iter_mut().zip(columns.clone()) {
-        *share = bell(column as f64 + 0.5 - trace.x, radius) as f32;
+        *share = wakeup(column as f64 + 0.5 - trace.x, radius) as f32;
     }
     for row in rows {
-        let loss = (strength * bell(row as f64 + 0.5 - trace.y, radius)) as f32;
+        let loss = (strength * wakeup(row as f64 + 0.5 - trace.y, radius)) as f32;
         let cells = &mut cells[row * width..][columns.clone()];
         for (cell, share) in cells.iter_mut().zip(&across) {
             *cell *= 1.0 - loss * share;
@@ -109,6 +109,6 @@ pub(super) fn reached(place: f64, radius: f64, count: usize) -> std::ops::Range<
     ((place - 3.0 * radius).floor() as usize).min(end)..end
 }
 
-fn bell(offset: f64, radius: f64) -> f64 {
+fn wakeup(offset: f64, radius: f64) -> f64 {
     (-0.5 * (offset / radius) * (offset / radius)).exp()
 }

@@ -8,7 +8,7 @@
 //!  StreamPort.commands         <------  channel                <------  open_view, the end of a connection
 //! ```
 //!
-//! Every lock here is held for a copy and never across I/O, so a frame loop cannot be made to wait by a client.
+//! Every lock here is held only while copying, never across I/O, so no client can make a frame loop wait.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,7 +24,7 @@ use self::view::LISTED_TEXT_BYTES_MAX;
 pub(super) use self::view::ViewEntry;
 pub use self::view::ViewPort;
 use super::lease::Client;
-use crate::channel::Bell;
+use crate::channel::EventFd;
 use foveate::messages::{ViewName, clipped, is_name};
 use foveate_config::ViewConfig;
 use foveate_control::{
@@ -42,15 +42,15 @@ use foveate_stats::{ChangeGauges, StreamCounters};
 
 mod view;
 
-/// Everything that is served. The daemon fills it; the server reads it.
+/// All streams and views. The daemon fills it; the server reads it.
 #[derive(Debug)]
 pub struct Directory {
     streams: Mutex<BTreeMap<String, Arc<StreamEntry>>>,
-    bell: Arc<Bell>,
+    wakeup: Arc<EventFd>,
     devices: OnceLock<DeviceMemory>,
 }
 
-/// Tells how many bytes of each device, by its name, the process has.
+/// Returns the bytes that the process has allocated on each device, by device name.
 struct DeviceMemory(Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>);
 
 impl fmt::Debug for DeviceMemory {
@@ -64,26 +64,26 @@ impl fmt::Debug for DeviceMemory {
 pub struct StreamSpec {
     /// Its name: 1 to 63 of a-z, 0-9, `_` and `-`.
     pub name: String,
-    /// Where its frames come from, without secrets: whoever may connect can read it.
+    /// Source of its frames, without secrets: any client can read it.
     pub source: String,
     /// Its views, at least one.
     pub views: Vec<ViewConfig>,
 }
 
-/// What changes about a stream, rarely.
+/// The state of a stream that changes rarely.
 #[derive(Clone, Debug)]
 pub struct StreamStatus {
-    /// Where its frames come from, without secrets.
+    /// Source of its frames, without secrets.
     pub source: String,
-    /// What it is doing.
+    /// Its state.
     pub state: StreamState,
-    /// Why, in words; empty where there is nothing to say.
+    /// The reason for the state; may be empty.
     pub reason: String,
     /// Pixel format of its frames; `None` before the first.
     pub format: Option<PixelFormat>,
     /// Extent of its frames; `None` before the first.
     pub extent: Option<Extent>,
-    /// What computes its pyramid; `None` before the first frame.
+    /// The backend of its pyramid; `None` before the first frame.
     pub backend: Option<BackendInfo>,
 }
 
@@ -94,11 +94,11 @@ impl Directory {
     ///
     /// If the system has no descriptor left.
     pub fn new() -> std::io::Result<Arc<Self>> {
-        let bell = Arc::new(Bell::new()?);
-        Ok(Arc::new(Self { streams: Mutex::default(), bell, devices: OnceLock::new() }))
+        let wakeup = Arc::new(EventFd::new()?);
+        Ok(Arc::new(Self { streams: Mutex::default(), wakeup, devices: OnceLock::new() }))
     }
 
-    /// `memory` tells from now on how many bytes of each device, by its name, the process has. The first to say so counts.
+    /// Sets the function that returns the bytes allocated on each device, by device name. The first call counts.
     pub fn set_device_memory(
         &self,
         memory: impl Fn() -> BTreeMap<String, u64> + Send + Sync + 'static,
@@ -106,21 +106,21 @@ impl Directory {
         self.devices.get_or_init(|| DeviceMemory(Box::new(memory)));
     }
 
-    /// How many bytes of each device, by its name, the process has.
+    /// The bytes that the process has allocated on each device, by device name.
     pub(super) fn device_memory(&self) -> BTreeMap<String, u64> {
         self.devices.get().map(|memory| (memory.0)()).unwrap_or_default()
     }
 
-    /// Adds a stream that is starting, and returns the end of it that its frame loop keeps.
+    /// Adds a starting stream, and returns the frame loop's end of it.
     ///
     /// # Panics
     ///
-    /// If a name is not a name or not unique, or there is no view: the configuration was checked before.
+    /// If a name is invalid or not unique, or there is no view: the configuration was checked before.
     pub fn add_stream(&self, spec: StreamSpec) -> StreamPort {
         let StreamSpec { name, source, views } = spec;
         assert!(is_name(&name), "{name:?} is not the name of a stream");
         assert!(!views.is_empty(), "stream {name} has no views");
-        let ends = |config| view::ends(&name, config, None, &self.bell);
+        let ends = |config| view::ends(&name, config, None, &self.wakeup);
         let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let (sender, commands) = unbounded();
         let entry = Arc::new(StreamEntry::new(name, source, entries, sender));
@@ -128,20 +128,20 @@ impl Directory {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
         }
-        StreamPort { entry, bell: Arc::clone(&self.bell), views, commands }
+        StreamPort { entry, wakeup: Arc::clone(&self.wakeup), views, commands }
     }
 
-    /// Lists a stream no more, and lets nobody subscribe to it; who follows it has been told of its end. There may be another of
-    /// its name then.
+    /// Removes a stream from listings and subscription; its subscribers have been informed of its end. The name is free
+    /// again.
     pub fn remove_stream(&self, name: &str) {
         let removed = self.streams.lock().remove(name);
-        // Its subscribers, and the views that clients opened, are the server's to see to.
+        // The server handles its subscribers and the views that clients opened.
         drop(removed);
-        self.bell.ring();
+        self.wakeup.signal();
     }
 
-    /// Has the frame loop of a stream make a view of its configuration another one; nothing where there is no such stream. Of a
-    /// stream that has ended the answer never comes.
+    /// Asks the frame loop of a stream to replace a view of its configuration; without such a stream nothing happens. A
+    /// stream that has ended never answers.
     pub fn set_view(&self, setting: ViewSetting) {
         if let Some(stream) = self.stream(setting.view.stream()) {
             // As for views that clients open.
@@ -149,8 +149,8 @@ impl Directory {
         }
     }
 
-    /// The streams of which a stage has been at one thing for at least `limit`, in the order of their names. Waiting for a frame,
-    /// or for a camera to come back, is no such thing.
+    /// The streams with a stage that has been busy with one piece of work for at least `limit`, by name. Waiting for a frame
+    /// or a camera does not count.
     pub fn stuck(&self, limit: Duration) -> Vec<Stuck> {
         let stuck = |entry: &Arc<StreamEntry>| {
             let (stage, since) = entry.counters.stages.stuck(limit)?;
@@ -168,7 +168,7 @@ impl Directory {
         self.stuck(STUCK_AFTER).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// What listings say of every stream, in the order of their names.
+    /// Listings of all streams, by name.
     pub fn listings(&self) -> Vec<StreamListing> {
         self.streams_from(None).iter().map(|stream| stream.listing()).collect()
     }
@@ -185,82 +185,82 @@ impl Directory {
         Some((stream, view))
     }
 
-    /// All views, in the order of the names of their streams.
+    /// All views, by stream name.
     pub(super) fn views(&self) -> Vec<Arc<ViewEntry>> {
         self.streams.lock().values().flat_map(|stream| stream.views()).collect()
     }
 
-    /// The views that clients opened, and those of them that are closed and not gone yet.
+    /// The views that clients opened, including closed ones that still exist.
     pub(super) fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
         self.streams.lock().values().flat_map(|stream| stream.views_of_clients()).collect()
     }
 
-    /// The streams from that of `after` on, in the order of their names.
+    /// The streams from that of `after` on, by name.
     pub(super) fn streams_from(&self, after: Option<&ViewName>) -> Vec<Arc<StreamEntry>> {
         let first = after.map_or(Bound::Unbounded, |name| Bound::Included(name.stream()));
         let streams = self.streams.lock();
         streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
     }
 
-    /// The streams behind that called `after`, in the order of their names.
+    /// The streams after the one called `after`, by name.
     pub(super) fn streams_after(&self, after: Option<&str>) -> Vec<Arc<StreamEntry>> {
         let first = after.map_or(Bound::Unbounded, Bound::Excluded);
         let streams = self.streams.lock();
         streams.range::<str, _>((first, Bound::Unbounded)).map(|(_, entry)| entry.clone()).collect()
     }
 
-    /// What the server polls: readable after something changed that subscribers want to know.
-    pub(super) fn bell(&self) -> &Arc<Bell> {
-        &self.bell
+    /// The descriptor that the server polls: readable after a change that concerns subscribers.
+    pub(super) fn wakeup(&self) -> &Arc<EventFd> {
+        &self.wakeup
     }
 }
 
-/// A stage that makes no progress.
+/// A stuck stage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stream {stream}: {stage} has made no progress for {} s", since.as_secs())]
 pub struct Stuck {
     /// Name of the stream.
     pub stream: String,
-    /// What it is at.
+    /// The stage.
     pub stage: Stage,
-    /// For how long.
+    /// Time without progress.
     pub since: Duration,
 }
 
-/// One stream, as the server sees it.
+/// The server's end of a stream.
 #[derive(Debug)]
 pub struct StreamEntry {
     name: String,
     status: Mutex<StreamStatus>,
     counters: Arc<StreamCounters>,
-    /// Those of the configuration in its order, then those that clients opened in the order of their names.
+    /// Views of the configuration in its order, then those that clients opened, by name.
     views: Mutex<Vec<Arc<ViewEntry>>>,
-    /// Those that clients closed and that the frame loop has not let go: their rings still take memory.
+    /// Closed views that the frame loop has not released yet: their rings still use memory.
     closed: Mutex<Vec<Arc<ViewEntry>>>,
     commands: Sender<ViewCommand>,
 }
 
-/// What becomes of the views of a stream while it runs.
+/// A change to the views of a running stream.
 #[derive(Debug)]
 pub enum ViewCommand {
     /// A client opened one.
     Open(Box<ViewPort>),
     /// A client that opened one is gone.
     Close(ViewName),
-    /// An operator wants one to be another.
+    /// An operator replaces one.
     Set(Box<ViewSetting>),
 }
 
-/// What a view is to be from now on.
+/// A new configuration of a view.
 #[derive(Debug)]
 pub struct ViewSetting {
-    /// Which.
+    /// The view.
     pub view: ViewName,
-    /// What it is to be.
+    /// Its new configuration.
     pub config: ViewConfig,
-    /// Whether only the pace changes, so that it goes on in the same segment.
+    /// Whether only the pace changes, so that the segment stays.
     pub keeps_segment: bool,
-    /// Takes what came of it, once: that everything is made for it, or why it stays as it is.
+    /// Receives the result, once: success, or why the view stays as it is.
     pub answer: Sender<Result<(), String>>,
 }
 
@@ -289,7 +289,7 @@ impl StreamEntry {
         &self.name
     }
 
-    /// What it is doing, and the extent of its frames once there was one.
+    /// Its state, and the extent of its frames once there was one.
     pub(super) fn state(&self) -> (StreamState, Option<Extent>) {
         let status = self.status.lock();
         (status.state, status.extent)
@@ -300,7 +300,7 @@ impl StreamEntry {
         self.views.lock().clone()
     }
 
-    /// Those that clients opened, and those of them that are closed and not gone yet.
+    /// The views that clients opened, including closed ones that still exist.
     fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
         let open = self.views().into_iter().filter(|view| view.owner().is_some());
         let mut closed = self.closed.lock();
@@ -308,18 +308,18 @@ impl StreamEntry {
         open.chain(closed.iter().cloned()).collect()
     }
 
-    /// Adds a view that belongs to `owner`. Its name must be its own.
-    pub(super) fn open_view(&self, config: ViewConfig, owner: Client, bell: &Arc<Bell>) {
-        let (entry, port) = view::ends(&self.name, config, Some(owner), bell);
+    /// Adds a view of `owner`. Its name must be unique.
+    pub(super) fn open_view(&self, config: ViewConfig, owner: Client, wakeup: &Arc<EventFd>) {
+        let (entry, port) = view::ends(&self.name, config, Some(owner), wakeup);
         let mut views = self.views.lock();
         let opened =
             views.partition_point(|view| view.owner().is_none() || view.name() < entry.name());
         views.insert(opened, entry);
-        // A frame loop that has ended takes no more commands, and shows no more views.
+        // A frame loop that has ended takes no more commands.
         let _ = self.commands.send(ViewCommand::Open(Box::new(port)));
     }
 
-    /// Removes the views that belong to client `number`, who is gone.
+    /// Removes the views of client `number`, which is gone.
     pub(super) fn close_views_of(&self, number: u64) {
         self.views.lock().retain(|view| {
             let is_owned = view.owner().is_some_and(|owner| owner.number == number);
@@ -339,7 +339,7 @@ impl StreamEntry {
         ended.then(|| clipped(&status.reason, LISTED_TEXT_BYTES_MAX))
     }
 
-    /// Its views behind `after`; all of them where that is a view of another stream.
+    /// Its views after `after`; all of them if that is a view of another stream.
     pub(super) fn views_after(&self, after: Option<&ViewName>) -> Vec<Arc<ViewEntry>> {
         let views = self.views.lock();
         let Some(after) = after.filter(|after| after.stream() == self.name) else {
@@ -355,7 +355,7 @@ impl StreamEntry {
         views.iter().enumerate().filter(is_behind).map(|(_, view)| Arc::clone(view)).collect()
     }
 
-    /// What it is and does, without its views.
+    /// Its listing, without views.
     pub(super) fn listing(&self) -> StreamListing {
         let input = |status: &StreamStatus| StreamInput {
             source: clipped(&status.source, LISTED_TEXT_BYTES_MAX),
@@ -367,7 +367,7 @@ impl StreamEntry {
         listing
     }
 
-    /// What it and its views have done.
+    /// Its statistics, with views.
     pub(super) fn stats(&self) -> StreamStats {
         let StreamCounters { durations, change, newest_capture_ns, .. } = &*self.counters;
         let stages = FrameStage::ALL.iter().zip(&durations.stages);
@@ -409,14 +409,14 @@ impl StreamEntry {
     }
 }
 
-/// A stream, as its frame loop sees it.
+/// The frame loop's end of a stream.
 #[derive(Debug)]
 pub struct StreamPort {
     entry: Arc<StreamEntry>,
-    bell: Arc<Bell>,
+    wakeup: Arc<EventFd>,
     /// Its views, in the order of the [`StreamSpec`]; the frame loop takes them.
     pub views: Vec<ViewPort>,
-    /// What becomes of views while it runs.
+    /// Changes to views while it runs.
     pub commands: Receiver<ViewCommand>,
 }
 
@@ -426,31 +426,31 @@ impl StreamPort {
         &self.entry.counters
     }
 
-    /// Changes what listings show. Subscribers learn when that ends the stream.
+    /// Changes the status. Subscribers are informed if the stream ends.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
         self.notices().update(change);
     }
 
-    /// The part of this end through which it is told what becomes of the stream.
+    /// The part of this end that reports the status of the stream.
     pub fn notices(&self) -> StreamNotices {
-        StreamNotices { entry: Arc::clone(&self.entry), bell: Arc::clone(&self.bell) }
+        StreamNotices { entry: Arc::clone(&self.entry), wakeup: Arc::clone(&self.wakeup) }
     }
 
-    /// The stream publishes no more: subscribers are told why.
+    /// Ends the stream and informs subscribers of the reason.
     pub fn ended(&self, reason: &str) {
         self.notices().ended(reason);
     }
 }
 
-/// A stream, as whoever starts it sees it.
+/// Reports the status of a stream.
 #[derive(Debug)]
 pub struct StreamNotices {
     entry: Arc<StreamEntry>,
-    bell: Arc<Bell>,
+    wakeup: Arc<EventFd>,
 }
 
 impl StreamNotices {
-    /// Changes what listings show. Subscribers learn when that ends the stream.
+    /// Changes the status. Subscribers are informed if the stream ends.
     pub fn update(&self, change: impl FnOnce(&mut StreamStatus)) {
         let (before, after) = {
             let mut status = self.entry.status.lock();
@@ -459,11 +459,11 @@ impl StreamNotices {
             (before, status.state)
         };
         if before != after {
-            self.bell.ring();
+            self.wakeup.signal();
         }
     }
 
-    /// The stream publishes no more: subscribers are told why.
+    /// Ends the stream and informs subscribers of the reason.
     pub fn ended(&self, reason: &str) {
         self.update(|status| {
             status.state = StreamState::Ended;

@@ -149,7 +149,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
-        self.directory.bell().ring();
+        self.directory.wakeup().signal();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -199,8 +199,8 @@ impl ServerThread {
     fn turn(&mut self) -> Result<(), Errno> {
         let ready = self.wait()?;
         self.serve(&ready.connections);
-        if ready.bell {
-            self.directory.bell().silence();
+        if ready.wakeup {
+            self.directory.wakeup().clear();
             self.notify_all();
         }
         self.answer_pending();
@@ -216,7 +216,7 @@ impl ServerThread {
         let interest = PollFlags::IN;
         let accepting = if self.accept_again_at.is_none() { interest } else { PollFlags::empty() };
         let mut entries = vec![
-            PollFd::new(self.directory.bell().as_ref(), interest),
+            PollFd::new(self.directory.wakeup().as_ref(), interest),
             PollFd::new(&self.listener.socket, accepting),
         ];
         entries.extend(self.connections.iter().map(|connection| {
@@ -234,7 +234,7 @@ impl ServerThread {
 
         let mut ready = entries.iter().map(|entry| !entry.revents().is_empty());
         Ok(Ready {
-            bell: ready.next().unwrap_or(false),
+            wakeup: ready.next().unwrap_or(false),
             listener: ready.next().unwrap_or(false),
             connections: ready.collect(),
         })
@@ -482,7 +482,7 @@ impl ServerThread {
         }
     }
 
-    /// Stops the view from ringing the bell if no answer is pending on it.
+    /// Stops the view from ringing the wakeup if no answer is pending on it.
     fn update_awaited(&self, view: &Arc<ViewEntry>) {
         let mut pending = self.connections.iter().filter_map(|other| other.pending_answer.as_ref());
         if pending.all(|pending| !Arc::ptr_eq(&pending.view, view)) {
@@ -536,7 +536,7 @@ impl ServerThread {
             for stream in self.directory.streams_from(None) {
                 stream.close_views_of(number);
             }
-            self.directory.bell().ring();
+            self.directory.wakeup().signal();
         }
         let others = &self.connections;
         let is_recorded_by_others = |view: &ViewEntry| {
@@ -625,7 +625,7 @@ impl ServerThread {
 
 /// The result of a poll.
 struct Ready {
-    bell: bool,
+    wakeup: bool,
     listener: bool,
     connections: Vec<bool>,
 }

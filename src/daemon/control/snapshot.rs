@@ -1,4 +1,4 @@
-//! Everything that the daemon counts, read at one moment: the source of metrics, of `stats` and of `list`.
+//! Snapshots of all counters and states: the source of metrics, `stats` and `list`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use foveate_control::{DaemonStats, Listing, ServerListing, Stats};
 use foveate_stats::ServerCounters;
 use foveate_stats::process::process_use;
 
-/// Reads what the daemon counts, from any thread. No frame loop waits for it.
+/// Takes snapshots, on any thread. No frame loop waits for it.
 #[derive(Clone, Debug)]
 pub struct StatsSource {
     directory: Arc<Directory>,
     server: Arc<ServerStats>,
 }
 
-/// What the server has done since it started.
+/// Counters of the control server.
 #[derive(Debug, Default)]
 struct ServerStats {
     counters: ServerCounters,
@@ -27,12 +27,12 @@ struct ServerStats {
 }
 
 impl StatsSource {
-    /// Of what `directory` serves, and of a server that has done nothing yet.
+    /// A source for the streams of `directory`, and for a server that has just started.
     pub(super) fn new(directory: Arc<Directory>) -> Self {
         Self { directory, server: Arc::default() }
     }
 
-    /// What the server counts.
+    /// Counters of the server.
     pub(super) fn counters(&self) -> &ServerCounters {
         &self.server.counters
     }
@@ -42,13 +42,13 @@ impl StatsSource {
         *self.server.refused.lock().entry(reason).or_default() += 1;
     }
 
-    /// Everything there is now.
+    /// A snapshot of everything.
     pub fn snapshot(&self) -> Stats {
         self.stats_page(None, usize::MAX)
     }
 
-    /// The streams behind that called `after`, as many as fit about `bytes_max` of JSON and at least one; the first page with
-    /// what concerns the daemon as a whole.
+    /// The streams after the one called `after`, at least one and as many as fit about `bytes_max` of JSON; the first page
+    /// also has the daemon as a whole.
     pub(super) fn stats_page(&self, after: Option<&str>, bytes_max: usize) -> Stats {
         let daemon = after.is_none().then(|| self.daemon());
         let mut page = Stats { daemon, streams: Vec::new(), next: None };
@@ -67,8 +67,8 @@ impl StatsSource {
         page
     }
 
-    /// The views behind `after` with their streams, as many as fit about `bytes_max` of JSON and at least one; the first page
-    /// with what the server has done.
+    /// The views after `after` with their streams, at least one and as many as fit about `bytes_max` of JSON; the first page
+    /// also has the state of the server.
     pub(super) fn listing_page(&self, after: Option<&ViewName>, bytes_max: usize) -> Listing {
         let server = after.is_none().then(|| self.server());
         let mut page = Listing { streams: Vec::new(), server, next: None };

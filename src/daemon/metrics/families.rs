@@ -1,5 +1,5 @@
-//! The metrics that are more than a counter: those with labels of their own, durations, and what may be unknown. The counters
-//! stand in the tables of `foveate_stats`.
+//! The metrics that are not plain counters: those with labels, histograms, and values that may be unknown. Plain counters
+//! are in the tables of `foveate_stats`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use foveate_core::backend::BackendInfo;
 use foveate_stats::metric::{Families, Metric, MetricKind, OwnerLabels, Samples};
 use foveate_stats::{ServerCounts, StreamCounts, ViewCounts};
 
-/// All metrics, with what `stats` has as samples. docs/metrics.md says the same in words.
+/// All metrics, with samples from `stats`. docs/metrics.md documents them.
 pub fn families(stats: &Stats) -> Families {
     let mut families = Families::default();
     let (daemon, streams) = (stats.daemon.iter(), stats.streams.iter());
@@ -30,7 +30,7 @@ fn view_labels(view: &ViewStats) -> OwnerLabels<'_, 2> {
     [("stream", view.name.stream()), ("view", view.name.view())]
 }
 
-/// Rows of a table: what a metric is, its name, its labels, what it counts, and how it is read.
+/// Rows of a table: type, name, labels, description, and how samples are read.
 macro_rules! metrics {
     ($($kind:ident $name:literal [$($label:literal),*] $help:literal, $read:expr;)+) => {
         &[$(Metric {
@@ -48,20 +48,20 @@ const DAEMON: &[Metric<DaemonStats>] = metrics! {
         |daemon, samples| samples.add(&[&daemon.version], 1.0);
     Gauge "process_resident_memory_bytes" [] "Memory of the daemon in RAM, shared memory included",
         |daemon, samples| samples.add(&[], daemon.process.resident_bytes as f64);
-    Gauge "process_open_fds" [] "Descriptors that the daemon has open",
+    Gauge "process_open_fds" [] "Open descriptors of the daemon",
         |daemon, samples| samples.add(&[], daemon.process.open_descriptors as f64);
     Gauge "process_threads" [] "Threads of the daemon",
         |daemon, samples| samples.add(&[], daemon.process.threads as f64);
-    Counter "process_cpu_seconds_total" [] "Processor time that the daemon has taken",
+    Counter "process_cpu_seconds_total" [] "CPU time of the daemon",
         |daemon, samples| samples.add(&[], daemon.process.cpu_seconds);
-    Gauge "foveate_gpu_memory_bytes" ["device"] "Memory that the daemon has of a GPU",
+    Gauge "foveate_gpu_memory_bytes" ["device"] "Memory of a GPU that the daemon has allocated",
         |daemon, samples| add_each(&daemon.gpu_memory_bytes, samples);
     Counter "foveate_control_refused_total" ["reason"] "Requests and connections that were refused",
         |daemon, samples| add_each(&daemon.server.refused, samples);
 };
 
 const STREAM: &[Metric<StreamStats>] = metrics! {
-    Gauge "foveate_stream_state" ["state"] "1 for what the stream is doing, 0 for what it is not",
+    Gauge "foveate_stream_state" ["state"] "1 for the state of the stream, 0 for the others",
         |stream, samples| {
             use StreamState::{Ended, Live, Stalled, Starting};
             for state in [Starting, Live, Stalled, Ended] {
@@ -69,13 +69,13 @@ const STREAM: &[Metric<StreamStats>] = metrics! {
             }
         };
     Gauge "foveate_backend_info" ["backend", "device", "change_on"]
-        "1; what computes the pyramid, and where changes are found, are labels",
+        "1; the labels are the backend of the pyramid and where changes are found",
         |stream, samples| if let Some(BackendInfo { kind, device, change_on, .. }) = &stream.backend {
             samples.add(&[&kind.to_string(), device, &change_on.to_string()], 1.0);
         };
-    Counter "foveate_restarts_total" ["reason"] "Pipelines that were begun after one was lost",
+    Counter "foveate_restarts_total" ["reason"] "Pipelines started after one was lost",
         |stream, samples| add_each(&stream.restarts, samples);
-    Gauge "foveate_stuck_seconds" [] "How long a stage of the stream has made no progress; 0 where all do",
+    Gauge "foveate_stuck_seconds" [] "Time for which a stage of the stream has made no progress; 0 if all make progress",
         |stream, samples| samples.add(&[], stream.stuck.map_or(0.0, |stuck| stuck.seconds as f64));
     Gauge "foveate_sample_bound" []
         "The most by which a camera sample of the pyramid differs from the newest frame, in steps of 8 bits",
@@ -90,13 +90,13 @@ const STREAM: &[Metric<StreamStats>] = metrics! {
     Gauge "foveate_frame_tiles" [] "Tiles of a frame",
         |stream, samples| samples.add(&[], stream.change.map(|change| change.tile_count as f64));
     Gauge "foveate_newest_frame_age_seconds" []
-        "How long ago the newest frame was taken that was published or that no view wanted",
+        "Time since the capture of the newest frame that was published or that no view took",
         |stream, samples| samples.add(&[], stream.detail.newest_age_ns.map(|ns| ns as f64 / 1e9));
-    Histogram "foveate_frame_age_seconds" [] "From the capture of a frame until its tokens were published",
+    Histogram "foveate_frame_age_seconds" [] "From capture until all views had published",
         |stream, samples| samples.add_histogram(&[], &stream.detail.age);
-    Histogram "foveate_frame_step_seconds" [] "From a frame in memory until its tokens were published",
+    Histogram "foveate_frame_step_seconds" [] "From a frame in memory until all views had published",
         |stream, samples| samples.add_histogram(&[], &stream.detail.step);
-    Histogram "foveate_stage_seconds" ["stage"] "How long a stage of a frame took, where it ran",
+    Histogram "foveate_stage_seconds" ["stage"] "Duration of a stage of a frame, if it ran",
         |stream, samples| for (stage, spent) in &stream.detail.stages {
             samples.add_histogram(&[stage], spent);
         };
@@ -107,7 +107,7 @@ const VIEW: &[Metric<ViewStats>] = metrics! {
         |view, samples| add_each(&view.feedback_refused, samples);
 };
 
-/// Adds a number for each value of the one label.
+/// Adds a sample for each value of the one label.
 fn add_each(numbers: &BTreeMap<impl ToString, u64>, samples: &mut Samples<'_>) {
     for (label, number) in numbers {
         samples.add(&[&label.to_string()], *number as f64);

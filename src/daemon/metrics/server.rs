@@ -25,16 +25,16 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 /// Connections at a time; others wait in the listener's queue.
 const CONNECTIONS_MAX: usize = 32;
 
-/// How long a connection may take, from the first byte of the request to the last of the answer.
+/// Time limit of a connection, from accept to the last byte of the answer.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long it is safe from being closed because others wait.
+/// Age from which a connection may be closed for one that waits.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long an answer is good for others. Whoever asks again and again costs no more than copies of it.
+/// Time for which a page is reused, so that frequent requests cost no more than copies.
 const FRESHNESS: Duration = Duration::from_millis(100);
 
-/// How long no connection is accepted after the system had no descriptor for one.
+/// Pause after the system had no descriptor for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest request that is read; a scraper's has a few hundred bytes.
@@ -57,7 +57,7 @@ impl MetricsServer {
     ///
     /// # Errors
     ///
-    /// If somebody else listens there, or it is no address of this machine.
+    /// If the address is in use, or not one of this machine.
     pub(super) fn bind(
         address: SocketAddr,
         page: impl Fn() -> String + Send + 'static,
@@ -101,17 +101,17 @@ impl Drop for MetricsServer {
     }
 }
 
-/// Accepts connections for ever, as long as there is room, or one that has had its time and gives way.
+/// Accepts connections for ever; without room, in place of the oldest once that may be closed.
 async fn serve(listener: &TcpListener, page: &Arc<Mutex<Page>>) {
     let mut tasks = JoinSet::new();
-    // Since when each has been there, and its task; the oldest first.
+    // Start and task of each, the oldest first.
     let mut connections = VecDeque::<(Instant, AbortHandle)>::new();
     loop {
         let is_full = CONNECTIONS_MAX <= connections.len();
         let oldest = connections.front().filter(|_| is_full);
         let room_at = oldest.map_or_else(Instant::now, |(since, _)| *since + GRACE);
         tokio::select! {
-            // Before one that waits is let in at the cost of another.
+            // Finished connections first: one that waits may then not cost another its place.
             biased;
             Some(_) = tasks.join_next() => connections.retain(|(_, task)| !task.is_finished()),
             stream = accept(listener, room_at) => {
@@ -149,7 +149,7 @@ async fn exchange(stream: TcpStream, page: Arc<Mutex<Page>>) {
         .title_case_headers(true)
         .max_buf_size(REQUEST_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    // Nobody is to be told of one that takes longer, hangs up, or speaks no HTTP.
+    // Timeouts, hang-ups and malformed requests concern nobody else.
     let _ = timeout(EXCHANGE_TIMEOUT, connection).await;
 }
 
@@ -169,7 +169,7 @@ fn answer(request: &Request<Incoming>, page: &Mutex<Page>) -> Response<String> {
     response
 }
 
-/// What is served.
+/// The page, cached.
 struct Page {
     write: Box<dyn Fn() -> String + Send>,
     /// The newest text, and when it was written.

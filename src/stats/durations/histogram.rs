@@ -1,17 +1,17 @@
-//! How often a duration was how long.
+//! Histograms of durations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// The most bounds of a histogram.
+/// Most bounds of a histogram.
 const BOUNDS_MAX: usize = 15;
 
 /// Counts durations by size. Counting one takes two atomic additions.
 #[derive(Debug)]
 pub struct Histogram {
     bounds_ns: &'static [u64],
-    /// One for each bound, and then one for what is above the last; the others stay 0.
+    /// One count for each bound and one for durations above the last; the rest stay 0.
     counts: [AtomicU64; BOUNDS_MAX + 1],
     sum_ns: AtomicU64,
 }
@@ -21,9 +21,9 @@ pub struct Histogram {
 pub struct HistogramCounts {
     /// Upper bounds in nanoseconds, ascending; a duration that equals one is below it.
     pub bounds_ns: Vec<u64>,
-    /// Durations between one bound and the next: one more than there are bounds, the last for what is above all.
+    /// Durations in each bucket: one for each bound, and one for durations above the last bound.
     pub counts: Vec<u64>,
-    /// All durations together, in nanoseconds.
+    /// Sum of all durations in nanoseconds.
     pub sum_ns: u64,
 }
 
@@ -42,10 +42,10 @@ impl Histogram {
         self.sum_ns.fetch_add(duration_ns, Ordering::Relaxed);
     }
 
-    /// What was counted so far. What is counted meanwhile may be in the counts and not yet in the sum.
+    /// A snapshot. Durations counted concurrently may be in the counts but not yet in the sum.
     pub fn get(&self) -> HistogramCounts {
         let counts = self.counts.iter().take(self.bounds_ns.len() + 1);
-        // The sum first: an average of more durations than their sum has is low, never above what any of them took.
+        // The sum first, so that an average errs on the low side only.
         let sum_ns = self.sum_ns.load(Ordering::Relaxed);
         HistogramCounts {
             bounds_ns: self.bounds_ns.to_vec(),
@@ -56,12 +56,12 @@ impl Histogram {
 }
 
 impl HistogramCounts {
-    /// How many durations were counted.
+    /// Number of durations.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// For each bound in nanoseconds, how many durations were not above it.
+    /// For each bound in nanoseconds, the number of durations up to it.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         let sums = self.counts.iter().scan(0, |sum, count| {
             *sum += count;
@@ -70,8 +70,8 @@ impl HistogramCounts {
         self.bounds_ns.iter().copied().zip(sums)
     }
 
-    /// What was counted since `earlier`, which is the same histogram at an earlier moment. Where it is not, as after a
-    /// restart, everything counts.
+    /// The durations counted since `earlier`, an earlier snapshot of the same histogram. Of another histogram, as after a
+    /// restart, all count.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let is_earlier = self.bounds_ns == earlier.bounds_ns
@@ -92,8 +92,8 @@ impl HistogramCounts {
         self.quantile_ns(share).map(|ns| ns / 1e6)
     }
 
-    /// The duration in nanoseconds that `share` (0 to 1) of those counted do not exceed: on a line between the bounds around
-    /// it, at most the last bound; `None` where nothing was counted.
+    /// Quantile `share` (0 to 1) in nanoseconds, interpolated linearly within its bucket and at most the last bound; `None`
+    /// without durations.
     pub fn quantile_ns(&self, share: f64) -> Option<f64> {
         let wanted = share * self.count() as f64;
         let mut below = 0;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::channel::{Bell, ClientChannel, ViewChannel, view_channel};
+use crate::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use crate::control::lease::{Client, Steering};
 use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
@@ -118,7 +118,7 @@ impl ViewEntry {
 #[derive(Debug)]
 pub struct ViewPort {
     entry: Arc<ViewEntry>,
-    bell: Arc<Bell>,
+    wakeup: Arc<EventFd>,
     channel: Option<ViewChannel>,
 }
 
@@ -166,7 +166,7 @@ impl ViewPort {
             *present = Some(segment);
         }
         drop(present);
-        self.bell.ring();
+        self.wakeup.signal();
     }
 
     /// Whether it must end, because its client is gone.
@@ -177,7 +177,7 @@ impl ViewPort {
     /// Ends the view while its stream continues; subscribers get the reason.
     pub fn fail(&self, reason: &str) {
         self.entry.end(reason);
-        self.bell.ring();
+        self.wakeup.signal();
     }
 }
 
@@ -186,11 +186,11 @@ pub(super) fn ends(
     stream: &str,
     config: ViewConfig,
     owner: Option<Client>,
-    bell: &Arc<Bell>,
+    wakeup: &Arc<EventFd>,
 ) -> (Arc<ViewEntry>, ViewPort) {
     let name = ViewName::new(stream, &config.name);
     let name = name.unwrap_or_else(|error| panic!("{error}"));
-    let (channel, client_channel) = view_channel(bell, config.gaze.policy.is_feedback());
+    let (channel, client_channel) = view_channel(wakeup, config.gaze.policy.is_feedback());
     let config = Mutex::new(Arc::new(config));
     let entry = Arc::new(ViewEntry {
         name,
@@ -202,6 +202,6 @@ pub(super) fn ends(
         steering: Mutex::default(),
     });
     let port =
-        ViewPort { entry: Arc::clone(&entry), bell: Arc::clone(bell), channel: Some(channel) };
+        ViewPort { entry: Arc::clone(&entry), wakeup: Arc::clone(wakeup), channel: Some(channel) };
     (entry, port)
 }

@@ -17,7 +17,7 @@ use rustix::net::{SendFlags, SocketFlags};
 use serde_json::Value;
 
 use super::listener::{Access, Listener};
-use crate::channel::Bell;
+use crate::channel::EventFd;
 use crate::control::{ServeError, socket};
 use foveate::ControlError;
 use foveate::messages::{DATAGRAM_BYTES_MAX, Refusal, RefusalReason};
@@ -42,7 +42,7 @@ pub struct PendingAdminRequest {
 #[derive(Debug)]
 pub struct AdminServer {
     stopping: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    wakeup: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -55,12 +55,12 @@ impl AdminServer {
     pub fn bind(path: &Path, requests: Sender<PendingAdminRequest>) -> Result<Self, ServeError> {
         let listener = Listener::bind(path, Access { mode: 0o600, group: None })?;
         let started = |source| ControlError::io("serve", path, source);
-        let bell = Arc::new(Bell::new().map_err(started)?);
+        let wakeup = Arc::new(EventFd::new().map_err(started)?);
         let stopping = Arc::new(AtomicBool::new(false));
         let service = AdminThread {
             listener,
             requests,
-            bell: Arc::clone(&bell),
+            wakeup: Arc::clone(&wakeup),
             stopping: Arc::clone(&stopping),
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
@@ -69,14 +69,14 @@ impl AdminServer {
             .spawn(move || service.run())
             .map_err(started)?;
         tracing::info!(path = %path.display(), "serving operators");
-        Ok(Self { stopping, bell, thread: Some(thread) })
+        Ok(Self { stopping, wakeup, thread: Some(thread) })
     }
 }
 
 impl Drop for AdminServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
-        self.bell.ring();
+        self.wakeup.signal();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -88,7 +88,7 @@ impl Drop for AdminServer {
 struct AdminThread {
     listener: Listener,
     requests: Sender<PendingAdminRequest>,
-    bell: Arc<Bell>,
+    wakeup: Arc<EventFd>,
     stopping: Arc<AtomicBool>,
     buffer: Vec<u8>,
 }
@@ -156,7 +156,7 @@ impl AdminThread {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         let mut entries =
-            [PollFd::new(socket, PollFlags::IN), PollFd::new(self.bell.as_ref(), PollFlags::IN)];
+            [PollFd::new(socket, PollFlags::IN), PollFd::new(self.wakeup.as_ref(), PollFlags::IN)];
         let ready = retry_on_intr(|| poll(&mut entries, timeout.as_ref()));
         !self.stopping.load(Ordering::Relaxed) && ready.is_ok() && !entries[0].revents().is_empty()
     }

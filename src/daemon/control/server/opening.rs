@@ -53,7 +53,7 @@ impl ServerThread {
             .map_err(|error| Refusal::new(RefusalReason::BadRequest, error.to_string()))?;
         connection.opened += 1;
         tracing::info!(%view, client = connection.client.name, "opening a view");
-        entry.open_view(config, connection.client.clone(), self.directory.bell());
+        entry.open_view(config, connection.client.clone(), self.directory.wakeup());
         Ok(accepted(&Granted { view }))
     }
 
