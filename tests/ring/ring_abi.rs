@@ -165,12 +165,16 @@ fn a_frame_lies_where_the_document_says() {
     assert_eq!(bytes[items..][..12], expected.planes[0]);
 }
 
-/// The rows of the table under the heading `name`.
+/// The rows of the table under the heading `name` that begin with an offset.
 fn documented_rows(name: &str) -> Vec<Row> {
     let heading = format!("## {name}\n");
     let (_, section) = DOCUMENT.split_once(&heading).unwrap();
     let section = section.split("\n## ").next().unwrap();
-    let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains(" | `"));
+    let is_field = |line: &&str| {
+        let offset = line.strip_prefix("| ").and_then(|row| row.split(' ').next());
+        offset.is_some_and(|offset| offset.parse::<usize>().is_ok()) && line.contains(" | `")
+    };
+    let rows = section.lines().filter(is_field);
     rows.map(|line| {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
         Row {
