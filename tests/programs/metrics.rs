@@ -211,11 +211,11 @@ fn who_says_nothing_is_hung_up_on_and_who_hangs_up_behind_the_request_is_answere
 
 #[test]
 fn a_daemon_that_had_no_descriptor_for_a_scraper_serves_the_next() {
-    let film = film(1);
+    let film = film(2);
     let place = Place::new();
     let (daemon, mut feed) = fed_daemon(&place, &film);
     let address = metrics_address(&daemon);
-    // A pipeline that begins without a descriptor ends the process.
+    // The pipeline and the rings of both views take descriptors, which the second frame finds made.
     feed_all(&daemon, &mut feed, &film);
     let pid = Pid::from_raw(daemon.process.id().try_into().unwrap());
     let few = Rlimit { current: Some(3), ..getrlimit(Resource::Nofile) };
