@@ -121,7 +121,12 @@ impl Engine {
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
         self.tracker.note(stamp.frame_seq, &rule, differences);
-        let update = self.backend.update(self.tracker.ingested(), &mut planes)?;
+        let noted_ns = monotonic_ns();
+        let mut update = self.backend.update(self.tracker.ingested(), &mut planes)?;
+        if self.backend.resident().is_some() {
+            // The host compared, and noting is part of that.
+            update.change.end_ns = noted_ns;
+        }
         drop(planes);
         self.publish(stamp, views, plan, update);
         Ok(())
