@@ -23,7 +23,7 @@ pub struct ViewSpec {
     pub format: TokenFormat,
     /// Who chooses where the view looks.
     pub policy: Policy,
-    /// How its eye moves.
+    /// Timing and inhibition of its gaze.
     pub parameters: GazeParameters,
 }
 

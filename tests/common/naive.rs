@@ -1,4 +1,4 @@
-//! The definition that every retina is held to, written as plainly as it can be: nested loops, u64 sums.
+//! The definition that every backend is held to, written as plainly as possible: nested loops, u64 sums.
 //!
 //! Uses the crate's types and its `ColorTransform`, and nothing else of it.
 
@@ -28,7 +28,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// R, G, B interleaved, as `Retina::read_level` returns them.
+    /// R, G, B interleaved, as `Backend::read_level` returns them.
     pub fn bytes(&self) -> &[u8] {
         self.texels.as_flattened()
     }
@@ -183,7 +183,7 @@ impl OwnedFrame {
         FrameView::new(self.format, self.extent, self.color, &planes).unwrap()
     }
 
-    /// What a retina for it is built for.
+    /// What a backend for it is built for.
     pub fn kind(&self) -> FrameKind {
         FrameKind { format: self.format, extent: self.extent, color: self.color }
     }

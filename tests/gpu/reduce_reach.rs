@@ -1,5 +1,5 @@
 //! The pass that builds the tail touches only what lies above dirty tiles: those texels are exact, the others keep
-//! whatever they hold. Through a retina one could not tell, as a texel made again has the same bytes.
+//! whatever they hold. Through a backend one could not tell, as a rebuilt texel has the same bytes.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn only_the_tail_above_dirty_tiles_is_written() {
     });
 }
 
-/// What the pass works on, without a retina around it.
+/// What the pass works on, without a backend around it.
 struct Tail {
     shape: PyramidShape,
     /// The tile grid, then level after level: R, G, B and the number of pixels.
