@@ -34,8 +34,11 @@ pub(super) fn readable() -> gst::Caps {
 /// Parses [`readable`] caps. Fails if the size is not supported, or the caps are incomplete.
 pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
-    let color = color_of(&info, format);
-    if !format.is_rgb() && !names_matrix(caps) {
+    let named = named_colorimetry(caps);
+    let color = color_of(&info, named.as_ref(), format);
+    let is_matrix_known =
+        named.is_some_and(|named| named.matrix() != gst_video::VideoColorMatrix::Unknown);
+    if !format.is_rgb() && !is_matrix_known {
         let matrix = info.colorimetry().matrix();
         tracing::info!(
             ?matrix,
@@ -72,19 +75,25 @@ fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
     if extent.is_supported() { Ok(extent) } else { Err(CaptureError::Extent { extent }) }
 }
 
-/// Whether the caps give the colour matrix.
-fn names_matrix(caps: &gst::Caps) -> bool {
+/// The colorimetry of the caps themselves.
+fn named_colorimetry(caps: &gst::Caps) -> Option<gst_video::VideoColorimetry> {
     let text = caps.structure(0).and_then(|structure| structure.get::<&str>("colorimetry").ok());
-    let named = text.and_then(|text| text.parse::<gst_video::VideoColorimetry>().ok());
-    named.is_some_and(|named| named.matrix() != gst_video::VideoColorMatrix::Unknown)
+    text.and_then(|text| text.parse().ok())
 }
 
 /// Where caps have no colorimetry, or one that does not fit the format, `info` holds GStreamer's own choice: BT.709 above
-/// 576 lines, else BT.601.
-fn color_of(info: &gst_video::VideoInfo, format: PixelFormat) -> ColorTransform {
+/// 576 lines, else BT.601. With an unknown matrix GStreamer also replaces the range that the caps have `named`, which is then
+/// wrong.
+fn color_of(
+    info: &gst_video::VideoInfo,
+    named: Option<&gst_video::VideoColorimetry>,
+    format: PixelFormat,
+) -> ColorTransform {
     let colorimetry = info.colorimetry();
     let full_by_default = format.is_rgb() || format == PixelFormat::Gray8;
-    let range = match colorimetry.range() {
+    let named = named.map(gst_video::VideoColorimetry::range);
+    let known = named.filter(|range| *range != gst_video::VideoColorRange::Unknown);
+    let range = match known.unwrap_or_else(|| colorimetry.range()) {
         gst_video::VideoColorRange::Range0_255 => ColorRange::Full,
         gst_video::VideoColorRange::Range16_235 => ColorRange::Limited,
         _ if full_by_default => ColorRange::Full,
