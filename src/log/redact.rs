@@ -15,7 +15,7 @@ pub const MASK: &str = "***";
 pub const MIN_SECRET_BYTES: usize = 4;
 
 /// Endings of the names of credentials.
-const SECRET_NAMES: [&str; 14] = [
+const SECRET_NAMES: [&str; 21] = [
     "user-id",
     "user-pw",
     "proxy-id",
@@ -30,6 +30,14 @@ const SECRET_NAMES: [&str; 14] = [
     "apikey",
     "credentials",
     "authorization",
+    // As in the addresses of IP cameras and of SRT.
+    "pass",
+    "psw",
+    "loginpas",
+    "auth",
+    "key",
+    "signature",
+    "streamid",
 ];
 
 /// Registered secrets in every spelling that a message may use, longest first.

@@ -22,7 +22,7 @@ proptest! {
     #[test]
     fn a_named_value_is_masked_however_it_is_quoted(
         before in "[a-z ]{0,20}",
-        name in "user-id|user-pw|password|PASSWORD|passphrase|token|access_token|api-key|my_secret",
+        name in "user-id|user-pw|password|PASSWORD|passphrase|token|access_token|api-key|my_secret|pass|psw|loginpas|auth|key|signature|streamid",
         shape in 0..7usize,
         after in "[a-z ]{0,20}",
     ) {
