@@ -100,6 +100,30 @@ fn the_socket_of_a_dead_daemon_is_taken_over() {
 }
 
 #[test]
+fn a_lock_file_that_leads_elsewhere_or_is_another_users_is_refused_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, lock) =
+        (folder.path().join("foveate.sock"), folder.path().join("foveate.sock.lock"));
+    let other = folder.path().join("other");
+    fs::write(&other, "somebody's").unwrap();
+    std::os::unix::fs::symlink(&other, &lock).unwrap();
+    assert!(matches!(bind(&path), Err(ServeError::Path(ControlError::Io { .. }))));
+    assert_eq!(fs::read_to_string(&other).unwrap(), "somebody's");
+
+    fs::remove_file(&lock).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &lock, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
+    assert!(matches!(bind(&path), Err(ServeError::ForeignLock { .. })));
+
+    fs::remove_file(&lock).unwrap();
+    fs::write(&lock, "4194304\n").unwrap();
+    if std::os::unix::fs::chown(&lock, Some(65534), None).is_ok() {
+        assert!(matches!(bind(&path), Err(ServeError::ForeignLock { .. })));
+        assert_eq!(fs::read_to_string(&lock).unwrap(), "4194304\n");
+    }
+}
+
+#[test]
 fn a_file_in_the_way_is_refused_and_stays() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("foveate.sock");

@@ -41,6 +41,16 @@ pub enum ServeError {
         path: PathBuf,
     },
 
+    /// The lock file is another user's, or no regular file.
+    #[error(
+        "{} is not a regular file of the daemon's user: remove it, or choose a directory that no other user can write",
+        path.display()
+    )]
+    ForeignLock {
+        /// The lock file.
+        path: PathBuf,
+    },
+
     /// The passed socket is of the wrong kind.
     #[error(
         "the socket that the service manager passed is not a listening SOCK_SEQPACKET socket at a path: \

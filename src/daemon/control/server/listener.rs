@@ -8,10 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::geteuid;
 
 use crate::control::{ServeError, socket};
 use foveate::ControlError;
@@ -156,8 +157,14 @@ fn take_lock(path: &Path) -> Result<File, ServeError> {
         .create(true)
         .truncate(false)
         .mode(0o640)
+        // Where others may write the directory, nobody's link may lead elsewhere, and no FIFO may block.
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(&lock_path)
         .map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() || found.uid() != geteuid().as_raw() {
+        return Err(ServeError::ForeignLock { path: lock_path });
+    }
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
