@@ -10,10 +10,11 @@ use foveate_tool::Arguments;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    foveate_log::to_stderr("warn");
+    let log = foveate_log::to_stderr("warn");
     match foveate_tool::run(arguments, &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            log.flush();
             // Fails if standard error is closed.
             let _ = writeln!(io::stderr(), "foveate: {}", redacted(&chain(&error)));
             ExitCode::from(error.exit_code())

@@ -47,12 +47,15 @@ enum Failure {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    foveate_log::to_journal_or_stderr("info");
+    let log = foveate_log::to_journal_or_stderr("info");
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Fails if standard error is closed.
-            let _ = writeln!(io::stderr(), "foveated: {}", redact::redacted(&chain(&failure)));
+            // Behind the lines of the log. Where those cannot be written, this would wait for ever.
+            if log.flush() {
+                // Fails if standard error is closed.
+                let _ = writeln!(io::stderr(), "foveated: {}", redact::redacted(&chain(&failure)));
+            }
             ExitCode::from(match failure {
                 Failure::Config(_) => exit::CONFIG,
                 Failure::Daemon(error) => error.exit_code(),

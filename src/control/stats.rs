@@ -30,6 +30,9 @@ pub struct DaemonStats {
     pub version: String,
     /// Resource usage of its process.
     pub process: ProcessUse,
+    /// Lines dropped because the log was too slow.
+    #[serde(default)]
+    pub log_lines_dropped: u64,
     /// Allocated memory of each open GPU in bytes, by device name.
     pub gpu_memory_bytes: BTreeMap<String, u64>,
     /// State of the control server.

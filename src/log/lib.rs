@@ -3,29 +3,26 @@
 use std::env;
 use std::io::{self, IsTerminal};
 
+use tracing::dispatcher::Dispatch;
+use tracing::level_filters::LevelFilter;
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::fields::RedactedFields;
+pub use self::queue::{Log, dropped};
 use crate::redact::Redacting;
 
-mod fields;
+mod queue;
 pub mod redact;
 
 /// Installs a logger to standard error, filtered by `RUST_LOG` or else by `level`. Every line is redacted.
-pub fn to_stderr(level: &str) {
-    tracing_subscriber::fmt()
-        .with_env_filter(filter(level))
-        .with_ansi(io::stderr().is_terminal())
-        .with_target(false)
-        .with_writer(|| Redacting::new(io::stderr()))
-        .init();
+pub fn to_stderr(level: &str) -> Log {
+    install(level, stderr())
 }
 
 /// Like [`to_stderr`]; where standard error is the journal, writes entries with fields, each redacted.
-pub fn to_journal_or_stderr(level: &str) {
+pub fn to_journal_or_stderr(level: &str) -> Log {
     let journal = stderr_is_journal().then(tracing_journald::layer).and_then(Result::ok);
     let Some(journal) = journal else { return to_stderr(level) };
     // As in syslog, where operators read `info` but not `debug`.
@@ -38,7 +35,34 @@ pub fn to_journal_or_stderr(level: &str) {
     };
     // STREAM=front instead of F_STREAM=front, so that `journalctl STREAM=front` finds it.
     let journal = journal.with_priority_mappings(priorities).with_field_prefix(None);
-    tracing_subscriber::registry().with(filter(level)).with(RedactedFields::new(journal)).init();
+    install(level, Dispatch::new(tracing_subscriber::registry().with(journal)))
+}
+
+fn stderr() -> Dispatch {
+    let lines = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::TRACE)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        // A line that cannot be written is lost: there is nowhere else to say so.
+        .log_internal_errors(false)
+        .with_writer(|| Redacting::new(io::stderr()));
+    Dispatch::new(lines.finish())
+}
+
+/// Logs to `target` from a thread, or without one if the system has none left.
+fn install(level: &str, target: Dispatch) -> Log {
+    let subscriber = tracing_subscriber::registry().with(filter(level));
+    match queue::queue_to(target) {
+        Ok((queue, log)) => {
+            subscriber.with(queue).init();
+            log
+        }
+        Err(error) => {
+            subscriber.with(tracing_subscriber::fmt::layer().with_writer(io::stderr)).init();
+            tracing::warn!(%error, "there is no thread for the log: whoever logs waits for it");
+            Log::direct()
+        }
+    }
 }
 
 fn filter(level: &str) -> EnvFilter {

@@ -43,5 +43,6 @@ mod end_to_end_return;
 mod end_to_end_rtsp;
 mod end_to_end_secrets;
 mod end_to_end_systemd;
+mod log;
 mod metrics;
 mod service;

@@ -99,6 +99,7 @@ impl StatsSource {
         DaemonStats {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: process_use(),
+            log_lines_dropped: foveate_log::dropped(),
             gpu_memory_bytes: self.directory.device_memory(),
             server: self.server(),
         }

@@ -1,0 +1,154 @@
+//! The log thread. Events wait for it in a bounded queue, so that no thread waits for a slow or stalled log.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use tracing::dispatcher::{self, Dispatch};
+use tracing::field::{self, DisplayValue, Field, Value, Visit};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+use crate::redact::redacted;
+
+/// Most events that wait.
+const EVENTS_MAX: usize = 1024;
+
+/// Longest text of a field in bytes. Longer ones are cut, since clients can cause them.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// Most fields of an event in `tracing`.
+const FIELDS_MAX: usize = 32;
+
+/// Longest wait for the last events of a program that ends.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Events dropped so far because the queue was full.
+pub fn dropped() -> u64 {
+    DROPPED.load(Ordering::Relaxed)
+}
+
+/// A running log. Dropping it [flushes](Self::flush).
+#[derive(Debug)]
+pub struct Log(Option<Sender<Message>>);
+
+impl Log {
+    /// Waits at most two seconds until all events so far are written. False if they are not: the log is stalled.
+    pub fn flush(&self) -> bool {
+        let Some(queue) = &self.0 else { return true };
+        let (done, flushed) = bounded(1);
+        queue.send_timeout(Message::Flush(done), FLUSH_TIMEOUT).is_ok()
+            && flushed.recv_timeout(FLUSH_TIMEOUT).is_ok()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// Starts the thread that passes events to `target`, and returns the layer that queues them. Without a thread there is no layer.
+pub(super) fn queue_to(target: Dispatch) -> io::Result<(Queue, Log)> {
+    let (events, queue) = bounded(EVENTS_MAX);
+    thread::Builder::new().name("log".to_owned()).spawn(move || write(&queue, &target))?;
+    Ok((Queue(events.clone()), Log(Some(events))))
+}
+
+impl Log {
+    /// A log without a thread.
+    pub(super) fn direct() -> Self {
+        Self(None)
+    }
+}
+
+/// Queues events. Spans are not passed on.
+#[derive(Debug)]
+pub(super) struct Queue(Sender<Message>);
+
+impl<S: Subscriber> Layer<S> for Queue {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        let mut texts = Texts::default();
+        event.record(&mut texts);
+        if self.0.try_send(Message::Event(event.metadata(), texts)).is_err() {
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Message {
+    Event(&'static Metadata<'static>, Texts),
+    Flush(Sender<()>),
+}
+
+/// The fields of an event as text.
+#[derive(Debug, Default)]
+struct Texts(Vec<(Field, Text)>);
+
+#[derive(Debug)]
+enum Text {
+    /// A string, which formats may quote.
+    String(String),
+    /// Anything else.
+    Other(DisplayValue<String>),
+}
+
+impl Visit for Texts {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.push((field.clone(), Text::String(cut(value.to_owned()))));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = field::display(cut(format!("{value:?}")));
+        self.0.push((field.clone(), Text::Other(text)));
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if TEXT_BYTES_MAX < text.len() {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push_str(" ...");
+    }
+    redacted(&text)
+}
+
+/// Passes events to `target` for ever.
+fn write(queue: &Receiver<Message>, target: &Dispatch) {
+    let mut reported = 0;
+    for message in queue {
+        match message {
+            Message::Event(metadata, texts) => write_event(metadata, &texts, target),
+            // Nobody waits any more if it took too long.
+            Message::Flush(done) => drop(done.try_send(())),
+        }
+        let dropped = dropped();
+        if reported < dropped && queue.is_empty() {
+            let lines = dropped - reported;
+            dispatcher::with_default(target, || {
+                tracing::warn!(lines, "the log was too slow: these lines are missing")
+            });
+            reported = dropped;
+        }
+    }
+}
+
+fn write_event(metadata: &'static Metadata<'static>, Texts(texts): &Texts, target: &Dispatch) {
+    let fields = metadata.fields();
+    let Some(any) = fields.iter().next() else { return };
+    let mut values: [(&Field, Option<&dyn Value>); FIELDS_MAX] = [(&any, None); FIELDS_MAX];
+    for (place, (field, text)) in values.iter_mut().zip(texts) {
+        let text: &dyn Value = match text {
+            Text::String(text) => text,
+            Text::Other(text) => text,
+        };
+        *place = (field, Some(text));
+    }
+    target.event(&Event::new_child_of(None, metadata, &fields.value_set(&values)));
+}
