@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use foveate_core::error::chain;
-use foveate_log::redact::redacted;
+use foveate_log::redact::{printable, redacted};
 use foveate_tool::Arguments;
 
 fn main() -> ExitCode {
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Err(error) => {
             log.flush();
             // Fails if standard error is closed.
-            let _ = writeln!(io::stderr(), "foveate: {}", redacted(&chain(&error)));
+            let _ = writeln!(io::stderr(), "foveate: {}", printable(&redacted(&chain(&error))));
             ExitCode::from(error.exit_code())
         }
     }

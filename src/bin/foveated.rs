@@ -54,7 +54,8 @@ fn main() -> ExitCode {
             // Behind the lines of the log. Where those cannot be written, this would wait for ever.
             if log.flush() {
                 // Fails if standard error is closed.
-                let _ = writeln!(io::stderr(), "foveated: {}", redact::redacted(&chain(&failure)));
+                let text = redact::printable(&redact::redacted(&chain(&failure)));
+                let _ = writeln!(io::stderr(), "foveated: {text}");
             }
             ExitCode::from(match failure {
                 Failure::Config(_) => exit::CONFIG,

@@ -13,7 +13,7 @@ use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use crate::redact::redacted;
+use crate::redact::{printable, redacted};
 
 /// Most events that wait.
 const EVENTS_MAX: usize = 1024;
@@ -116,7 +116,7 @@ fn cut(mut text: String) -> String {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text.push_str(" ...");
     }
-    redacted(&text)
+    printable(&redacted(&text))
 }
 
 /// Passes events to `target` for ever.

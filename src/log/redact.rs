@@ -69,6 +69,16 @@ pub fn redacted(text: &str) -> String {
     without_named_values(&without_user_parts(&text, |_| {}), |_, _| {})
 }
 
+/// `text` without control characters other than line ends, which could steer a terminal. They are shown escaped.
+pub fn printable(text: &str) -> String {
+    let shown = |character: char| match character {
+        '\n' | '\t' => character.to_string(),
+        _ if character.is_control() => character.escape_default().to_string(),
+        _ => character.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Registers what looks like a credential in `text`, a URI or pipeline description, since parts of it may be logged on their own.
 /// User names are not registered.
 pub fn register_credentials_in(text: &str) {

@@ -198,6 +198,15 @@ fn a_configuration_that_cannot_be_used_is_refused_by_daemon_check_and_extract() 
 }
 
 #[test]
+fn what_a_configuration_holds_cannot_steer_the_terminal_that_shows_it() {
+    let place = Place::new();
+    let path = place.write("escape.toml", "\"\\u001b[2Jgone\" = 1\n");
+    let outcome = place.foveated(&["--check", "--config", path.to_str().unwrap()], &[]).finish();
+    outcome.assert_clean_exit(78);
+    assert!(outcome.stderr.contains("gone") && !outcome.stderr.contains('\u{1b}'), "{outcome:?}");
+}
+
+#[test]
 fn a_gaze_log_that_cannot_be_replayed_is_refused_by_daemon_check_and_extract() {
     let place = Place::new();
     let header = r#"{"foveate_gaze_log":1,"view":"camera/main","extent":[64,48]}"#;
