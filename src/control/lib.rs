@@ -45,7 +45,8 @@ pub use self::stats::{
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{
-    Attend, AttendTokens, Look, NumberFormat, Refusal, RefusalReason, ViewName, clipped,
+    Attend, AttendTokens, JSON_BYTES_MAX, Look, NumberFormat, Refusal, RefusalReason, ViewName,
+    clipped,
 };
 
 mod listing;
@@ -109,6 +110,14 @@ impl Request {
     /// A refusal that says what is wrong and what is allowed.
     pub fn from_datagram(datagram: &[u8]) -> Result<(Self, &[u8]), Refusal> {
         let (head, payload) = split(datagram);
+        if JSON_BYTES_MAX < head.len() {
+            let error = format!(
+                "the JSON of the request has {} bytes; at most {JSON_BYTES_MAX} are allowed: send numbers as raw bytes \
+                 behind a newline",
+                head.len()
+            );
+            return Err(Refusal::new(RefusalReason::TooLarge, error));
+        }
         let request: Self = serde_json::from_slice(head).map_err(|error| {
             Refusal::new(RefusalReason::BadRequest, clipped(&error.to_string(), 1024))
         })?;

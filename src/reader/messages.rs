@@ -21,6 +21,9 @@ mod names;
 /// Longest datagram in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 128 * 1024;
 
+/// Longest JSON of a request in bytes, without raw bytes behind it: parsing costs more than copying.
+pub const JSON_BYTES_MAX: usize = 8 * 1024;
+
 /// Reason of the end of a view when its daemon stops; the view may come back.
 pub const DAEMON_STOPS: &str = "restart";
 
@@ -35,7 +38,7 @@ const REFUSAL_BYTES_MAX: usize = 4096;
 pub enum RefusalReason {
     /// Not JSON, an unknown operation, or a field that is missing, unknown or out of range.
     BadRequest,
-    /// Longer than [`DATAGRAM_BYTES_MAX`].
+    /// Longer than [`DATAGRAM_BYTES_MAX`], or its JSON longer than [`JSON_BYTES_MAX`].
     TooLarge,
     /// No such view.
     UnknownView,

@@ -120,14 +120,27 @@ fn a_view_beyond_what_a_view_takes_is_refused_before_it_is_looked_at() {
     let stage = Stage::open();
     let _stream = stage.live_stream("camera", &["main"]);
     let client = RawClient::connect(&stage.path);
-    // As TOML, which repeats the names of all tables around a table, it would be half a gigabyte.
-    let (name, tables) = ("n".repeat(60_000), "\"t\":{},".repeat(9_000));
+    // As TOML, which repeats the names of all tables around a table, it would be megabytes.
+    let (name, tables) = ("n".repeat(5_000), "\"t\":{},".repeat(100));
     let table = format!("{{\"{name}\":{{{}}}}}", tables.trim_end_matches(','));
     let request = format!(r#"{{"op":"open_view","stream":"camera","view":{table}}}"#);
     let answer = client.ask(request.as_bytes());
     assert_eq!(answer["reason"], "bad-request");
     let error = answer["error"].as_str().unwrap();
     assert!(error.contains("at most 4096 are allowed"), "{:.200}", error);
+}
+
+/// Parsing it would take as long as hundreds of other requests.
+#[test]
+fn a_request_with_too_much_json_is_refused_unparsed() {
+    let stage = Stage::open();
+    let client = RawClient::connect(&stage.path);
+    let depth = 20_000;
+    let request = format!(r#"{{"op":"list","after":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let answer = client.ask(request.as_bytes());
+    assert_eq!(answer["reason"], "too-large");
+    assert!(answer["error"].as_str().unwrap().contains("at most 8192"), "{answer}");
+    assert_eq!(client.ask(br#"{"op":"list"}"#)["ok"], true);
 }
 
 #[test]

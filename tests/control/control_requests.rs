@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 
 use foveate::ControlError;
 use foveate::client::Client;
-use foveate::messages::{DATAGRAM_BYTES_MAX, Look, RefusalReason};
+use foveate::messages::{DATAGRAM_BYTES_MAX, JSON_BYTES_MAX, Look, RefusalReason};
 use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::Limits;
@@ -60,10 +60,16 @@ fn a_datagram_is_refused_exactly_above_the_limit() {
     let stage = Stage::open();
     let client = RawClient::connect(&stage.path);
     let mut request = br#"{"op":"list"}"#.to_vec();
-    request.resize(DATAGRAM_BYTES_MAX, b' ');
+    request.resize(JSON_BYTES_MAX, b' ');
     assert_eq!(client.ask(&request)["ok"], true);
-
     request.push(b' ');
+    assert_eq!(client.ask(&request)["reason"], "too-large");
+
+    *request.last_mut().unwrap() = b'\n';
+    request.resize(DATAGRAM_BYTES_MAX, 0);
+    let answer = client.ask(&request);
+    assert!(answer["error"].as_str().unwrap().contains("raw bytes"), "{answer}");
+    request.push(0);
     let answer = client.ask(&request);
     assert_eq!(answer["reason"], "too-large");
     assert!(answer["error"].as_str().unwrap().contains("131073"), "{answer}");
