@@ -58,7 +58,11 @@ fn install(level: &str, target: Dispatch) -> Log {
             log
         }
         Err(error) => {
-            subscriber.with(tracing_subscriber::fmt::layer().with_writer(io::stderr)).init();
+            let lines = tracing_subscriber::fmt::layer()
+                .with_target(false)
+                .log_internal_errors(false)
+                .with_writer(|| Redacting::new(io::stderr()));
+            subscriber.with(lines).init();
             tracing::warn!(%error, "there is no thread for the log: whoever logs waits for it");
             Log::direct()
         }

@@ -39,6 +39,11 @@ pub fn dropped() -> u64 {
 pub struct Log(Option<Sender<Message>>);
 
 impl Log {
+    /// A log without a thread.
+    pub(super) fn direct() -> Self {
+        Self(None)
+    }
+
     /// Waits at most two seconds until all events so far are written. False if they are not: the log is stalled.
     pub fn flush(&self) -> bool {
         let Some(queue) = &self.0 else { return true };
@@ -59,13 +64,6 @@ pub(super) fn queue_to(target: Dispatch) -> io::Result<(Queue, Log)> {
     let (events, queue) = bounded(EVENTS_MAX);
     thread::Builder::new().name("log".to_owned()).spawn(move || write(&queue, &target))?;
     Ok((Queue(events.clone()), Log(Some(events))))
-}
-
-impl Log {
-    /// A log without a thread.
-    pub(super) fn direct() -> Self {
-        Self(None)
-    }
 }
 
 /// Queues events. Spans are not passed on.
@@ -102,21 +100,23 @@ enum Text {
 
 impl Visit for Texts {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.0.push((field.clone(), Text::String(cut(value.to_owned()))));
+        self.0.push((field.clone(), Text::String(shown(value))));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = field::display(cut(format!("{value:?}")));
+        let text = field::display(shown(&format!("{value:?}")));
         self.0.push((field.clone(), Text::Other(text)));
     }
 }
 
-fn cut(mut text: String) -> String {
+/// What may be shown of `text`. It is cut last: of a secret that is cut in two, nothing would be recognised.
+fn shown(text: &str) -> String {
+    let mut text = printable(&redacted(text));
     if TEXT_BYTES_MAX < text.len() {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
         text.push_str(" ...");
     }
-    printable(&redacted(&text))
+    text
 }
 
 /// Passes events to `target` for ever.
