@@ -151,12 +151,9 @@ impl Follower {
     fn run(mut self) {
         while !self.leave() {
             let (state, reason) = match self.follow() {
-                Ok(reason) if [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason.as_str()) => {
-                    (FeedState::Lost, reason)
-                }
                 // The view has not ended; the last page has left.
                 Ok(_) if !self.is_watched() => continue,
-                Ok(reason) => (FeedState::Ended, reason),
+                Ok(reason) => (ended_state(&reason), reason),
                 Err(error) => failed_state(&error),
             };
             self.publish_state(state, &reason);
@@ -224,7 +221,7 @@ impl Follower {
     fn publish_ring_state(&self, subscription: &Subscription) {
         match subscription.reader().map(|reader| reader.state()) {
             Some((State::Stalled, reason)) => self.publish_state(FeedState::Stalled, &reason),
-            Some((State::Ended, reason)) => self.publish_state(FeedState::Ended, &reason),
+            Some((State::Ended, reason)) => self.publish_state(ended_state(&reason), &reason),
             Some((State::Live, _)) => {}
             None => self.publish_state(FeedState::Starting, "no frame has arrived yet"),
         }
@@ -241,6 +238,14 @@ impl Follower {
             reason.clone_into(&mut feed.reason);
             true
         });
+    }
+}
+
+/// The state of a view that has ended for a reason: lost, where it comes back.
+fn ended_state(reason: &str) -> FeedState {
+    match reason {
+        DAEMON_STOPS | STREAM_RESTARTS => FeedState::Lost,
+        _ => FeedState::Ended,
     }
 }
 
