@@ -7,12 +7,12 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use super::running::RunningStream;
-use super::{Event, StreamFailure, running, stream_spec};
+use super::{Event, StreamFailure, masked_of, running, stream_spec};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::stream::Backends;
 use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
 use foveate_config::{StreamConfig, ViewConfig};
-use foveate_log::redact::redacted;
+use foveate_log::redact::{Masked, redacted};
 
 /// Reason given to the readers of a removed stream.
 const REMOVED: &str = "the stream was removed";
@@ -36,6 +36,8 @@ struct ManagedStream {
     number: u64,
     /// `None` once it has ended.
     running: Option<RunningStream>,
+    /// What is secret in `config`.
+    masked: Masked,
 }
 
 /// Changes made by a new configuration, as names of streams.
@@ -97,6 +99,7 @@ impl Supervisor {
             // Nobody receives it once the daemon is stopping.
             let _ = ended.send(Event::StreamEnded { name, number, result });
         };
+        let masked = masked_of(&config);
         let running = match RunningStream::start(&config, port, &self.backends, report.clone()) {
             Ok(running) => Some(running),
             Err(error) => {
@@ -104,7 +107,8 @@ impl Supervisor {
                 None
             }
         };
-        self.streams.insert(config.name.clone(), ManagedStream { config, number, running });
+        let managed = ManagedStream { config, number, running, masked };
+        self.streams.insert(managed.config.name.clone(), managed);
     }
 
     /// Registers and starts the stream of `config`.
@@ -131,7 +135,8 @@ impl Supervisor {
 
     /// Waits for a stopped stream to end, and takes it out of the directory.
     fn take_out(&mut self, name: &str) {
-        if let Some(running) = self.streams.remove(name).and_then(|managed| managed.running) {
+        let mut removed = self.streams.remove(name);
+        if let Some(running) = removed.as_mut().and_then(|managed| managed.running.take()) {
             running.join();
         }
         self.directory.remove_stream(name);
@@ -237,13 +242,22 @@ impl Supervisor {
         difference
     }
 
+    /// Masks what is secret in a stream for the life of the process.
+    pub(super) fn mask_for_good(&self, name: &str) {
+        if let Some(managed) = self.streams.get(name) {
+            masked_of(&managed.config).for_good();
+        }
+    }
+
     /// Stops every stream, as the daemon ends.
     pub(super) fn stop(self) {
-        let running: Vec<_> =
-            self.streams.into_values().filter_map(|managed| managed.running).collect();
-        for stream in &running {
-            stream.stop(DAEMON_STOPS);
+        for managed in self.streams.values() {
+            managed.running.iter().for_each(|running| running.stop(DAEMON_STOPS));
         }
-        running.into_iter().for_each(RunningStream::join);
+        for ManagedStream { running, masked, .. } in self.streams.into_values() {
+            running.into_iter().for_each(RunningStream::join);
+            // Pipelines may go on stopping.
+            masked.for_good();
+        }
     }
 }
