@@ -109,6 +109,8 @@ pub struct DaemonConfig {
     /// Address at which metrics are served over HTTP; `None` serves none.
     #[serde(deserialize_with = "optional::<Address, _, _>")]
     pub metrics: Option<SocketAddr>,
+    /// Host names, besides `localhost` and addresses, under which scrapers may ask for them.
+    pub metrics_hosts: Vec<String>,
     /// Threads that work on one frame at a time, 1 to 64: the stream's own, and helpers that all streams share. By
     /// default one per processor, up to four.
     #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
@@ -130,6 +132,7 @@ impl Default for DaemonConfig {
             socket_mode: SOCKET_MODE,
             socket_group: None,
             metrics: None,
+            metrics_hosts: Vec::new(),
             threads: None,
         }
     }

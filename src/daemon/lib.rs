@@ -182,7 +182,8 @@ pub fn run(
     let (request_sender, requests) = unbounded();
     let admin = AdminServer::bind(&admin_path(server.path()), request_sender)?;
 
-    let serve_metrics = |address| Metrics::serve(address, server.stats().clone());
+    let serve_metrics =
+        |address| Metrics::serve(address, &config.daemon.metrics_hosts, server.stats().clone());
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
 
     for (stream, port) in config.streams.iter().zip(ports) {
