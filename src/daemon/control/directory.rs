@@ -46,9 +46,13 @@ mod view;
 #[derive(Debug)]
 pub struct Directory {
     streams: Mutex<BTreeMap<String, Arc<StreamEntry>>>,
+    closed: ClosedViews,
     wakeup: Arc<EventFd>,
     devices: OnceLock<DeviceMemory>,
 }
+
+/// Views that clients opened and that are closed, until their frame loop has released them and nobody has their memory any more.
+type ClosedViews = Arc<Mutex<Vec<Arc<ViewEntry>>>>;
 
 /// Returns the bytes that the process has allocated on each device, by device name.
 struct DeviceMemory(Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>);
@@ -95,7 +99,8 @@ impl Directory {
     /// If the system has no descriptor left.
     pub fn new() -> std::io::Result<Arc<Self>> {
         let wakeup = Arc::new(EventFd::new()?);
-        Ok(Arc::new(Self { streams: Mutex::default(), wakeup, devices: OnceLock::new() }))
+        let (streams, closed) = (Mutex::default(), ClosedViews::default());
+        Ok(Arc::new(Self { streams, closed, wakeup, devices: OnceLock::new() }))
     }
 
     /// Sets the function that returns the bytes allocated on each device, by device name. The first call counts.
@@ -123,7 +128,8 @@ impl Directory {
         let ends = |config| view::ends(&name, config, None, &self.wakeup);
         let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let (sender, commands) = unbounded();
-        let entry = Arc::new(StreamEntry::new(name, source, entries, sender));
+        let closed = Arc::clone(&self.closed);
+        let entry = Arc::new(StreamEntry::new(name, source, entries, closed, sender));
         match self.streams.lock().entry(entry.name.clone()) {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
@@ -135,8 +141,11 @@ impl Directory {
     /// again.
     pub fn remove_stream(&self, name: &str) {
         let removed = self.streams.lock().remove(name);
-        // The server handles its subscribers and the views that clients opened.
-        drop(removed);
+        // The server informs its subscribers.
+        if let Some(stream) = removed {
+            let reason = stream.end_reason();
+            stream.close_views(|_| true, reason.as_deref().unwrap_or("its stream was removed"));
+        }
         self.wakeup.signal();
     }
 
@@ -192,7 +201,17 @@ impl Directory {
 
     /// The views that clients opened, including closed ones that still exist.
     pub(super) fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
-        self.streams.lock().values().flat_map(|stream| stream.views_of_clients()).collect()
+        let open = self.views().into_iter().filter(|view| view.owner().is_some());
+        open.chain(self.closed.lock().iter().cloned()).collect()
+    }
+
+    /// Frees the memory of old segments that nobody has any more, and forgets closed views without any. Returns whether some is to be
+    /// freed later.
+    pub(super) fn free_memory(&self) -> bool {
+        let kept = self.views_of_clients().iter().filter(|view| view.free_memory()).count();
+        let mut closed = self.closed.lock();
+        closed.retain(|view| 0 < view.bytes());
+        0 < kept || !closed.is_empty()
     }
 
     /// The streams from that of `after` on, by name.
@@ -235,8 +254,7 @@ pub struct StreamEntry {
     counters: Arc<StreamCounters>,
     /// Views of the configuration in its order, then those that clients opened, by name.
     views: Mutex<Vec<Arc<ViewEntry>>>,
-    /// Closed views that the frame loop has not released yet: their rings still use memory.
-    closed: Mutex<Vec<Arc<ViewEntry>>>,
+    closed: ClosedViews,
     commands: Sender<ViewCommand>,
 }
 
@@ -269,6 +287,7 @@ impl StreamEntry {
         name: String,
         source: String,
         views: Vec<Arc<ViewEntry>>,
+        closed: ClosedViews,
         commands: Sender<ViewCommand>,
     ) -> Self {
         let status = StreamStatus {
@@ -280,8 +299,7 @@ impl StreamEntry {
             backend: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
-        let (counters, closed) = (Arc::default(), Mutex::default());
-        Self { name, status, counters, views, closed, commands }
+        Self { name, status, counters: Arc::default(), views, closed, commands }
     }
 
     /// Its name.
@@ -300,14 +318,6 @@ impl StreamEntry {
         self.views.lock().clone()
     }
 
-    /// The views that clients opened, including closed ones that still exist.
-    fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
-        let open = self.views().into_iter().filter(|view| view.owner().is_some());
-        let mut closed = self.closed.lock();
-        closed.retain(|view| !view.channel().is_closed());
-        open.chain(closed.iter().cloned()).collect()
-    }
-
     /// Adds a view of `owner`. Its name must be unique.
     pub(super) fn open_view(&self, config: ViewConfig, owner: Client, wakeup: &Arc<EventFd>) {
         let (entry, port) = view::ends(&self.name, config, Some(owner), wakeup);
@@ -321,10 +331,14 @@ impl StreamEntry {
 
     /// Removes the views of client `number`, which is gone.
     pub(super) fn close_views_of(&self, number: u64) {
+        self.close_views(|owner| owner.number == number, "the client that opened the view is gone");
+    }
+
+    fn close_views(&self, is_meant: impl Fn(&Client) -> bool, reason: &str) {
         self.views.lock().retain(|view| {
-            let is_owned = view.owner().is_some_and(|owner| owner.number == number);
+            let is_owned = view.owner().is_some_and(&is_meant);
             if is_owned {
-                view.end("the client that opened the view is gone");
+                view.end(reason);
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
                 self.closed.lock().push(Arc::clone(view));
             }
