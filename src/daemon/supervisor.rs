@@ -1,10 +1,10 @@
 //! The stream supervisor: starts and stops streams, and applies a new configuration to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::running::RunningStream;
 use super::{Event, StreamFailure, masked_of, running, stream_spec};
@@ -17,7 +17,10 @@ use foveate_log::redact::{Masked, redacted};
 /// Reason given to the readers of a removed stream.
 const REMOVED: &str = "the stream was removed";
 
-/// How long a stream may take to rebuild a view. Some drivers compile for it.
+/// Reason given to the readers of a view that the configuration has no more.
+const VIEW_REMOVED: &str = "the view was removed";
+
+/// How long a stream may take to build a view. Some drivers compile for it.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The streams of the daemon, by name.
@@ -168,17 +171,7 @@ impl Supervisor {
             keeps_segment,
             answer,
         });
-        let refused = |reason, error: &str| Err(Refusal::new(reason, error));
-        match answered.recv_timeout(VIEW_TIMEOUT) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return refused(RefusalReason::BadRequest, &redacted(&error)),
-            Err(RecvTimeoutError::Disconnected) => {
-                return refused(RefusalReason::Ended, "its stream has ended");
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                return refused(RefusalReason::Busy, "its stream is busy: see the log");
-            }
-        }
+        built(&answered)?;
         let managed = self.streams.get_mut(name.stream());
         let views = managed.into_iter().flat_map(|managed| &mut managed.config.views);
         views.filter(|view| view.name == config.name).for_each(|view| *view = config.clone());
@@ -189,18 +182,48 @@ impl Supervisor {
     /// possible.
     fn adjust(&mut self, wanted: &StreamConfig) -> bool {
         let Some(managed) = self.streams.get(&wanted.name) else { return false };
-        let names = |views: &[ViewConfig]| views.iter().map(|view| view.name.clone()).collect();
-        let (present, views): (Vec<_>, Vec<_>) =
-            (names(&managed.config.views), names(&wanted.views));
-        let others = StreamConfig { views: managed.config.views.clone(), ..wanted.clone() };
-        if present != views || managed.config != others || managed.running.is_none() {
+        let others = StreamConfig {
+            views: managed.config.views.clone(),
+            secrets: managed.config.secrets.clone(),
+            ..wanted.clone()
+        };
+        if managed.config != others || managed.running.is_none() {
             return false;
         }
-        wanted.views.iter().all(|view| {
-            let set = ViewName::new(&wanted.name, &view.name)
-                .map(|name| self.set_view(&name, view.clone()));
-            matches!(set, Ok(Ok(())))
-        })
+        let present: BTreeSet<_> =
+            managed.config.views.iter().map(|view| view.name.clone()).collect();
+        for name in
+            present.iter().filter(|name| wanted.views.iter().all(|view| view.name != **name))
+        {
+            let Ok(name) = ViewName::new(&wanted.name, name) else { return false };
+            self.directory.remove_view(&name, VIEW_REMOVED);
+        }
+        for view in &wanted.views {
+            let Ok(name) = ViewName::new(&wanted.name, &view.name) else { return false };
+            let changed = if present.contains(&view.name) {
+                self.set_view(&name, view.clone())
+            } else {
+                self.add_view(&wanted.name, view)
+            };
+            if let Err(refusal) = changed {
+                tracing::warn!(view = %name, reason = refusal.error, "the stream is restarted");
+                return false;
+            }
+        }
+        let names: Vec<_> = wanted.views.iter().map(|view| &view.name[..]).collect();
+        self.directory.arrange_views(&wanted.name, &names);
+        if let Some(managed) = self.streams.get_mut(&wanted.name) {
+            managed.masked = masked_of(wanted);
+            managed.config = wanted.clone();
+        }
+        true
+    }
+
+    /// Adds a view to a running stream.
+    fn add_view(&self, stream: &str, config: &ViewConfig) -> Result<(), Refusal> {
+        let (answer, answered) = bounded(1);
+        self.directory.add_view(stream, config.clone(), answer);
+        built(&answered)
     }
 
     /// Stops a stream and takes it out of the directory.
@@ -260,4 +283,19 @@ impl Supervisor {
             masked.for_good();
         }
     }
+}
+
+/// Waits until a view is built.
+fn built(answered: &Receiver<Result<(), String>>) -> Result<(), Refusal> {
+    let (reason, error) = match answered.recv_timeout(VIEW_TIMEOUT) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => (RefusalReason::BadRequest, redacted(&error)),
+        Err(RecvTimeoutError::Disconnected) => {
+            (RefusalReason::Ended, "its stream has ended".to_owned())
+        }
+        Err(RecvTimeoutError::Timeout) => {
+            (RefusalReason::Busy, "its stream is busy: see the log".to_owned())
+        }
+    };
+    Err(Refusal::new(reason, error))
 }

@@ -21,8 +21,8 @@ use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::Waker;
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_linger;
 use rustix::net::RecvFlags;
+use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
 
 use crate::control::{EXTENT, RawClient, Stage, UNLIMITED};
@@ -351,7 +351,7 @@ fn take_ports(port: &StreamPort) -> usize {
                 open.remove(index);
                 count += 1;
             }
-            ViewCommand::Set(setting) => panic!("nobody may set a view here: {setting:?}"),
+            other => panic!("{other:?} is for operators"),
         }
     }
     assert!(open.is_empty(), "every view was closed");
