@@ -21,8 +21,8 @@ use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::Waker;
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_linger;
 use rustix::net::RecvFlags;
+use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
 
 use crate::control::{EXTENT, RawClient, Stage, UNLIMITED};

@@ -67,6 +67,7 @@ fn a_control_group_of_version_1_bounds_it_too() {
     fs::write(root.path().join("proc/self/cgroup"), groups).unwrap();
     fs::write(memory.join("memory.limit_in_bytes"), (500 * MIB).to_string()).unwrap();
     fs::write(memory.join("memory.usage_in_bytes"), (200 * MIB).to_string()).unwrap();
-    fs::write(memory.join("memory.stat"), "inactive_file 9\ntotal_inactive_file 1048576\n").unwrap();
+    fs::write(memory.join("memory.stat"), "inactive_file 9\ntotal_inactive_file 1048576\n")
+        .unwrap();
     assert_eq!(available_memory_bytes(root.path()), Some(301 * MIB));
 }

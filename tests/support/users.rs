@@ -18,7 +18,10 @@ pub fn are_there() -> bool {
     if is_left_out(WITHOUT) {
         return false;
     }
-    assert!(geteuid().is_root(), "only root can be another user; {WITHOUT}=1 leaves these tests out");
+    assert!(
+        geteuid().is_root(),
+        "only root can be another user; {WITHOUT}=1 leaves these tests out"
+    );
     true
 }
 

@@ -646,9 +646,8 @@ impl ServerThread {
         let idle = |connection: &Connection| {
             !connection.has_asked && IDLE_GRACE <= connection.since.elapsed()
         };
-        let evicted = (0..self.connections.len()).find(|&index| {
-            idle(&self.connections[index]) && self.has_room(user, Some(index))
-        });
+        let evicted = (0..self.connections.len())
+            .find(|&index| idle(&self.connections[index]) && self.has_room(user, Some(index)));
         let Some(index) = evicted else { return false };
         let connection = self.connections.remove(index);
         tracing::warn!(

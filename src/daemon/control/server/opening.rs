@@ -65,9 +65,9 @@ impl ServerThread {
         let user = connection.client.user;
         let opened = self.directory.views_of_clients();
         let left = |whole, amount: fn(&ViewEntry) -> usize| {
-            let held = opened.iter().filter_map(|view| {
-                Some(Held { user: view.owner()?.user, amount: amount(view) })
-            });
+            let held = opened
+                .iter()
+                .filter_map(|view| Some(Held { user: view.owner()?.user, amount: amount(view) }));
             left_for(user, whole, held)
         };
         let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));
