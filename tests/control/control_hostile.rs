@@ -351,7 +351,7 @@ fn take_ports(port: &StreamPort) -> usize {
                 open.remove(index);
                 count += 1;
             }
-            ViewCommand::Set(setting) => panic!("nobody may set a view here: {setting:?}"),
+            other => panic!("{other:?} is for operators"),
         }
     }
     assert!(open.is_empty(), "every view was closed");

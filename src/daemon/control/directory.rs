@@ -35,6 +35,7 @@ use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::view::VIEWS_MAX;
 use foveate_log::redact::redacted;
 use foveate_stats::durations::FrameStage;
 use foveate_stats::stages::{STUCK_AFTER, Stage};
@@ -144,7 +145,10 @@ impl Directory {
         // The server informs its subscribers.
         if let Some(stream) = removed {
             let reason = stream.end_reason();
-            stream.close_views(|_| true, reason.as_deref().unwrap_or("its stream was removed"));
+            stream.close_views(
+                |view| view.owner().is_some(),
+                reason.as_deref().unwrap_or("its stream was removed"),
+            );
         }
         self.wakeup.signal();
     }
@@ -155,6 +159,30 @@ impl Directory {
         if let Some(stream) = self.stream(setting.view.stream()) {
             // As for views that clients open.
             let _ = stream.commands.send(ViewCommand::Set(Box::new(setting)));
+        }
+    }
+
+    /// Adds a view of the configuration to a running stream. `answer` receives the result, once: success, or why there is none.
+    pub fn add_view(&self, stream: &str, config: ViewConfig, answer: Sender<Result<(), String>>) {
+        if let Some(stream) = self.stream(stream) {
+            stream.add_view(config, answer, &self.wakeup);
+        }
+    }
+
+    /// Removes a view from its stream, which goes on. Its subscribers are told `reason`.
+    pub fn remove_view(&self, view: &ViewName, reason: &str) {
+        if let Some(stream) = self.stream(view.stream()) {
+            stream.close_views(|present| present.name() == view, reason);
+            self.wakeup.signal();
+        }
+    }
+
+    /// Lists the views of the configuration in the order of `names`.
+    pub fn arrange_views(&self, stream: &str, names: &[&str]) {
+        if let Some(stream) = self.stream(stream) {
+            let place =
+                |view: &ViewEntry| names.iter().position(|name| *name == view.name().view());
+            stream.views.lock().sort_by_key(|view| (view.owner().is_some(), place(view)));
         }
     }
 
@@ -263,7 +291,9 @@ pub struct StreamEntry {
 pub enum ViewCommand {
     /// A client opened one.
     Open(Box<ViewPort>),
-    /// A client that opened one is gone.
+    /// The configuration has one more. The sender receives the result, once: success, or why it cannot be built.
+    Add(Box<ViewPort>, Sender<Result<(), String>>),
+    /// The client that opened one is gone, or the configuration has it no more.
     Close(ViewName),
     /// An operator replaces one.
     Set(Box<ViewSetting>),
@@ -329,20 +359,39 @@ impl StreamEntry {
         let _ = self.commands.send(ViewCommand::Open(Box::new(port)));
     }
 
-    /// Removes the views of client `number`, which is gone.
-    pub(super) fn close_views_of(&self, number: u64) {
-        self.close_views(|owner| owner.number == number, "the client that opened the view is gone");
+    /// Adds a view of the configuration.
+    fn add_view(
+        &self,
+        config: ViewConfig,
+        answer: Sender<Result<(), String>>,
+        wakeup: &Arc<EventFd>,
+    ) {
+        let (entry, port) = view::ends(&self.name, config, None, wakeup);
+        let mut views = self.views.lock();
+        if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
+            let error = "clients have opened a view of that name, or as many as there can be";
+            return drop(answer.send(Err(error.to_owned())));
+        }
+        let opened = views.partition_point(|view| view.owner().is_none());
+        views.insert(opened, entry);
+        let _ = self.commands.send(ViewCommand::Add(Box::new(port), answer));
     }
 
-    fn close_views(&self, is_meant: impl Fn(&Client) -> bool, reason: &str) {
+    /// Removes the views of client `number`, which is gone.
+    pub(super) fn close_views_of(&self, number: u64) {
+        let is_owned = |view: &ViewEntry| view.owner().is_some_and(|owner| owner.number == number);
+        self.close_views(is_owned, "the client that opened the view is gone");
+    }
+
+    fn close_views(&self, is_meant: impl Fn(&ViewEntry) -> bool, reason: &str) {
         self.views.lock().retain(|view| {
-            let is_owned = view.owner().is_some_and(&is_meant);
-            if is_owned {
+            let is_meant = is_meant(view);
+            if is_meant {
                 view.end(reason);
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
-                self.closed.lock().push(Arc::clone(view));
+                self.closed.lock().extend(view.owner().is_some().then(|| Arc::clone(view)));
             }
-            !is_owned
+            !is_meant
         });
     }
 

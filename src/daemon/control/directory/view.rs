@@ -195,9 +195,14 @@ impl ViewPort {
         self.wakeup.signal();
     }
 
-    /// Whether it must end, because its client is gone.
+    /// Why it must end or has ended, if so.
+    pub fn end_reason(&self) -> Option<String> {
+        self.entry.end_reason()
+    }
+
+    /// Whether it must end, because its client or its configuration is gone.
     pub fn is_over(&self) -> bool {
-        self.entry.end_reason().is_some()
+        self.end_reason().is_some()
     }
 
     /// Ends the view while its stream continues; subscribers get the reason.
