@@ -11,6 +11,7 @@ use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::Limits;
 use rustix::io::Errno;
+use serde_json::Value;
 
 use crate::control::{self, RawClient, Stage, UNLIMITED, main_view};
 use crate::wait::{HANG, until};
@@ -127,6 +128,16 @@ fn requests_above_the_rate_are_refused_and_the_client_closed() {
     assert!(others.iter().all(|answer| answer.contains("\"ok\":true")), "{others:?}");
     assert!(last.contains("rate-limit") && last.contains("5 requests a second"), "{last}");
     assert!(client.receive().is_empty(), "the client is closed");
+}
+
+#[test]
+fn long_requests_count_for_more() {
+    let stage = Stage::open_limited(Limits { requests_per_second: 20, ..UNLIMITED });
+    let client = RawClient::connect(&stage.path);
+    let mut request = br#"{"op":"list"}"#.to_vec();
+    request.resize(JSON_BYTES_MAX, b' ');
+    let answers = [(); 3].map(|()| client.ask(&request)["reason"].clone());
+    assert_eq!(answers, [Value::Null, Value::Null, "rate-limit".into()], "8 + 8 + 8 are above 20");
 }
 
 #[test]
