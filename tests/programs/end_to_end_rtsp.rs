@@ -137,20 +137,20 @@ fn nothing_is_left_of_a_camera_that_was_lost() {
 
 /// A camera at a port of its own.
 #[derive(Clone, Copy)]
-struct Camera {
+pub(crate) struct Camera {
     port: u16,
     codec: &'static str,
     size: &'static str,
 }
 
 impl Camera {
-    fn new(codec: &'static str, size: &'static str) -> Self {
+    pub(crate) fn new(codec: &'static str, size: &'static str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self { port, codec, size }
     }
 
     /// Starts the server, and returns when it listens.
-    fn start(&self) -> Process {
+    pub(crate) fn start(&self) -> Process {
         // The system's own: GStreamer's modules belong to that.
         let mut command = Command::new("/usr/bin/python3");
         let (width, height) = self.size.split_once('x').unwrap();
@@ -162,7 +162,7 @@ impl Camera {
     }
 
     /// A stream of it that is soon given up.
-    fn config(&self, protocols: &str) -> String {
+    pub(crate) fn config(&self, protocols: &str) -> String {
         format!(
             "[[stream]]\nname = 'camera'\nbackend = 'cpu'\nsource = 'rtsp://127.0.0.1:{}/camera'\n\
              parameters = {{ protocols = '{protocols}' }}\nlatency_ms = 50\ncaps_timeout_ms = 3000\n\

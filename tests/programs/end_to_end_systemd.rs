@@ -8,6 +8,8 @@ use foveate::client::{Client, Next, Subscription};
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_ring::TokenFrameBuf;
 
+use crate::device::with_gpu;
+use crate::end_to_end_rtsp::Camera;
 use crate::systemd::{Entry, UserManager, with_service};
 use crate::wait::{HANG, until};
 
@@ -196,6 +198,24 @@ fn entries_in_the_journal_have_fields_and_priorities_and_no_passwords() {
             assert!(!status.contains("mellon-4711"), "{status}");
         },
     );
+}
+
+/// The unit's devices, system calls and address families are enough for a network camera over either protocol, and for Vulkan.
+#[test]
+fn the_limits_of_the_unit_leave_network_cameras_and_gpus_alone() {
+    with_gpu(|gpu| {
+        let vulkan = format!("'vulkan'\ndevice = '{}'", gpu.summary().name);
+        let gpu = PATTERN.replace("camera", "gpu").replace("'cpu'", &vulkan);
+        for protocols in ["tcp", "udp"] {
+            let camera = Camera::new("h264", "160x120");
+            let _server = camera.start();
+            with_service(&(camera.config(protocols) + &gpu), "", |manager| {
+                manager.expect(&["start", "foveated.service"]);
+                manager.await_property("StatusText", "2 streams, all live");
+                Reading::begin(manager).frame();
+            });
+        }
+    });
 }
 
 #[test]
