@@ -1,16 +1,22 @@
 //! Waiting readers are woken, and the writer never waits: neither for a full socket nor for a dead one.
+#![allow(unsafe_code, reason = "a thief maps memory by itself")]
 
 use std::fs;
+use std::mem::offset_of;
 use std::os::fd::OwnedFd;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded, unbounded};
+use foveate_ring::abi::{HEADER_BYTES, LIVE_OFFSET, LiveBlock};
 use foveate_ring::waker::INLINE_LIMIT;
 use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf, Waker, Writer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
-use rustix::thread::gettid;
+use rustix::thread::{futex, gettid};
 
 use crate::ring::{publish, reader_of, spec};
 use crate::wait::{HANG, until};
@@ -180,6 +186,66 @@ fn wakes_from_a_frame_loop_at_full_speed_lose_no_reader() {
     });
 }
 
+/// FUTEX_REQUEUE works on a read-only mapping, so any reader can move the others' waits to a futex that nobody wakes. Where a
+/// stolen wake cost 100 ms, these frames took ten seconds.
+#[test]
+fn a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself() {
+    const FRAMES: u64 = 100;
+    let mut view = View::new();
+    let thief = Thief::new(&view.writer);
+    let is_over = AtomicBool::new(false);
+    let read = AtomicU64::new(0);
+    let started = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                thief.steal();
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let mut reader = reader_of(&view.writer);
+        let read = &read;
+        let honest = scope.spawn(move || {
+            let mut frame = TokenFrameBuf::default();
+            for number in 1..=FRAMES {
+                while reader.read_next(&mut frame).unwrap() == ReadOutcome::Nothing {
+                    reader.wait(reader.patience());
+                }
+                assert_eq!(frame.head.ring_sequence, number, "no frame is missed");
+                read.store(number, Ordering::Release);
+            }
+        });
+        for number in 1..=FRAMES {
+            // Time to fall asleep, and to be robbed.
+            thread::sleep(Duration::from_millis(5));
+            view.publish(number);
+            view.waker.wake();
+            while read.load(Ordering::Acquire) < number && !honest.is_finished() {
+                thread::yield_now();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_reader_looks_ten_times_a_second_at_a_view_that_stands_still() {
+    let mut view = View::new();
+    let mut reader = reader_of(&view.writer);
+    assert_eq!(reader.patience(), Duration::from_millis(100));
+    view.publish(1);
+    view.publish(2);
+    while reader.read_next(&mut TokenFrameBuf::default()).unwrap() != ReadOutcome::Nothing {}
+    let (started, mut looks) = (Instant::now(), 0);
+    while reader.patience() < Duration::from_millis(100) {
+        assert!(started.elapsed() < HANG);
+        reader.wait(reader.patience());
+        looks += 1;
+    }
+    assert!(looks < 20, "{looks} looks at what does not change");
+}
+
 /// A view with its waker, as a frame loop has them.
 struct View {
     writer: Writer,
@@ -206,6 +272,31 @@ impl View {
                 .unwrap();
         self.arrivals.send(server).unwrap();
         client
+    }
+}
+
+/// A reader that robs the others.
+struct Thief {
+    /// The futex word of the segment, in a read-only mapping.
+    futex: &'static AtomicU32,
+    elsewhere: AtomicU32,
+}
+
+impl Thief {
+    fn new(writer: &Writer) -> Self {
+        let (file, access) = (writer.reader_fd().unwrap(), ProtFlags::READ);
+        // SAFETY: the kernel chooses the place of the mapping, which stays for good.
+        let base =
+            unsafe { mmap(ptr::null_mut(), HEADER_BYTES, access, MapFlags::SHARED, file, 0) };
+        let word = base.unwrap().wrapping_byte_add(LIVE_OFFSET + offset_of!(LiveBlock, futex));
+        // SAFETY: the word is in the mapping, aligned, and only ever accessed as an atomic.
+        Self { futex: unsafe { &*word.cast() }, elsewhere: AtomicU32::new(0) }
+    }
+
+    /// Moves whoever waits for a frame to a futex that nobody wakes.
+    fn steal(&self) {
+        let most = u32::try_from(i32::MAX).unwrap();
+        futex::requeue(self.futex, futex::Flags::empty(), 0, most, &self.elsewhere).unwrap();
     }
 }
 
