@@ -52,10 +52,8 @@ impl Beacon {
     /// Zero is never.
     fn set_timer(&self, pause: Duration) -> io::Result<()> {
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = Itimerspec {
-            it_interval: never,
-            it_value: Timespec::try_from(pause).unwrap_or(never),
-        };
+        let value =
+            Itimerspec { it_interval: never, it_value: Timespec::try_from(pause).unwrap_or(never) };
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &value).map(drop)
     }
 }

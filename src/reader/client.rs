@@ -626,7 +626,11 @@ impl Subscription {
             let left = timeout.saturating_sub(started.elapsed());
             if left.is_zero() {
                 let is_away = self.is_away();
-                return if is_away { Err(SubscriptionError::Disconnected) } else { Ok(Next::TimedOut) };
+                return if is_away {
+                    Err(SubscriptionError::Disconnected)
+                } else {
+                    Ok(Next::TimedOut)
+                };
             }
             self.wait(left)?;
         }

@@ -170,7 +170,8 @@ impl Watch {
         let stamp = self.frame.head.stamp;
         let age_ns = read_ns.saturating_sub(stamp.capture_ns);
         let frame_seq = stamp.frame_seq;
-        self.meter.observe(Observation { read_ns, age_ns, frame_seq, lapped });
+        let publish_ns = self.frame.head.publish_ns;
+        self.meter.observe(Observation { publish_ns, read_ns, age_ns, frame_seq, lapped });
         count_per_level(&self.frame, &mut self.tokens_per_level);
         match self.display {
             Display::Json => self.write_json(age_ns, lapped, out),
