@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use gstreamer::glib;
 
 use super::{CaptureError, SourceChoice, SourceSpec};
 use foveate_config::ShorthandKind;
-use foveate_log::redact::{backslashed, redacted, register_credentials_in};
+use foveate_log::redact::{Masked, backslashed, redacted};
 
 /// The shipped descriptions and their names in `pipelines/`.
 pub const SHIPPED: [(&str, &str); 5] = [
@@ -30,6 +31,8 @@ pub struct Expansion {
     pub text: String,
     /// Without credentials, for logs and errors.
     pub shown: String,
+    /// GStreamer's own messages quote parts of the description.
+    masked: Arc<Masked>,
 }
 
 impl std::fmt::Debug for Expansion {
@@ -58,11 +61,10 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     }
     let built_in = ("latency_ms", spec.latency_ms.to_string());
     let text = substituted(&template, &values, &built_in)?;
-    // GStreamer's own messages quote parts of the description.
-    register_credentials_in(&text);
+    let masked = Arc::new(Masked::default().and_credentials_in(&text));
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
-    Ok(Expansion { text, shown })
+    Ok(Expansion { text, shown, masked })
 }
 
 /// Description of a shorthand, and the parameter that it fills in.

@@ -139,10 +139,8 @@ impl Player {
 
 fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
-    for secret in config.secrets() {
-        foveate_log::redact::register(secret);
-    }
     let stream = config.streams.into_iter().next().unwrap_or_default();
+    foveate_log::redact::Masked::new(&stream.secrets).for_good();
     let source = SourceChoice::Shorthand(clip_source(&arguments.clip));
     // Parameters belong to the configuration's own source.
     let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());
