@@ -210,15 +210,15 @@ class Subscription:
 
         :returns: whether everything up to a new segment was received.
         """
-        if self._events is None and self._beacon is not None:
+        if self._events is None and self._beacon is not None and self._may_come_back():
             self._go_on_connecting()
         while self._events is not None and self._next_ring is None:
             try:
                 received = self._events.event()
             except HungUp:
-                self._hang_up()
                 # What the daemon said before it hung up is the better news.
                 self._ending = self._ending or _Ending(GONE, hung_up=True)
+                self._hang_up()
                 return True
             if received is None:
                 return True
@@ -255,13 +255,17 @@ class Subscription:
 
     def _is_worth_waiting(self) -> bool:
         """Whether the view may come back after its end: the daemon went away, and reconnecting is enabled."""
-        ending = self._ending
-        if self._beacon is None or ending is None or not (ending.hung_up or ending.reason in _COMING_BACK):
+        if self._beacon is None or not self._may_come_back():
             return False
         if self._events is not None:
             # A daemon that stops is gone already.
             self._hang_up()
         return True
+
+    def _may_come_back(self) -> bool:
+        """Whether the view has not ended, or for a reason after which it may come back."""
+        ending = self._ending
+        return ending is None or ending.hung_up or ending.reason in _COMING_BACK
 
     def _open(self, timeout: float | None) -> None:
         """Connects for the first time. With ``reconnect`` a daemon that is not there in time is left to later."""
@@ -306,7 +310,8 @@ class Subscription:
         """Makes the descriptor readable with this connection, or without one when it is time to reconnect."""
         if self._beacon is not None:
             self._beacon.watch(connection)
-            self._beacon.ring_in(self._retry_at - time.monotonic() if connection is None else None)
+            is_looking = connection is None and self._may_come_back()
+            self._beacon.ring_in(self._retry_at - time.monotonic() if is_looking else None)
 
     def _hang_up(self) -> None:
         self._heed(None)

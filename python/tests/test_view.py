@@ -358,6 +358,12 @@ class ViewReconnects(WithDaemon):
         self.daemon.end(VIEW, "end of file")
         with self.assertRaises(foveate.Ended):
             view.read(HANG)
+        self.daemon.stop()
+        self.daemon.start()
+        for _ in range(3):
+            with self.assertRaisesRegex(foveate.Ended, "end of file"):
+                view.read(timeout=0)
+        self.assertEqual(select.select([view], [], [], 0.2)[0], [], "there is nothing to look for")
 
     def test_a_view_of_ones_own_is_made_anew(self) -> None:
         self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": VIEW}
