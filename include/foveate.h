@@ -113,7 +113,7 @@ enum foveate_fixation_reason {
 
 // The state of a view: foveate_state_block.code.
 enum foveate_state_code {
-    FOVEATE_STATE_UNKNOWN = 0, // there is no segment yet
+    FOVEATE_STATE_UNKNOWN = 0, // there is no segment yet, or none since the daemon is back
     FOVEATE_STATE_LIVE = 1,
     FOVEATE_STATE_STALLED = 2, // no frame for a while
     FOVEATE_STATE_ENDED = 3,   // no more frames in this segment
@@ -405,9 +405,9 @@ struct foveate_reader;
 #define FOVEATE_NOTIFY 1u
 
 // For foveate_open and foveate_open_view: while the daemon is gone, let each read look for it, at most every 100 ms.
-// Such a read waits as for a frame, and returns FOVEATE_DISCONNECTED only if the daemon is still gone at its timeout;
+// Such a read waits as for a frame, and returns FOVEATE_DISCONNECTED only if no daemon has answered by its timeout;
 // then keep reading. Once it is back, reading continues with FOVEATE_NEW_SEGMENT. A daemon that is back without the
-// view refuses: FOVEATE_REFUSED.
+// view refuses: FOVEATE_REFUSED. Opening takes a daemon that is not there within its timeout for one that is gone.
 #define FOVEATE_RECONNECT 2u
 
 // Subscribes to `view`, such as "camera/main", and waits at most `timeout_ms` for the daemon's answer.
@@ -417,7 +417,7 @@ struct foveate_reader;
 // FOVEATE_NOTIFY and FOVEATE_RECONNECT.
 //
 // There is no segment yet: the first read returns FOVEATE_NEW_SEGMENT once the view publishes. On failure returns NULL
-// and fills `error`, unless that is NULL.
+// and fills `error`, unless that is NULL. With FOVEATE_RECONNECT the absence of a daemon is no failure.
 FOVEATE_API struct foveate_reader *foveate_open(const char *view, const char *socket_path, unsigned flags, int timeout_ms,
                                                 struct foveate_error *error);
 
@@ -466,7 +466,8 @@ FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const
 // field.
 FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name);
 
-// Returns the state of the view, and writes the reason; `reason` may be NULL. An unknown state reads as ended.
+// Returns the state of the view, and writes the reason; `reason` may be NULL. An unknown state reads as ended, and so does
+// that of a view whose daemon is gone.
 FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *reader, char reason[FOVEATE_REASON_BYTES]);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -576,9 +577,10 @@ FOVEATE_API enum foveate_result foveate_release(struct foveate_reader *reader, s
 // FOVEATE_OK whenever a read should try again.
 FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int timeout_ms);
 
-// Returns the descriptor of the connection, for poll(2) and the like, or -1 without one. It becomes readable with a new
-// segment, an end, a hang-up, and with FOVEATE_NOTIFY with every frame; then read until FOVEATE_NOTHING. Get it before
-// each poll(2): it changes after foveate_reopen. While there is none, FOVEATE_RECONNECT needs a read now and then.
+// Returns a descriptor for poll(2) and the like. It becomes readable with a new segment, an end, a hang-up, and with
+// FOVEATE_NOTIFY with every frame; then read until FOVEATE_NOTHING, or FOVEATE_DISCONNECTED. With FOVEATE_RECONNECT it is
+// always the same, and becomes readable also when a read should look for the daemon. Otherwise it is the connection: -1
+// without one, and another after foveate_reopen.
 FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader);
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -678,11 +680,13 @@ FOVEATE_API enum foveate_result foveate_answer(struct foveate_reader *reader, in
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -699,8 +703,10 @@ extern "C" {
 
 // Failed copies in a row after which a read gives up: a working reader loses one in a thousand.
 #define FOVEATE__TRIES_MAX 64
-// How long a reader waits for a frame before it checks its socket: a daemon that dies wakes nobody.
-#define FOVEATE__FUTEX_SLICE_NS 100000000
+// Bounds of the wait for a frame before the next look at the ring and the socket: see foveate__patience_ns. A daemon that
+// dies wakes nobody, so the upper one bounds how late that is noticed.
+#define FOVEATE__PATIENCE_MIN_NS 1000000
+#define FOVEATE__PATIENCE_MAX_NS 100000000
 // The longest message to the daemon, in bytes.
 #define FOVEATE__MESSAGE_BYTES_MAX 131072
 // Longer than any message to a reader: the longest is a refusal with at most 4096 bytes of text, which JSON escapes may
@@ -1525,10 +1531,14 @@ struct foveate_reader {
     char keys[FOVEATE__KEYS_BYTES_MAX + 2]; // of that view, and the brace that ends the request
     bool is_making_view;                    // the daemon has not answered `open_view` yet
 
-    bool is_granted;  // the daemon has answered the subscription
-    bool reconnects;  // reconnects automatically
-    int64_t retry_ns; // time of the next attempt
-    int subscription; // a socket, or -1
+    bool is_granted;     // the daemon has answered the subscription
+    bool was_granted;    // a daemon has, once
+    bool awaits_segment; // none has come over this connection; `current`, if any, is that of a daemon before
+    bool reconnects;     // reconnects automatically
+    int64_t retry_ns;    // time of the next attempt
+    int beacon;          // an epoll of the connection with news, or of `timer`, if it reconnects; else -1
+    int timer;           // runs out at `retry_ns` while there is no connection; or -1
+    int subscription;    // a socket, or -1
     enum foveate__ending ending;
     char ending_reason[512]; // with FOVEATE__ENDED
 
@@ -1547,15 +1557,53 @@ struct foveate_reader {
     char inbox[FOVEATE__INBOX_BYTES];
 };
 
-static void foveate__disconnect(int *socket) {
-    if (0 <= *socket) close(*socket);
-    *socket = -1;
+// Lets the descriptor for poll(2) become readable with `socket`.
+static void foveate__watch(struct foveate_reader *reader, int socket) {
+    if (reader->beacon < 0) return;
+    struct epoll_event event;
+    memset(&event, 0, sizeof event);
+    event.events = EPOLLIN;
+    epoll_ctl(reader->beacon, EPOLL_CTL_ADD, socket, &event);
+}
+
+// Lets it become readable with a socket no longer. A fork may have that too, so closing it would not be enough.
+static void foveate__unwatch(struct foveate_reader *reader, int socket) {
+    if (0 <= reader->beacon) epoll_ctl(reader->beacon, EPOLL_CTL_DEL, socket, NULL);
+}
+
+// Lets it become readable when it is time to look for the daemon, or not by time.
+static void foveate__set_timer(struct foveate_reader *reader, bool is_looking) {
+    struct itimerspec setting;
+    memset(&setting, 0, sizeof setting);
+    // A time that is over is as good as now, and 0 is never.
+    if (is_looking) setting.it_value = foveate__timespec(reader->retry_ns < 1 ? 1 : reader->retry_ns);
+    if (0 <= reader->timer) timerfd_settime(reader->timer, TFD_TIMER_ABSTIME, &setting, NULL);
+}
+
+static void foveate__close(int *descriptor) {
+    if (0 <= *descriptor) close(*descriptor);
+    *descriptor = -1;
+}
+
+static void foveate__disconnect(struct foveate_reader *reader, int *socket) {
+    if (0 <= *socket) foveate__unwatch(reader, *socket);
+    foveate__close(socket);
 }
 
 static enum foveate_result foveate__fail_disconnected(struct foveate_reader *reader) {
+    if (reader->reconnects && !reader->was_granted) {
+        return foveate__fail(&reader->error, FOVEATE_DISCONNECTED,
+                             "no daemon has answered on %s yet; read on until one does, or give its path with FOVEATE_SOCKET",
+                             reader->address.sun_path);
+    }
     return foveate__fail(&reader->error, FOVEATE_DISCONNECTED,
                          "the daemon is gone: it has stopped, or it dropped this connection; %s",
                          reader->reconnects ? "read on until it is back and has the view" : "connect again when it is back");
+}
+
+// Whether no daemon serves the view: it has hung up, or has not answered yet since another one did.
+static bool foveate__is_away(const struct foveate_reader *reader) {
+    return reader->ending == FOVEATE__HUNG_UP || (reader->ending == FOVEATE__RUNNING && !reader->is_granted);
 }
 
 // Whether the view is the caller's own.
@@ -1594,15 +1642,18 @@ static enum foveate_result foveate__take_segment(struct foveate_reader *reader, 
     foveate__unmap(&reader->next);
     enum foveate_result result = foveate__map(&reader->next, descriptor, &reader->error);
     if (result == FOVEATE_OK) reader->ending = FOVEATE__RUNNING;
+    if (result == FOVEATE_OK) reader->awaits_segment = false;
     return result;
 }
 
 static void foveate__hang_up(struct foveate_reader *reader) {
-    foveate__disconnect(&reader->subscription);
-    foveate__disconnect(&reader->steering);
+    foveate__disconnect(reader, &reader->subscription);
+    foveate__disconnect(reader, &reader->steering);
     reader->answers_due = 0;
     reader->is_making_view = reader->is_granted = false;
+    reader->awaits_segment = true;
     reader->ending = FOVEATE__HUNG_UP;
+    foveate__set_timer(reader, true);
 }
 
 // Whether a refusal is temporary: the daemon has just started, is about to stop, or has not noticed yet that a
@@ -1627,7 +1678,7 @@ static enum foveate_result foveate__give_up_connecting(struct foveate_reader *re
 static enum foveate_result foveate__take_subscription_answer(struct foveate_reader *reader, struct foveate__span answer) {
     enum foveate_result result = foveate__answer_result(answer, &reader->error);
     if (result == FOVEATE_REFUSED) return foveate__give_up_connecting(reader, result);
-    if (result == FOVEATE_OK) reader->is_granted = true;
+    if (result == FOVEATE_OK) reader->is_granted = reader->was_granted = true;
     return result;
 }
 
@@ -1655,7 +1706,7 @@ static enum foveate_result foveate__take_answer(struct foveate_reader *reader, s
     if (received.bytes < 0) return FOVEATE_NOTHING;
     if (0 <= received.descriptor) close(received.descriptor);
     if (received.bytes == 0) {
-        foveate__disconnect(&reader->steering);
+        foveate__disconnect(reader, &reader->steering);
         reader->answers_due = 0;
         return foveate__fail_disconnected(reader);
     }
@@ -1673,7 +1724,8 @@ static enum foveate_result foveate__subscribe(struct foveate_reader *reader) {
     foveate__begin(&request, "subscribe", reader->view);
     foveate__append(&request, ",\"notify\":%s}", (reader->flags & FOVEATE_NOTIFY) != 0 ? "true" : "false");
     result = foveate__send(reader->subscription, &request, NULL, 0, 0, &reader->error);
-    if (result != FOVEATE_OK) foveate__disconnect(&reader->subscription);
+    if (result != FOVEATE_OK) foveate__disconnect(reader, &reader->subscription);
+    if (result == FOVEATE_OK) foveate__watch(reader, reader->subscription);
     return result;
 }
 
@@ -1685,7 +1737,8 @@ static enum foveate_result foveate__make_view(struct foveate_reader *reader) {
     request.length = 0;
     foveate__append(&request, "{\"op\":\"open_view\",\"stream\":\"%s\",\"view\":", reader->stream);
     result = foveate__send(reader->steering, &request, reader->keys, strlen(reader->keys), 0, &reader->error);
-    if (result != FOVEATE_OK) foveate__disconnect(&reader->steering);
+    if (result != FOVEATE_OK) foveate__disconnect(reader, &reader->steering);
+    if (result == FOVEATE_OK) foveate__watch(reader, reader->steering);
     reader->is_making_view = result == FOVEATE_OK;
     return result;
 }
@@ -1709,6 +1762,7 @@ static enum foveate_result foveate__go_on_connecting(struct foveate_reader *read
     enum foveate_result result = foveate__take_answer(reader, &answer);
     if (result == FOVEATE_NOTHING) return FOVEATE_OK;
     reader->is_making_view = false;
+    if (0 <= reader->steering) foveate__unwatch(reader, reader->steering);
     if (result == FOVEATE_OK) result = foveate__take_view(reader, answer);
     if (result == FOVEATE_OK) result = foveate__subscribe(reader);
     return result == FOVEATE_OK ? FOVEATE_OK : foveate__give_up_connecting(reader, result);
@@ -1726,9 +1780,10 @@ static enum foveate_result foveate__take_messages(struct foveate_reader *reader)
         if (result != FOVEATE_OK) return result;
         if (received.bytes < 0) break;
         if (received.bytes == 0) {
-            foveate__disconnect(&reader->subscription);
+            foveate__disconnect(reader, &reader->subscription);
             // An earlier message of the daemon is more specific than the hang-up.
             if (reader->ending == FOVEATE__RUNNING) reader->ending = FOVEATE__HUNG_UP;
+            if (reader->ending == FOVEATE__HUNG_UP) foveate__set_timer(reader, true);
             break;
         }
         result = foveate__take_message(reader, received);
@@ -2033,19 +2088,40 @@ static int foveate__wait_to_look(struct foveate_reader *reader, int64_t deadline
     return -1;
 }
 
+// How long to wait at most before the next look: a quarter of the interval between frames past the time when the next one
+// is due, and once that is over, as long as it has been overdue. Any reader can move the waiters of a futex to another
+// (FUTEX_REQUEUE needs no write access): so a stolen wake delays a punctual frame by a quarter of an interval, and a
+// stream that stands still soon costs ten looks a second.
+static int64_t foveate__patience_ns(const struct foveate_reader *reader) {
+    struct foveate_slot_header newest, before;
+    uint64_t sequence = foveate__load_u64(&foveate__live(&reader->current)->newest), now_ns = (uint64_t)foveate__now_ns();
+    if (!foveate__load_header(reader, sequence, &newest)) return FOVEATE__PATIENCE_MIN_NS;
+    bool has_before = sequence != 0 && foveate__load_header(reader, sequence - 1, &before);
+    // Where the writer has just replaced the frame before, as if there were no interval.
+    uint64_t before_ns = has_before ? before.publish_ns : newest.publish_ns;
+    uint64_t interval_ns = before_ns < newest.publish_ns ? newest.publish_ns - before_ns : 0;
+    uint64_t since_ns = newest.publish_ns < now_ns ? now_ns - newest.publish_ns : 0;
+    uint64_t slice_ns = since_ns < interval_ns ? interval_ns - since_ns + interval_ns / 4 : since_ns - interval_ns;
+    if (slice_ns < interval_ns / 4) slice_ns = interval_ns / 4;
+    if (slice_ns < FOVEATE__PATIENCE_MIN_NS) return FOVEATE__PATIENCE_MIN_NS;
+    return slice_ns < FOVEATE__PATIENCE_MAX_NS ? (int64_t)slice_ns : FOVEATE__PATIENCE_MAX_NS;
+}
+
 // Waits until there may be events: 1; 0 at the deadline or on a signal; -1 and an error.
 static int foveate__wait(struct foveate_reader *reader, int64_t deadline_ns) {
     if (reader->next.base == NULL && foveate__is_looking(reader)) return foveate__wait_to_look(reader, deadline_ns);
     while (reader->next.base == NULL && reader->ending == FOVEATE__RUNNING) {
         bool is_mapped = reader->current.base != NULL;
         if (is_mapped && foveate__has_news(reader)) return 1;
-        int ready = foveate__poll(foveate__news_socket(reader), POLLIN, is_mapped ? 0 : deadline_ns);
+        // The daemon that wrote the segment in use may be gone, and the next has yet to send one.
+        bool is_followed = is_mapped && !reader->awaits_segment;
+        int ready = foveate__poll(foveate__news_socket(reader), POLLIN, is_followed ? 0 : deadline_ns);
         if (ready < 0 && errno != EINTR) {
             foveate__fail_system(&reader->error, "ppoll", errno);
             return -1;
         }
-        if (ready != 0 || !is_mapped) return 0 < ready;
-        struct timespec left = foveate__timespec(foveate__left_ns(deadline_ns, FOVEATE__FUTEX_SLICE_NS));
+        if (ready != 0 || !is_followed) return 0 < ready;
+        struct timespec left = foveate__timespec(foveate__left_ns(deadline_ns, foveate__patience_ns(reader)));
         if (left.tv_sec == 0 && left.tv_nsec == 0) return 0;
         // Shared, not private: the writer is another process.
         long woken = syscall(SYS_futex, &foveate__live(&reader->current)->futex, FUTEX_WAIT, reader->seen, &left, NULL, 0);
@@ -2072,7 +2148,7 @@ static enum foveate_result foveate__read_in_time(struct foveate_reader *reader, 
 
 static enum foveate_result foveate__read(struct foveate_reader *reader, const struct foveate__aim *aim, int timeout_ms) {
     enum foveate_result result = foveate__read_in_time(reader, aim, timeout_ms);
-    bool is_gone = result == FOVEATE_NOTHING && foveate__is_looking(reader);
+    bool is_gone = result == FOVEATE_NOTHING && reader->reconnects && foveate__is_away(reader);
     return is_gone ? foveate__fail_disconnected(reader) : result;
 }
 
@@ -2083,25 +2159,27 @@ FOVEATE_API enum foveate_result foveate_reopen(struct foveate_reader *reader) {
     foveate__hang_up(reader);
     enum foveate_result result = foveate__is_own(reader) ? foveate__make_view(reader) : foveate__subscribe(reader);
     if (result == FOVEATE_OK) reader->ending = FOVEATE__RUNNING;
+    if (result == FOVEATE_OK) foveate__set_timer(reader, false);
     return result;
 }
 
-// Waits until the daemon has granted the request.
+// Waits until the daemon has granted the request, or with FOVEATE_RECONNECT until the deadline.
 static enum foveate_result foveate__await_grant(struct foveate_reader *reader, int timeout_ms) {
     int64_t deadline_ns = foveate__deadline_ns(timeout_ms);
-    while (!reader->is_granted) {
-        int ready = foveate__poll(foveate__news_socket(reader), POLLIN, deadline_ns);
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready < 0) return foveate__fail_system(&reader->error, "ppoll", errno);
-        if (ready == 0) {
-            return foveate__fail(&reader->error, FOVEATE_TIMED_OUT,
-                                 "the daemon did not answer within %d ms: it may be overloaded or stopped", timeout_ms);
-        }
-        enum foveate_result result = foveate__take_messages(reader);
-        if (result == FOVEATE_OK && reader->ending == FOVEATE__HUNG_UP) result = foveate__fail_disconnected(reader);
-        if (result != FOVEATE_OK) return result;
+    for (;;) {
+        enum foveate_result result = foveate__look_for_daemon(reader);
+        if (result == FOVEATE_OK) result = foveate__take_messages(reader);
+        if (result != FOVEATE_OK || reader->is_granted) return result;
+        bool is_absent = reader->ending == FOVEATE__HUNG_UP;
+        if (is_absent && !reader->reconnects) return foveate__fail_disconnected(reader);
+        bool is_in_time = is_absent && reader->retry_ns < deadline_ns;
+        int ready = foveate__poll(foveate__news_socket(reader), POLLIN, is_in_time ? reader->retry_ns : deadline_ns);
+        if (ready < 0 && errno != EINTR) return foveate__fail_system(&reader->error, "ppoll", errno);
+        if (ready != 0 || is_in_time) continue;
+        if (reader->reconnects) return FOVEATE_OK;
+        return foveate__fail(&reader->error, FOVEATE_TIMED_OUT,
+                             "the daemon did not answer within %d ms: it may be overloaded or stopped", timeout_ms);
     }
-    return FOVEATE_OK;
 }
 
 static enum foveate_result foveate__set_view(struct foveate_reader *reader, const char *view) {
@@ -2142,19 +2220,39 @@ static struct foveate_reader *foveate__new_reader(unsigned flags, struct foveate
         if (error != NULL) foveate__fail(error, FOVEATE_NO_MEMORY, "no memory for a reader");
         return NULL;
     }
-    reader->subscription = reader->steering = -1;
+    reader->subscription = reader->steering = reader->beacon = reader->timer = -1;
     reader->flags = flags;
+    reader->reconnects = (flags & FOVEATE_RECONNECT) != 0;
+    reader->awaits_segment = true;
     return reader;
+}
+
+// Makes the descriptor for poll(2) of a reader that reconnects.
+static enum foveate_result foveate__make_beacon(struct foveate_reader *reader) {
+    if (!reader->reconnects) return FOVEATE_OK;
+    reader->beacon = epoll_create1(EPOLL_CLOEXEC);
+    if (reader->beacon < 0) return foveate__fail_system(&reader->error, "epoll_create1", errno);
+    reader->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (reader->timer < 0) return foveate__fail_system(&reader->error, "timerfd_create", errno);
+    foveate__watch(reader, reader->timer);
+    return FOVEATE_OK;
+}
+
+// Connects for the first time. A daemon that is not there is left to later if the reader reconnects.
+static enum foveate_result foveate__connect_first(struct foveate_reader *reader) {
+    enum foveate_result result = foveate_reopen(reader);
+    if (result == FOVEATE_OK) return FOVEATE_OK;
+    reader->retry_ns = foveate__now_ns() + FOVEATE__RECONNECT_NS;
+    return foveate__give_up_connecting(reader, result);
 }
 
 // Connects a reader whose view was set, with `result`. On failure frees it and returns NULL.
 static struct foveate_reader *foveate__start(struct foveate_reader *reader, enum foveate_result result, const char *socket_path,
                                              int timeout_ms, struct foveate_error *error) {
     if (result == FOVEATE_OK) result = foveate__find_address(&reader->address, socket_path, &reader->error);
-    if (result == FOVEATE_OK) result = foveate_reopen(reader);
+    if (result == FOVEATE_OK) result = foveate__make_beacon(reader);
+    if (result == FOVEATE_OK) result = foveate__connect_first(reader);
     if (result == FOVEATE_OK) result = foveate__await_grant(reader, timeout_ms);
-    // Only now, so that opening a view reports errors.
-    reader->reconnects = (reader->flags & FOVEATE_RECONNECT) != 0;
     if (result == FOVEATE_OK) return reader;
     if (error != NULL) *error = reader->error;
     foveate_close(reader);
@@ -2183,8 +2281,10 @@ FOVEATE_API void foveate_close(struct foveate_reader *reader) {
     if (reader == NULL) return;
     foveate__unmap(&reader->current);
     foveate__unmap(&reader->next);
-    foveate__disconnect(&reader->subscription);
-    foveate__disconnect(&reader->steering);
+    foveate__disconnect(reader, &reader->subscription);
+    foveate__disconnect(reader, &reader->steering);
+    foveate__close(&reader->timer);
+    foveate__close(&reader->beacon);
     free(reader);
 }
 
@@ -2221,7 +2321,14 @@ static bool foveate__load_state(const struct foveate_live *live, struct foveate_
 FOVEATE_API enum foveate_state_code foveate_state(const struct foveate_reader *reader, char reason[FOVEATE_REASON_BYTES]) {
     struct foveate_state_block block;
     memset(&block, 0, sizeof block);
-    if (reader->current.base != NULL) {
+    bool is_away = foveate__is_away(reader);
+    if (is_away && reader->was_granted) {
+        block.code = FOVEATE_STATE_ENDED;
+        snprintf(block.reason, sizeof block.reason, "the daemon is gone");
+    } else if (is_away || (reader->awaits_segment && reader->ending == FOVEATE__RUNNING)) {
+        snprintf(block.reason, sizeof block.reason,
+                 is_away ? "no daemon has answered yet" : "the stream has not delivered a frame yet");
+    } else if (reader->current.base != NULL) {
         // Reached only after two changes during each copy.
         bool is_whole = false;
         for (int tries = 0; tries < FOVEATE__TRIES_MAX && !is_whole; tries++) {
@@ -2370,7 +2477,7 @@ FOVEATE_API enum foveate_result foveate_wait(struct foveate_reader *reader, int 
 }
 
 FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader) {
-    return foveate__news_socket(reader);
+    return 0 <= reader->beacon ? reader->beacon : foveate__news_socket(reader);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -2453,6 +2560,10 @@ FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, cons
                                              struct foveate_looking *looking) {
     if (!foveate__is_finite(point->x) || !foveate__is_finite(point->y)) {
         return foveate__fail(&reader->error, FOVEATE_INVALID, "x and y must be finite numbers");
+    }
+    bool is_share = 0.0 <= point->x && point->x <= 1.0 && 0.0 <= point->y && point->y <= 1.0;
+    if (point->normalised && !is_share) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "normalised x and y are shares of the sides, 0 to 1");
     }
     struct foveate__request request;
     foveate__begin(&request, "look", reader->view);

@@ -14,6 +14,9 @@ use foveate_stats::{LossReason, NoticeCounts, ServerCounts, StreamCounts};
 /// The answer to [`Request::List`](super::Request::List): streams in the order of their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listing {
+    /// The daemon's version; only on the first page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The streams. One whose views do not fit a page continues under the same name on the next.
     pub streams: Vec<StreamListing>,
     /// State of the control server; only on the first page.

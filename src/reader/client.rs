@@ -35,9 +35,10 @@ use serde_core::Serialize;
 use serde_core::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 
+use super::beacon::Beacon;
 use super::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted, Look, Looking,
-    Refusal, RefusalReason, ViewName,
+    Attend, AttendTokens, DAEMON_STOPS, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted,
+    Look, Looking, Refusal, RefusalReason, STREAM_RESTARTS, ViewName,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -45,8 +46,8 @@ use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
 /// Default time limit for an answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a subscription waits for a frame before it checks its socket.
-const FUTEX_SLICE: Duration = Duration::from_millis(100);
+/// Interval of attempts to reconnect.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A connection for requests and answers. No call takes much longer than [`ANSWER_TIMEOUT`], or the timeout it was connected
 /// with.
@@ -75,13 +76,7 @@ impl Client {
     /// As [`Client::connect`].
     pub fn connect_for(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
         let address = socket::address(path)?;
-        let failed = |errno| match errno {
-            Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED => {
-                ControlError::NoDaemon { path: path.to_owned() }
-            }
-            Errno::AGAIN => timed_out(timeout),
-            errno => ControlError::io("connect to", path, errno),
-        };
+        let failed = |errno| unconnected(path, timeout, errno);
         let socket = socket::unconnected(SocketFlags::empty()).map_err(failed)?;
         for direction in [Timeout::Send, Timeout::Recv] {
             set_socket_timeout(&socket, direction, Some(timeout)).map_err(failed)?;
@@ -94,8 +89,13 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the daemon does not answer or refuses.
+    /// If the daemon does not answer or refuses, and if shares of the sides are not within 0 to 1.
     pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
+        let is_share = |number| (0.0..=1.0).contains(&number);
+        if look.normalised && !(is_share(look.x) && is_share(look.y)) {
+            let error = "normalised x and y are shares of the sides, 0 to 1".to_owned();
+            return Err(ControlError::Refused(Refusal::new(RefusalReason::BadRequest, error)));
+        }
         self.request(&operation("look", &look), &[])
     }
 
@@ -170,23 +170,11 @@ impl Client {
         notify: bool,
         gaze: bool,
     ) -> Result<Subscription, ControlError> {
-        let request = json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze });
-        let Granted { .. } = self.request(&request, &[])?;
-        let Self { socket, path, buffer, .. } = self;
-        Ok(Subscription {
-            socket,
-            path,
-            buffer,
-            view: view.clone(),
-            notify,
-            gaze,
-            reader: None,
-            next_reader: None,
-            awaits_segment: true,
-            gazes: Vec::new(),
-            ending: Ending::None,
-            freshness: Freshness::default(),
-        })
+        let mut subscription = Subscription::new(&self.path, view, notify, gaze);
+        let Granted { .. } = self.request(&subscription.request(), &[])?;
+        subscription.socket = Some(self.socket);
+        subscription.is_granted = true;
+        Ok(subscription)
     }
 
     /// Sends a request, a JSON object with an `op`, and its raw bytes, and waits for the answer.
@@ -277,7 +265,8 @@ pub enum Next {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SubscriptionError {
-    /// The connection was closed, or the daemon died: [`Subscription::reconnect`].
+    /// The connection was closed, or the daemon died: [`Subscription::reconnect`]. Of a subscription that
+    /// [reconnects](Subscription::reconnecting) by itself: no daemon has answered within the timeout.
     Disconnected,
 
     /// The ring cannot be read.
@@ -336,7 +325,12 @@ enum Ending {
 /// Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscription {
-    socket: OwnedFd,
+    /// `None` only while a subscription that reconnects has no connection.
+    socket: Option<OwnedFd>,
+    /// Whether the daemon has answered on this connection.
+    is_granted: bool,
+    /// Of a subscription that reconnects.
+    lookout: Option<Lookout>,
     path: PathBuf,
     buffer: Vec<u8>,
     view: ViewName,
@@ -350,6 +344,14 @@ pub struct Subscription {
     gazes: Vec<GazeEvent>,
     ending: Ending,
     freshness: Freshness,
+}
+
+/// What reconnects.
+#[derive(Debug)]
+struct Lookout {
+    beacon: Beacon,
+    /// Time of the next attempt.
+    retry_at: Instant,
 }
 
 /// Age limit of frames.
@@ -381,6 +383,57 @@ impl Freshness {
 }
 
 impl Subscription {
+    /// Subscribes to `view` of the daemon that listens on `path`, whenever there is one: each read looks for it, at most ten times a
+    /// second and without waiting longer than its timeout, at first and whenever it is gone. A read returns
+    /// [`SubscriptionError::Disconnected`] only if no daemon has answered by its timeout; then keep reading. With `notify` the
+    /// descriptor is readable with every frame; it is the same for good, and readable also when a read should look for the daemon.
+    ///
+    /// Does not wait: a refusal, such as that of an unknown view, is returned by reads.
+    ///
+    /// # Errors
+    ///
+    /// If the path is too long, or there are too many open files.
+    pub fn reconnecting(path: &Path, view: &ViewName, notify: bool) -> Result<Self, ControlError> {
+        socket::address(path)?;
+        let failed = |errno| ControlError::io("wait for", path, errno);
+        let lookout = Lookout { beacon: Beacon::new().map_err(failed)?, retry_at: Instant::now() };
+        let mut subscription = Self::new(path, view, notify, false);
+        subscription.lookout = Some(lookout);
+        subscription.hang_up();
+        Ok(subscription)
+    }
+
+    /// Without a connection.
+    fn new(path: &Path, view: &ViewName, notify: bool, gaze: bool) -> Self {
+        Self {
+            socket: None,
+            is_granted: false,
+            lookout: None,
+            path: path.to_owned(),
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
+            view: view.clone(),
+            notify,
+            gaze,
+            reader: None,
+            next_reader: None,
+            awaits_segment: true,
+            gazes: Vec::new(),
+            ending: Ending::None,
+            freshness: Freshness::default(),
+        }
+    }
+
+    /// The request that subscribes.
+    fn request(&self) -> Value {
+        let Self { view, notify, gaze, .. } = self;
+        json!({ "op": "subscribe", "view": view, "notify": notify, "gaze": gaze })
+    }
+
+    /// Whether a subscription that [reconnects](Self::reconnecting) has no daemon: it is gone, or has not answered yet.
+    pub fn is_away(&self) -> bool {
+        self.lookout.is_some() && !self.is_granted
+    }
+
     /// Skips frames captured longer ago than this, and counts them as missed: a robot must not act on outdated frames. There is no
     /// limit initially; [`FrameHead::age`](foveate_ring::FrameHead::age) is the age of a frame.
     pub fn set_max_age(&mut self, max_age: Option<Duration>) {
@@ -406,10 +459,72 @@ impl Subscription {
     pub fn reconnect(&mut self) -> Result<(), ControlError> {
         let client = Client::connect(&self.path)?;
         let Self { socket, .. } = client.follow(&self.view, self.notify, self.gaze)?;
-        self.socket = socket;
+        self.hang_up();
+        self.enter(socket.expect("a connection that was granted"), true);
+        Ok(())
+    }
+
+    /// Goes on over this connection.
+    fn enter(&mut self, socket: OwnedFd, is_granted: bool) {
+        if let Some(Lookout { beacon, .. }) = &self.lookout {
+            beacon.watch(&socket).expect("a socket can be polled");
+        }
+        self.socket = Some(socket);
+        self.is_granted = is_granted;
         self.awaits_segment = true;
         self.ending = Ending::None;
+    }
+
+    /// Drops the connection, if it can be replaced.
+    fn hang_up(&mut self) {
+        let Some(Lookout { beacon, retry_at }) = &self.lookout else { return };
+        if let Some(socket) = self.socket.take() {
+            beacon.unwatch(socket).expect("the socket is watched");
+        }
+        self.is_granted = false;
+        if !self.is_over() {
+            let pause = retry_at.saturating_duration_since(Instant::now());
+            beacon.ring_after(pause).expect("a timer can be set");
+        }
+    }
+
+    /// Connects and asks for a subscription, without waiting for the answer, if there is no connection and it is time to.
+    fn look_for_daemon(&mut self) -> Result<(), ControlError> {
+        let (now, is_over) = (Instant::now(), self.is_over());
+        let Some(lookout) = &mut self.lookout else { return Ok(()) };
+        if is_over || self.socket.is_some() || now < lookout.retry_at {
+            return Ok(());
+        }
+        lookout.retry_at = now + RECONNECT_INTERVAL;
+        match self.called() {
+            Ok(socket) => self.enter(socket, false),
+            Err(error) => {
+                self.hang_up();
+                if !error.is_transient() {
+                    return Err(error);
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Whether the view has ended for a reason after which it does not come back.
+    fn is_over(&self) -> bool {
+        matches!(&self.ending, Ending::Ended(reason) if !is_coming_back(reason))
+    }
+
+    /// A new connection, on which a subscription was asked for. A local socket accepts a connection at once, or its queue is full.
+    fn called(&self) -> Result<OwnedFd, ControlError> {
+        let failed = |errno| unconnected(&self.path, Duration::ZERO, errno);
+        let address = socket::address(&self.path)?;
+        let socket = socket::unconnected(SocketFlags::NONBLOCK).map_err(failed)?;
+        retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(failed)?;
+        let request = serde_json::to_vec(&self.request()).expect("a request is JSON");
+        match socket::send(&socket, &request, None, SendFlags::DONTWAIT) {
+            // A daemon that rejects a client says why before it hangs up.
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(socket),
+            Err(errno) => Err(failed(errno)),
+        }
     }
 
     /// The subscribed view.
@@ -480,6 +595,7 @@ impl Subscription {
     ) -> Result<Next, SubscriptionError> {
         let started = Instant::now();
         loop {
+            self.look_for_daemon()?;
             // Before reading frames: a replaced segment gets no more.
             self.take_messages()?;
             if let Some(reader) = &mut self.reader {
@@ -498,12 +614,23 @@ impl Subscription {
             }
             match &self.ending {
                 Ending::None => {}
+                Ending::Ended(reason) if self.lookout.is_some() && is_coming_back(reason) => {
+                    // A daemon that stops is gone already.
+                    self.ending = Ending::HungUp;
+                    self.hang_up();
+                }
                 Ending::Ended(reason) => return Ok(Next::Ended(reason.clone())),
+                Ending::HungUp if self.lookout.is_some() => {}
                 Ending::HungUp => return Err(SubscriptionError::Disconnected),
             }
             let left = timeout.saturating_sub(started.elapsed());
             if left.is_zero() {
-                return Ok(Next::TimedOut);
+                let is_away = self.is_away();
+                return if is_away {
+                    Err(SubscriptionError::Disconnected)
+                } else {
+                    Ok(Next::TimedOut)
+                };
             }
             self.wait(left)?;
         }
@@ -512,11 +639,11 @@ impl Subscription {
     /// Waits briefly for a frame, or for a message until the connection has delivered a segment.
     fn wait(&self, left: Duration) -> Result<(), SubscriptionError> {
         if let Some(reader) = self.reader.as_ref().filter(|_| !self.awaits_segment) {
-            reader.wait(left.min(FUTEX_SLICE));
+            reader.wait(left.min(reader.patience()));
             return Ok(());
         }
         let timeout = Timespec::try_from(left.min(ANSWER_TIMEOUT)).ok();
-        let mut entries = [PollFd::new(&self.socket, PollFlags::IN)];
+        let mut entries = [PollFd::new(self, PollFlags::IN)];
         match poll(&mut entries, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(self.failed("wait for", errno).into()),
@@ -525,19 +652,21 @@ impl Subscription {
 
     /// Processes pending messages, up to a new segment.
     fn take_messages(&mut self) -> Result<(), SubscriptionError> {
-        while self.next_reader.is_none() {
-            let received =
-                match socket::receive(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
-                    Ok(received) => received,
-                    Err(Errno::AGAIN) => break,
-                    Err(Errno::CONNRESET) => socket::Received { len: 0, descriptor: None },
-                    Err(errno) => return Err(self.failed("receive from", errno).into()),
-                };
+        while self.next_reader.is_none()
+            && let Some(socket) = &self.socket
+        {
+            let received = match socket::receive(socket, &mut self.buffer, RecvFlags::DONTWAIT) {
+                Ok(received) => received,
+                Err(Errno::AGAIN) => break,
+                Err(Errno::CONNRESET) => socket::Received { len: 0, descriptor: None },
+                Err(errno) => return Err(self.failed("receive from", errno).into()),
+            };
             if received.len == 0 {
                 // A stated reason takes precedence.
                 if matches!(self.ending, Ending::None) {
                     self.ending = Ending::HungUp;
                 }
+                self.hang_up();
                 break;
             }
             match parsed::<IgnoredAny>(&self.buffer, received.len)? {
@@ -550,8 +679,19 @@ impl Subscription {
                     self.ending = Ending::Ended(reason);
                 }
                 FromDaemon::Refused(refusal) => {
-                    return Err(ControlError::Refused(refusal).into());
+                    // Of a daemon that is about to stop.
+                    let is_stopping = refusal.reason == RefusalReason::Ended;
+                    let error = ControlError::Refused(refusal);
+                    if self.lookout.is_none() {
+                        return Err(error.into());
+                    }
+                    self.ending = Ending::HungUp;
+                    self.hang_up();
+                    if !is_stopping && !error.is_transient() {
+                        return Err(error.into());
+                    }
                 }
+                FromDaemon::Accepted(_) if !self.is_granted => self.is_granted = true,
                 FromDaemon::Accepted(_) => {
                     let detail = "an answer without a request".to_owned();
                     return Err(ControlError::NotUnderstood { detail }.into());
@@ -585,10 +725,31 @@ impl Subscription {
 }
 
 impl AsFd for Subscription {
-    /// The connection. With `notify` it becomes readable with every frame; messages and hang-ups make it readable, too. Read until
-    /// [`Next::TimedOut`] before polling again, as a message may follow a frame.
+    /// The connection, or of a subscription that [reconnects](Subscription::reconnecting) one descriptor for good. With `notify` it
+    /// becomes readable with every frame; messages and hang-ups make it readable, too. Read until [`Next::TimedOut`], or
+    /// [`SubscriptionError::Disconnected`], before polling again, as a message may follow a frame.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match (&self.lookout, &self.socket) {
+            (Some(Lookout { beacon, .. }), _) => beacon.as_fd(),
+            (None, Some(socket)) => socket.as_fd(),
+            (None, None) => unreachable!("only a subscription that reconnects has no connection"),
+        }
+    }
+}
+
+/// Whether a view that ended for this reason may come back.
+fn is_coming_back(reason: &str) -> bool {
+    [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason)
+}
+
+/// The error of a connection to `path` that failed.
+fn unconnected(path: &Path, timeout: Duration, errno: Errno) -> ControlError {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::CONNREFUSED => {
+            ControlError::NoDaemon { path: path.to_owned() }
+        }
+        Errno::AGAIN => timed_out(timeout),
+        errno => ControlError::io("connect to", path, errno),
     }
 }
 

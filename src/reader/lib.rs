@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 pub use error::ControlError;
 pub use foveate_ring as ring;
 
+mod beacon;
 pub mod client;
 mod error;
 pub mod messages;

@@ -11,6 +11,8 @@ const AGES_MAX: usize = 100_000;
 /// One token frame, as its reader saw it.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
+    /// Time of its publication, in nanoseconds.
+    pub publish_ns: u64,
     /// Time of the read, in nanoseconds.
     pub read_ns: u64,
     /// From its capture to the read, in nanoseconds.
@@ -27,6 +29,7 @@ pub struct Meter {
     frames: u64,
     dropped: u64,
     lapped: u64,
+    /// Publication of the first frame and of the last.
     first_ns: u64,
     last_ns: u64,
     /// `None` before the first frame.
@@ -40,7 +43,7 @@ pub struct Meter {
 /// Rate and age over a time span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Frames read per second.
+    /// Frames per second, of those that were read, by the times of their publication: several may be read at once.
     pub fps: f64,
     /// Median age, in nanoseconds.
     pub age_p50_ns: u64,
@@ -51,16 +54,16 @@ pub struct Rates {
 impl Meter {
     /// Counts a frame.
     pub fn observe(&mut self, observation: Observation) {
-        let Observation { read_ns, age_ns, frame_seq, lapped } = observation;
+        let Observation { publish_ns, read_ns, age_ns, frame_seq, lapped } = observation;
         if self.frames == 0 {
-            self.first_ns = read_ns;
+            self.first_ns = publish_ns;
         }
         // Missing frames that were not published were dropped.
         let missing = self.last_frame_seq.map_or(0, |last| frame_seq.saturating_sub(last + 1));
         self.dropped += missing.saturating_sub(lapped);
         self.lapped += lapped;
         self.last_frame_seq = Some(frame_seq);
-        self.last_ns = read_ns;
+        self.last_ns = publish_ns;
 
         let oldest = usize::try_from(self.frames).unwrap_or(usize::MAX) % AGES_MAX;
         match self.ages_ns.get_mut(oldest) {
@@ -91,15 +94,15 @@ impl Meter {
 
     /// Since the first frame.
     pub fn overall(&self) -> Rates {
-        Rates::new(self.frames, self.last_ns - self.first_ns, self.ages_ns.clone())
+        Rates::new(self.frames, self.last_ns.saturating_sub(self.first_ns), self.ages_ns.clone())
     }
 
     /// Over the two seconds before `now_ns`; the rate is 0 without a frame in them.
     pub fn recent(&self, now_ns: u64) -> Rates {
         let seen = self.recent.iter().filter(|seen| now_ns <= seen.read_ns + WINDOW_NS);
         let ages = seen.clone().map(|seen| seen.age_ns).collect::<Vec<_>>();
-        let first_ns = seen.map(|seen| seen.read_ns).next().unwrap_or(self.last_ns);
-        Rates::new(ages.len() as u64, self.last_ns - first_ns, ages)
+        let first_ns = seen.map(|seen| seen.publish_ns).next().unwrap_or(self.last_ns);
+        Rates::new(ages.len() as u64, self.last_ns.saturating_sub(first_ns), ages)
     }
 }
 

@@ -5,7 +5,6 @@ use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
@@ -15,7 +14,7 @@ use super::meter::{Meter, Observation, Rates};
 use super::segment::SegmentFacts;
 use super::{ToolError, on_one_line, overview, stop_on_signals};
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{DAEMON_STOPS, Epoch, STREAM_RESTARTS, ViewName};
+use foveate::messages::{Epoch, ViewName};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::CaptureClock;
 use foveate_core::geometry::fixation::Fixation;
@@ -49,7 +48,7 @@ pub struct Arguments {
     /// error
     #[arg(long)]
     json: bool,
-    /// If the daemon goes away, wait until it is back, and go on; always on without a view
+    /// If the daemon is not there or goes away, wait until it is, and go on; always on without a view
     #[arg(long, requires = "view")]
     reconnect: bool,
 }
@@ -61,13 +60,17 @@ pub fn run(arguments: &Arguments, socket: &Path, out: &mut dyn Write) -> Result<
         return overview::run(arguments.json, arguments.seconds, socket, out);
     };
     let stop = stop_on_signals()?;
-    let subscription = Client::connect(socket)?.subscribe(view, false)?;
+    let subscription = if arguments.reconnect {
+        Subscription::reconnecting(socket, view, false)?
+    } else {
+        Client::connect(socket)?.subscribe(view, false)?
+    };
     let display = match (arguments.json, io::stdout().is_terminal()) {
         (true, _) => Display::Json,
         (false, true) => Display::Table,
         (false, false) => Display::Lines,
     };
-    let mut watch = Watch::new(subscription, display, arguments.reconnect);
+    let mut watch = Watch::new(subscription, display);
     let end = watch.run(arguments, &stop, out);
     let summary = watch.summary();
     let written = match display {
@@ -98,15 +101,12 @@ struct Watch {
     /// Tokens of the newest frame on each level.
     tokens_per_level: Vec<u32>,
     ended: Option<String>,
-    reconnects: bool,
-    /// The daemon is gone, and `reconnect` is being tried.
-    is_lost: bool,
     /// Lines of the table on the terminal.
     lines_drawn: usize,
 }
 
 impl Watch {
-    fn new(subscription: Subscription, display: Display, reconnects: bool) -> Self {
+    fn new(subscription: Subscription, display: Display) -> Self {
         Self {
             subscription,
             display,
@@ -115,8 +115,6 @@ impl Watch {
             segment: None,
             tokens_per_level: Vec::new(),
             ended: None,
-            reconnects,
-            is_lost: false,
             lines_drawn: 0,
         }
     }
@@ -150,11 +148,8 @@ impl Watch {
         }
     }
 
-    /// Waits for a frame and counts it, or tries to reconnect once.
+    /// Waits for a frame and counts it.
     fn step(&mut self, timeout: Duration, out: &mut dyn Write) -> Result<(), ToolError> {
-        if self.is_lost {
-            return self.look_for_daemon(timeout);
-        }
         match self.subscription.next_in_order(&mut self.frame, timeout) {
             Ok(Next::Frame { missed }) => return self.observe(missed, out),
             Ok(Next::TimedOut) => {}
@@ -162,13 +157,7 @@ impl Watch {
                 let reader = self.subscription.reader();
                 self.segment = reader.map(|reader| SegmentFacts::from(reader.header()));
             }
-            Err(SubscriptionError::Disconnected) if self.reconnects => self.is_lost = true,
-            Ok(Next::Ended(reason))
-                if self.reconnects
-                    && [DAEMON_STOPS, STREAM_RESTARTS].contains(&reason.as_str()) =>
-            {
-                self.is_lost = true;
-            }
+            Err(SubscriptionError::Disconnected) if self.subscription.is_away() => {}
             Ok(Next::Ended(reason)) => self.ended = Some(reason),
             Err(error) => return Err(error.into()),
         }
@@ -181,23 +170,13 @@ impl Watch {
         let stamp = self.frame.head.stamp;
         let age_ns = read_ns.saturating_sub(stamp.capture_ns);
         let frame_seq = stamp.frame_seq;
-        self.meter.observe(Observation { read_ns, age_ns, frame_seq, lapped });
+        let publish_ns = self.frame.head.publish_ns;
+        self.meter.observe(Observation { publish_ns, read_ns, age_ns, frame_seq, lapped });
         count_per_level(&self.frame, &mut self.tokens_per_level);
         match self.display {
             Display::Json => self.write_json(age_ns, lapped, out),
             Display::Lines | Display::Table => Ok(()),
         }
-    }
-
-    /// Pauses, because a stopping daemon still accepts connections for a while, and subscribes again if it is back.
-    fn look_for_daemon(&mut self, pause: Duration) -> Result<(), ToolError> {
-        thread::sleep(pause);
-        match self.subscription.reconnect() {
-            Ok(()) => self.is_lost = false,
-            Err(error) if error.is_transient() => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
     }
 
     fn write_json(&self, age_ns: u64, lapped: u64, out: &mut dyn Write) -> Result<(), ToolError> {
@@ -284,7 +263,7 @@ impl Watch {
 
     fn title(&self) -> String {
         let view = self.subscription.view();
-        if self.is_lost {
+        if self.subscription.is_away() {
             return format!("{view}: waiting for the daemon");
         }
         let Some(reader) = self.subscription.reader() else {

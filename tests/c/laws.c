@@ -788,7 +788,7 @@ static void a_view_that_cannot_be_made_is_refused_in_the_daemons_own_words(void)
 
     struct call unsubscribed[3] = {
         {MADE, -1, ""}, {"{\"ok\":false,\"reason\":\"too-many-clients\",\"error\":\"no\"}", -1, ""}, {NULL, -1, ""}};
-    EXPECT(open_view_with(NULL, unsubscribed, FOVEATE_RECONNECT, &error) == NULL && error.result == FOVEATE_REFUSED);
+    EXPECT(open_view_with(NULL, unsubscribed, 0, &error) == NULL && error.result == FOVEATE_REFUSED);
     close(unsubscribed[0].client);
     close(unsubscribed[1].client);
 }
@@ -901,16 +901,17 @@ static void a_patient_reader_says_that_the_daemon_is_gone_when_its_time_is_up(vo
     close(session.client);
     for (int timeout_ms = 0; timeout_ms <= 2; timeout_ms++) {
         EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, timeout_ms), FOVEATE_DISCONNECTED);
-        EXPECT(foveate_descriptor(session.reader) == -1);
     }
     EXPECT_TEXT(foveate_last_error(session.reader)->text, "read on");
     // It is time to look again.
     EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
     EXPECT(session.reader->retry_ns <= foveate__now_ns());
     EXPECT(rename(moved, socket_path) == 0);
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     session.client = accept_client();
     hear(session.client);
+    say(session.client, GRANTED);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
     end_session(&session);
     free_segment(&segment);
 }
@@ -921,7 +922,7 @@ static void a_daemon_that_is_gone_is_looked_for_ten_times_a_second_at_most(void)
     close(session.client);
     EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     int64_t before_ns = foveate__now_ns();
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     EXPECT(before_ns + FOVEATE__RECONNECT_NS <= session.reader->retry_ns);
     // Lost again before it is time.
     close(accept_client());
@@ -931,7 +932,7 @@ static void a_daemon_that_is_gone_is_looked_for_ten_times_a_second_at_most(void)
     }
     EXPECT(!is_called());
     session.reader->retry_ns = foveate__now_ns();
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     session.client = accept_client();
     end_session(&session);
     free_segment(&segment);
@@ -945,7 +946,7 @@ static void a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not(void) 
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_OK);
     EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     close(session.client);
-    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     session.client = accept_client();
     hear(session.client);
     say(session.client, GRANTED);
@@ -960,7 +961,7 @@ static void a_daemon_that_stops_is_waited_for_and_a_file_that_ends_is_not(void) 
 // Reads without waiting, at a time when the daemon may be looked for, and gives it an answer.
 static enum foveate_result read_refused(struct session *session, const char *answer) {
     session->reader->retry_ns = 0;
-    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session->reader, &session->frame, 0), FOVEATE_DISCONNECTED);
     session->client = accept_client();
     hear(session->client);
     say(session->client, answer);
@@ -1004,7 +1005,7 @@ static void a_patient_reader_makes_its_own_view_anew(void) {
     EXPECT(strcmp(heard, calls[0].said) == 0);
     // Then it dies before it answers.
     session.reader->retry_ns = 0;
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     close(accept_client());
 
     struct written_segment segment = new_segment(4);
@@ -1038,10 +1039,154 @@ static void a_daemon_that_takes_no_connections_is_looked_for_again(void) {
         close(accept_client());
     }
     session.reader->retry_ns = 0;
-    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_DISCONNECTED);
     session.client = accept_client();
     end_session(&session);
     free_segment(&segment);
+}
+
+// As behind systemd, whose socket stays where the daemon was killed.
+static void a_socket_that_listens_while_nobody_accepts_is_no_daemon(void) {
+    struct written_segment segments[2] = {new_segment(4), new_segment(4)};
+    struct session session = patient_session_with(&segments[0]);
+    char reason[FOVEATE_REASON_BYTES];
+    publish(&segments[0], 1);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    close(session.client);
+    int64_t started_ns = foveate__now_ns();
+    const int timeouts_ms[] = {0, 0, 1, 150, 0, 150, 1};
+    for (size_t index = 0; index < sizeof timeouts_ms / sizeof *timeouts_ms; index++) {
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, timeouts_ms[index]), FOVEATE_DISCONNECTED);
+        EXPECT_TEXT(foveate_last_error(session.reader)->text, "the daemon is gone");
+        EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_ENDED);
+        EXPECT_TEXT(reason, "the daemon is gone");
+    }
+    EXPECT(foveate__now_ns() - started_ns < (int64_t)5 * 1000000000);
+
+    // It waits in the queue instead of filling it, and the next daemon finds it there.
+    session.client = accept_client();
+    EXPECT(!is_called());
+    hear(session.client);
+    EXPECT_TEXT(heard, "\"op\":\"subscribe\",\"view\":\"camera/main\"");
+    say(session.client, GRANTED);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_UNKNOWN);
+    EXPECT_TEXT(reason, "not delivered a frame");
+    EXPECT_RESULT(foveate_wait(session.reader, 0), FOVEATE_NOTHING);
+    say_segment(session.client, segments[1].file);
+    EXPECT_RESULT(foveate_wait(session.reader, -1), FOVEATE_OK);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NEW_SEGMENT);
+    EXPECT(foveate_state(session.reader, reason) == FOVEATE_STATE_LIVE);
+    end_session(&session);
+    free_segment(&segments[0]);
+    free_segment(&segments[1]);
+}
+
+// The next client's connection, which is granted camera/main.
+static int grant_next(const char *operation, const char *answer) {
+    int client = accept_client();
+    hear(client);
+    EXPECT_TEXT(heard, operation);
+    say(client, answer);
+    return client;
+}
+
+// What an event loop does: it waits for the descriptor, which it asked for once, then reads until there is nothing.
+static enum foveate_result read_when_ready(int descriptor, struct foveate_reader *reader, struct foveate_frame *frame) {
+    EXPECT(foveate__poll(descriptor, POLLIN, FOVEATE__NEVER) == 1);
+    return foveate_read_newest(reader, frame, 0);
+}
+
+static void one_descriptor_outlives_every_daemon(void) {
+    struct written_segment segment = new_segment(4);
+    struct session session = patient_session_with(&segment);
+    int descriptor = foveate_descriptor(session.reader);
+    char moved[sizeof socket_path + 4];
+    snprintf(moved, sizeof moved, "%s.off", socket_path);
+    EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
+    for (int life = 0; life < 3; life++) {
+        struct written_segment next = new_segment(4);
+        EXPECT(rename(socket_path, moved) == 0);
+        close(session.client);
+        for (int times = 0; times < 3; times++) {
+            EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
+        }
+        EXPECT(rename(moved, socket_path) == 0);
+        EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
+        EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
+        session.client = grant_next("subscribe", GRANTED);
+        say_segment(session.client, next.file);
+        EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_NEW_SEGMENT);
+        EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_NOTHING);
+        EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
+        EXPECT(foveate_descriptor(session.reader) == descriptor);
+        free_segment(&next);
+    }
+    // A fork keeps the connection open, and the descriptor must not go on about it.
+    int kept = dup(session.reader->subscription);
+    EXPECT(rename(socket_path, moved) == 0);
+    close(session.client);
+    EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
+    EXPECT_RESULT(read_when_ready(descriptor, session.reader, &session.frame), FOVEATE_DISCONNECTED);
+    EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
+    close(kept);
+    EXPECT(rename(moved, socket_path) == 0);
+    session.client = -1;
+    end_session(&session);
+    free_segment(&segment);
+}
+
+static void a_patient_reader_is_opened_before_its_daemon(void) {
+    struct foveate_error error;
+    struct foveate_frame frame = FOVEATE_ZEROS;
+    char moved[sizeof socket_path + 4], reason[FOVEATE_REASON_BYTES];
+    snprintf(moved, sizeof moved, "%s.off", socket_path);
+    for (int is_own = 0; is_own < 2; is_own++) {
+        EXPECT(rename(socket_path, moved) == 0);
+        struct foveate_reader *reader = is_own ? foveate_open_view("camera", KEYS, socket_path, FOVEATE_RECONNECT, 10, &error)
+                                               : foveate_open("camera/main", socket_path, FOVEATE_RECONNECT, 0, &error);
+        EXPECT(reader != NULL);
+        int descriptor = foveate_descriptor(reader);
+        EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_DISCONNECTED);
+        EXPECT_TEXT(foveate_last_error(reader)->text, socket_path);
+        EXPECT(foveate_state(reader, reason) == FOVEATE_STATE_UNKNOWN);
+        EXPECT_TEXT(reason, "no daemon has answered");
+        EXPECT(rename(moved, socket_path) == 0);
+        EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_DISCONNECTED);
+        int maker = is_own ? grant_next("open_view", MADE) : -1;
+        if (is_own) EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_DISCONNECTED);
+        int client = grant_next("subscribe", GRANTED);
+        EXPECT_RESULT(read_when_ready(descriptor, reader, &frame), FOVEATE_NOTHING);
+        // The answers to steering are no news for who reads.
+        if (is_own) say(maker, "{\"ok\":true,\"x\":1,\"y\":1}");
+        EXPECT(foveate__poll(descriptor, POLLIN, 0) == 0);
+        foveate_close(reader);
+        close(client);
+        if (is_own) close(maker);
+    }
+    // What waiting does not mend is told at once.
+    int client;
+    EXPECT(open_with("{\"ok\":false,\"reason\":\"unknown-view\",\"error\":\"no\"}", FOVEATE_RECONNECT, &client, &error) == NULL);
+    EXPECT(error.result == FOVEATE_REFUSED);
+    close(client);
+    EXPECT(foveate_open("camera", socket_path, FOVEATE_RECONNECT, 0, &error) == NULL && error.result == FOVEATE_INVALID);
+}
+
+static void *answer_one_call(void *of) {
+    *(int *)of = grant_next("subscribe", GRANTED);
+    return NULL;
+}
+
+static void an_opening_that_waits_ends_when_its_daemon_answers(void) {
+    struct foveate_error error;
+    pthread_t thread;
+    int client = -1;
+    EXPECT(pthread_create(&thread, NULL, answer_one_call, &client) == 0);
+    struct foveate_reader *reader = foveate_open("camera/main", socket_path, FOVEATE_RECONNECT, -1, &error);
+    EXPECT(reader != NULL && foveate_state(reader, NULL) == FOVEATE_STATE_UNKNOWN);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    foveate_close(reader);
+    close(client);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -1110,6 +1255,71 @@ static void a_reader_that_waits_gets_the_frame(void) {
     EXPECT(pthread_join(thread, NULL) == 0);
     end_session(&session);
     free_segment(&segment);
+}
+
+#define STOLEN_FRAMES 100
+
+// A writer, a thief, and what the honest reader has read.
+struct robbery {
+    struct written_segment segment;
+    const void *futex; // in a read-only mapping
+    uint32_t elsewhere;
+    uint64_t read;
+    bool is_over;
+};
+
+static void pause_us(long us) {
+    struct timespec time = {0, us * 1000};
+    nanosleep(&time, NULL);
+}
+
+// Moves whoever waits for a frame to a futex that nobody wakes, again and again.
+static void *steal_wakes(void *of) {
+    struct robbery *robbery = (struct robbery *)of;
+    while (!__atomic_load_n(&robbery->is_over, __ATOMIC_RELAXED)) {
+        uintptr_t most = INT_MAX;
+        EXPECT(0 <= syscall(SYS_futex, robbery->futex, FUTEX_REQUEUE, 0, most, &robbery->elsewhere, 0));
+        pause_us(100);
+    }
+    return NULL;
+}
+
+static void *publish_when_read(void *of) {
+    struct robbery *robbery = (struct robbery *)of;
+    for (uint64_t sequence = 1; sequence <= STOLEN_FRAMES; sequence++) {
+        // Time to fall asleep, and to be robbed.
+        pause_us(5000);
+        publish(&robbery->segment, sequence);
+        wake(&robbery->segment);
+        while (__atomic_load_n(&robbery->read, __ATOMIC_ACQUIRE) < sequence) sched_yield();
+    }
+    return NULL;
+}
+
+// Where a stolen wake cost 100 ms, these frames took ten seconds.
+static void a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself(void) {
+    struct robbery robbery;
+    memset(&robbery, 0, sizeof robbery);
+    robbery.segment = new_segment(4);
+    struct session session = session_with(&robbery.segment);
+    void *mapped = mmap(NULL, FOVEATE_HEADER_BYTES, PROT_READ, MAP_SHARED, robbery.segment.file, 0);
+    EXPECT(mapped != MAP_FAILED);
+    robbery.futex = (const unsigned char *)mapped + FOVEATE_LIVE_OFFSET + offsetof(struct foveate_live, futex);
+    pthread_t writer, thief;
+    int64_t started_ns = foveate__now_ns();
+    EXPECT(pthread_create(&thief, NULL, steal_wakes, &robbery) == 0);
+    EXPECT(pthread_create(&writer, NULL, publish_when_read, &robbery) == 0);
+    for (uint64_t sequence = 1; sequence <= STOLEN_FRAMES; sequence++) {
+        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
+        EXPECT(session.frame.head.ring_sequence == sequence && session.frame.missed == 0);
+        __atomic_store_n(&robbery.read, sequence, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&robbery.is_over, true, __ATOMIC_RELAXED);
+    EXPECT(pthread_join(writer, NULL) == 0 && pthread_join(thief, NULL) == 0);
+    EXPECT(foveate__now_ns() - started_ns < (int64_t)5 * 1000000000);
+    munmap(mapped, FOVEATE_HEADER_BYTES);
+    end_session(&session);
+    free_segment(&robbery.segment);
 }
 
 static void a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken(void) {
@@ -1329,6 +1539,12 @@ static void what_cannot_be_meant_is_not_sent(void) {
     struct foveate_point point = FOVEATE_ZEROS;
     point.x = (double)INFINITY;
     EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_INVALID);
+    const double beyond[] = {5.0, -0.1, (double)NAN};
+    point.normalised = true;
+    for (size_t index = 0; index < 3; index++) {
+        point.x = beyond[index];
+        EXPECT_RESULT(foveate_look(session.reader, &point, 0, NULL), FOVEATE_INVALID);
+    }
     struct foveate_map map = FOVEATE_ZEROS;
     map.rows = 129;
     map.columns = 1;
@@ -1788,10 +2004,15 @@ static const struct law laws[] = {
     LAW(a_refusal_that_passes_is_waited_for_and_another_is_told),
     LAW(a_patient_reader_makes_its_own_view_anew),
     LAW(a_daemon_that_takes_no_connections_is_looked_for_again),
+    LAW(a_socket_that_listens_while_nobody_accepts_is_no_daemon),
+    LAW(one_descriptor_outlives_every_daemon),
+    LAW(a_patient_reader_is_opened_before_its_daemon),
+    LAW(an_opening_that_waits_ends_when_its_daemon_answers),
     LAW(the_state_comes_with_its_reason),
     LAW(an_unknown_state_reads_as_ended),
     LAW(waiting_ends_at_once_where_there_is_news),
     LAW(a_reader_that_waits_gets_the_frame),
+    LAW(a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself),
     LAW(a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken),
     LAW(a_reader_that_waits_notices_a_hang_up),
     LAW(a_signal_ends_a_wait),

@@ -1,16 +1,21 @@
 //! A subscription that has lost its daemon reconnects on request: nothing is read twice, and nothing that can
 //! still be read is lost.
 
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foveate::ControlError;
 use foveate::client::{Client, Next, Subscription, SubscriptionError};
-use foveate::messages::{Refusal, RefusalReason};
+use foveate::messages::{Look, Refusal, RefusalReason};
 use foveate_daemon::control::directory::Directory;
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{TokenFrameBuf, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 
 use crate::control::{RawClient, Stage, UNLIMITED, main_view, publish, start, writer};
 use crate::wait::HANG;
@@ -138,6 +143,121 @@ fn a_daemon_with_too_many_clients_is_worth_another_try_and_one_without_the_view_
     assert_eq!((reason, is_transient), (RefusalReason::UnknownView, false));
 }
 
+/// As behind systemd, whose socket stays where the daemon was killed.
+#[test]
+fn a_socket_that_listens_while_nobody_accepts_is_no_daemon() {
+    let mut stage = Stage::open();
+    let (port, mut old) = stage.live_stream("camera", &["main"]);
+    let mut follower = Follower::reconnecting(&stage);
+    assert_eq!(follower.next(), Next::NewSegment);
+    publish(&mut old, 1, 0);
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+    stop(&mut stage);
+    let listener = listener(&stage.path);
+    let started = Instant::now();
+    for timeout in [0, 0, 1, 150, 0, 150, 1] {
+        follower.assert_away(Duration::from_millis(timeout));
+    }
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+
+    let mut new = writer(&main_view());
+    port.views[0].set_segment(new.reader_fd().unwrap(), new.epoch());
+    publish(&mut new, 1, 0);
+    let directory = Arc::clone(&stage.directory);
+    let server = Server::adopt(listener, directory, UNLIMITED).unwrap();
+    assert_eq!(follower.next(), Next::NewSegment);
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+    assert!(!follower.subscription.is_away());
+    let clients = server.counters().clients_accepted.get();
+    assert_eq!(clients, 1, "it waits in the queue instead of filling it");
+}
+
+#[test]
+fn a_subscription_that_reconnects_is_opened_before_its_daemon() {
+    let mut stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    stop(&mut stage);
+    let mut follower = Follower::reconnecting(&stage);
+    follower.assert_away(Duration::ZERO);
+    follower.assert_away(MOMENT);
+    serve(&mut stage, UNLIMITED);
+    assert_eq!(follower.next(), Next::NewSegment);
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+}
+
+#[test]
+fn one_descriptor_outlives_every_daemon() {
+    let mut stage = Stage::open();
+    let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    let mut follower = Follower::reconnecting(&stage);
+    let descriptor = follower.subscription.as_fd().as_raw_fd();
+    while !matches!(follower.next_when_readable(), Ok(Next::NewSegment)) {}
+    assert_eq!(follower.next(), Next::Frame { missed: 0 });
+    for frame_seq in 2..5 {
+        stop(&mut stage);
+        for _ in 0..3 {
+            let error = follower.next_when_readable().unwrap_err();
+            assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
+        }
+        serve(&mut stage, UNLIMITED);
+        // Over a connection that has only been dropped, the ring stays the same.
+        while follower.subscription.is_away() {
+            let _ = follower.next_when_readable();
+        }
+        publish(&mut writer, frame_seq, 0);
+        assert!(matches!(follower.next(), Next::Frame { .. }));
+        assert_eq!(follower.subscription.as_fd().as_raw_fd(), descriptor);
+    }
+}
+
+#[test]
+fn a_subscription_that_reconnects_tells_what_waiting_does_not_mend() {
+    let mut stage = Stage::open();
+    let (_port, _writer) = stage.live_stream("camera", &["main"]);
+    let mut follower = Follower::reconnecting(&stage);
+    assert_eq!(follower.next(), Next::NewSegment);
+    stop(&mut stage);
+    stage.directory = Directory::new().unwrap();
+    let _other = stage.stream("attic", &["main"]);
+    serve(&mut stage, UNLIMITED);
+    let error = follower.subscription.next_in_order(&mut follower.frame, HANG).unwrap_err();
+    let SubscriptionError::Control(ControlError::Refused(refusal)) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(refusal.reason, RefusalReason::UnknownView);
+}
+
+#[test]
+fn a_daemon_that_stands_still_is_not_waited_for_beyond_the_time_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("still.sock");
+    let _listener = listener(&path);
+    let started = Instant::now();
+    let mut client = Client::connect_for(&path, Duration::from_millis(10)).unwrap();
+    assert!(matches!(client.look(look()), Err(ControlError::TimedOut { .. })));
+    assert!(matches!(client.release(&main_view()), Err(ControlError::TimedOut { .. })));
+    let opened = client.open_view("camera", serde_json::Map::new());
+    assert!(matches!(opened, Err(ControlError::TimedOut { .. })));
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    let beyond = client.look(Look { x: 5.0, y: 0.3, normalised: true, ..look() }).unwrap_err();
+    assert!(beyond.to_string().contains("0 to 1"), "{beyond}");
+}
+
+fn look() -> Look {
+    serde_json::from_value(serde_json::json!({ "view": main_view(), "x": 0.0, "y": 0.0 })).unwrap()
+}
+
+/// A socket at `path` that listens while nobody accepts.
+fn listener(path: &Path) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    listen(&listener, 8).unwrap();
+    listener
+}
+
 /// A view that is followed.
 struct Follower {
     subscription: Subscription,
@@ -152,6 +272,27 @@ impl Follower {
         let mut follower = Self { subscription, frame: TokenFrameBuf::default() };
         assert_eq!(follower.next(), Next::NewSegment);
         follower
+    }
+
+    /// Follows `camera/main` of the daemon that there is, or will be.
+    fn reconnecting(stage: &Stage) -> Self {
+        let subscription = Subscription::reconnecting(&stage.path, &main_view(), true).unwrap();
+        Self { subscription, frame: TokenFrameBuf::default() }
+    }
+
+    /// No daemon has answered within `timeout`.
+    fn assert_away(&mut self, timeout: Duration) {
+        let error = self.subscription.next_in_order(&mut self.frame, timeout).unwrap_err();
+        assert!(matches!(error, SubscriptionError::Disconnected), "{error:?}");
+        assert!(self.subscription.is_away());
+    }
+
+    /// What an event loop reads.
+    fn next_when_readable(&mut self) -> Result<Next, SubscriptionError> {
+        let mut entries = [PollFd::new(&self.subscription, PollFlags::IN)];
+        let ready = poll(&mut entries, Some(&Timespec::try_from(HANG).unwrap())).unwrap();
+        assert_eq!(ready, 1, "the descriptor is never readable again");
+        self.subscription.next_in_order(&mut self.frame, Duration::ZERO)
     }
 
     fn next(&mut self) -> Next {

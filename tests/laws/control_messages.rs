@@ -109,7 +109,7 @@ fn no_message_of_the_daemon_is_as_short_as_a_notice() {
     let shortest = [
         accepted(&Granted { view: view.clone() }),
         accepted(&Looking { view: view.clone(), x: 0.0, y: 0.0, fixation: None }),
-        accepted(&Listing { streams: Vec::new(), server: None, next: None }),
+        accepted(&Listing { version: None, streams: Vec::new(), server: None, next: None }),
         refused(&Refusal::new(RefusalReason::Busy, "")),
         Event::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
         Event::Ended { view, reason: String::new() }.to_datagram(),

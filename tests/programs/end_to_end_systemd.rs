@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
+use std::time::{Duration, Instant};
 
-use foveate::client::{Client, Next, Subscription};
+use foveate::client::{Client, Next, Subscription, SubscriptionError};
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_ring::TokenFrameBuf;
 
@@ -227,6 +228,36 @@ fn streams_of_the_cpu_run_without_memory_that_is_written_and_executed() {
         assert_eq!(manager.property("MemoryDenyWriteExecute"), "yes");
         Reading::begin(manager).frame();
         assert_eq!(manager.client().list().unwrap()[0].state, StreamState::Live);
+    });
+}
+
+/// Until systemd starts the next daemon, its socket listens and nobody accepts.
+#[test]
+fn a_reader_is_told_of_a_killed_daemon_whose_socket_stays_and_goes_on_with_the_next() {
+    with_service(PATTERN, "", |manager| {
+        manager.expect(&["start", "foveated.service"]);
+        let view = "camera/main".parse().unwrap();
+        let subscription = Subscription::reconnecting(&manager.socket(), &view, false).unwrap();
+        let mut reading = Reading { subscription, frame: TokenFrameBuf::default() };
+        let epoch = reading.frame();
+        manager.expect(&["kill", "--kill-whom=main", "--signal=KILL", "foveated.service"]);
+        let (mut tries, mut slowest) = (0, Duration::ZERO);
+        loop {
+            let started = Instant::now();
+            let timeout = Duration::from_millis(10);
+            let next = reading.subscription.next_in_order(&mut reading.frame, timeout);
+            slowest = slowest.max(started.elapsed());
+            match next {
+                Err(SubscriptionError::Disconnected) => tries += 1,
+                Ok(Next::NewSegment) => break,
+                Ok(Next::Frame { .. }) => assert_eq!(tries, 0, "it is gone"),
+                Ok(Next::TimedOut) => {}
+                Ok(Next::Ended(reason)) => panic!("{reason}"),
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        assert!(0 < tries && slowest < Duration::from_secs(2), "{tries} tries, {slowest:?}");
+        assert_ne!(reading.frame(), epoch);
     });
 }
 

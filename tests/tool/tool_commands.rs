@@ -96,6 +96,44 @@ fn ls_shows_every_stream_and_view() {
     let output = foveate(&stage.path, &["ls", "--json"]);
     let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(listing["streams"][1]["views"][1]["name"], "camera/wide");
+    assert_eq!(listing["version"], env!("CARGO_PKG_VERSION"));
+}
+
+/// Also those that only a steered view of a live stream has.
+#[test]
+fn the_document_names_every_field_of_a_listing() {
+    let document = include_str!("../../docs/control.md");
+    let section =
+        document.split("\n## ").find(|section| section.starts_with("Listings\n")).unwrap();
+    let stage = Stage::open();
+    let (mut port, mut writer) = stage.live_stream("camera", &["main"]);
+    publish(&mut writer, 1, 0);
+    port.views[0].take_channel().set_notices(NoticeCounts {
+        sent: 7,
+        skipped: 1,
+        subscribers_gone: 2,
+    });
+    port.counters().change.tile_count.set(Some(2040));
+    let output = foveate(&stage.path, &["ls", "--json"]);
+    let listing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut fields = Vec::new();
+    names_of(&listing, &mut fields);
+    assert!(40 < fields.len(), "{fields:?}");
+    for field in fields {
+        assert!(section.contains(&format!("`{field}`")), "{field} is not documented");
+    }
+}
+
+/// The names of all fields in `value`.
+fn names_of(value: &Value, names: &mut Vec<String>) {
+    match value {
+        Value::Object(object) => object.iter().for_each(|(name, value)| {
+            names.push(name.clone());
+            names_of(value, names);
+        }),
+        Value::Array(items) => items.iter().for_each(|item| names_of(item, names)),
+        _ => {}
+    }
 }
 
 #[test]

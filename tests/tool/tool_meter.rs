@@ -14,7 +14,7 @@ proptest! {
                 0 => pending.0 += 1,
                 1 => pending.1 += 1,
                 _ => {
-                    meter.observe(Observation { read_ns: frame_seq, age_ns: 0, frame_seq, lapped: pending.0 });
+                    meter.observe(Observation { publish_ns: frame_seq, read_ns: frame_seq, age_ns: 0, frame_seq, lapped: pending.0 });
                     // Frames before the first one read are lost only if the ring says so.
                     if 0 < read {
                         dropped += pending.1;
@@ -41,7 +41,7 @@ fn rates_are_over_all_frames_and_over_the_last_two_seconds() {
     let fast = (0..200).map(|index| (10_000_000_000 + index * 50_000_000, 7));
     let mut last_ns = 0;
     for (frame_seq, (read_ns, age_ns)) in (1..).zip(slow.chain(fast)) {
-        meter.observe(Observation { read_ns, age_ns, frame_seq, lapped: 0 });
+        meter.observe(Observation { publish_ns: read_ns, read_ns, age_ns, frame_seq, lapped: 0 });
         last_ns = read_ns;
     }
     let Rates { fps, age_p50_ns, age_p99_ns } = meter.recent(last_ns);
@@ -54,11 +54,29 @@ fn rates_are_over_all_frames_and_over_the_last_two_seconds() {
 }
 
 #[test]
+fn frames_that_are_read_at_once_have_the_rate_at_which_they_came() {
+    let mut meter = Meter::default();
+    for frame_seq in 1..=2 {
+        let (publish_ns, read_ns) = (frame_seq * 50_000_000, 1_000_000_000 + frame_seq * 46_000);
+        meter.observe(Observation { publish_ns, read_ns, age_ns: 0, frame_seq, lapped: 0 });
+    }
+    for rates in [meter.overall(), meter.recent(1_000_092_000)] {
+        assert!((rates.fps - 20.0).abs() < 1e-9, "{}", rates.fps);
+    }
+}
+
+#[test]
 fn percentiles_are_ages_that_were_seen() {
     let mut meter = Meter::default();
     for index in 1..=200 {
         let (frame_seq, age_ns) = (index, 201 - index);
-        meter.observe(Observation { read_ns: index, age_ns, frame_seq, lapped: 0 });
+        meter.observe(Observation {
+            publish_ns: index,
+            read_ns: index,
+            age_ns,
+            frame_seq,
+            lapped: 0,
+        });
     }
     let Rates { age_p50_ns, age_p99_ns, .. } = meter.overall();
     assert_eq!((age_p50_ns, age_p99_ns), (100, 198));
@@ -67,7 +85,7 @@ fn percentiles_are_ages_that_were_seen() {
 #[test]
 fn a_stream_that_counts_anew_lost_nothing() {
     let mut meter = Meter::default();
-    meter.observe(Observation { read_ns: 1, age_ns: 0, frame_seq: 90, lapped: 0 });
-    meter.observe(Observation { read_ns: 2, age_ns: 0, frame_seq: 1, lapped: 0 });
+    meter.observe(Observation { publish_ns: 1, read_ns: 1, age_ns: 0, frame_seq: 90, lapped: 0 });
+    meter.observe(Observation { publish_ns: 2, read_ns: 2, age_ns: 0, frame_seq: 1, lapped: 0 });
     assert_eq!(meter.dropped(), 0);
 }

@@ -70,8 +70,9 @@ impl StatsSource {
     /// The views after `after` with their streams, at least one and as many as fit about `bytes_max` of JSON; the first page
     /// also has the state of the server.
     pub(super) fn listing_page(&self, after: Option<&ViewName>, bytes_max: usize) -> Listing {
+        let version = after.is_none().then(|| env!("CARGO_PKG_VERSION").to_owned());
         let server = after.is_none().then(|| self.server());
-        let mut page = Listing { streams: Vec::new(), server, next: None };
+        let mut page = Listing { version, streams: Vec::new(), server, next: None };
         let mut bytes = 0;
         let mut last = None;
         'page: for stream in self.directory.streams_from(after) {
