@@ -76,7 +76,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         redact::register(secret);
     }
     if arguments.check {
-        foveate_daemon::check(&config.streams)?;
+        foveate_daemon::check(&config.streams, None)?;
         // The exit code suffices if standard output is closed.
         let _ = writeln!(io::stdout(), "the configuration is valid");
         return Ok(());

@@ -14,14 +14,30 @@ use super::{CapturedFrame, Pace, SourceSpec};
 use foveate_core::frame::FrameStamp;
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
-use foveate_stats::stages::CaptureActivity;
+use foveate_stats::stages::Activity;
+
+/// Where a round of a clip begins, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// In the time of its frames: a picture of a folder begins where the one before ends.
+    pub(super) pts_ns: u64,
+    /// In the time by which a rate is limited, which goes on growing in a loop.
+    pub(super) played_ns: u64,
+}
+
+/// What became of a buffer.
+enum Next {
+    Frame(CapturedFrame),
+    Skipped,
+    Refused,
+}
 
 /// Producer side of a source. It outlives each of the pipelines that fill it in turn.
 pub(super) struct Delivery {
     /// Never contended: pipelines of one source do not overlap.
     inlet: Mutex<Inlet>,
     counters: Arc<StreamCounters>,
-    activity: Arc<CaptureActivity>,
+    activity: Arc<Activity>,
     pace: Pace,
 }
 
@@ -31,6 +47,8 @@ struct Inlet {
     format: Option<FrameFormat>,
     /// `None`: every frame is taken.
     limit: Option<RateLimit>,
+    /// What is added to the stream time of the present round of a clip, in nanoseconds.
+    round: Round,
     /// Only the first buffer that cannot be read is logged.
     refusal_logged: bool,
 }
@@ -39,47 +57,60 @@ impl Delivery {
     pub(super) fn new(
         producer: Producer<CapturedFrame>,
         counters: Arc<StreamCounters>,
-        activity: Arc<CaptureActivity>,
+        activity: Arc<Activity>,
         spec: &SourceSpec,
     ) -> Self {
         let limit = spec.frame_interval.map(RateLimit::new);
-        let inlet = Inlet { producer, format: None, limit, refusal_logged: false };
+        let inlet = Inlet {
+            producer,
+            format: None,
+            limit,
+            round: Round::default(),
+            refusal_logged: false,
+        };
         Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
     }
 
-    /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read, before it is posted.
+    /// Frames belong to `round` from now on.
+    pub(super) fn begin(&self, round: Round) {
+        self.inlet.lock().round = round;
+    }
+
+    /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read or is skipped, before it is posted.
     pub(super) fn deliver(
         &self,
         sink: &AppSink,
         on_frame: impl FnOnce(),
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let mut inlet = self.inlet.lock();
-        let Some(frame) = self.activity.delivering.during(|| self.next_frame(&mut inlet, sink))?
-        else {
-            return Ok(gst::FlowSuccess::Ok);
-        };
-        on_frame();
-        self.post(&mut inlet, frame)
+        match self.activity.during(|| self.next_frame(&mut inlet, sink))? {
+            Next::Frame(frame) => {
+                on_frame();
+                self.post(&mut inlet, frame)
+            }
+            Next::Skipped => {
+                on_frame();
+                Ok(gst::FlowSuccess::Ok)
+            }
+            Next::Refused => Ok(gst::FlowSuccess::Ok),
+        }
     }
 
-    /// The next frame of `sink`; `None` for a buffer that is skipped or cannot be read.
-    fn next_frame(
-        &self,
-        inlet: &mut Inlet,
-        sink: &AppSink,
-    ) -> Result<Option<CapturedFrame>, gst::FlowError> {
+    fn next_frame(&self, inlet: &mut Inlet, sink: &AppSink) -> Result<Next, gst::FlowError> {
         let arrival = ClockSample::now();
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
-        if !inlet.wants(&sample, arrival) {
+        let time_ns = stream_ns(&sample);
+        if !inlet.wants(time_ns, arrival) {
             self.counters.frames_skipped.add(1);
-            return Ok(None);
+            return Ok(Next::Skipped);
         }
         // Consecutive across all pipelines of a stream, even if an abandoned one wakes up late.
         let frame_seq = self.counters.frames_captured.next();
-        let stamp = self.stamp(sink, &sample, frame_seq, arrival);
+        let pts_ns = time_ns.map(|time_ns| inlet.round.pts_ns.saturating_add(time_ns));
+        let stamp = FrameStamp { pts_ns, ..self.stamp(sink, &sample, frame_seq, arrival) };
         let frame = inlet.mapped(&sample, stamp);
         self.counters.frames_refused.add(u64::from(frame.is_none()));
-        Ok(frame)
+        Ok(frame.map_or(Next::Refused, Next::Frame))
     }
 
     fn post(
@@ -100,6 +131,7 @@ impl Delivery {
         }
     }
 
+    /// The stamp of `sample` without its stream time.
     fn stamp(
         &self,
         sink: &AppSink,
@@ -121,7 +153,7 @@ impl Delivery {
         self.counters.stamps_clamped.add(u64::from(is_clamped));
         FrameStamp {
             frame_seq,
-            pts_ns: buffer.and_then(|buffer| buffer.pts()).map(gst::ClockTime::nseconds),
+            pts_ns: None,
             capture_ns: capture.monotonic_ns,
             capture_unix_ns: capture.unix_ns,
             capture_clock,
@@ -131,10 +163,10 @@ impl Delivery {
 }
 
 impl Inlet {
-    fn wants(&mut self, sample: &gst::Sample, arrival: ClockSample) -> bool {
+    fn wants(&mut self, time_ns: Option<u64>, arrival: ClockSample) -> bool {
         let Some(limit) = &mut self.limit else { return true };
-        let pts = sample.buffer().and_then(|buffer| buffer.pts());
-        limit.takes(pts.map_or(arrival.monotonic_ns, gst::ClockTime::nseconds))
+        let played_ns = self.round.played_ns;
+        limit.takes(time_ns.map_or(arrival.monotonic_ns, |ns| played_ns.saturating_add(ns)))
     }
 
     /// The sample's frame, or `None` if it cannot be read, which is logged once.
@@ -156,6 +188,14 @@ impl Inlet {
         }
         frame.ok()
     }
+}
+
+/// The time in the clip, by its edit list: a raw timestamp may begin later, as that of a codec that reorders its frames.
+fn stream_ns(sample: &gst::Sample) -> Option<u64> {
+    let pts = sample.buffer()?.pts()?;
+    let segment = sample.segment().and_then(|segment| segment.downcast_ref::<gst::ClockTime>());
+    let time = segment.and_then(|segment| segment.to_stream_time(pts));
+    Some(time.unwrap_or(pts).nseconds())
 }
 
 /// Base time plus running time: CLOCK_MONOTONIC, because the pipeline runs on it.

@@ -282,16 +282,21 @@ impl Daemon<'_> {
 }
 
 /// Checks what the streams need: their pipelines, calibrations, and the gaze logs that their views replay. A camera or server may
-/// be unavailable.
+/// be unavailable. A source gets its own timeout, and no more than `limit`.
 ///
 /// # Errors
 ///
-/// If a pipeline cannot work, or a file cannot be read or is invalid.
-pub fn check<'a>(streams: impl IntoIterator<Item = &'a StreamConfig>) -> Result<(), DaemonError> {
+/// If a pipeline cannot work, or a file cannot be read or is invalid; [`CaptureError::CapsTimeout`] if a source does not answer.
+pub fn check<'a>(
+    streams: impl IntoIterator<Item = &'a StreamConfig>,
+    limit: Option<Duration>,
+) -> Result<(), DaemonError> {
     for stream in streams {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
         running::plans(stream).and_then(|_| running::camera(stream)).map_err(failed)?;
-        Source::check(&SourceSpec::from(stream)).map_err(|error| failed(error.into()))?;
+        let spec = SourceSpec::from(stream);
+        let limit = limit.map_or(spec.caps_timeout, |limit| limit.min(spec.caps_timeout));
+        Source::check(&spec, limit).map_err(|error| failed(error.into()))?;
     }
     Ok(())
 }

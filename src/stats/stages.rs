@@ -19,7 +19,7 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Opening the source, or taking a frame from it.
+    /// Taking a frame from the pipeline. Opening it has a limit of its own.
     Capture,
     /// The frame loop: updating the pyramid and everything else but publishing.
     FrameLoop,
@@ -68,21 +68,6 @@ impl Drop for IdleOnDrop<'_> {
     }
 }
 
-/// The activity of the threads of one pipeline.
-#[derive(Debug, Default)]
-pub struct CaptureActivity {
-    /// The thread that opens it.
-    pub opening: Activity,
-    /// GStreamer's thread that delivers frames.
-    pub delivering: Activity,
-}
-
-impl CaptureActivity {
-    fn busy_for(&self) -> Option<Duration> {
-        self.opening.busy_for().max(self.delivering.busy_for())
-    }
-}
-
 /// The activity of the threads of one stream.
 #[derive(Debug, Default)]
 pub struct Stages {
@@ -91,13 +76,13 @@ pub struct Stages {
     /// The frame loop, while it publishes.
     pub publish: Activity,
     /// Locked when a pipeline starts and for queries, never for a frame.
-    capture: Mutex<Arc<CaptureActivity>>,
+    capture: Mutex<Arc<Activity>>,
 }
 
 impl Stages {
-    /// The activity of a new pipeline; that of the previous one no longer counts.
-    pub fn next_pipeline(&self) -> Arc<CaptureActivity> {
-        let activity = Arc::<CaptureActivity>::default();
+    /// The activity of GStreamer's thread that delivers the frames of a new pipeline; that of the previous one no longer counts.
+    pub fn next_pipeline(&self) -> Arc<Activity> {
+        let activity = Arc::<Activity>::default();
         *self.capture.lock() = Arc::clone(&activity);
         activity
     }
