@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,18 @@ use gstreamer::glib;
 use rustix::fs::{Access, AtFlags, CWD, accessat, major};
 use rustix::io::Errno;
 
-use super::{CaptureError, SourceChoice, SourceSpec};
+use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
 use foveate_log::redact::{backslashed, redacted, register_credentials_in};
 
 /// The shipped descriptions and their names in `pipelines/`.
-pub const SHIPPED: [(&str, &str); 6] = [
+pub const SHIPPED: [(&str, &str); 7] = [
     ("test", include_str!("../../pipelines/test.gst")),
     ("v4l2", include_str!("../../pipelines/v4l2.gst")),
     ("v4l2-jpeg", include_str!("../../pipelines/v4l2-jpeg.gst")),
     ("rtsp", include_str!("../../pipelines/rtsp.gst")),
     ("file", include_str!("../../pipelines/file.gst")),
+    ("jpeg", include_str!("../../pipelines/jpeg.gst")),
     ("http", include_str!("../../pipelines/http.gst")),
 ];
 
@@ -37,13 +38,31 @@ pub struct Expansion {
     pub shown: String,
     /// The file or address of a shorthand, without credentials.
     pub clip: Option<String>,
-    /// Whether opening it a second time would lose what was read: it is a FIFO.
-    pub is_opened_once: bool,
+    /// The FIFO that it reads through the element [`FIFO`]. It can be opened only once.
+    pub fifo: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Expansion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Expansion").field("shown", &self.shown).finish_non_exhaustive()
+    }
+}
+
+/// The name of the element that reads a FIFO.
+pub(super) const FIFO: &str = "fifo";
+
+impl Expansion {
+    /// Whether the file is a PNG with more than one picture: the chunk `acTL` is before the first `IDAT`.
+    pub(super) fn is_animated_png(&self) -> bool {
+        let Some(clip) = self.clip.as_ref().filter(|clip| self.fifo.is_none() && clip.starts_with('/'))
+        else {
+            return false;
+        };
+        let mut start = Vec::new();
+        let is_read = File::open(clip).and_then(|file| file.take(4096).read_to_end(&mut start)).is_ok();
+        let chunks = start.strip_prefix(b"\x89PNG\r\n\x1a\n").filter(|_| is_read);
+        let kind_of = |kind: &[u8; 4]| chunks?.windows(4).position(|window| window == kind);
+        kind_of(b"acTL").is_some_and(|at| kind_of(b"IDAT").is_none_or(|data| at < data))
     }
 }
 
@@ -142,15 +161,18 @@ pub fn natural_order(one: &str, other: &str) -> Ordering {
 ///
 /// If the source or its file does not exist or is not readable, or the parameters do not match the description.
 pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
-    let (mut clip, mut is_opened_once) = (None, false);
-    let (template, own) = match &spec.source {
+    let (mut clip, mut fifo) = (None, None);
+    let (mut template, mut own) = match &spec.source {
         SourceChoice::Shorthand(text) => shorthand(text)?,
         SourceChoice::Pipeline(text) => (text.clone(), None),
         SourceChoice::PipelineFile(path) => (read_pipeline(path)?, None),
     };
     if let Some(("location", location)) = &own {
         clip = Some(redacted(location));
-        is_opened_once = fs::metadata(location).is_ok_and(|file| file.file_type().is_fifo());
+        if fs::metadata(location).is_ok_and(|file| file.file_type().is_fifo()) {
+            fifo = Some(PathBuf::from(location));
+            (template, own) = (format!("fdsrc name={FIFO} ! decodebin ! appsink name=frames"), None);
+        }
     }
     let template = without_comments(&template);
     let mut values = spec.parameters.clone();
@@ -165,7 +187,7 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     register_credentials_in(&text);
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
-    Ok(Expansion { text, shown, clip, is_opened_once })
+    Ok(Expansion { text, shown, clip, fifo })
 }
 
 /// Description of a shorthand, and the parameter that it fills in.
@@ -183,7 +205,10 @@ fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
         ShorthandKind::Http => Ok((shipped("http"), Some(("location", text.to_owned())))),
         ShorthandKind::File => {
             let path = path_of(text).map_err(|_| unknown())?;
-            Ok((shipped("file"), Some(("location", checked_file(&path)?))))
+            let location = checked_file(&path)?;
+            let is_jpeg = is_jpeg(&location) && hints::is_installed("jpegparse");
+            let name = if is_jpeg { "jpeg" } else { "file" };
+            Ok((shipped(name), Some(("location", location))))
         }
     }
 }
@@ -203,7 +228,7 @@ fn shipped(name: &str) -> String {
 
 const FILE_DENIED: &str = "let this user read it, with `chmod` or by its group";
 
-/// The absolute path of a readable file. It is not opened: that would take the data of a FIFO, or wait for its writer.
+/// The absolute path of a readable file. A FIFO is not opened: that would take its data, or wait for its writer.
 fn checked_file(path: &Path) -> Result<String, CaptureError> {
     let what = path.display().to_string();
     let failed = |error: io::Error| unreadable(&error, &what, FILE_DENIED);
@@ -217,6 +242,15 @@ fn checked_file(path: &Path) -> Result<String, CaptureError> {
         Ok(absolute) => Ok(absolute),
         Err(_) => Err(CaptureError::UnknownSource { text: what }),
     }
+}
+
+/// Whether a regular file is a JPEG picture, whose EXIF data `decodebin` does not read.
+fn is_jpeg(path: &str) -> bool {
+    let mut start = [0; 3];
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    is_file
+        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == [0xFF, 0xD8, 0xFF]
 }
 
 /// The major number of Video4Linux devices.

@@ -1,5 +1,7 @@
 //! One GStreamer pipeline, from parsing to teardown.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::caps::{self, Adapter};
 use super::delivery::Delivery;
-use super::expansion::Expansion;
+use super::expansion::{Expansion, FIFO};
 use super::{CaptureError, Pace, hints};
 use foveate_core::geometry::extent::Extent;
 use foveate_log::redact::redacted;
@@ -45,6 +47,8 @@ pub(super) struct Pipeline {
     /// Whether its source is live.
     pub(super) live: bool,
     flow: Arc<Flow>,
+    #[expect(dead_code, reason = "held open until the pipeline has stopped")]
+    fifo: Option<File>,
 }
 
 /// What is taken of a pipeline.
@@ -72,7 +76,8 @@ struct Flow {
 /// Time of a buffer in its segment, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct PictureTime {
-    pts_ns: u64,
+    /// As the decoder gave it.
+    given_ns: Option<u64>,
     end_ns: u64,
 }
 
@@ -90,6 +95,7 @@ impl Pipeline {
         let Demands { pace, .. } = demands;
         let pipeline = parsed(expansion)?;
         end_demuxers(&pipeline);
+        let fifo = opened_fifo(&pipeline, expansion)?;
         let sink = frames_sink(&pipeline)?;
         insert(&pipeline, sink.upcast_ref(), adapters)?;
         let (sender, events) = bounded(MAX_WAITING_EVENTS);
@@ -100,7 +106,7 @@ impl Pipeline {
         forward_messages(&pipeline, sender)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
-        let mut playing = Self { pipeline, sink: pad, offered, events, live: false, flow };
+        let mut playing = Self { pipeline, sink: pad, offered, events, live: false, flow, fifo };
         // A failure also posts a message, which says more.
         playing.live = match playing.pipeline.set_state(gst::State::Paused) {
             Ok(success) => success == gst::StateChangeSuccess::NoPreroll,
@@ -184,6 +190,22 @@ impl Drop for Pipeline {
             bus.unset_sync_handler();
         }
     }
+}
+
+/// Opens the FIFO that `expansion` reads, if it reads one, which waits for a writer. Its writer would see a `filesrc` open it
+/// twice: GStreamer starts and stops one to learn whether it can seek.
+fn opened_fifo(
+    pipeline: &gst::Pipeline,
+    expansion: &Expansion,
+) -> Result<Option<File>, CaptureError> {
+    let Some(path) = &expansion.fifo else { return Ok(None) };
+    let file = File::open(path).map_err(|error| CaptureError::Unreachable {
+        reason: format!("{:?}: {error}", path.display().to_string()),
+    })?;
+    if let Some(source) = pipeline.by_name(FIFO) {
+        source.set_property("fd", file.as_raw_fd());
+    }
+    Ok(Some(file))
 }
 
 /// Checks that `expansion` parses and has the appsink.
@@ -356,18 +378,17 @@ impl Flow {
             return gst::PadProbeReturn::Ok;
         }
         let mut end = self.end.lock();
-        let pts_ns = buffer.pts().map(gst::ClockTime::nseconds);
-        let time = match (pts_ns, *end) {
-            (Some(pts_ns), before) if before.is_none_or(|before| before.pts_ns != pts_ns) => pts_ns,
-            (_, before) => {
-                let time = before.map_or(0, |before| before.end_ns);
-                buffer.make_mut().set_pts(gst::ClockTime::from_nseconds(time));
-                time
-            }
-        };
+        let given_ns = buffer.pts().map(gst::ClockTime::nseconds);
+        let before = *end;
+        let is_new = before.is_none_or(|before| before.given_ns != given_ns);
+        let time_ns = given_ns.filter(|_| is_new).unwrap_or_else(|| {
+            let time_ns = before.map_or(0, |before| before.end_ns);
+            buffer.make_mut().set_pts(gst::ClockTime::from_nseconds(time_ns));
+            time_ns
+        });
         let duration = buffer.duration().map(gst::ClockTime::nseconds).filter(|ns| *ns != 0);
         let duration = duration.or_else(|| frame_duration(pad)).unwrap_or(DURATION_DEFAULT_NS);
-        *end = Some(PictureTime { pts_ns: time, end_ns: time.saturating_add(duration) });
+        *end = Some(PictureTime { given_ns, end_ns: time_ns.saturating_add(duration) });
         gst::PadProbeReturn::Ok
     }
 }
@@ -411,19 +432,17 @@ fn end_demuxers(pipeline: &gst::Pipeline) {
         }
         let Some(pad) = element.static_pad("sink") else { return };
         let last = Mutex::new((0, 0));
-        pad.add_probe(gst::PadProbeType::PULL | gst::PadProbeType::BLOCK, move |_, info| {
+        pad.add_probe(gst::PadProbeType::PULL | gst::PadProbeType::BLOCK, move |pad, info| {
             let mut last = last.lock();
             let (offset, repeats) = &mut *last;
             *repeats = if *offset == info.offset { *repeats + 1 } else { 0 };
             *offset = info.offset;
-            if *repeats < READS_PAST_END_MAX {
-                return gst::PadProbeReturn::Pass;
-            }
             if *repeats == READS_PAST_END_MAX {
                 tracing::info!("the demuxer did not notice the end of its file, and is told");
+                // What it asks for from now on fails.
+                let _ = pad.peer().map(|peer| peer.set_active(false));
             }
-            info.flow_res = Err(gst::FlowError::Error);
-            gst::PadProbeReturn::Handled
+            gst::PadProbeReturn::Pass
         });
     };
     pipeline.iterate_recurse().into_iter().flatten().for_each(|element| watch(&element));

@@ -200,7 +200,7 @@ impl Source {
     }
 
     /// Checks that a source is valid and its elements and files exist, for at most `limit`. Nothing is started, so its camera or
-    /// server need not be reachable, and no file is opened.
+    /// server need not be reachable, and no FIFO is opened.
     ///
     /// # Errors
     ///
@@ -388,7 +388,7 @@ impl Session {
             };
             self.opening.done();
             if index == 0 && round.played_ns == 0 {
-                self.log_opened(&pipeline);
+                self.log_opened(&pipeline, &expansion);
                 let _ = opened.send(Ok(pipeline.duration()));
             }
             let end = self.watch(&pipeline);
@@ -434,7 +434,7 @@ impl Session {
     fn open(&mut self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, CaptureError> {
         let turning = caps::turning(self.spec.orientation);
         let follows_tags = self.spec.orientation == Orientation::Auto;
-        if expansion.is_opened_once {
+        if expansion.fifo.is_some() {
             // No second attempt can insert them.
             self.adapters = caps::CONVERSIONS.into_iter().chain(turning).collect();
         } else if !follows_tags && self.adapters.is_empty() {
@@ -459,7 +459,7 @@ impl Session {
                     (adapters, Some((offered, reason)))
                 }
             };
-            if adapters.len() <= self.adapters.len() || expansion.is_opened_once {
+            if adapters.len() <= self.adapters.len() || expansion.fifo.is_some() {
                 let (offered, reason) = reason.unwrap_or((gst::Caps::new_empty(), None));
                 return Err(not_negotiated(&offered, reason));
             }
@@ -467,7 +467,11 @@ impl Session {
         }
     }
 
-    fn log_opened(&self, pipeline: &Pipeline) {
+    fn log_opened(&self, pipeline: &Pipeline, expansion: &Expansion) {
+        if expansion.is_animated_png() {
+            let (stream, clip) = (&self.spec.stream, &expansion.clip);
+            tracing::warn!(stream, clip, "only the first picture of an animated PNG is shown: no plugin of GStreamer plays it");
+        }
         let caps = pipeline.caps();
         let color = caps.as_ref().and_then(|caps| caps::read(caps).ok()).map(|read| read.colorimetry);
         let (caps, color) = (caps.map(|caps| caps.to_string()), color.map(|color| color.to_string()));
