@@ -14,7 +14,7 @@ use super::{CapturedFrame, Pace, SourceSpec};
 use foveate_core::frame::FrameStamp;
 use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
-use foveate_stats::stages::Activity;
+use foveate_stats::stages::CaptureActivity;
 
 /// Where a round of a clip begins, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,7 +37,7 @@ pub(super) struct Delivery {
     /// Never contended: pipelines of one source do not overlap.
     inlet: Mutex<Inlet>,
     counters: Arc<StreamCounters>,
-    activity: Arc<Activity>,
+    activity: Arc<CaptureActivity>,
     pace: Pace,
 }
 
@@ -57,7 +57,7 @@ impl Delivery {
     pub(super) fn new(
         producer: Producer<CapturedFrame>,
         counters: Arc<StreamCounters>,
-        activity: Arc<Activity>,
+        activity: Arc<CaptureActivity>,
         spec: &SourceSpec,
     ) -> Self {
         let limit = spec.frame_interval.map(RateLimit::new);
@@ -83,7 +83,7 @@ impl Delivery {
         on_frame: impl FnOnce(),
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let mut inlet = self.inlet.lock();
-        match self.activity.during(|| self.next_frame(&mut inlet, sink))? {
+        match self.activity.delivering.during(|| self.next_frame(&mut inlet, sink))? {
             Next::Frame(frame) => {
                 on_frame();
                 self.post(&mut inlet, frame)

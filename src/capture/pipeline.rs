@@ -371,7 +371,7 @@ impl Flow {
     /// Counts a buffer. One of a clip gets a time if it has none, or that of the one before it, as of some decoders of GIF.
     fn passes(&self, pad: &gst::Pad, buffer: &mut gst::Buffer) -> gst::PadProbeReturn {
         if self.is_shut.load(Ordering::Relaxed) {
-            return gst::PadProbeReturn::Drop;
+            return gst::PadProbeReturn::Handled;
         }
         self.buffers.fetch_add(1, Ordering::Relaxed);
         if self.is_live.load(Ordering::Relaxed) {

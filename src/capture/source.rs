@@ -4,7 +4,7 @@
 //! done on that thread. Nobody waits for it longer than a limit: then it is abandoned, which is counted for the whole process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,9 @@ use super::mailbox::{Consumer, Ender, mailbox};
 use super::pipeline::{self, Demands, Event, Pipeline, error_of, missing_plugin_of};
 use super::transient::Evidence;
 use super::{CaptureError, CapturedFrame, End, Orientation, Pace, SourceSpec, Taken, hints};
-use foveate_core::clock::monotonic_ns;
 use foveate_log::redact::redacted;
 use foveate_stats::StreamCounters;
+use foveate_stats::stages::CaptureActivity;
 use parking_lot::Mutex;
 
 /// How long dropping a source waits for its pipeline to stop, which then goes on in the background: the daemon must exit within
@@ -56,7 +56,8 @@ pub struct Source {
     opened: Receiver<Result<Option<Duration>, CaptureError>>,
     duration: Option<Duration>,
     caps_timeout: Duration,
-    opening: Arc<Opening>,
+    counters: Arc<StreamCounters>,
+    activity: Arc<CaptureActivity>,
     is_live: Arc<AtomicBool>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
@@ -121,34 +122,6 @@ impl CaptureThread {
     }
 }
 
-/// The limit of the opening that is under way.
-#[derive(Debug, Default)]
-struct Opening {
-    /// On CLOCK_MONOTONIC; 0 while the source is open.
-    deadline_ns: AtomicU64,
-}
-
-impl Opening {
-    fn begin(&self, limit: Duration) {
-        let limit = u64::try_from((limit + BLOCKED_AFTER).as_nanos()).unwrap_or(u64::MAX);
-        self.deadline_ns.store(monotonic_ns().saturating_add(limit), Ordering::Relaxed);
-    }
-
-    fn done(&self) {
-        self.deadline_ns.store(0, Ordering::Relaxed);
-    }
-
-    /// Time until it counts as blocked; `None` while the source is open.
-    fn left(&self) -> Option<Duration> {
-        let deadline_ns = Some(self.deadline_ns.load(Ordering::Relaxed)).filter(|ns| *ns != 0)?;
-        Some(Duration::from_nanos(deadline_ns.saturating_sub(monotonic_ns())))
-    }
-
-    fn is_blocked(&self) -> bool {
-        self.left() == Some(Duration::ZERO)
-    }
-}
-
 /// A detached source whose pipeline is stopping.
 #[derive(Debug)]
 pub struct StoppingSource(CaptureThread);
@@ -171,8 +144,8 @@ impl Source {
         let (producer, frames) = mailbox(spec.pace);
         let ender = producer.ender();
         let activity = counters.stages.next_pipeline();
-        let delivery = Delivery::new(producer, Arc::clone(counters), activity, spec);
-        let (is_live, opening) = (Arc::<AtomicBool>::default(), Arc::<Opening>::default());
+        let delivery = Delivery::new(producer, Arc::clone(counters), Arc::clone(&activity), spec);
+        let is_live = Arc::<AtomicBool>::default();
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
         let session = Session {
@@ -180,11 +153,11 @@ impl Source {
             is_restart: 0 < counters.restarts.total(),
             adapters: Vec::new(),
             delivery: Arc::new(delivery),
-            opening: Arc::clone(&opening),
+            activity: Arc::clone(&activity),
             is_live: Arc::clone(&is_live),
             stop: stop_asked,
         };
-        opening.begin(spec.caps_timeout);
+        activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
         let run = move || session.run(&opened_sender, &ender);
         Ok(Self {
             stream: spec.stream.clone(),
@@ -192,7 +165,8 @@ impl Source {
             opened,
             duration: None,
             caps_timeout: spec.caps_timeout,
-            opening,
+            counters: Arc::clone(counters),
+            activity,
             is_live,
             stop: Some(stop),
             thread: Some(CaptureThread::spawn(&spec.stream, run)?),
@@ -237,10 +211,10 @@ impl Source {
 
     fn first_frame(&self) -> Result<Option<Duration>, CaptureError> {
         loop {
-            match self.opened.recv_timeout(self.opening.left().unwrap_or(BLOCKED_AFTER)) {
+            match self.opened.recv_timeout(self.activity.opening.left().unwrap_or(BLOCKED_AFTER)) {
                 Ok(opened) => return opened,
                 Err(RecvTimeoutError::Disconnected) => return Err(CaptureError::Closed),
-                Err(RecvTimeoutError::Timeout) if self.opening.is_blocked() => {
+                Err(RecvTimeoutError::Timeout) if self.is_blocked() => {
                     return Err(blocked(self.caps_timeout));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -258,13 +232,17 @@ impl Source {
         let Some(frames) = &mut self.frames else {
             return Taken::Ended(End::Failed(CaptureError::Closed));
         };
-        let timeout = self.opening.left().map_or(timeout, |left| timeout.min(left));
+        let timeout = self.activity.opening.left().map_or(timeout, |left| timeout.min(left));
         match frames.take(timeout) {
-            Taken::TimedOut if self.opening.is_blocked() => {
+            Taken::TimedOut if self.is_blocked() => {
                 Taken::Ended(End::Failed(blocked(self.caps_timeout)))
             }
             taken => taken,
         }
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.activity.opening.left() == Some(Duration::ZERO)
     }
 
     /// Whether its pipeline has reported that it is live.
@@ -288,6 +266,8 @@ impl Drop for Source {
         let Some(thread) = &self.thread else { return };
         if !thread.finishes(STOP_TIMEOUT) {
             thread.abandon();
+            // What it does is no longer waited for.
+            self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,
                 abandoned = ABANDONED.load(Ordering::Relaxed),
@@ -334,7 +314,7 @@ struct Session {
     /// Elements that the pipeline needs before the appsink.
     adapters: Vec<Adapter>,
     delivery: Arc<Delivery>,
-    opening: Arc<Opening>,
+    activity: Arc<CaptureActivity>,
     is_live: Arc<AtomicBool>,
     /// Disconnected when the source is dropped.
     stop: Receiver<()>,
@@ -348,6 +328,7 @@ impl Session {
         ender: &Ender<CapturedFrame>,
     ) {
         let end = self.rounds(opened, ender);
+        self.activity.opening.finish();
         if let End::Failed(error) = &end {
             // The receiver is gone if the source was dropped, and full if it was open.
             let _ = opened.try_send(Err(error.clone()));
@@ -386,7 +367,7 @@ impl Session {
                 Ok(played) => played,
                 Err(error) => return End::Failed(error),
             };
-            self.opening.done();
+            self.activity.opening.finish();
             if index == 0 && round.played_ns == 0 {
                 self.log_opened(&pipeline, &expansion);
                 let _ = opened.send(Ok(pipeline.duration()));
@@ -416,7 +397,7 @@ impl Session {
             if is_picture && self.spec.pace == Pace::Realtime && self.is_stopped_by(begun + PICTURE) {
                 return End::Failed(CaptureError::Closed);
             }
-            self.opening.begin(self.spec.caps_timeout);
+            self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
             // Pipelines are not reliable after their end.
             drop(pipeline);
         }
@@ -490,7 +471,7 @@ impl Session {
 
     fn attempt(&self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, Failure> {
         let deadline = Instant::now() + self.spec.caps_timeout;
-        self.opening.begin(self.spec.caps_timeout);
+        self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
         let pipeline = Pipeline::play(expansion, &self.adapters, &self.delivery, demands)?;
         self.is_live.store(pipeline.live, Ordering::Relaxed);
         self.wait_for_first_frame(&pipeline, deadline)?;

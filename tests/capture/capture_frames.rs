@@ -111,6 +111,22 @@ fn every_frame_gives_every_frame_in_order() {
     assert_eq!(numbers, (1..=200).collect::<Vec<_>>());
 }
 
+/// The pipeline is built anew with a deinterlacer; what came until then gets no number.
+#[test]
+fn interlaced_frames_are_numbered_from_1_in_every_run() {
+    let text = "videotestsrc num-buffers=30 ! video/x-raw,format=NV12,width=16,height=16,interlace-mode=interleaved \
+                ! appsink name=frames";
+    for _ in 0..10 {
+        let counters = Arc::new(StreamCounters::default());
+        let mut source = Source::open(&spec(text, Pace::EveryFrame), &counters).unwrap();
+        let (frames, end) = rest(&mut source);
+        assert_eq!(end, End::Eos);
+        let numbers: Vec<_> = frames.iter().map(|frame| frame.stamp().frame_seq).collect();
+        assert_eq!(numbers, (1..=30).collect::<Vec<_>>());
+        assert_eq!((counters.frames_captured.get(), counters.frames_refused.get()), (30, 0));
+    }
+}
+
 #[test]
 fn in_real_time_every_frame_is_taken_or_counted_as_dropped_and_a_gap() {
     let counters = Arc::new(StreamCounters::default());

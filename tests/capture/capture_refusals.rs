@@ -33,6 +33,10 @@ fn an_unknown_element_is_named_with_its_package() {
         ("vah264dec", "gstreamer1.0-plugins-bad"),
         ("x264enc", "gstreamer1.0-plugins-ugly"),
         ("nosuchelement", "gst-inspect-1.0"),
+        ("nvarguscamerasrc", "nvidia-l4t-gstreamer"),
+        ("nvv4l2decoder", "nvidia-l4t-gstreamer"),
+        ("nvstreammux", "DeepStream"),
+        ("nvcudah264enc", "gstreamer1.0-plugins-bad, and NVIDIA's driver"),
     ] {
         let error = refusal(&format!("videotestsrc ! {element} ! appsink name=frames"));
         assert!(
