@@ -43,6 +43,9 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    /// What [`foveate_daemon::check`] found.
+    #[error("{}", .0.iter().map(|failure| chain(failure)).collect::<Vec<_>>().join("\n"))]
+    Streams(Vec<DaemonError>),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +63,9 @@ fn main() -> ExitCode {
             ExitCode::from(match failure {
                 Failure::Config(_) => exit::CONFIG,
                 Failure::Daemon(error) => error.exit_code(),
+                Failure::Streams(errors) => {
+                    errors.iter().map(DaemonError::exit_code).max().unwrap_or(exit::FAILURE)
+                }
             })
         }
     }
@@ -76,7 +82,10 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         redact::register(secret);
     }
     if arguments.check {
-        foveate_daemon::check(&config.streams, None)?;
+        let failures = foveate_daemon::check(&config.streams, None);
+        if !failures.is_empty() {
+            return Err(Failure::Streams(failures));
+        }
         // The exit code suffices if standard output is closed.
         let _ = writeln!(io::stdout(), "the configuration is valid");
         return Ok(());

@@ -225,6 +225,15 @@ pub enum CaptureError {
         /// Pipelines that hang.
         count: usize,
     },
+    /// Too many threads of sources hang to start another one.
+    #[error(
+        "{count} sources of this process hang and were abandoned, so no new one is started: look at their network mounts, FIFOs and \
+         drivers, and restart the daemon"
+    )]
+    TooManyAbandoned {
+        /// Threads that hang.
+        count: usize,
+    },
     /// Anything else that GStreamer reports.
     #[error("{element}: {reason}")]
     Failed {

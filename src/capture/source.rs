@@ -86,7 +86,7 @@ impl CaptureThread {
     fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
         let count = ABANDONED.load(Ordering::Relaxed);
         if ABANDONED_MAX <= count {
-            return Err(CaptureError::NotStopping { count });
+            return Err(CaptureError::TooManyAbandoned { count });
         }
         let (finishing, finished) = bounded::<()>(0);
         let fate = Arc::new(Mutex::new(Fate::Owned));

@@ -43,7 +43,8 @@ impl CaptureError {
             | Self::LiveEnded
             | Self::BecameInterlaced
             | Self::Silent { .. }
-            | Self::NotStopping { .. } => true,
+            | Self::NotStopping { .. }
+            | Self::TooManyAbandoned { .. } => true,
             // A server may not serve it yet; a file that never existed is a wrong path.
             Self::Missing { what } => has_delivered || what.contains("://"),
             // udev sets the group of a camera shortly after it is plugged in.
@@ -81,7 +82,7 @@ impl CaptureError {
             | Self::Extent { .. }
             | Self::BecameInterlaced
             | Self::Corrupt { .. } => LossReason::Unreadable,
-            Self::NotStopping { .. } => LossReason::Stuck,
+            Self::NotStopping { .. } | Self::TooManyAbandoned { .. } => LossReason::Stuck,
             _ => LossReason::Failed,
         }
     }

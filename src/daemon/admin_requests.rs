@@ -75,14 +75,18 @@ impl Daemon<'_> {
     ) -> Result<(), Refusal> {
         let begun = Instant::now();
         for stream in streams.clone() {
-            match super::check([stream], Some(CHECK_TIMEOUT.saturating_sub(begun.elapsed()))) {
+            for failure in super::check([stream], Some(CHECK_TIMEOUT.saturating_sub(begun.elapsed()))) {
+                let answers = !matches!(
+                    failure,
+                    DaemonError::Stream {
+                        source: StreamFailure::Capture(CaptureError::CapsTimeout { .. }),
+                        ..
+                    }
+                );
                 // What does not answer is told by the stream itself, once its own timeout is over.
-                Ok(())
-                | Err(DaemonError::Stream {
-                    source: StreamFailure::Capture(CaptureError::CapsTimeout { .. }),
-                    ..
-                }) => {}
-                Err(error) => return Err(refusal(&chain(&error))),
+                if answers {
+                    return Err(refusal(&chain(&failure)));
+                }
             }
         }
         streams.into_iter().try_for_each(|stream| {

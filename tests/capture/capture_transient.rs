@@ -48,6 +48,7 @@ fn what_hangs_on_the_world_outside_always_passes() {
         CaptureError::BecameInterlaced,
         CaptureError::Silent { seconds: 10 },
         CaptureError::NotStopping { count: 4 },
+        CaptureError::TooManyAbandoned { count: 64 },
     ] {
         assert_passes(&error, [true, true, true]);
     }

@@ -59,6 +59,40 @@ fn a_source_whose_opening_blocks_is_given_up_after_its_caps_timeout() {
 }
 
 #[test]
+fn sources_that_hang_are_counted_and_not_without_limit() {
+    const MOST: usize = 64;
+    let place = Place::new();
+    make_fifo(&place, "cam.fifo");
+    let blocked = |name: &str| {
+        format!("[[stream]]\nname = '{name}'\nsource = '{}'\ncaps_timeout_ms = 100\nbackend = 'cpu'\n", place.path("cam.fifo").display())
+    };
+    let streams: String = (0..MOST).map(|number| blocked(&format!("s{number}"))).collect();
+    let daemon = place.daemon(&format!("{CAMERA}{streams}"));
+    daemon.process.stderr.wait_for(&format!("abandoned={MOST}"));
+    let file = place.write("one-more.toml", blocked("one-more"));
+    let outcome = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    outcome.assert_clean_exit(69);
+    assert!(outcome.message().contains("64 sources of this process hang"), "{outcome:#?}");
+    daemon.subscribe("camera/main").next_frame();
+    daemon.stop();
+}
+
+#[test]
+fn what_is_wrong_with_each_stream_is_told_at_once() {
+    let place = Place::new();
+    let text = "[[stream]]\nname = 'a'\npipeline = 'nosuchelement ! appsink name=frames'\n\
+                [[stream]]\nname = 'b'\nsource = 'test'\n\
+                [[stream]]\nname = 'c'\nsource = '/no/such/clip.mp4'\n";
+    let config = place.write("c.toml", text);
+    let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
+    outcome.assert_clean_exit(78);
+    for part in ["stream a", "nosuchelement", "stream c", "/no/such/clip.mp4"] {
+        assert!(outcome.stderr.contains(part), "{outcome:#?}");
+    }
+    assert!(!outcome.stderr.contains("stream b"), "{outcome:#?}");
+}
+
+#[test]
 fn checking_a_configuration_opens_no_source() {
     let place = Place::new();
     make_fifo(&place, "cam.fifo");
