@@ -124,7 +124,8 @@ fn colorimetry_of(
     format: PixelFormat,
 ) -> Colorimetry {
     let full_by_default = format.is_rgb() || format == PixelFormat::Gray8;
-    let is_known = |range: &gst_video::VideoColorRange| *range != gst_video::VideoColorRange::Unknown;
+    let is_known =
+        |range: &gst_video::VideoColorRange| *range != gst_video::VideoColorRange::Unknown;
     let known = named.as_ref().map(gst_video::VideoColorimetry::range).filter(is_known);
     let range = match known.unwrap_or_else(|| info.colorimetry().range()) {
         gst_video::VideoColorRange::Range0_255 => ColorRange::Full,
@@ -203,6 +204,19 @@ pub(super) fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError
         adapters.push(DEINTERLACE);
     }
     Ok(adapters)
+}
+
+/// `present` and `others` without repetition, in pipeline order.
+pub(super) fn joined(
+    present: &[Adapter],
+    others: impl IntoIterator<Item = Adapter>,
+) -> Vec<Adapter> {
+    let mut adapters = present.to_vec();
+    adapters.extend(others.into_iter().filter(|other| !present.contains(other)));
+    let order = ["videoconvert", "deinterlace", "videoflip"];
+    // Downloads are first.
+    adapters.sort_by_key(|adapter| order.iter().position(|element| *element == adapter.element));
+    adapters
 }
 
 fn device_memory(caps: &gst::Caps) -> Option<String> {

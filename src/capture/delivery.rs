@@ -25,13 +25,6 @@ pub(super) struct Round {
     pub(super) played_ns: u64,
 }
 
-/// What became of a buffer.
-enum Next {
-    Frame(CapturedFrame),
-    Skipped,
-    Refused,
-}
-
 /// Producer side of a source. It outlives each of the pipelines that fill it in turn.
 pub(super) struct Delivery {
     /// Never contended: pipelines of one source do not overlap.
@@ -61,13 +54,8 @@ impl Delivery {
         spec: &SourceSpec,
     ) -> Self {
         let limit = spec.frame_interval.map(RateLimit::new);
-        let inlet = Inlet {
-            producer,
-            format: None,
-            limit,
-            round: Round::default(),
-            refusal_logged: false,
-        };
+        let inlet =
+            Inlet { producer, format: None, limit, round: Round::default(), refusal_logged: false };
         Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
     }
 
@@ -83,34 +71,38 @@ impl Delivery {
         on_frame: impl FnOnce(),
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let mut inlet = self.inlet.lock();
-        match self.activity.delivering.during(|| self.next_frame(&mut inlet, sink))? {
-            Next::Frame(frame) => {
-                on_frame();
-                self.post(&mut inlet, frame)
-            }
-            Next::Skipped => {
-                on_frame();
-                Ok(gst::FlowSuccess::Ok)
-            }
-            Next::Refused => Ok(gst::FlowSuccess::Ok),
+        let next = || self.next_frame(&mut inlet, sink, on_frame);
+        match self.activity.delivering.during(next)? {
+            Some(frame) => self.post(&mut inlet, frame),
+            None => Ok(gst::FlowSuccess::Ok),
         }
     }
 
-    fn next_frame(&self, inlet: &mut Inlet, sink: &AppSink) -> Result<Next, gst::FlowError> {
+    /// The next frame of `sink`; `None` for a buffer that is skipped or cannot be read.
+    fn next_frame(
+        &self,
+        inlet: &mut Inlet,
+        sink: &AppSink,
+        on_frame: impl FnOnce(),
+    ) -> Result<Option<CapturedFrame>, gst::FlowError> {
         let arrival = ClockSample::now();
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
         let time_ns = stream_ns(&sample);
         if !inlet.wants(time_ns, arrival) {
             self.counters.frames_skipped.add(1);
-            return Ok(Next::Skipped);
+            on_frame();
+            return Ok(None);
         }
         // Consecutive across all pipelines of a stream, even if an abandoned one wakes up late.
         let frame_seq = self.counters.frames_captured.next();
         let pts_ns = time_ns.map(|time_ns| inlet.round.pts_ns.saturating_add(time_ns));
         let stamp = FrameStamp { pts_ns, ..self.stamp(sink, &sample, frame_seq, arrival) };
         let frame = inlet.mapped(&sample, stamp);
-        self.counters.frames_refused.add(u64::from(frame.is_none()));
-        Ok(frame.map_or(Next::Refused, Next::Frame))
+        match &frame {
+            Some(_) => on_frame(),
+            None => self.counters.frames_refused.add(1),
+        }
+        Ok(frame)
     }
 
     fn post(

@@ -75,7 +75,9 @@ pub enum CaptureError {
         offered: String,
     },
     /// A folder has no pictures.
-    #[error("{folder:?} is a folder without pictures ({kinds}): expected some there, or the path of a file")]
+    #[error(
+        "{folder:?} is a folder without pictures ({kinds}): expected some there, or the path of a file"
+    )]
     NoPictures {
         /// Its path.
         folder: String,

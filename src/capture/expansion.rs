@@ -54,12 +54,14 @@ pub(super) const FIFO: &str = "fifo";
 impl Expansion {
     /// Whether the file is a PNG with more than one picture: the chunk `acTL` is before the first `IDAT`.
     pub(super) fn is_animated_png(&self) -> bool {
-        let Some(clip) = self.clip.as_ref().filter(|clip| self.fifo.is_none() && clip.starts_with('/'))
+        let Some(clip) =
+            self.clip.as_ref().filter(|clip| self.fifo.is_none() && clip.starts_with('/'))
         else {
             return false;
         };
         let mut start = Vec::new();
-        let is_read = File::open(clip).and_then(|file| file.take(4096).read_to_end(&mut start)).is_ok();
+        let is_read =
+            File::open(clip).and_then(|file| file.take(4096).read_to_end(&mut start)).is_ok();
         let chunks = start.strip_prefix(b"\x89PNG\r\n\x1a\n").filter(|_| is_read);
         let kind_of = |kind: &[u8; 4]| chunks?.windows(4).position(|window| window == kind);
         kind_of(b"acTL").is_some_and(|at| kind_of(b"IDAT").is_none_or(|data| at < data))
@@ -77,7 +79,8 @@ pub(super) enum Playlist {
 impl Playlist {
     /// As [`expand`]; the path of a folder stands for its pictures.
     pub(super) fn of(spec: &SourceSpec) -> Result<Self, CaptureError> {
-        if let (Some(ShorthandKind::File), SourceChoice::Shorthand(text)) = (spec.kind(), &spec.source)
+        if let (Some(ShorthandKind::File), SourceChoice::Shorthand(text)) =
+            (spec.kind(), &spec.source)
             && let Ok(path) = path_of(text)
             && path.is_dir()
         {
@@ -119,9 +122,11 @@ fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
     let mut pictures = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let is_hidden =
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-        let is_picture = ending.is_some_and(|ending| PICTURES.iter().any(|known| ending == **known));
+        let is_picture =
+            ending.is_some_and(|ending| PICTURES.iter().any(|known| ending == **known));
         if is_picture && !is_hidden && path.is_file() {
             let path = path.into_os_string().into_string();
             pictures.push(path.map_err(|path| CaptureError::UnknownSource {
@@ -171,7 +176,8 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
         clip = Some(redacted(location));
         if fs::metadata(location).is_ok_and(|file| file.file_type().is_fifo()) {
             fifo = Some(PathBuf::from(location));
-            (template, own) = (format!("fdsrc name={FIFO} ! decodebin ! appsink name=frames"), None);
+            (template, own) =
+                (format!("fdsrc name={FIFO} ! decodebin ! appsink name=frames"), None);
         }
     }
     let template = without_comments(&template);

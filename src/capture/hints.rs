@@ -23,7 +23,10 @@ const PACKAGES: [(&str, &str); 9] = [
         "gstreamer1.0-plugins-bad",
         "interlace h264parse h265parse av1 mpegvideoparse tsdemux srt rist webrtc openh264 va x265enc",
     ),
-    ("gstreamer1.0-plugins-bad, and NVIDIA's driver", "nvh26 nvav1 nvvp nvmpeg nvjpegenc nvcuda nvautogpu cuda"),
+    (
+        "gstreamer1.0-plugins-bad, and NVIDIA's driver",
+        "nvh26 nvav1 nvvp nvmpeg nvjpegenc nvcuda nvautogpu cuda",
+    ),
     ("gstreamer1.0-plugins-ugly", "x264enc mpeg2dec"),
     ("gstreamer1.0-libcamera", "libcamerasrc"),
     ("gstreamer1.0-pipewire", "pipewiresrc"),
@@ -35,7 +38,10 @@ const FROM_NVIDIA: [(&str, &str); 2] = [
         "it is part of NVIDIA's own package nvidia-l4t-gstreamer for Jetson",
         "nvarguscamerasrc nvv4l2 nvvidconv nvcompositor nvivafilter nvjpegdec nveglglessink nvoverlaysink",
     ),
-    ("it is part of NVIDIA DeepStream", "nvvideoconvert nvstreammux nvinfer nvds nvurisrcbin nvmultiurisrcbin"),
+    (
+        "it is part of NVIDIA DeepStream",
+        "nvvideoconvert nvstreammux nvinfer nvds nvurisrcbin nvmultiurisrcbin",
+    ),
 ];
 
 /// The Debian package of `element`, if known. Core elements are always installed.

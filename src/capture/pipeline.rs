@@ -352,7 +352,10 @@ impl Flow {
             return gst::PadProbeReturn::Ok;
         }
         if 0 < self.buffers.load(Ordering::Relaxed) {
-            tracing::warn!(tag, "the orientation changed in mid-stream; the pictures are taken as they are");
+            tracing::warn!(
+                tag,
+                "the orientation changed in mid-stream; the pictures are taken as they are"
+            );
             return gst::PadProbeReturn::Ok;
         }
         self.shut(events, Event::Tagged(tag))
@@ -360,7 +363,8 @@ impl Flow {
 
     /// Why the first buffer is refused: its size is not the one asked for.
     fn first_refusal(&self, pad: &gst::Pad, demands: Demands) -> Option<Event> {
-        let is_first = self.buffers.load(Ordering::Relaxed) == 0 && !self.is_shut.load(Ordering::Relaxed);
+        let is_first =
+            self.buffers.load(Ordering::Relaxed) == 0 && !self.is_shut.load(Ordering::Relaxed);
         let expected = demands.extent.filter(|_| is_first)?;
         let extent = caps::extent_of(&pad.current_caps()?).ok()?;
         let picture = String::new();
@@ -426,7 +430,8 @@ const READS_PAST_END_MAX: u32 = 16;
 /// tells libav that 0 bytes were read. An error ends them, and they report the end of the stream.
 fn end_demuxers(pipeline: &gst::Pipeline) {
     let watch = |element: &gst::Element| {
-        let is_libav = element.factory().is_some_and(|factory| factory.name().starts_with("avdemux_"));
+        let is_libav =
+            element.factory().is_some_and(|factory| factory.name().starts_with("avdemux_"));
         if !is_libav {
             return;
         }

@@ -190,7 +190,10 @@ impl Source {
             Ok(Err(error)) if error.is_transient(spec, Evidence::default()) => Ok(()),
             Ok(result) => result,
             Err(_) => {
-                tracing::warn!(stream, "checking the source does not return; it goes on in the background");
+                tracing::warn!(
+                    stream,
+                    "checking the source does not return; it goes on in the background"
+                );
                 thread.abandon();
                 Err(blocked(limit))
             }
@@ -357,10 +360,11 @@ impl Session {
         }
         loop {
             let begun = Instant::now();
-            let demands = Demands { pace: self.spec.pace, heeds_tags: true, extent };
+            let demands = Demands { pace: self.spec.pace, heeds_tags: false, extent };
             let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
                 self.delivery.begin(round);
-                let pipeline = self.open(&expansion, demands).map_err(|error| named(error, &expansion))?;
+                let pipeline =
+                    self.open(&expansion, demands).map_err(|error| named(error, &expansion))?;
                 Ok((expansion, pipeline))
             });
             let (expansion, pipeline) = match played {
@@ -394,7 +398,8 @@ impl Session {
             round.played_ns = round.played_ns.saturating_add(lasts_ns);
             (index, round.pts_ns) =
                 if is_last { (0, 0) } else { (index + 1, round.pts_ns.saturating_add(lasts_ns)) };
-            if is_picture && self.spec.pace == Pace::Realtime && self.is_stopped_by(begun + PICTURE) {
+            if is_picture && self.spec.pace == Pace::Realtime && self.is_stopped_by(begun + PICTURE)
+            {
                 return End::Failed(CaptureError::Closed);
             }
             self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
@@ -418,31 +423,32 @@ impl Session {
         if expansion.fifo.is_some() {
             // No second attempt can insert them.
             self.adapters = caps::CONVERSIONS.into_iter().chain(turning).collect();
-        } else if !follows_tags && self.adapters.is_empty() {
-            self.adapters = turning.into_iter().collect();
+        } else if !follows_tags {
+            self.adapters = caps::joined(&self.adapters, turning);
         }
         loop {
             let is_turning = turning.is_some_and(|turning| self.adapters.contains(&turning));
-            let heeds_tags = follows_tags && !is_turning;
-            let (adapters, reason) = match self.attempt(expansion, Demands { heeds_tags, ..demands }) {
+            let demands = Demands { heeds_tags: follows_tags && !is_turning, ..demands };
+            let (adapters, refused) = match self.attempt(expansion, demands) {
                 Ok(pipeline) => {
                     self.log_adapters(&pipeline);
                     return Ok(pipeline);
                 }
                 Err(Failure::Error(error)) => return Err(error),
                 Err(Failure::Turn(tag)) => {
-                    tracing::info!(stream = self.spec.stream, tag, "the pictures are turned as their tag says");
-                    (self.adapters.iter().copied().chain(turning).collect(), None)
+                    let stream = &self.spec.stream;
+                    tracing::info!(stream, tag, "the pictures are turned as their tag says");
+                    (caps::joined(&self.adapters, turning), None)
                 }
                 Err(Failure::Adapt { offered, reason }) => {
-                    let kept = turning.filter(|_| is_turning || !follows_tags);
-                    let adapters = caps::adapters(&offered)?.into_iter().chain(kept).collect::<Vec<_>>();
-                    (adapters, Some((offered, reason)))
+                    let adapters = caps::joined(&self.adapters, caps::adapters(&offered)?);
+                    (adapters, Some(not_negotiated(&offered, reason)))
                 }
             };
-            if adapters.len() <= self.adapters.len() || expansion.fifo.is_some() {
-                let (offered, reason) = reason.unwrap_or((gst::Caps::new_empty(), None));
-                return Err(not_negotiated(&offered, reason));
+            if let Some(error) = refused
+                && (adapters == self.adapters || expansion.fifo.is_some())
+            {
+                return Err(error);
             }
             self.adapters = adapters;
         }
@@ -451,12 +457,24 @@ impl Session {
     fn log_opened(&self, pipeline: &Pipeline, expansion: &Expansion) {
         if expansion.is_animated_png() {
             let (stream, clip) = (&self.spec.stream, &expansion.clip);
-            tracing::warn!(stream, clip, "only the first picture of an animated PNG is shown: no plugin of GStreamer plays it");
+            tracing::warn!(
+                stream,
+                clip,
+                "only the first picture of an animated PNG is shown: no plugin of GStreamer plays it"
+            );
         }
         let caps = pipeline.caps();
-        let color = caps.as_ref().and_then(|caps| caps::read(caps).ok()).map(|read| read.colorimetry);
-        let (caps, color) = (caps.map(|caps| caps.to_string()), color.map(|color| color.to_string()));
-        tracing::info!(stream = self.spec.stream, caps, color, live = pipeline.live, "frames arrive");
+        let color =
+            caps.as_ref().and_then(|caps| caps::read(caps).ok()).map(|read| read.colorimetry);
+        let (caps, color) =
+            (caps.map(|caps| caps.to_string()), color.map(|color| color.to_string()));
+        tracing::info!(
+            stream = self.spec.stream,
+            caps,
+            color,
+            live = pipeline.live,
+            "frames arrive"
+        );
     }
 
     fn log_adapters(&self, pipeline: &Pipeline) {
@@ -602,7 +620,8 @@ fn named(error: CaptureError, expansion: &Expansion) -> CaptureError {
 fn log_truncated(stream: &str, pipeline: &Pipeline, expansion: &Expansion) {
     let (Some(duration), Some(end)) = (pipeline.duration(), pipeline.end()) else { return };
     if end + TRUNCATED < duration {
-        let (clip, ended_s, duration_s) = (&expansion.clip, end.as_secs_f64(), duration.as_secs_f64());
+        let (clip, ended_s, duration_s) =
+            (&expansion.clip, end.as_secs_f64(), duration.as_secs_f64());
         tracing::warn!(
             stream,
             clip,

@@ -75,7 +75,9 @@ impl Daemon<'_> {
     ) -> Result<(), Refusal> {
         let begun = Instant::now();
         for stream in streams.clone() {
-            for failure in super::check([stream], Some(CHECK_TIMEOUT.saturating_sub(begun.elapsed()))) {
+            for failure in
+                super::check([stream], Some(CHECK_TIMEOUT.saturating_sub(begun.elapsed())))
+            {
                 let answers = !matches!(
                     failure,
                     DaemonError::Stream {

@@ -179,7 +179,9 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     let stream = config.streams.into_iter().next().unwrap_or_default();
     let source = match (&arguments.pipeline, &arguments.clip) {
         (Some(pipeline), _) => SourceChoice::Pipeline(pipeline.clone()),
-        (None, clip) => SourceChoice::Shorthand(clip_source(clip.as_deref().unwrap_or(Path::new("")))),
+        (None, clip) => {
+            SourceChoice::Shorthand(clip_source(clip.as_deref().unwrap_or(Path::new(""))))
+        }
     };
     // Parameters belong to the configuration's own source.
     let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());

@@ -64,7 +64,10 @@ fn sources_that_hang_are_counted_and_not_without_limit() {
     let place = Place::new();
     make_fifo(&place, "cam.fifo");
     let blocked = |name: &str| {
-        format!("[[stream]]\nname = '{name}'\nsource = '{}'\ncaps_timeout_ms = 100\nbackend = 'cpu'\n", place.path("cam.fifo").display())
+        format!(
+            "[[stream]]\nname = '{name}'\nsource = '{}'\ncaps_timeout_ms = 100\nbackend = 'cpu'\n",
+            place.path("cam.fifo").display()
+        )
     };
     let streams: String = (0..MOST).map(|number| blocked(&format!("s{number}"))).collect();
     let daemon = place.daemon(&format!("{CAMERA}{streams}"));
@@ -116,7 +119,11 @@ fn a_fifo_is_opened_once() {
             });
             let extracted = extract(&place, &fifo, &[]);
             extracted.assert_clean_exit(0);
-            assert_eq!(frame_numbers(&place.path("out/main")), (1..=30).collect::<Vec<_>>(), "{kind}");
+            assert_eq!(
+                frame_numbers(&place.path("out/main")),
+                (1..=30).collect::<Vec<_>>(),
+                "{kind}"
+            );
             writer.join().unwrap().unwrap();
         }
     }
@@ -209,14 +216,11 @@ fn pictures_are_turned_as_their_tags_say_or_as_configured() {
         if name.ends_with(".mp4") {
             turn_mp4(&clip);
         }
-        for (orientation, bright) in [
-            ("'auto'", "top"),
-            ("0", "left"),
-            ("90", "top"),
-            ("180", "right"),
-            ("270", "bottom"),
-        ] {
-            let view = "[[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 20\ndtype = 'u8'\n";
+        for (orientation, bright) in
+            [("'auto'", "top"), ("0", "left"), ("90", "top"), ("180", "right"), ("270", "bottom")]
+        {
+            let view =
+                "[[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 20\ndtype = 'u8'\n";
             let stream = format!("{CAMERA}orientation = {orientation}\n{view}");
             let config = place.write("c.toml", stream);
             let outcome = extract(&place, &clip, &["--config", config.to_str().unwrap()]);
@@ -241,7 +245,8 @@ fn the_range_is_what_the_caps_say_whatever_the_matrix() {
     let config = place.write("c.toml", format!("{CAMERA}{view}"));
     for (colorimetry, assumed) in [("1:4:0:0", &[][..]), ("1:0:0:0", &["matrix"])] {
         // A ramp of all levels, which limited range would clip at both ends.
-        let ramp: Vec<_> = (0..=255_u8).flat_map(|level| [level; 64]).chain([128; 2 * 32 * 128]).collect();
+        let ramp: Vec<_> =
+            (0..=255_u8).flat_map(|level| [level; 64]).chain([128; 2 * 32 * 128]).collect();
         let pipeline = format!(
             "filesrc location={} blocksize=24576 ! rawvideoparse format=i420 width=64 height=256 ! \
              capssetter caps=video/x-raw,colorimetry=(string){colorimetry} ! appsink name=frames",
@@ -268,7 +273,10 @@ fn the_range_is_what_the_caps_say_whatever_the_matrix() {
 fn a_clip_without_video_or_with_less_than_it_says_is_told_by_its_name() {
     let place = Place::new();
     let sound = place.path("sound.wav");
-    encode(&format!("audiotestsrc num-buffers=20 ! wavenc ! filesink location={}", sound.display()));
+    encode(&format!(
+        "audiotestsrc num-buffers=20 ! wavenc ! filesink location={}",
+        sound.display()
+    ));
     let outcome = extract(&place, &sound, &[]);
     outcome.assert_clean_exit(78);
     for part in ["there is no video in", "sound.wav", "audio/x-raw"] {
@@ -311,7 +319,7 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
         encode(&format!(
             "videotestsrc num-buffers=1 pattern=solid-color foreground-color={} ! \
              video/x-raw,format=RGB,width={width},height=32 ! pngenc ! filesink location={}",
-            0xFF00_0000 | color * 0x0001_0101,
+            0xFF00_0000 | (color * 0x0001_0101),
             folder.join(name).display()
         ));
     };
@@ -350,7 +358,10 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
 fn a_single_picture_in_a_loop_is_a_stream() {
     let place = Place::new();
     let picture = place.path("one.png");
-    encode(&format!("videotestsrc num-buffers=1 ! pngenc ! filesink location={}", picture.display()));
+    encode(&format!(
+        "videotestsrc num-buffers=1 ! pngenc ! filesink location={}",
+        picture.display()
+    ));
     let daemon = place.daemon(&format!(
         "[[stream]]\nname = 'a'\nsource = '{}'\nloop = true\nbackend = 'cpu'\n",
         picture.display()
@@ -375,8 +386,12 @@ fn a_clip_may_come_from_a_web_server() {
             let (mut stream, mut request) = (stream.unwrap(), [0; 4096]);
             let count = stream.read(&mut request).unwrap();
             let is_there = request[..count].starts_with(b"GET /clips/a.y4m");
-            let (status, body) = if is_there { ("200 OK", &clip[..]) } else { ("404 Not Found", &b""[..]) };
-            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            let (status, body) =
+                if is_there { ("200 OK", &clip[..]) } else { ("404 Not Found", &b""[..]) };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
             // Who has seen enough hangs up.
             let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         }
@@ -398,7 +413,8 @@ fn a_part_of_a_clip_or_of_a_pipeline_is_extracted() {
     assert_eq!(times, [200_000_000, 240_000_000, 280_000_000, 320_000_000]);
 
     let out = place.path("out");
-    let pipeline = "videotestsrc ! video/x-raw,format=GRAY8,width=32,height=32 ! appsink name=frames";
+    let pipeline =
+        "videotestsrc ! video/x-raw,format=GRAY8,width=32,height=32 ! appsink name=frames";
     let out_text = out.to_str().unwrap();
     let arguments = ["extract", "--pipeline", pipeline, "--frames", "3", "--out", out_text];
     place.foveate(&arguments).finish().assert_clean_exit(0);
@@ -412,7 +428,8 @@ fn of_an_animated_png_the_first_picture_is_taken_and_that_is_said() {
     encode(&format!("videotestsrc num-buffers=1 ! pngenc ! filesink location={}", still.display()));
     let mut bytes = fs::read(still).unwrap();
     // The chunk acTL of two frames, after the header.
-    let chunk = [0, 0, 0, 8, b'a', b'c', b'T', b'L', 0, 0, 0, 2, 0, 0, 0, 0, 0xF3, 0x8D, 0x93, 0x70];
+    let chunk =
+        [0, 0, 0, 8, b'a', b'c', b'T', b'L', 0, 0, 0, 2, 0, 0, 0, 0, 0xF3, 0x8D, 0x93, 0x70];
     bytes.splice(33..33, chunk);
     let outcome = extract(&place, &place.write("anim.png", bytes), &[]);
     outcome.assert_clean_exit(0);
@@ -426,9 +443,11 @@ fn gif(frame_count: u8) -> Vec<u8> {
     for frame in 0..frame_count {
         clip.extend(b"\x21\xF9\x04\x04\x0A\0\0\0\x2C\0\0\0\0\x20\0\x18\0\0\x07");
         // Codes of 8 bits, which stay so because the table is cleared before it grows.
-        let samples = (0..32 * 24_u32).map(|at| (at % 32 + at / 32 + 10 * u32::from(frame)) as u8 % 128);
+        let samples = (0..32 * 24_u32)
+            .map(|at| ((at % 32 + at / 32 + 10 * u32::from(frame)) % 128).to_le_bytes()[0]);
         let samples = samples.collect::<Vec<_>>();
-        let mut codes = samples.chunks(100).flat_map(|run| [&[128], run].concat()).collect::<Vec<_>>();
+        let mut codes =
+            samples.chunks(100).flat_map(|run| [&[128], run].concat()).collect::<Vec<_>>();
         codes.push(129);
         for block in codes.chunks(255) {
             clip.push(u8::try_from(block.len()).unwrap());
@@ -445,7 +464,7 @@ fn y4m(frame_count: usize, scan: char) -> Vec<u8> {
     let mut clip = format!("YUV4MPEG2 W64 H48 F25:1 I{scan} A1:1 C420jpeg\n").into_bytes();
     for frame in 0..frame_count {
         clip.extend_from_slice(b"FRAME\n");
-        clip.extend((0..64 * 48).map(|at| (16 + (at + 5 * frame) % 200) as u8));
+        clip.extend((0..64 * 48).map(|at| (16 + (at + 5 * frame) % 200).to_le_bytes()[0]));
         clip.extend([128; 2 * 32 * 24]);
     }
     clip
@@ -479,7 +498,8 @@ fn column(folder: &Path, name: &str) -> Vec<u64> {
     let npyz::DType::Record(fields) = header.dtype() else { panic!("not records") };
     let sizes = fields.iter().map(|field| (field.name.clone(), field.dtype.num_bytes().unwrap()));
     let sizes: Vec<_> = sizes.collect();
-    let at = sizes.iter().take_while(|(field, _)| field != name).map(|(_, size)| size).sum::<usize>();
+    let at =
+        sizes.iter().take_while(|(field, _)| field != name).map(|(_, size)| size).sum::<usize>();
     let row = sizes.iter().map(|(_, size)| size).sum();
     let number = |row: &[u8]| u64::from_le_bytes(row[at..at + 8].try_into().unwrap());
     rest.chunks_exact(row).map(number).collect()
@@ -499,7 +519,8 @@ fn turn_mp4(clip: &Path) {
 /// Gives the only track of a clip of 25 pictures a second an edit list that leaves out the first `frames`.
 fn edit_mp4(clip: &Path, frames: u32) {
     let mut bytes = fs::read(clip).unwrap();
-    let find = |bytes: &[u8], name: &[u8]| bytes.windows(4).position(|found| found == name).unwrap();
+    let find =
+        |bytes: &[u8], name: &[u8]| bytes.windows(4).position(|found| found == name).unwrap();
     let word = |bytes: &[u8], at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
     let timescale = |bytes: &[u8], name: &[u8]| word(bytes, find(bytes, name) + 16);
     let (movie, media) = (timescale(&bytes, b"mvhd"), timescale(&bytes, b"mdhd"));
@@ -536,11 +557,13 @@ fn bright_side(place: &Place) -> &'static str {
     let mut records = &bytes[..];
     npyz::NpyHeader::from_reader(&mut records).unwrap();
     let segment = &segments(place)[0];
-    let [width, height] = ["source_width", "source_height"].map(|side| segment[side].as_u64().unwrap());
+    let [width, height] =
+        ["source_width", "source_height"].map(|side| segment[side].as_u64().unwrap());
     let mut sums = [("left", 0), ("right", 0), ("top", 0), ("bottom", 0)];
     // Bytes 8 to 24 of a record of 48 are its box.
     for (record, token) in records.chunks_exact(48).zip(samples.chunks_exact(3 * 16 * 16)) {
-        let word = |at: usize| u64::from(u32::from_le_bytes(record[at..at + 4].try_into().unwrap()));
+        let word =
+            |at: usize| u64::from(u32::from_le_bytes(record[at..at + 4].try_into().unwrap()));
         let (x, y) = (word(8) + word(16), word(12) + word(20));
         let sum: u64 = token.iter().map(|sample| u64::from(*sample)).sum();
         let is_at = [x < width, width < x, y < height, height < y];
