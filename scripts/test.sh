@@ -81,6 +81,14 @@ look_for_namespaces() {
     export FOVEATE_WITHOUT_SYSTEMD=1
 }
 
+# Tests of several users are threads of other users.
+look_for_root() {
+    if [ "$(id -u)" -ne 0 ]; then
+        warn 'THE TESTS OF SEVERAL USERS DO NOT RUN: they need root.'
+        export FOVEATE_WITHOUT_USERS=1
+    fi
+}
+
 # Debian's own Python, because its NumPy is for it. The programs were built for the tests.
 check_python() {
     FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_BIN=1 \
@@ -171,6 +179,7 @@ main() {
     fi
     provide_clips
     look_for_namespaces
+    look_for_root
 
     step 'scripts' check_scripts
     step 'format' cargo fmt --all --check

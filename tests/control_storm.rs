@@ -185,7 +185,7 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
                 opened.remove(index);
                 views.remove(1 + index);
             }
-            Ok(ViewCommand::Set(setting)) => panic!("nobody may set a view here: {setting:?}"),
+            Ok(other) => panic!("{other:?} is for operators"),
             Err(_) => {}
         }
         frame_seq += 1;

@@ -8,7 +8,7 @@ use clap::Parser;
 use foveate_config::{Config, ConfigError};
 use foveate_core::error::{chain, exit};
 use foveate_daemon::DaemonError;
-use foveate_log::redact;
+use foveate_log::redact::{self, Masked};
 
 /// Watches camera streams and publishes foveated tokens in shared memory.
 #[derive(Debug, Parser)]
@@ -51,7 +51,8 @@ enum Failure {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let log = foveate_log::to_journal_or_stderr("info");
-    match run(&arguments) {
+    let mut masked = Vec::new();
+    match run(&arguments, &mut masked) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // Behind the lines of the log. Where those cannot be written, this would wait for ever.
@@ -71,16 +72,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Failure> {
+/// Masks what is secret in the configuration in `masked`, which the caller keeps until it has shown the failure.
+fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
     let read = || match (&arguments.config, &arguments.config_dir) {
         (Some(file), Some(directory)) => Config::load_with(file, directory),
         (Some(file), None) => Config::load(file),
         (None, _) => Ok(Config::default()),
     };
     let config = read()?;
-    for secret in config.secrets() {
-        redact::register(secret);
-    }
+    *masked = foveate_daemon::masked(&config);
     if arguments.check {
         let failures = foveate_daemon::check(&config.streams, None);
         if !failures.is_empty() {
@@ -92,5 +92,5 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let asked_for = arguments.socket.as_deref().or(config.daemon.socket.as_deref());
     let socket = foveate::socket_path(asked_for);
-    Ok(foveate_daemon::run(&config, &socket, &read)?)
+    Ok(foveate_daemon::run(&config, masked, &socket, &read)?)
 }

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gstreamer::glib;
 use rustix::fs::{Access, AtFlags, CWD, accessat, major};
@@ -16,7 +17,7 @@ use rustix::io::Errno;
 
 use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
-use foveate_log::redact::{backslashed, redacted, register_credentials_in};
+use foveate_log::redact::{Masked, backslashed, redacted};
 
 /// The shipped descriptions and their names in `pipelines/`.
 pub const SHIPPED: [(&str, &str); 7] = [
@@ -40,6 +41,8 @@ pub struct Expansion {
     pub clip: Option<String>,
     /// The FIFO that it reads through the element [`FIFO`]. It can be opened only once.
     pub fifo: Option<PathBuf>,
+    /// GStreamer's own messages quote parts of the description.
+    masked: Arc<Masked>,
 }
 
 impl std::fmt::Debug for Expansion {
@@ -189,11 +192,10 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     }
     let built_in = ("latency_ms", spec.latency_ms.to_string());
     let text = substituted(&template, &values, &built_in)?;
-    // GStreamer's own messages quote parts of the description.
-    register_credentials_in(&text);
+    let masked = Arc::new(Masked::default().and_credentials_in(&text));
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
-    Ok(Expansion { text, shown, clip, fifo })
+    Ok(Expansion { text, shown, clip, fifo, masked })
 }
 
 /// Description of a shorthand, and the parameter that it fills in.

@@ -1,6 +1,7 @@
 //! Substitution of `${NAME}` in strings: a credential, or an environment variable.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::env::VarError;
 use std::fs;
 use std::io;
@@ -14,28 +15,48 @@ use super::reader::Mistakes;
 /// Looks up an environment variable.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Result<String, VarError> + 'a;
 
-/// Replaces every `${NAME}` in the string values of `table`, and appends the values to `secrets`.
+/// What is shown of a value.
+const MASK: &str = "***";
+
+/// What came from the environment or from credentials, each text with what may be shown in its place: every value, and every word
+/// that holds one as the file has it. A short value is recognised by its word only.
+pub type Secrets = BTreeMap<String, String>;
+
+/// Replaces every `${NAME}` in the string values of a configuration. Returns what came from the environment: of each stream, and
+/// of everything else.
 pub(super) fn substitute(
-    table: &mut DeTable<'_>,
+    document: &mut DeTable<'_>,
     environment: &Environment<'_>,
-    secrets: &mut Vec<String>,
     mistakes: &mut Mistakes,
-) {
-    for (_, value) in table.iter_mut() {
-        substitute_value(value, environment, secrets, mistakes);
+) -> (Vec<Secrets>, Secrets) {
+    let (mut of_streams, mut others) = (Vec::new(), Secrets::new());
+    for (key, value) in document.iter_mut() {
+        match value.get_mut() {
+            DeValue::Array(streams) if key.get_ref() == "stream" => {
+                for stream in streams.iter_mut() {
+                    let mut secrets = Secrets::new();
+                    substitute_value(stream, environment, &mut secrets, mistakes);
+                    of_streams.push(secrets);
+                }
+            }
+            _ => substitute_value(value, environment, &mut others, mistakes),
+        }
     }
+    (of_streams, others)
 }
 
 fn substitute_value(
     value: &mut Spanned<DeValue<'_>>,
     environment: &Environment<'_>,
-    secrets: &mut Vec<String>,
+    secrets: &mut Secrets,
     mistakes: &mut Mistakes,
 ) {
     let span = value.span();
     match value.get_mut() {
         DeValue::String(text) if text.contains("${") => {
-            match substituted(text, environment, secrets) {
+            let whole = substituted(text, environment, secrets);
+            match whole.and_then(|whole| remember_words(text, environment, secrets).map(|()| whole))
+            {
                 Ok(substituted) => *text = Cow::Owned(substituted),
                 Err(message) => mistakes.push((span, message)),
             }
@@ -43,7 +64,9 @@ fn substitute_value(
         DeValue::Array(array) => array
             .iter_mut()
             .for_each(|element| substitute_value(element, environment, secrets, mistakes)),
-        DeValue::Table(table) => substitute(table, environment, secrets, mistakes),
+        DeValue::Table(table) => table
+            .iter_mut()
+            .for_each(|(_, value)| substitute_value(value, environment, secrets, mistakes)),
         _ => {}
     }
 }
@@ -52,7 +75,7 @@ fn substitute_value(
 fn substituted(
     text: &str,
     environment: &Environment<'_>,
-    secrets: &mut Vec<String>,
+    secrets: &mut Secrets,
 ) -> Result<String, String> {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -70,11 +93,29 @@ fn substituted(
         let value = looked_up(name, environment)?;
         result.push_str(before);
         result.push_str(&value);
-        remember(value, secrets);
+        if !value.is_empty() {
+            secrets.insert(value, MASK.to_owned());
+        }
         rest = after;
     }
     result.push_str(rest);
     Ok(result)
+}
+
+/// Adds the words of `text` in which something is substituted, each with its spelling in the file.
+fn remember_words(
+    text: &str,
+    environment: &Environment<'_>,
+    secrets: &mut Secrets,
+) -> Result<(), String> {
+    for word in text.split_whitespace().filter(|word| word.contains("${")) {
+        let mut values = Secrets::new();
+        let substituted = substituted(word, environment, &mut values)?;
+        if !values.is_empty() {
+            secrets.entry(substituted).or_insert_with(|| word.replace("$${", "${"));
+        }
+    }
+    Ok(())
 }
 
 const BAD_REFERENCE: &str = "`${` must be followed by the name of a credential or an environment variable and `}`; a literal `${` is written `$${`";
@@ -109,11 +150,5 @@ fn unusable(name: &str, error: &VarError) -> String {
              place the credential (LoadCredential=), or write `$${{{name}}}` if neither is meant"
         ),
         VarError::NotUnicode(_) => format!("the environment variable {name} is not UTF-8"),
-    }
-}
-
-fn remember(value: String, secrets: &mut Vec<String>) {
-    if !value.is_empty() && !secrets.contains(&value) {
-        secrets.push(value);
     }
 }

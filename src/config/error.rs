@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::environment::Secrets;
 use super::reader::Mistakes;
 
 /// Why a configuration cannot be used.
@@ -91,7 +92,7 @@ pub(super) fn refused(
     mistakes: Mistakes,
     text: &str,
     file: &Path,
-    secrets: &[String],
+    secrets: &Secrets,
 ) -> Result<(), ConfigError> {
     if mistakes.is_empty() {
         return Ok(());
@@ -119,10 +120,12 @@ fn list(mistakes: &[Mistake]) -> String {
 }
 
 /// `message` with every secret masked, also in quoted and escaped form.
-fn without(secrets: &[String], message: String) -> String {
-    secrets.iter().fold(message, |message, secret| {
+fn without(secrets: &Secrets, message: String) -> String {
+    let mut longest_first: Vec<_> = secrets.iter().collect();
+    longest_first.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
+    longest_first.into_iter().fold(message, |message, (secret, shown)| {
         let escaped = secret.escape_debug().to_string();
-        message.replace(secret.as_str(), "***").replace(&escaped, "***")
+        message.replace(secret.as_str(), shown).replace(&escaped, shown)
     })
 }
 

@@ -40,6 +40,7 @@ mod writer;
 
 pub use calibration::{CalibrationError, load_calibration, parse_calibration};
 pub use camera::CameraConfig;
+pub use environment::Secrets;
 pub use error::{ConfigError, Mistake};
 
 fn read(file: &Path) -> Result<String, ConfigError> {
@@ -87,8 +88,9 @@ pub struct Config {
     /// At least one stream; names are unique.
     #[serde(rename = "stream")]
     pub streams: Vec<StreamConfig>,
+    /// Of everything but the streams.
     #[serde(skip)]
-    secrets: Vec<String>,
+    secrets: Secrets,
 }
 
 /// `[daemon]`: settings of the daemon as a whole.
@@ -107,6 +109,8 @@ pub struct DaemonConfig {
     /// Address at which metrics are served over HTTP; `None` serves none.
     #[serde(deserialize_with = "optional::<Address, _, _>")]
     pub metrics: Option<SocketAddr>,
+    /// Host names, besides `localhost` and addresses, under which scrapers may ask for them.
+    pub metrics_hosts: Vec<String>,
     /// Threads that work on one frame at a time, 1 to 64: the stream's own, and helpers that all streams share. By
     /// default one per processor, up to four.
     #[serde(deserialize_with = "optional::<Whole<1, 64>, _, _>")]
@@ -128,6 +132,7 @@ impl Default for DaemonConfig {
             socket_mode: SOCKET_MODE,
             socket_group: None,
             metrics: None,
+            metrics_hosts: Vec::new(),
             threads: None,
         }
     }
@@ -184,6 +189,9 @@ pub struct StreamConfig {
     /// At least one view; names are unique.
     #[serde(rename = "view")]
     pub views: Vec<ViewConfig>,
+    /// What no log, error or listing may show of it.
+    #[serde(skip)]
+    pub secrets: Secrets,
 }
 
 fn parameters<'de, D: Deserializer<'de>>(
@@ -467,14 +475,20 @@ impl Config {
         part: Part<'_>,
         environment: &Environment<'_>,
     ) -> Result<Self, ConfigError> {
-        let mut secrets = Vec::new();
+        let (mut of_streams, mut secrets) = (Vec::new(), Secrets::new());
         let directory = file.parent().unwrap_or(Path::new(""));
         let prepare = |document: &mut DeTable<'_>, mistakes: &mut Mistakes| {
-            environment::substitute(document, environment, &mut secrets, mistakes);
+            (of_streams, secrets) = environment::substitute(document, environment, mistakes);
         };
         let settle = |config: &mut Self, table: &Table<'_>| config.settle(table, directory, part);
-        let (config, mistakes) = reader::read::<Self>(text, prepare, settle);
-        error::refused(mistakes, text, file, &secrets).map(|()| Self { secrets, ..config })
+        let (mut config, mistakes) = reader::read::<Self>(text, prepare, settle);
+        let all = of_streams.iter().chain([&secrets]).flatten();
+        let all = all.map(|(text, shown)| (text.clone(), shown.clone())).collect();
+        error::refused(mistakes, text, file, &all)?;
+        for (stream, secrets) in config.streams.iter_mut().zip(of_streams) {
+            stream.secrets = secrets;
+        }
+        Ok(Self { secrets, ..config })
     }
 
     /// The names of its streams, each with `file`.
@@ -482,8 +496,8 @@ impl Config {
         self.streams.iter().map(|stream| (stream.name.clone(), file.to_owned())).collect()
     }
 
-    /// Values substituted from the environment or from credentials. No log, error or listing may show them.
-    pub fn secrets(&self) -> &[String] {
+    /// What no log, error or listing may show of it, without its [streams](StreamConfig::secrets).
+    pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 }
@@ -494,7 +508,7 @@ impl Default for Config {
         Self {
             daemon: DaemonConfig::default(),
             streams: vec![StreamConfig::default()],
-            secrets: Vec::new(),
+            secrets: Secrets::new(),
         }
     }
 }
@@ -527,6 +541,7 @@ impl Default for StreamConfig {
             change: ChangeTable::default(),
             camera: None,
             views: vec![ViewConfig::default()],
+            secrets: Secrets::new(),
         }
     }
 }
@@ -562,7 +577,7 @@ impl ViewConfig {
             }
         };
         let (view, mistakes) = reader::read::<Self>(text, |_, _| (), settle);
-        error::refused(mistakes, text, Path::new("view"), &[]).map(|()| view)
+        error::refused(mistakes, text, Path::new("view"), &Secrets::new()).map(|()| view)
     }
 
     /// Bytes of the tokens in its ring.

@@ -241,6 +241,11 @@ fn to_json<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).expect("messages have string keys and no failing parts")
 }
 
+/// Bytes of JSON in a request's datagram.
+pub fn json_bytes(datagram: &[u8]) -> usize {
+    split(datagram).0.len()
+}
+
 /// Splits a datagram at its newline into JSON and raw bytes.
 fn split(datagram: &[u8]) -> (&[u8], &[u8]) {
     match datagram.iter().position(|&byte| byte == b'\n') {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::supervisor::Difference;
-use super::{Daemon, DaemonError, StreamFailure};
+use super::{Daemon, DaemonError, StreamFailure, masked};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
 use foveate_capture::CaptureError;
 use foveate_config::{Config, DaemonConfig, StreamConfig};
 use foveate_control::AdminRequest;
 use foveate_core::error::chain;
-use foveate_log::redact::{self, redacted};
+use foveate_log::redact::redacted;
 
 /// How long an operator's request waits for the checks of its sources. The daemon handles nothing else meanwhile.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -50,7 +50,7 @@ impl Daemon<'_> {
     /// Reads and applies the configuration. An invalid one changes nothing.
     fn apply_configuration(&mut self) -> Result<Difference, Refusal> {
         let config = (self.reread)().map_err(|error| refusal(&chain(&error)))?;
-        mask_secrets(&config);
+        let _masked = masked(&config);
         self.check(config.streams.iter().filter(|stream| !self.supervisor.runs(stream)))?;
         if config.daemon != self.config {
             tracing::warn!("changes to [daemon] take effect at the next start");
@@ -110,7 +110,7 @@ impl Daemon<'_> {
                 "[daemon] does not belong to a stream: it takes effect at the start",
             ));
         }
-        mask_secrets(&config);
+        let _masked = masked(&config);
         if self.supervisor.has(&stream.name) {
             let error = format!("there is a stream {} already: remove it first", stream.name);
             return Err(Refusal::new(RefusalReason::NameTaken, error));
@@ -147,13 +147,6 @@ impl Daemon<'_> {
         tracing::info!(stream = name, "an operator removes a stream");
         self.supervisor.remove(name);
         Ok(json!({ "stream": name }))
-    }
-}
-
-/// Registers the secrets of `config` for redaction.
-fn mask_secrets(config: &Config) {
-    for secret in config.secrets() {
-        redact::register(secret);
     }
 }
 

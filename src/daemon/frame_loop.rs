@@ -233,8 +233,8 @@ impl FrameLoop {
     fn remove_view(&mut self, name: &ViewName) {
         // There is none if it failed, or is being rebuilt.
         if let Some(index) = self.index_of(name) {
-            self.port.views.remove(index);
-            let old = self.stream.remove_view(index, "the client that opened the view is gone");
+            let reason = self.port.views.remove(index).end_reason().unwrap_or_default();
+            let old = self.stream.remove_view(index, &reason);
             self.view_thread.discard(old);
         }
     }

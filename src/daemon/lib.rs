@@ -22,7 +22,7 @@ use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
 use foveate_control::admin_path;
 use foveate_core::error::{chain, exit};
 use foveate_engine::pool::Pool;
-use foveate_log::redact::redacted;
+use foveate_log::redact::{Masked, redacted};
 
 use self::health::HealthLog;
 use self::metrics::Metrics;
@@ -157,10 +157,17 @@ pub type Reread<'a> = dyn Fn() -> Result<Config, ConfigError> + 'a;
 /// Runs every stream of `config` and serves `socket` and the [admin socket](admin_path) beside it, until a signal arrives or
 /// every stream has ended. On SIGHUP, or an operator's request, it applies the configuration that `reread` returns.
 ///
+/// `masked` is [what is secret](masked) in `config`; once the streams have started, each masks its own until it is removed.
+///
 /// # Errors
 ///
 /// If a socket cannot be served, or every stream has ended and one failed.
-pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), DaemonError> {
+pub fn run(
+    config: &Config,
+    masked: &mut Vec<Masked>,
+    socket: &Path,
+    reread: &Reread<'_>,
+) -> Result<(), DaemonError> {
     let threads = config.daemon.threads.map(|threads| threads as usize);
     let backends = Backends::new(Arc::new(Pool::of_threads(threads)));
     let (sender, events) = unbounded();
@@ -175,12 +182,14 @@ pub fn run(config: &Config, socket: &Path, reread: &Reread<'_>) -> Result<(), Da
     let (request_sender, requests) = unbounded();
     let admin = AdminServer::bind(&admin_path(server.path()), request_sender)?;
 
-    let serve_metrics = |address| Metrics::serve(address, server.stats().clone());
+    let serve_metrics =
+        |address| Metrics::serve(address, &config.daemon.metrics_hosts, server.stats().clone());
     let _metrics = config.daemon.metrics.map(serve_metrics).transpose()?;
 
     for (stream, port) in config.streams.iter().zip(ports) {
         supervisor.start(stream.clone(), port);
     }
+    masked.truncate(1);
     let (daemon_config, service) = (config.daemon.clone(), ServiceNotifier::new(required(config)));
     let mut daemon = Daemon { supervisor, config: daemon_config, reread, service, outcome: Ok(()) };
     daemon.run(&events, &requests, &directory);
@@ -274,6 +283,8 @@ impl Daemon<'_> {
                 );
             }
             if self.outcome.is_ok() {
+                // The error is shown when the daemon ends, perhaps long after a reload has dropped the stream.
+                self.supervisor.mask_for_good(&name);
                 self.outcome = Err(DaemonError::Stream { stream: name, source });
             }
         }
@@ -338,6 +349,19 @@ fn forward_signals(events: Sender<Event>) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Masks what is secret in a configuration: first in all but its streams, then in each stream.
+pub fn masked(config: &Config) -> Vec<Masked> {
+    let streams = config.streams.iter().map(masked_of);
+    [Masked::new(config.secrets())].into_iter().chain(streams).collect()
+}
+
+/// Masks what is secret in the configuration of a stream.
+fn masked_of(stream: &StreamConfig) -> Masked {
+    let texts = [stream.source.text()];
+    let texts = texts.iter().chain(stream.parameters.values());
+    texts.fold(Masked::new(&stream.secrets), |masked, text| masked.and_credentials_in(text))
 }
 
 fn stream_spec(config: &StreamConfig) -> StreamSpec {

@@ -17,15 +17,19 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Serves what `stats` reads at `address`.
+    /// Serves what `stats` reads at `address`, also known as `names`.
     ///
     /// # Errors
     ///
     /// If somebody else listens there, or it is no address of this machine.
-    pub(super) fn serve(address: SocketAddr, stats: StatsSource) -> Result<Self, DaemonError> {
+    pub(super) fn serve(
+        address: SocketAddr,
+        names: &[String],
+        stats: StatsSource,
+    ) -> Result<Self, DaemonError> {
         let page = move || families(&stats.snapshot()).text();
         let refused = |source| DaemonError::Metrics { address, source };
-        let server = MetricsServer::bind(address, page).map_err(refused)?;
+        let server = MetricsServer::bind(address, names, page).map_err(refused)?;
         tracing::info!(url = %format_args!("http://{}/metrics", server.address()), "metrics");
         Ok(Self { _server: server })
     }

@@ -1,23 +1,26 @@
 //! The stream supervisor: starts and stops streams, and applies a new configuration to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::running::RunningStream;
-use super::{Event, StreamFailure, running, stream_spec};
+use super::{Event, StreamFailure, masked_of, running, stream_spec};
 use crate::control::directory::{Directory, StreamPort, ViewSetting};
 use crate::stream::Backends;
 use foveate::messages::{DAEMON_STOPS, Refusal, RefusalReason, STREAM_RESTARTS, ViewName};
 use foveate_config::{StreamConfig, ViewConfig};
-use foveate_log::redact::redacted;
+use foveate_log::redact::{Masked, redacted};
 
 /// Reason given to the readers of a removed stream.
 const REMOVED: &str = "the stream was removed";
 
-/// How long a stream may take to rebuild a view. Some drivers compile for it.
+/// Reason given to the readers of a view that the configuration has no more.
+const VIEW_REMOVED: &str = "the view was removed";
+
+/// How long a stream may take to build a view. Some drivers compile for it.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The streams of the daemon, by name.
@@ -36,6 +39,8 @@ struct ManagedStream {
     number: u64,
     /// `None` once it has ended.
     running: Option<RunningStream>,
+    /// What is secret in `config`.
+    masked: Masked,
 }
 
 /// Changes made by a new configuration, as names of streams.
@@ -97,6 +102,7 @@ impl Supervisor {
             // Nobody receives it once the daemon is stopping.
             let _ = ended.send(Event::StreamEnded { name, number, result });
         };
+        let masked = masked_of(&config);
         let running = match RunningStream::start(&config, port, &self.backends, report.clone()) {
             Ok(running) => Some(running),
             Err(error) => {
@@ -104,7 +110,8 @@ impl Supervisor {
                 None
             }
         };
-        self.streams.insert(config.name.clone(), ManagedStream { config, number, running });
+        let managed = ManagedStream { config, number, running, masked };
+        self.streams.insert(managed.config.name.clone(), managed);
     }
 
     /// Registers and starts the stream of `config`.
@@ -131,7 +138,8 @@ impl Supervisor {
 
     /// Waits for a stopped stream to end, and takes it out of the directory.
     fn take_out(&mut self, name: &str) {
-        if let Some(running) = self.streams.remove(name).and_then(|managed| managed.running) {
+        let mut removed = self.streams.remove(name);
+        if let Some(running) = removed.as_mut().and_then(|managed| managed.running.take()) {
             running.join();
         }
         self.directory.remove_stream(name);
@@ -163,17 +171,7 @@ impl Supervisor {
             keeps_segment,
             answer,
         });
-        let refused = |reason, error: &str| Err(Refusal::new(reason, error));
-        match answered.recv_timeout(VIEW_TIMEOUT) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return refused(RefusalReason::BadRequest, &redacted(&error)),
-            Err(RecvTimeoutError::Disconnected) => {
-                return refused(RefusalReason::Ended, "its stream has ended");
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                return refused(RefusalReason::Busy, "its stream is busy: see the log");
-            }
-        }
+        built(&answered)?;
         let managed = self.streams.get_mut(name.stream());
         let views = managed.into_iter().flat_map(|managed| &mut managed.config.views);
         views.filter(|view| view.name == config.name).for_each(|view| *view = config.clone());
@@ -184,18 +182,48 @@ impl Supervisor {
     /// possible.
     fn adjust(&mut self, wanted: &StreamConfig) -> bool {
         let Some(managed) = self.streams.get(&wanted.name) else { return false };
-        let names = |views: &[ViewConfig]| views.iter().map(|view| view.name.clone()).collect();
-        let (present, views): (Vec<_>, Vec<_>) =
-            (names(&managed.config.views), names(&wanted.views));
-        let others = StreamConfig { views: managed.config.views.clone(), ..wanted.clone() };
-        if present != views || managed.config != others || managed.running.is_none() {
+        let others = StreamConfig {
+            views: managed.config.views.clone(),
+            secrets: managed.config.secrets.clone(),
+            ..wanted.clone()
+        };
+        if managed.config != others || managed.running.is_none() {
             return false;
         }
-        wanted.views.iter().all(|view| {
-            let set = ViewName::new(&wanted.name, &view.name)
-                .map(|name| self.set_view(&name, view.clone()));
-            matches!(set, Ok(Ok(())))
-        })
+        let present: BTreeSet<_> =
+            managed.config.views.iter().map(|view| view.name.clone()).collect();
+        for name in
+            present.iter().filter(|name| wanted.views.iter().all(|view| view.name != **name))
+        {
+            let Ok(name) = ViewName::new(&wanted.name, name) else { return false };
+            self.directory.remove_view(&name, VIEW_REMOVED);
+        }
+        for view in &wanted.views {
+            let Ok(name) = ViewName::new(&wanted.name, &view.name) else { return false };
+            let changed = if present.contains(&view.name) {
+                self.set_view(&name, view.clone())
+            } else {
+                self.add_view(&wanted.name, view)
+            };
+            if let Err(refusal) = changed {
+                tracing::warn!(view = %name, reason = refusal.error, "the stream is restarted");
+                return false;
+            }
+        }
+        let names: Vec<_> = wanted.views.iter().map(|view| &view.name[..]).collect();
+        self.directory.arrange_views(&wanted.name, &names);
+        if let Some(managed) = self.streams.get_mut(&wanted.name) {
+            managed.masked = masked_of(wanted);
+            managed.config = wanted.clone();
+        }
+        true
+    }
+
+    /// Adds a view to a running stream.
+    fn add_view(&self, stream: &str, config: &ViewConfig) -> Result<(), Refusal> {
+        let (answer, answered) = bounded(1);
+        self.directory.add_view(stream, config.clone(), answer);
+        built(&answered)
     }
 
     /// Stops a stream and takes it out of the directory.
@@ -237,13 +265,37 @@ impl Supervisor {
         difference
     }
 
+    /// Masks what is secret in a stream for the life of the process.
+    pub(super) fn mask_for_good(&self, name: &str) {
+        if let Some(managed) = self.streams.get(name) {
+            masked_of(&managed.config).for_good();
+        }
+    }
+
     /// Stops every stream, as the daemon ends.
     pub(super) fn stop(self) {
-        let running: Vec<_> =
-            self.streams.into_values().filter_map(|managed| managed.running).collect();
-        for stream in &running {
-            stream.stop(DAEMON_STOPS);
+        for managed in self.streams.values() {
+            managed.running.iter().for_each(|running| running.stop(DAEMON_STOPS));
         }
-        running.into_iter().for_each(RunningStream::join);
+        for ManagedStream { running, masked, .. } in self.streams.into_values() {
+            running.into_iter().for_each(RunningStream::join);
+            // Pipelines may go on stopping.
+            masked.for_good();
+        }
     }
+}
+
+/// Waits until a view is built.
+fn built(answered: &Receiver<Result<(), String>>) -> Result<(), Refusal> {
+    let (reason, error) = match answered.recv_timeout(VIEW_TIMEOUT) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => (RefusalReason::BadRequest, redacted(&error)),
+        Err(RecvTimeoutError::Disconnected) => {
+            (RefusalReason::Ended, "its stream has ended".to_owned())
+        }
+        Err(RecvTimeoutError::Timeout) => {
+            (RefusalReason::Busy, "its stream is busy: see the log".to_owned())
+        }
+    };
+    Err(Refusal::new(reason, error))
 }

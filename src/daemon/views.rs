@@ -121,10 +121,8 @@ fn work(
                 Err(_) => return,
             },
             recv(commands) -> command => match command {
-                Ok(ViewCommand::Open(port)) => build(*port, |port| {
-                    let served = ServedView::try_from(&*port.config())?;
-                    Ok(builder.build_new(served, port.take_channel())?)
-                }),
+                Ok(ViewCommand::Open(port)) => build(*port, |port| build_new(builder, port)),
+                Ok(ViewCommand::Add(port, answer)) => add(builder, *port, &answer),
                 Ok(ViewCommand::Close(name)) => Some(ViewChange::Remove(name)),
                 Ok(ViewCommand::Set(setting)) => set(builder, *setting, &mut settings),
                 // The directory is gone, and with it the daemon.
@@ -137,6 +135,23 @@ fn work(
             return;
         }
     }
+}
+
+/// The change for one more view of the configuration, if it can be built; answers the supervisor either way.
+fn add(
+    builder: &RingBuilder,
+    mut port: ViewPort,
+    answer: &Sender<Result<(), String>>,
+) -> Option<ViewChange> {
+    let built = build_new(builder, &mut port);
+    // The supervisor restarts the stream if it waited in vain.
+    let _ = answer.send(built.as_ref().map(drop).map_err(|error| chain(error)));
+    Some(ViewChange::Add(Box::new((port, built.ok()?))))
+}
+
+fn build_new(builder: &RingBuilder, port: &mut ViewPort) -> Result<NewView, BuildError> {
+    let served = ServedView::try_from(&*port.config())?;
+    Ok(builder.build_new(served, port.take_channel())?)
 }
 
 /// The change for an operator's setting, if it can be built; answers the operator either way.

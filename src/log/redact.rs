@@ -1,17 +1,22 @@
 //! Redaction of credentials in everything that leaves the process as text: logs, errors, listings.
 //!
-//! Two mechanisms back each other up. Patterns: the user part of a URI, and the value after `password=` and the like. Exact
-//! values: what was passed to [`register`], in any spelling that GStreamer's messages use. Masking too much is acceptable, too
-//! little is not.
+//! Two mechanisms back each other up. Patterns: the user part and the query of a URI, and the value after `password=` and the like.
+//! Exact texts: what is [masked](Masked) while a stream uses it, in any spelling that GStreamer's messages use. Masking too much is
+//! acceptable, too little is not.
+//!
+//! A secret shorter than [`MIN_SECRET_BYTES`] is masked only where it is the whole text or stands in quotes: masked everywhere, it
+//! would damage ordinary words, and where `30` is missing from a frame rate, everybody reads it. The configuration's words that hold
+//! it are masked as a whole.
 
 use std::fmt::Write as _;
+use std::mem;
 
 use parking_lot::RwLock;
 
 /// Replacement for a credential.
 pub const MASK: &str = "***";
 
-/// Shortest secret; masking a shorter value would damage ordinary words.
+/// Shortest secret that is masked inside other words.
 pub const MIN_SECRET_BYTES: usize = 4;
 
 /// Endings of the names of credentials.
@@ -40,33 +45,98 @@ const SECRET_NAMES: [&str; 21] = [
     "streamid",
 ];
 
-/// Registered secrets in every spelling that a message may use, longest first.
-static SECRETS: RwLock<Vec<String>> = RwLock::new(Vec::new());
+/// A text that is masked, in one of the spellings that a message may use.
+struct Spelling {
+    text: String,
+    /// What is shown in its place.
+    shown: String,
+    /// Whether it is masked only where it is the whole text.
+    alone: bool,
+    /// How many [`Masked`] have it.
+    users: usize,
+}
 
-/// Masks `secret` from now on, for the life of the process, also percent-encoded and backslash-escaped. Values shorter than
-/// [`MIN_SECRET_BYTES`] are ignored.
-pub fn register(secret: &str) {
-    if secret.len() < MIN_SECRET_BYTES {
-        return;
+/// The longest first.
+static SPELLINGS: RwLock<Vec<Spelling>> = RwLock::new(Vec::new());
+
+/// Texts that are masked until this is dropped.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use = "what it masks is shown once it is dropped"]
+pub struct Masked(Vec<String>);
+
+impl Masked {
+    /// Masks each secret by the text beside it.
+    pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
+        let mut masked = Self::default();
+        secrets.into_iter().for_each(|(secret, shown)| masked.add(secret, shown));
+        masked
     }
-    let mut secrets = SECRETS.write();
-    for spelling in [secret.to_owned(), percent_encoded(secret), backslashed(secret)] {
-        if !secrets.contains(&spelling) {
-            secrets.push(spelling);
+
+    /// Masks what looks like a credential in `text`, a URI or pipeline description, since parts of it may be logged on their own.
+    /// User names are not masked.
+    pub fn and_credentials_in(mut self, text: &str) -> Self {
+        for value in credentials_in(text) {
+            let plain = unquoted(&value);
+            for spelling in [percent_decoded(&plain), plain, value] {
+                if MIN_SECRET_BYTES <= spelling.len() {
+                    self.add(&spelling, MASK);
+                }
+            }
         }
+        self
     }
-    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+
+    /// Masks them for the life of the process.
+    pub fn for_good(self) {
+        mem::forget(self);
+    }
+
+    fn add(&mut self, secret: &str, shown: &str) {
+        let alone = secret.len() < MIN_SECRET_BYTES;
+        let mut spellings = if alone {
+            let quoted = |quote| {
+                (format!("{quote}{secret}{quote}"), format!("{quote}{shown}{quote}"), false)
+            };
+            vec![(secret.to_owned(), shown.to_owned(), true), quoted('"'), quoted('\'')]
+        } else {
+            let texts = [secret.to_owned(), percent_encoded(secret), backslashed(secret)];
+            texts.map(|text| (text, shown.to_owned(), false)).into()
+        };
+        spellings.retain(|_| !secret.is_empty());
+        let mut known = SPELLINGS.write();
+        for (text, shown, alone) in spellings {
+            match known.iter_mut().find(|known| known.text == text) {
+                Some(known) => known.users += 1,
+                None => known.push(Spelling { text: text.clone(), shown, alone, users: 1 }),
+            }
+            self.0.push(text);
+        }
+        known.sort_by_key(|spelling| std::cmp::Reverse(spelling.text.len()));
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        let mut known = SPELLINGS.write();
+        for spelling in known.iter_mut() {
+            spelling.users -= self.0.iter().filter(|text| **text == spelling.text).count();
+        }
+        known.retain(|spelling| 0 < spelling.users);
+    }
 }
 
 /// `text` with credentials masked. Idempotent.
 pub fn redacted(text: &str) -> String {
     let mut text = text.to_owned();
-    for secret in SECRETS.read().iter() {
-        if text.contains(secret.as_str()) {
-            text = text.replace(secret.as_str(), MASK);
+    for spelling in SPELLINGS.read().iter() {
+        if spelling.alone && text == spelling.text {
+            return spelling.shown.clone();
+        }
+        if !spelling.alone && text.contains(&spelling.text) {
+            text = text.replace(&spelling.text, &spelling.shown);
         }
     }
-    without_named_values(&without_user_parts(&text, |_| {}), |_, _| {})
+    without_named_values(&with_addresses(&text, address_shown), |_, _| {})
 }
 
 /// `text` without control characters other than line ends, which could steer a terminal. They are shown escaped.
@@ -79,24 +149,26 @@ pub fn printable(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Registers what looks like a credential in `text`, a URI or pipeline description, since parts of it may be logged on their own.
-/// User names are not registered.
-pub fn register_credentials_in(text: &str) {
+fn credentials_in(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    without_user_parts(text, |user| {
+    let mut note = |address: &str| {
+        let (user, rest) = address.rsplit_once('@').unwrap_or(("", address));
         found.extend(user.split_once(':').map(|(_, password)| password.to_owned()));
-    });
+        found.extend((!user.is_empty()).then(|| user.to_owned()).filter(|user| user.contains(':')));
+        found.extend(rest.split_once('?').map(|(_, query)| query.to_owned()));
+        address.to_owned()
+    };
+    // A source that is one address is not cut at blanks and quotes in its password.
+    match text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
+        Some((_, address)) => drop(note(address)),
+        None => drop(with_addresses(text, note)),
+    }
     without_named_values(text, |name, value| {
         if !name.trim_end().to_ascii_lowercase().ends_with("-id") {
             found.push(value.to_owned());
         }
     });
-    for value in found {
-        let plain = unquoted(&value);
-        register(&percent_decoded(&plain));
-        register(&plain);
-        register(&value);
-    }
+    found
 }
 
 /// A value of a pipeline description without quotes and escapes.
@@ -128,32 +200,47 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Masks the text between `://` and the last `@` of each URI, and passes it to `found`.
-fn without_user_parts(text: &str, mut found: impl FnMut(&str)) -> String {
+/// `text` with what follows `://` in each URI as `shown` says. A URI that stands in quotes ends with them, another one at a blank.
+fn with_addresses(text: &str, mut shown: impl FnMut(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
-        let (uri, next) = after.split_at(unquoted_len(after, |c| c.is_whitespace() || c == '"'));
-        match uri.rfind('@') {
-            Some(end) => {
-                found(&uri[..end]);
-                out.push_str(MASK);
-                out.push_str(&uri[end..]);
+        let mut outside = before[..at].trim_end_matches(is_of_scheme).chars().rev();
+        let quote = outside.next().filter(|character| "\"'".contains(*character));
+        let len = match quote {
+            Some(quote) if outside.next() == Some('\\') => {
+                after.find(&format!("\\{quote}")).unwrap_or(after.len())
             }
-            None => {
-                // Nothing to mask up to here, but a second "://" may follow in the same word.
-                let inner = uri.find("://").unwrap_or(uri.len());
-                out.push_str(&uri[..inner]);
-                rest = &after[inner..];
-                continue;
-            }
-        }
+            Some(quote) => unquoted_len(after, |character| character == quote),
+            None => unquoted_len(after, char::is_whitespace),
+        };
+        let (address, next) = after.split_at(len);
+        out.push_str(&shown(address));
         rest = next;
     }
     out.push_str(rest);
     out
+}
+
+/// Host, port and path of what follows `://`. Whoever writes `@`, `?` or `#` in a password means it, so the last `@` counts.
+fn address_shown(address: &str) -> String {
+    let (user, rest) = match address.rfind('@') {
+        Some(end) => (MASK, &address[end..]),
+        None => ("", address),
+    };
+    let path = rest.find(['?', '#']).map_or(rest.len(), |end| end + 1);
+    let query = if path < rest.len() { MASK } else { "" };
+    format!("{user}{}{query}", &rest[..path])
+}
+
+fn is_scheme(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_of_scheme)
+}
+
+fn is_of_scheme(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "+-.".contains(character)
 }
 
 /// Masks the values of [`SECRET_NAMES`], and passes the text before each and the value to `found`.

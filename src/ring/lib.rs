@@ -9,8 +9,8 @@
 //! ```
 //!
 //! [`abi`] defines the memory layout, documented in `docs/abi.md`. `mapping` has all `unsafe` code except for the plain-data
-//! promises of [`abi`], and `protocol` all memory ordering. [`segment`] creates, seals and validates a segment, which `writer`,
-//! [`reader`] and `waker` use; writer and waker need the feature `writer`.
+//! promises of [`abi`] and a lease in `memory`, and `protocol` all memory ordering. [`segment`] describes and validates a segment,
+//! which `writer`, [`reader`] and `waker` use; what only a daemon needs has the feature `writer`.
 #![cfg_attr(not(feature = "writer"), allow(dead_code, reason = "the writer's half"))]
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
@@ -21,6 +21,8 @@ mod camera;
 mod error;
 mod header;
 mod mapping;
+#[cfg(feature = "writer")]
+pub mod memory;
 mod protocol;
 pub mod reader;
 pub mod segment;
@@ -31,8 +33,10 @@ pub mod writer;
 
 pub use abi::{State, TokenRecord};
 pub use error::RingError;
+#[cfg(feature = "writer")]
+pub use memory::{SharedMemory, check_memory};
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
-pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec, check_memory};
+pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec};
 #[cfg(feature = "writer")]
 pub use waker::{Waker, WakerCounters};
 #[cfg(feature = "writer")]

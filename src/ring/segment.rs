@@ -1,19 +1,16 @@
-//! A segment: its specification, slot layout, sealed memory, and the words that writer and readers share.
+//! A segment: its specification, slot layout, and the words that writer and readers share.
 
-use std::fs;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, memfd_create};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::fs::SealFlags;
 
 use super::MAX_TRIES;
 use super::abi::{
     HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
     PLANE_ALIGNMENT, SLOT_ALIGNMENT, SlotHeader, StateBlock, TokenRecord,
 };
-use super::error::{RingError, SystemResultExt};
+use super::error::RingError;
 use super::mapping::Mapping;
 use super::protocol::{Live, Lock};
 use foveate_core::backend::{BackendInfo, BackendKind};
@@ -24,12 +21,12 @@ use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, TokenFormat};
 use foveate_core::view::ViewSpec;
 
-/// Default slots of a ring: at 30 frames a second a reader may hold a frame for 0.2 s.
-pub const DEFAULT_SLOT_COUNT: usize = 8;
-
 /// Seals that fix a segment's size, and prevent writes except through the writer's own mapping.
 pub(super) const REQUIRED_SEALS: SealFlags =
     SealFlags::GROW.union(SealFlags::SHRINK).union(SealFlags::FUTURE_WRITE);
+
+/// Default slots of a ring: at 30 frames a second a reader may hold a frame for 0.2 s.
+pub const DEFAULT_SLOT_COUNT: usize = 8;
 
 /// Largest side of a token; far above any use, so that no size overflows.
 const MAX_PATCH_SIDE: u32 = 64;
@@ -321,65 +318,4 @@ impl<'a> Slot<'a> {
         let PlanePlace { offset, token_bytes } = self.segment.layout.planes()[index];
         self.segment.mapping.words(self.offset + offset, count * token_bytes)
     }
-}
-
-/// Checks that segments for all of `specs` fit into memory together, before any is reserved: reserving some of too many takes
-/// long and starves other processes. An eighth of the available memory stays free.
-///
-/// # Errors
-///
-/// If they do not fit, or a spec does not fit a segment.
-pub fn check_memory<'a>(specs: impl IntoIterator<Item = &'a SegmentSpec>) -> Result<(), RingError> {
-    let mut bytes = 0_u64;
-    for spec in specs {
-        bytes = bytes.saturating_add(SegmentLayout::new(spec)?.total_bytes as u64);
-    }
-    match available_memory_bytes() {
-        Some(available) if available - available / 8 < bytes => Err(RingError::OutOfMemory {
-            bytes,
-            reason: format!("{available} are available, and an eighth of them stays free"),
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// A memfd of `bytes` bytes, all reserved, so that writing cannot fail for lack of memory.
-pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingError> {
-    let bytes = bytes as u64;
-    let out_of_memory = |reason: String| RingError::OutOfMemory { bytes, reason };
-    // Reserving more than is available would invoke the OOM killer instead of failing.
-    if let Some(available) = available_memory_bytes().filter(|&available| available < bytes) {
-        return Err(out_of_memory(format!("{available} are available")));
-    }
-    let file = new_memory_file(name)?;
-    match retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes)) {
-        Ok(()) => Ok(file),
-        Err(errno @ (Errno::NOMEM | Errno::NOSPC | Errno::FBIG)) => {
-            Err(out_of_memory(errno.to_string()))
-        }
-        Err(errno) => Err(errno).during("fallocate"),
-    }
-}
-
-/// An empty sealable memfd. `MFD_NOEXEC_SEAL` requires Linux 6.3.
-fn new_memory_file(name: &str) -> Result<OwnedFd, RingError> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => memfd_create(name, flags),
-        result => result,
-    }
-    .during("memfd_create")
-}
-
-/// Seals `file` permanently. Existing mappings stay writable; no new ones can be.
-pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), RingError> {
-    fcntl_add_seals(file.as_fd(), REQUIRED_SEALS | SealFlags::SEAL).during("fcntl(F_ADD_SEALS)")
-}
-
-/// The kernel's estimate of memory available without swapping, if it gives one.
-fn available_memory_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

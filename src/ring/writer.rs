@@ -1,11 +1,10 @@
 //! The single writer of a segment. It never waits for readers: it overwrites the oldest frame even while it is being read.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytemuck::Zeroable;
-use rustix::fs::{Mode, OFlags, open};
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -17,7 +16,8 @@ use super::camera;
 use super::error::{RingError, SystemResultExt};
 use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
-use super::segment::{Segment, SegmentLayout, SegmentSpec, reserved_memory, seal};
+use super::memory::{reopened, reserved_memory, seal};
+use super::segment::{Segment, SegmentLayout, SegmentSpec};
 use foveate_core::clock;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::Fixation;
@@ -101,9 +101,7 @@ impl Writer {
     ///
     /// If it cannot be opened; it is reached through `/proc/self/fd`.
     pub fn reader_fd(&self) -> Result<OwnedFd, RingError> {
-        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        retry_on_intr(|| open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
-            .during("open(/proc/self/fd)")
+        reopened(self.file.as_fd()).during("open(/proc/self/fd)")
     }
 
     /// The segment's random identity.

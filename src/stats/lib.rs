@@ -256,6 +256,10 @@ counters! {
             "Connections to the control socket that were accepted";
         clients_dropped: Counter, "foveate_control_clients_dropped_total",
             "Connections that were dropped because the client did not read its messages";
+        clients_evicted: Counter, "foveate_control_clients_evicted_total",
+            "Connections without a request that were closed to make room for others";
+        opened_bytes: Level, "foveate_opened_view_bytes",
+            "Bytes of the rings of views that clients opened, with those of closed ones that somebody still has";
         requests: Counter, "foveate_control_requests_total",
             "Requests that were answered, refusals included";
     }

@@ -173,10 +173,8 @@ impl Player {
 
 fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
-    for secret in config.secrets() {
-        foveate_log::redact::register(secret);
-    }
     let stream = config.streams.into_iter().next().unwrap_or_default();
+    foveate_log::redact::Masked::new(&stream.secrets).for_good();
     let source = match (&arguments.pipeline, &arguments.clip) {
         (Some(pipeline), _) => SourceChoice::Pipeline(pipeline.clone()),
         (None, clip) => {

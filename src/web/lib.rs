@@ -16,10 +16,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use self::guard::Hosts;
 use self::page::Settings;
 use foveate::messages::ViewName;
 use foveate_core::error::exit;
+use foveate_http::Hosts;
 
 mod decoder;
 mod follower;
@@ -140,9 +140,10 @@ fn serve(
     let end = runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         tokio::select! {
-            end = server::run(listener, settings, hosts) => end,
-            () = raised(stop) => Ok(()),
+            () = server::run(&listener, settings, hosts) => {}
+            () = raised(stop) => {}
         }
+        Ok(())
     });
     // Requests to a daemon that does not answer take seconds; do not wait for them.
     runtime.shutdown_background();

@@ -1,7 +1,7 @@
 //! HTTP server: the files of the page, and a WebSocket for each open page.
 
-use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -10,14 +10,24 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use foveate_http::{Hosts, Limits};
+use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::PAGES_MAX;
 use super::follower::Followers;
-use super::guard::{self, Hosts};
+use super::guard;
 use super::page::{self, Settings};
 use super::reports::Reports;
+
+/// What connections may cost before they are pages.
+const LIMITS: Limits = Limits {
+    connections: 128,
+    exchange: Duration::from_secs(10),
+    // Browsers send the cookies of everything else that is served on this machine.
+    request_bytes: 64 * 1024,
+};
 
 /// Of a page.
 const MESSAGE_BYTES_MAX: usize = 4096;
@@ -50,12 +60,13 @@ struct Pages {
 }
 
 /// Serves `listener` for ever.
-pub(super) async fn run(listener: TcpListener, settings: Settings, hosts: Hosts) -> io::Result<()> {
+pub(super) async fn run(listener: &TcpListener, settings: Settings, hosts: Hosts) {
     let followers = Arc::new(Followers::new(settings.socket.clone()));
     let reports = Reports::begin(settings.socket.clone(), Arc::clone(&followers));
     let shared = Arc::new(page::Shared { settings, followers, reports });
     let pages = Pages { shared, permits: Arc::new(Semaphore::new(PAGES_MAX)) };
-    axum::serve(listener, router(pages, hosts)).await
+    let service = TowerToHyperService::new(router(pages, hosts));
+    foveate_http::serve(listener, LIMITS, "page", service).await;
 }
 
 fn router(pages: Pages, hosts: Hosts) -> Router {

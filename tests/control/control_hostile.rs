@@ -1,7 +1,6 @@
 //! Whatever a client does, the others are served, its resources are released, and its answers are right.
 
-use std::io::{IoSlice, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -22,8 +21,8 @@ use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::Waker;
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::Value;
 
 use crate::control::{EXTENT, RawClient, Stage, UNLIMITED};
@@ -250,14 +249,16 @@ fn a_name_that_was_taken_on_purpose_hinders_no_view_without_one() {
 
 #[test]
 fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
-    let stage = Stage::open();
+    let (stage, waiting) =
+        Stage::with_waiting(UNLIMITED, |path| [(); 3].map(|()| RawClient::connect(path)));
     let (mut port, writer) = stage.live_stream("camera", &["main", "a", "b", "c"]);
     let waker = Waker::new(&writer, port.views[0].take_channel().subscribers()).unwrap();
     let other = RawClient::connect(&stage.path);
     // They are sent while the server does not listen, so that only the server holds them.
     let before_them: [(&str, &[&[u8]]); 3] = [("a", &[]), ("b", &[b""]), ("c", &[b"", b""])];
+    let mut waiting = waiting.into_iter();
     let clients = before_them.map(|(view, datagrams)| {
-        let client = RawClient::connect(&stage.path);
+        let client = waiting.next().unwrap();
         assert_eq!(client.ask(NOTIFY)["ok"], true);
         assert_eq!(json(&client.receive())["event"], "segment");
         until("the waker has its socket", || {
@@ -284,6 +285,26 @@ fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
     woken.recv_timeout(HANG).unwrap();
 }
 
+#[test]
+fn clients_that_left_descriptors_behind_lock_nobody_out() {
+    let (mut stage, ()) = Stage::with_waiting(UNLIMITED, |path| {
+        for _ in 0..130 {
+            send_lingering(&RawClient::connect(path));
+        }
+    });
+    let client = RawClient::connect(&stage.path);
+    assert_eq!(client.ask(br#"{"op":"list"}"#)["ok"], true);
+    drop(client);
+    until_clients(&stage, 0);
+    let (sender, stopped) = std::sync::mpsc::channel();
+    let server = stage.server.take();
+    std::thread::spawn(move || {
+        drop(server);
+        sender.send(()).unwrap();
+    });
+    stopped.recv_timeout(HANG).expect("the server stops");
+}
+
 /// Sends a TCP socket whose last close takes three times [`HANG`].
 fn send_lingering(client: &RawClient) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -295,12 +316,7 @@ fn send_lingering(client: &RawClient) {
     while (&socket).write(&[0; 1 << 16]).is_ok() {}
     socket.set_nonblocking(false).unwrap();
     set_socket_linger(&socket, Some(3 * HANG)).unwrap();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [socket.as_fd()];
-    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    let parts = [IoSlice::new(br#"{"op":"list"}"#)];
-    rustix::net::sendmsg(&client.0, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
+    client.send_descriptors(br#"{"op":"list"}"#, &[socket.as_fd()]).unwrap();
 }
 
 /// Opens views, four a client, until one is refused or there were `most`; all clients leave. Returns how many were opened and the
@@ -335,7 +351,7 @@ fn take_ports(port: &StreamPort) -> usize {
                 open.remove(index);
                 count += 1;
             }
-            ViewCommand::Set(setting) => panic!("nobody may set a view here: {setting:?}"),
+            other => panic!("{other:?} is for operators"),
         }
     }
     assert!(open.is_empty(), "every view was closed");

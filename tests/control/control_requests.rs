@@ -1,7 +1,6 @@
 //! Every datagram is answered or its sender closed, with a reason, and one client is no other's trouble.
 
-use std::io::{IoSlice, Read};
-use std::mem::MaybeUninit;
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
@@ -12,7 +11,7 @@ use foveate_control::ClientExt as _;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::Limits;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use serde_json::Value;
 
 use crate::control::{self, RawClient, Stage, UNLIMITED, main_view};
 use crate::wait::{HANG, until};
@@ -78,15 +77,9 @@ fn a_datagram_is_refused_exactly_above_the_limit() {
 
 #[test]
 fn a_request_with_descriptors_is_refused_and_they_are_discarded() {
-    let stage = Stage::open();
-    let client = RawClient::connect(&stage.path);
+    let (_stage, client) = Stage::with_waiting(UNLIMITED, RawClient::connect);
     let (mut kept, sent) = UnixStream::pair().unwrap();
-    let descriptors = [sent.as_fd(); 3];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    let request = [IoSlice::new(br#"{"op":"list"}"#)];
-    rustix::net::sendmsg(&client.0, &request, &mut control, SendFlags::NOSIGNAL).unwrap();
+    client.send_descriptors(br#"{"op":"list"}"#, &[sent.as_fd(); 3]).unwrap();
     drop(sent);
 
     let answer: serde_json::Value = serde_json::from_slice(&client.receive()).unwrap();
@@ -95,6 +88,24 @@ fn a_request_with_descriptors_is_refused_and_they_are_discarded() {
     // The stream ends once its other side is closed everywhere, also in the server.
     kept.set_read_timeout(Some(HANG)).unwrap();
     assert_eq!(kept.read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn where_the_kernel_can_refuse_descriptors_none_is_sent() {
+    let stage = Stage::open();
+    let client = RawClient::connect(&stage.path);
+    let (_, sent) = UnixStream::pair().unwrap();
+    if client.send_descriptors(br#"{"op":"list"}"#, &[sent.as_fd()]).is_ok() {
+        assert!(kernel_release() < (6, 16), "it knows SO_PASSRIGHTS");
+        return;
+    }
+    assert_eq!(client.ask(br#"{"op":"list"}"#)["ok"], true, "the connection still serves");
+}
+
+fn kernel_release() -> (u32, u32) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 #[test]
@@ -117,6 +128,16 @@ fn requests_above_the_rate_are_refused_and_the_client_closed() {
     assert!(others.iter().all(|answer| answer.contains("\"ok\":true")), "{others:?}");
     assert!(last.contains("rate-limit") && last.contains("5 requests a second"), "{last}");
     assert!(client.receive().is_empty(), "the client is closed");
+}
+
+#[test]
+fn long_requests_count_for_more() {
+    let stage = Stage::open_limited(Limits { requests_per_second: 20, ..UNLIMITED });
+    let client = RawClient::connect(&stage.path);
+    let mut request = br#"{"op":"list"}"#.to_vec();
+    request.resize(JSON_BYTES_MAX, b' ');
+    let answers = [(); 3].map(|()| client.ask(&request)["reason"].clone());
+    assert_eq!(answers, [Value::Null, Value::Null, "rate-limit".into()], "8 + 8 + 8 are above 20");
 }
 
 #[test]

@@ -11,7 +11,6 @@ mod device;
 mod history;
 #[path = "../../fuzz/laws.rs"]
 mod laws;
-#[cfg(feature = "vulkan")]
 #[path = "../support/left_out.rs"]
 mod left_out;
 #[path = "../common/mutation.rs"]
@@ -20,6 +19,8 @@ mod mutation;
 mod naive;
 #[path = "../support/ring.rs"]
 mod ring;
+#[path = "../support/users.rs"]
+mod users;
 #[path = "../support/wait.rs"]
 mod wait;
 
@@ -30,6 +31,7 @@ mod control_reconnection;
 mod control_requests;
 mod control_socket;
 mod control_subscription;
+mod control_users;
 mod fuzz_corpus;
 mod stages_stuck;
 mod stream_change;

@@ -1,6 +1,6 @@
 //! A credential never survives redaction, wherever it stands.
 
-use foveate_log::redact::{MASK, redacted, register, register_credentials_in};
+use foveate_log::redact::{MASK, Masked, redacted};
 use proptest::prelude::*;
 
 /// What a password may hold inside a URI: anything but blanks and quotes, `@`, `/` and `:` included.
@@ -45,7 +45,8 @@ proptest! {
         before in "[ -~]{0,20}",
     ) {
         let secret = format!("MARKER{tail}");
-        register(&secret);
+        let masked = MASK.to_owned();
+        let _masked = Masked::new([(&secret, &masked)]);
         let backslashed: String = secret.chars().flat_map(|c| {
             (!c.is_alphanumeric() && !"_-./:@%+".contains(c)).then_some('\\').into_iter().chain([c])
         }).collect();
@@ -68,7 +69,7 @@ proptest! {
             2 => format!("rtspsrc user-pw={} user-id=somebody", password.replace(' ', "\\ ")),
             _ => format!("rtspsrc location=\"rtsp://user:{encoded}@host/x\" ! appsink"),
         };
-        register_credentials_in(&text);
+        let _masked = Masked::default().and_credentials_in(&text);
         let given = if matches!(shape, 0 | 3) { &encoded } else { &password };
         let shown = redacted(&format!("unescaping {given} to {password} for somebody"));
         prop_assert!(!shown.contains("MARKER") && !shown.contains("%4D%41"), "{text}: {shown}");
@@ -85,6 +86,56 @@ proptest! {
     fn words_without_credentials_stay(text in "[a-z0-9 ,.!/]{0,60}") {
         prop_assert_eq!(redacted(&text), text);
     }
+}
+
+#[test]
+fn of_an_address_scheme_host_port_and_path_are_shown() {
+    for (text, expected) in [
+        ("rtsp://h:554/x?pass=MARKER&a=1 is lost", "rtsp://h:554/x?*** is lost"),
+        ("rtsp://h/x?user=a&anything=MARKER", "rtsp://h/x?***"),
+        ("srt://h:9000?streamid=MARKER", "srt://h:9000?***"),
+        ("https://h/x#MARKER", "https://h/x#***"),
+        ("location=\"rtsp://u:a MARKER@h/x\" latency=0", "location=\"rtsp://***@h/x\" latency=0"),
+        ("location='rtsp://u:a\"MARKER@h/x' latency=0", "location='rtsp://***@h/x' latency=0"),
+        ("\"rtsp://u:a\\\"MARKER@h/x\" fails", "\"rtsp://***@h/x\" fails"),
+        ("says \\\"rtsp://u:a MARKER@h/x\\\" fails", "says \\\"rtsp://***@h/x\\\" fails"),
+        ("rtsp://u:a\"MARKER@h/x fails", "rtsp://***@h/x fails"),
+    ] {
+        assert_eq!(redacted(text), expected);
+    }
+}
+
+#[test]
+fn the_password_of_an_address_is_masked_with_its_blanks_and_quotes() {
+    for password in ["a MARKER", "a\"MARKER", "a'MARKER b", "MARKER@ /?#"] {
+        let source = format!("rtsp://u:{password}@h/x");
+        let _masked = Masked::default().and_credentials_in(&source);
+        for text in [source.clone(), format!("cannot open {source} now"), format!("{source:?}")] {
+            assert!(!redacted(&text).contains("MARKER"), "{text} gives {}", redacted(&text));
+        }
+    }
+}
+
+#[test]
+fn a_short_secret_is_masked_where_it_stands_alone_and_leaves_words_whole() {
+    let secrets = [("q7", "***"), ("/dev/q7", "/dev/${CAMERA}")];
+    let secrets = secrets.map(|(text, shown)| (text.to_owned(), shown.to_owned()));
+    let _masked = Masked::new(secrets.iter().map(|(text, shown)| (text, shown)));
+    assert_eq!(redacted("q7"), MASK);
+    assert_eq!(redacted("cannot set it to \"q7\" or 'q7'"), "cannot set it to \"***\" or '***'");
+    assert_eq!(redacted("there is no camera /dev/q7"), "there is no camera /dev/${CAMERA}");
+    assert_eq!(redacted("seq7 of 30"), "seq7 of 30");
+}
+
+#[test]
+fn a_secret_is_masked_until_the_last_that_masks_it_is_dropped() {
+    let (secret, shown) = ("OnlyOfThisTest".to_owned(), MASK.to_owned());
+    let mask = || Masked::new([(&secret, &shown)]);
+    let (first, second) = (mask(), mask());
+    drop(first);
+    assert_eq!(redacted(&secret), MASK);
+    drop(second);
+    assert_eq!(redacted(&secret), secret);
 }
 
 #[test]

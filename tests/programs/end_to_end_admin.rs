@@ -4,12 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use foveate::ControlError;
+use foveate::client::Next;
 use foveate::messages::{DATAGRAM_BYTES_MAX, RefusalReason, STREAM_RESTARTS};
 use foveate_control::{AdminRequest, ClientExt as _, StreamState, ViewListing, admin_path, order};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket,
 };
 use rustix::process::Signal;
+use serde_json::Map;
 
 use crate::daemon::{Daemon, Place};
 use crate::naive::Random;
@@ -184,6 +186,49 @@ fn a_reload_that_changes_views_alone_keeps_the_stream_running() {
     let reloaded = place.foveate(&["reload"]).finish();
     assert_eq!(reloaded.stdout, "adjusted camera\n");
     daemon.stop();
+}
+
+#[test]
+fn a_reload_adds_and_removes_views_while_the_stream_and_its_other_readers_go_on() {
+    let place = Place::new();
+    let view = |name: &str| format!("[[stream.view]]\nname = '{name}'\nbudget = 9\n");
+    let daemon = operated(&place, &(stream("camera", 50) + &view("gone") + &view("moved")));
+    let [mut main, mut gone, mut moved] =
+        ["main", "gone", "moved"].map(|view| daemon.subscribe(&format!("camera/{view}")));
+    let before = main.next_frame().head;
+    gone.next_frame();
+    moved.next_frame();
+    let reload = |views: &[String]| {
+        place.write("foveate.toml", stream("camera", 50) + &views.concat());
+        let reloaded = place.foveate(&["reload"]).finish();
+        reloaded.assert_clean_exit(0);
+        assert_eq!(reloaded.stdout, "adjusted camera\n");
+    };
+    reload(&[view("new"), view("moved")]);
+    assert_eq!(gone.end(), "the view was removed");
+    let mut new = daemon.subscribe("camera/new");
+    assert!(new.next_frame().records.len() <= 9);
+    let names = || daemon.listing("camera").views.into_iter().map(|view| view.name.to_string());
+    assert!(names().eq(["camera/main", "camera/new", "camera/moved"]));
+
+    // A view of the same name is another one; one that a client opened stays.
+    let mut client = daemon.client();
+    client.open_view("camera", Map::new()).unwrap();
+    reload(&[]);
+    assert_eq!(new.end(), "the view was removed");
+    reload(&[view("new"), view("moved")]);
+    daemon.subscribe("camera/new").next_frame();
+    assert_eq!(names().len(), 4);
+
+    // The segment is the same, and has every frame that was taken.
+    let Next::Frame { .. } = main.next() else { panic!("the segment is another one") };
+    let after = main.frame.head;
+    let listing = daemon.listing("camera");
+    let frames = after.stamp.frame_seq - before.stamp.frame_seq;
+    let published = after.ring_sequence - before.ring_sequence;
+    assert!(frames <= published + listing.counts.frames_dropped, "{published} of {frames}");
+    assert!(listing.restarts.is_empty() && listing.state == StreamState::Live);
+    daemon.stop().assert_clean_exit(0);
 }
 
 #[test]

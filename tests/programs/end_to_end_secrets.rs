@@ -151,6 +151,94 @@ fn a_daemon_that_runs_shows_no_password_to_anybody() {
     assert!(outcome.stderr.contains("rtspsrc"), "GStreamer was loud");
 }
 
+/// Sources whose credentials no pattern finds in a text: with blanks and quotes, under any name, and of three bytes.
+#[test]
+fn sources_are_shown_without_what_is_secret_in_them() {
+    let place = Place::new();
+    let config = r#"
+        [[stream]]
+        name = "a"
+        source = 'rtsp://u:a MARKERs3cr3t@127.0.0.1:1/x'
+        [[stream]]
+        name = "b"
+        source = 'rtsp://u:a"MARKERs3cr3t@127.0.0.1:1/x?pass=MARKERs3cr3t&anything=MARKERs3cr3t'
+        [[stream]]
+        name = "c"
+        source = 'rtsp://127.0.0.1:1/${SHORT}'
+        [[stream]]
+        name = "d"
+        source = '/dev/${SHORT}'
+        [[stream]]
+        name = "e"
+        pipeline = 'rtspsrc location=rtsp://127.0.0.1:1/x user-id=u user-pw=${SHORT} ! decodebin ! appsink name=frames'
+    "#;
+    let path = place.write("foveate.toml", config);
+    let environment = [("SHORT", "q7~"), ("RUST_LOG", "trace")];
+    let process = place.foveated(&["--config", path.to_str().unwrap()], &environment);
+    process.stderr.wait_for(LOST);
+    let daemon = Daemon::running(&place, process);
+    until("all wait for their sources", || {
+        "abcde".chars().all(|name| !daemon.listing(&name.to_string()).restarts.is_empty())
+    });
+    let listed = place.foveate(&["ls"]).finish().stdout;
+    for source in [
+        "rtsp://***@127.0.0.1:1/x\n",
+        "rtsp://***@127.0.0.1:1/x?***\n",
+        "rtsp://127.0.0.1:1/${SHORT}\n",
+        "/dev/${SHORT}\n",
+        "user-pw=*** ",
+    ] {
+        assert!(listed.contains(source), "{source} is not in {listed}");
+    }
+    let log = daemon.stop().stderr;
+    for text in [listed, log] {
+        assert!(!text.contains(MARKER) && !text.contains("q7~"), "{text}");
+    }
+}
+
+/// A field is cut at 4 KiB: of a password that is cut in two nothing would be recognised.
+#[test]
+fn a_password_is_masked_before_a_field_of_the_log_is_cut() {
+    let place = Place::new();
+    let source = "source = 'rtsp://u:MARKERs3cr3t@127.0.0.1:1/x'";
+    let config =
+        format!("[[stream]]\nname = 'a'\n{source}\n[[stream]]\nname = 'b'\nsource = 'test'\n");
+    let daemon = place.daemon(&config);
+    for padding in 4060..4100 {
+        let log = format!("gaze.log=/{}MARKERs3cr3t", "x".repeat(padding));
+        let outcome = place.foveate(&["set", "b/main", "gaze.policy=replay", &log]).finish();
+        assert!(!outcome.stderr.contains("MARKER"), "{}", outcome.stderr);
+    }
+    let log = daemon.stop().stderr;
+    assert!(log.contains("an operator sets a view") && log.contains(" ..."), "{log}");
+    assert!(!log.contains("MARKER"), "{log}");
+}
+
+#[test]
+fn a_password_is_forgotten_with_the_last_stream_that_has_it() {
+    let place = Place::new();
+    let config = |names: &[&str]| {
+        let source = "source = 'rtsp://u:OnlyOfThese@127.0.0.1:1/x'";
+        let streams = names.iter().map(|name| format!("[[stream]]\nname = '{name}'\n{source}\n"));
+        format!("[[stream]]\nname = 'own'\nsource = 'test'\n{}", streams.collect::<String>())
+    };
+    let daemon = place.daemon(&config(&["a", "b"]));
+    let logged = |mark: &str| {
+        let log = format!("gaze.log=/OnlyOfThese/{mark}");
+        place.foveate(&["set", "own/main", "gaze.policy=replay", &log]).finish();
+        daemon.process.stderr.wait_for(mark);
+        let text = daemon.process.stderr.so_far();
+        text.lines().find(|line| line.contains(mark)).unwrap().to_owned()
+    };
+    assert!(!logged("first").contains("OnlyOfThese"));
+    place.write("foveate.toml", config(&["b"]));
+    place.foveate(&["reload"]).finish().assert_clean_exit(0);
+    assert!(!logged("second").contains("OnlyOfThese"));
+    place.write("foveate.toml", config(&[]));
+    place.foveate(&["reload"]).finish().assert_clean_exit(0);
+    assert!(logged("third").contains("OnlyOfThese"));
+}
+
 /// What operators see who bring streams, and set views, with passwords.
 fn operated(place: &Place) -> Vec<String> {
     let bring = |name: &str, field: &str| {

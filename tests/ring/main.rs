@@ -13,6 +13,7 @@ mod wait;
 
 mod ring_abi;
 mod ring_hostile;
+mod ring_memory;
 mod ring_processes;
 mod ring_publish_time;
 mod ring_read_only;

@@ -6,8 +6,8 @@ use std::ptr;
 
 use foveate_ring::{TokenFrameBuf, Writer};
 use rustix::fs::{
-    FallocateFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_getfl, ftruncate,
-    open,
+    FallocateFlags, FlockOperation, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals,
+    fcntl_getfl, flock, fstat, ftruncate, open,
 };
 use rustix::io::{Errno, pwrite};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mprotect, munmap};
@@ -28,14 +28,32 @@ fn nothing_can_be_written_through_the_descriptor_of_a_reader() {
     assert_nothing_works(|writer| writer.reader_fd().unwrap());
 }
 
-/// The mode of a memfd lets its owner open it for writing again; the seals make that worthless.
+/// Root may open it for writing again, whatever its mode; the seals make that worthless.
 #[test]
 fn nothing_can_be_written_after_opening_it_again() {
     assert_nothing_works(|writer| {
         let reader_fd = writer.reader_fd().unwrap();
         let path = format!("/proc/self/fd/{}", reader_fd.as_raw_fd());
-        open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap()
+        match open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(reopened) => reopened,
+            Err(errno) => {
+                assert_eq!(errno, Errno::ACCESS);
+                reader_fd
+            }
+        }
     });
+}
+
+#[test]
+fn a_segment_has_mode_0400_and_its_writers_lock() {
+    let writer = Writer::create(&spec(1)).unwrap();
+    let file = writer.reader_fd().unwrap();
+    assert_eq!(fstat(&file).unwrap().st_mode & 0o7777, 0o400);
+    for operation in
+        [FlockOperation::NonBlockingLockExclusive, FlockOperation::NonBlockingLockShared]
+    {
+        assert_eq!(flock(&file, operation), Err(Errno::WOULDBLOCK));
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
-use std::os::fd::OwnedFd;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +23,10 @@ use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Writer, plane_list};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
 use serde_json::Value;
 
 use crate::wait::HANG;
@@ -61,6 +66,19 @@ impl Stage {
         let server =
             Server::bind(&path, Arc::clone(&directory), Access::default(), limits).unwrap();
         Self { directory, server: Some(server), path, _folder: folder }
+    }
+
+    /// Serves an empty directory on a socket that clients have connected to before, as under a service manager.
+    pub fn with_waiting<T>(limits: Limits, connect: impl FnOnce(&Path) -> T) -> (Self, T) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("foveate.sock");
+        let listener = seqpacket_socket();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&listener, 256).unwrap();
+        let waiting = connect(&path);
+        let directory = Directory::new().unwrap();
+        let server = Server::adopt(listener, Arc::clone(&directory), limits).unwrap();
+        (Self { directory, server: Some(server), path, _folder: folder }, waiting)
     }
 
     pub fn server(&self) -> &Server {
@@ -176,6 +194,20 @@ impl RawClient {
 
     pub fn send(&self, datagram: &[u8]) -> rustix::io::Result<()> {
         rustix::net::send(&self.0, datagram, SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// Sends `datagram` with descriptors. Since Linux 6.16 the daemon's socket takes none, except from clients that connected before
+    /// it served.
+    pub fn send_descriptors(
+        &self,
+        datagram: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> rustix::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+        let parts = [IoSlice::new(datagram)];
+        rustix::net::sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)
     }
 
     /// The next datagram; empty after a hang-up.

@@ -38,7 +38,7 @@ pub fn ask(address: SocketAddr, request: &[u8]) -> (String, String) {
 /// The metrics as they are written.
 pub fn scrape_text(address: SocketAddr) -> String {
     let (head, body) =
-        ask(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: text/plain\r\n\r\n");
+        ask(address, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(head.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8"), "{head}");
     assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");

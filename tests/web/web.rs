@@ -1,7 +1,8 @@
 //! `foveate web` without a browser: access control, messages, and pages that do not delay each other.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -16,11 +17,12 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
 use foveate_ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
 use proptest::prelude::*;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 
 use crate::control::{self, EXTENT, Stage, publish, publish_aged};
 use crate::tool::{foveate, text};
-use crate::wait::until;
+use crate::wait::{HANG, until};
 use crate::web_server::{News, Page, Web};
 
 const VIEW: &str = "camera/main";
@@ -55,6 +57,33 @@ fn only_its_own_pages_may_connect() {
         assert_eq!(web.connect(&host, origin).err(), Some(403), "{origin:?}");
     }
     assert_eq!(web.connect("evil.example", Some("http://evil.example")).err(), Some(421));
+}
+
+#[test]
+fn half_requests_keep_no_page_out_and_are_closed() {
+    let mut command = Web::command(Path::new("/nowhere/foveate.sock"), "127.0.0.1:0", &[]);
+    command.stderr(Stdio::piped());
+    let web = Web::spawn(command);
+    let pid = Pid::from_raw(web.id().try_into().unwrap());
+    let few = Rlimit { current: Some(200), ..getrlimit(Resource::Nofile) };
+    prlimit(pid, Resource::Nofile, few).unwrap();
+    let halves: Vec<_> = (0..230)
+        .map(|_| {
+            let mut stream = TcpStream::connect(web.address).unwrap();
+            stream.set_read_timeout(Some(HANG)).unwrap();
+            stream.write_all(b"GET / HT").unwrap();
+            stream
+        })
+        .collect();
+    assert!(web.get("/", "localhost").starts_with("HTTP/1.1 200 "));
+    drop(web.page());
+    for mut half in halves {
+        // A reset is an end, too.
+        assert_eq!(half.read(&mut [0]).unwrap_or(0), 0);
+    }
+    let (code, log) = web.interrupt();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("more than 128 connections"), "{log}");
 }
 
 #[test]

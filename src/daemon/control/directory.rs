@@ -35,6 +35,7 @@ use foveate_core::backend::BackendInfo;
 use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::view::VIEWS_MAX;
 use foveate_log::redact::redacted;
 use foveate_stats::durations::FrameStage;
 use foveate_stats::stages::{STUCK_AFTER, Stage};
@@ -46,9 +47,13 @@ mod view;
 #[derive(Debug)]
 pub struct Directory {
     streams: Mutex<BTreeMap<String, Arc<StreamEntry>>>,
+    closed: ClosedViews,
     wakeup: Arc<EventFd>,
     devices: OnceLock<DeviceMemory>,
 }
+
+/// Views that clients opened and that are closed, until their frame loop has released them and nobody has their memory any more.
+type ClosedViews = Arc<Mutex<Vec<Arc<ViewEntry>>>>;
 
 /// Returns the bytes that the process has allocated on each device, by device name.
 struct DeviceMemory(Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>);
@@ -95,7 +100,8 @@ impl Directory {
     /// If the system has no descriptor left.
     pub fn new() -> std::io::Result<Arc<Self>> {
         let wakeup = Arc::new(EventFd::new()?);
-        Ok(Arc::new(Self { streams: Mutex::default(), wakeup, devices: OnceLock::new() }))
+        let (streams, closed) = (Mutex::default(), ClosedViews::default());
+        Ok(Arc::new(Self { streams, closed, wakeup, devices: OnceLock::new() }))
     }
 
     /// Sets the function that returns the bytes allocated on each device, by device name. The first call counts.
@@ -123,7 +129,8 @@ impl Directory {
         let ends = |config| view::ends(&name, config, None, &self.wakeup);
         let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let (sender, commands) = unbounded();
-        let entry = Arc::new(StreamEntry::new(name, source, entries, sender));
+        let closed = Arc::clone(&self.closed);
+        let entry = Arc::new(StreamEntry::new(name, source, entries, closed, sender));
         match self.streams.lock().entry(entry.name.clone()) {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
@@ -135,8 +142,14 @@ impl Directory {
     /// again.
     pub fn remove_stream(&self, name: &str) {
         let removed = self.streams.lock().remove(name);
-        // The server handles its subscribers and the views that clients opened.
-        drop(removed);
+        // The server informs its subscribers.
+        if let Some(stream) = removed {
+            let reason = stream.end_reason();
+            stream.close_views(
+                |view| view.owner().is_some(),
+                reason.as_deref().unwrap_or("its stream was removed"),
+            );
+        }
         self.wakeup.signal();
     }
 
@@ -146,6 +159,30 @@ impl Directory {
         if let Some(stream) = self.stream(setting.view.stream()) {
             // As for views that clients open.
             let _ = stream.commands.send(ViewCommand::Set(Box::new(setting)));
+        }
+    }
+
+    /// Adds a view of the configuration to a running stream. `answer` receives the result, once: success, or why there is none.
+    pub fn add_view(&self, stream: &str, config: ViewConfig, answer: Sender<Result<(), String>>) {
+        if let Some(stream) = self.stream(stream) {
+            stream.add_view(config, answer, &self.wakeup);
+        }
+    }
+
+    /// Removes a view from its stream, which goes on. Its subscribers are told `reason`.
+    pub fn remove_view(&self, view: &ViewName, reason: &str) {
+        if let Some(stream) = self.stream(view.stream()) {
+            stream.close_views(|present| present.name() == view, reason);
+            self.wakeup.signal();
+        }
+    }
+
+    /// Lists the views of the configuration in the order of `names`.
+    pub fn arrange_views(&self, stream: &str, names: &[&str]) {
+        if let Some(stream) = self.stream(stream) {
+            let place =
+                |view: &ViewEntry| names.iter().position(|name| *name == view.name().view());
+            stream.views.lock().sort_by_key(|view| (view.owner().is_some(), place(view)));
         }
     }
 
@@ -192,7 +229,17 @@ impl Directory {
 
     /// The views that clients opened, including closed ones that still exist.
     pub(super) fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
-        self.streams.lock().values().flat_map(|stream| stream.views_of_clients()).collect()
+        let open = self.views().into_iter().filter(|view| view.owner().is_some());
+        open.chain(self.closed.lock().iter().cloned()).collect()
+    }
+
+    /// Frees the memory of old segments that nobody has any more, and forgets closed views without any. Returns whether some is to be
+    /// freed later.
+    pub(super) fn free_memory(&self) -> bool {
+        let kept = self.views_of_clients().iter().filter(|view| view.free_memory()).count();
+        let mut closed = self.closed.lock();
+        closed.retain(|view| 0 < view.bytes());
+        0 < kept || !closed.is_empty()
     }
 
     /// The streams from that of `after` on, by name.
@@ -235,8 +282,7 @@ pub struct StreamEntry {
     counters: Arc<StreamCounters>,
     /// Views of the configuration in its order, then those that clients opened, by name.
     views: Mutex<Vec<Arc<ViewEntry>>>,
-    /// Closed views that the frame loop has not released yet: their rings still use memory.
-    closed: Mutex<Vec<Arc<ViewEntry>>>,
+    closed: ClosedViews,
     commands: Sender<ViewCommand>,
 }
 
@@ -245,7 +291,9 @@ pub struct StreamEntry {
 pub enum ViewCommand {
     /// A client opened one.
     Open(Box<ViewPort>),
-    /// A client that opened one is gone.
+    /// The configuration has one more. The sender receives the result, once: success, or why it cannot be built.
+    Add(Box<ViewPort>, Sender<Result<(), String>>),
+    /// The client that opened one is gone, or the configuration has it no more.
     Close(ViewName),
     /// An operator replaces one.
     Set(Box<ViewSetting>),
@@ -269,6 +317,7 @@ impl StreamEntry {
         name: String,
         source: String,
         views: Vec<Arc<ViewEntry>>,
+        closed: ClosedViews,
         commands: Sender<ViewCommand>,
     ) -> Self {
         let status = StreamStatus {
@@ -280,8 +329,7 @@ impl StreamEntry {
             backend: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
-        let (counters, closed) = (Arc::default(), Mutex::default());
-        Self { name, status, counters, views, closed, commands }
+        Self { name, status, counters: Arc::default(), views, closed, commands }
     }
 
     /// Its name.
@@ -300,14 +348,6 @@ impl StreamEntry {
         self.views.lock().clone()
     }
 
-    /// The views that clients opened, including closed ones that still exist.
-    fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
-        let open = self.views().into_iter().filter(|view| view.owner().is_some());
-        let mut closed = self.closed.lock();
-        closed.retain(|view| !view.channel().is_closed());
-        open.chain(closed.iter().cloned()).collect()
-    }
-
     /// Adds a view of `owner`. Its name must be unique.
     pub(super) fn open_view(&self, config: ViewConfig, owner: Client, wakeup: &Arc<EventFd>) {
         let (entry, port) = view::ends(&self.name, config, Some(owner), wakeup);
@@ -319,16 +359,39 @@ impl StreamEntry {
         let _ = self.commands.send(ViewCommand::Open(Box::new(port)));
     }
 
+    /// Adds a view of the configuration.
+    fn add_view(
+        &self,
+        config: ViewConfig,
+        answer: Sender<Result<(), String>>,
+        wakeup: &Arc<EventFd>,
+    ) {
+        let (entry, port) = view::ends(&self.name, config, None, wakeup);
+        let mut views = self.views.lock();
+        if VIEWS_MAX <= views.len() || views.iter().any(|view| view.name() == entry.name()) {
+            let error = "clients have opened a view of that name, or as many as there can be";
+            return drop(answer.send(Err(error.to_owned())));
+        }
+        let opened = views.partition_point(|view| view.owner().is_none());
+        views.insert(opened, entry);
+        let _ = self.commands.send(ViewCommand::Add(Box::new(port), answer));
+    }
+
     /// Removes the views of client `number`, which is gone.
     pub(super) fn close_views_of(&self, number: u64) {
+        let is_owned = |view: &ViewEntry| view.owner().is_some_and(|owner| owner.number == number);
+        self.close_views(is_owned, "the client that opened the view is gone");
+    }
+
+    fn close_views(&self, is_meant: impl Fn(&ViewEntry) -> bool, reason: &str) {
         self.views.lock().retain(|view| {
-            let is_owned = view.owner().is_some_and(|owner| owner.number == number);
-            if is_owned {
-                view.end("the client that opened the view is gone");
+            let is_meant = is_meant(view);
+            if is_meant {
+                view.end(reason);
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
-                self.closed.lock().push(Arc::clone(view));
+                self.closed.lock().extend(view.owner().is_some().then(|| Arc::clone(view)));
             }
-            !is_owned
+            !is_meant
         });
     }
 

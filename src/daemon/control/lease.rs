@@ -14,6 +14,8 @@ use foveate_control::SteeringListing;
 pub(super) struct Client {
     /// Number of the connection, from 1.
     pub(super) number: u64,
+    /// Its user; `u32::MAX` if unknown.
+    pub(super) user: u32,
     /// Such as `process 4711 (python3)`.
     pub(super) name: String,
 }

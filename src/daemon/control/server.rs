@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
+use rustix::process::geteuid;
 
 pub use self::admin::{AdminServer, PendingAdminRequest};
 use self::connection::{Connection, ConnectionLog, PendingAnswer, Subscription};
 pub use self::limits::Limits;
-use self::linger::LingeringClose;
+use self::limits::{Held, is_trusted, left_for};
 pub use self::listener::Access;
 use self::listener::Listener;
+use self::reaper::Reaper;
 use super::directory::{Directory, StreamEntry, ViewEntry};
 use super::snapshot::StatsSource;
 use super::steering::{Steered, SteeringRequest};
@@ -26,16 +28,16 @@ use foveate::ControlError;
 use foveate::messages::{
     DATAGRAM_BYTES_MAX, Event, GazeEvent, Granted, Looking, Refusal, RefusalReason, ViewName,
 };
-use foveate_control::{Request, accepted, refused};
+use foveate_control::{Request, accepted, json_bytes, refused};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_stats::ServerCounters;
 
 mod admin;
 mod connection;
 mod limits;
-mod linger;
 mod listener;
 mod opening;
+mod reaper;
 
 /// Size of a page of a listing, in bytes; one view more is far below the rest of a datagram.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -48,6 +50,12 @@ const DECISION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Connections accepted per turn, before the open ones are served again.
 const ACCEPTED_AT_ONCE: usize = 16;
+
+/// How long a connection without a request is safe from making room for another.
+const IDLE_GRACE: Duration = Duration::from_secs(1);
+
+/// How often memory is freed that readers kept, while they keep some.
+const FREE_MEMORY_PERIOD: Duration = Duration::from_millis(200);
 
 /// How long no connection is accepted after the system ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
@@ -104,7 +112,8 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let stopping = Arc::new(AtomicBool::new(false));
         let stats = StatsSource::new(Arc::clone(&directory));
-        let mut service = ServerThread {
+        let started = |source| ControlError::io("start the threads that serve", path, source);
+        let service = ServerThread {
             listener,
             directory: Arc::clone(&directory),
             limits,
@@ -112,15 +121,16 @@ impl Server {
             connections: Vec::new(),
             clients_seen: 0,
             connection_log: ConnectionLog::new(),
-            lingering: LingeringClose::default(),
+            reaper: Reaper::start().map_err(started)?,
             accept_again_at: None,
+            free_memory_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
         let stop = Arc::clone(&stopping);
         let thread = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn(move || service.run(&stop))
-            .map_err(|source| ControlError::io("start the thread that serves", path, source))?;
+            .map_err(started)?;
         tracing::info!(path = %path.display(), "serving");
         Ok(Self { path: path.to_owned(), stopping, directory, stats, thread: Some(thread) })
     }
@@ -168,9 +178,11 @@ struct ServerThread {
     /// Connections accepted so far.
     clients_seen: u64,
     connection_log: ConnectionLog,
-    lingering: LingeringClose,
+    reaper: Reaper,
     /// The listener is not polled until then; set when the system ran out of descriptors.
     accept_again_at: Option<Instant>,
+    /// When to look again for memory that readers no longer keep; `None` if they keep none.
+    free_memory_at: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -182,7 +194,7 @@ enum Fate {
 }
 
 impl ServerThread {
-    fn run(&mut self, stopping: &AtomicBool) {
+    fn run(mut self, stopping: &AtomicBool) {
         while !stopping.load(Ordering::Relaxed) {
             if let Err(errno) = self.turn() {
                 tracing::error!(%errno, "polling the control socket failed; no clients are served");
@@ -190,8 +202,13 @@ impl ServerThread {
             }
         }
         self.notify_all();
-        for connection in std::mem::take(&mut self.connections) {
-            self.lingering.close(connection.socket);
+        for connection in self.connections {
+            self.reaper.close(connection.client.user, connection.socket);
+        }
+        // Clients may wait there that have sent descriptors already.
+        let Listener { socket, refuses_descriptors, .. } = self.listener;
+        if !refuses_descriptors {
+            self.reaper.hand_over(geteuid().as_raw(), socket);
         }
     }
 
@@ -203,11 +220,22 @@ impl ServerThread {
             self.directory.wakeup().clear();
             self.notify_all();
         }
+        if ready.wakeup || self.free_memory_at.is_some_and(|at| at <= Instant::now()) {
+            self.free_memory();
+        }
         self.answer_pending();
         if ready.listener {
             self.accept();
         }
         Ok(())
+    }
+
+    /// Frees memory of opened views that nobody has any more: no event tells when a reader lets it go.
+    fn free_memory(&mut self) {
+        let is_more = self.directory.free_memory();
+        self.free_memory_at = is_more.then(|| Instant::now() + FREE_MEMORY_PERIOD);
+        let bytes = self.directory.views_of_clients().iter().map(|view| view.bytes() as u64).sum();
+        self.stats.counters().opened_bytes.set(bytes);
     }
 
     fn wait(&mut self) -> Result<Ready, Errno> {
@@ -227,7 +255,8 @@ impl ServerThread {
         }));
         let pending =
             self.connections.iter().filter_map(|connection| connection.pending_answer.as_ref());
-        let deadline = pending.map(|pending| pending.until).chain(self.accept_again_at).min();
+        let deadline = pending.map(|pending| pending.until);
+        let deadline = deadline.chain(self.accept_again_at).chain(self.free_memory_at).min();
         let pause = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let timeout = pause.and_then(|pause| Timespec::try_from(pause).ok());
         retry_on_intr(|| poll(&mut entries, timeout.as_ref()))?;
@@ -280,13 +309,16 @@ impl ServerThread {
             Err(_) => return Fate::Close,
         };
         self.stats.counters().requests.add(1);
-        let allowed =
-            connection.request_bucket.take(Instant::now(), self.limits.requests_per_second);
+        connection.has_asked = true;
+        let json_bytes = json_bytes(&self.buffer[..len.min(DATAGRAM_BYTES_MAX)]);
+        let limit = self.limits.requests_per_second;
+        let cost = json_bytes.div_ceil(1024).max(1);
+        let allowed = connection.request_bucket.take(Instant::now(), limit, cost);
         let answer = if allowed {
             self.answer(len, connection)
         } else {
-            let limit = self.limits.requests_per_second;
-            let error = format!("a client may send {limit} requests a second");
+            let error =
+                format!("a client may send {limit} requests a second, counted by the KiB of JSON");
             Err(Refusal::new(RefusalReason::RateLimit, error))
         };
         let datagram = answer.unwrap_or_else(|refusal| Some(self.refusal(&refusal)));
@@ -404,7 +436,7 @@ impl ServerThread {
     ) -> Result<(Arc<ViewEntry>, T), Refusal> {
         let (stream, view) = self.find(name)?;
         let limit = self.limits.feedback_per_second;
-        let steered = if connection.feedback_bucket.take(Instant::now(), limit) {
+        let steered = if connection.feedback_bucket.take(Instant::now(), limit, 1) {
             steer(SteeringRequest { stream: &stream, view: &view, client: &connection.client })
         } else {
             let error =
@@ -548,7 +580,7 @@ impl ServerThread {
         if let Some(pending) = &connection.pending_answer {
             self.update_awaited(&pending.view);
         }
-        self.lingering.close(connection.socket);
+        self.reaper.close(connection.client.user, connection.socket);
         if let Some(subscription) = &connection.subscription {
             subscription.view.channel().drop_closed_subscribers();
             subscription.view.channel().counters().subscribers.leave();
@@ -573,16 +605,9 @@ impl ServerThread {
         }
     }
 
-    /// Accepts waiting connections; those above the limit are refused.
+    /// Accepts waiting connections; those above the limits are refused.
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if self.limits.clients <= self.lingering.pending() {
-                tracing::warn!(
-                    "too many connections are being closed; accepting again in a second"
-                );
-                self.accept_again_at = Some(Instant::now() + ACCEPT_PAUSE);
-                return;
-            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = match rustix::net::accept_with(&self.listener.socket, flags) {
                 Ok(socket) => socket,
@@ -594,25 +619,65 @@ impl ServerThread {
                     return;
                 }
             };
-            if self.connections.len() < self.limits.clients {
-                self.stats.counters().clients_accepted.add(1);
-                self.clients_seen += 1;
-                self.stats.counters().clients.enter();
-                let connection = Connection::new(socket, self.clients_seen, self.limits);
-                self.connection_log.note(&connection);
-                self.connections.push(connection);
-            } else {
-                self.refuse_connection(socket);
+            let connection = Connection::new(socket, self.clients_seen + 1, self.limits);
+            if !self.make_room(connection.client.user) {
+                let (present, most) = (self.connections.len(), self.limits.clients);
+                let error = if present < most {
+                    format!("of {most} connections the rest is kept for other users: close one")
+                } else {
+                    format!("{present} clients are connected already")
+                };
+                self.turn_away(connection, error);
+                continue;
             }
+            self.stats.counters().clients_accepted.add(1);
+            self.clients_seen += 1;
+            self.stats.counters().clients.enter();
+            self.connection_log.note(&connection);
+            self.connections.push(connection);
         }
     }
 
-    fn refuse_connection(&self, socket: OwnedFd) {
-        let error = format!("{} clients are connected already", self.limits.clients);
+    /// Whether there is room for a connection of `user`, if need be that of one that has never sent a request.
+    fn make_room(&mut self, user: u32) -> bool {
+        if self.has_room(user, None) {
+            return true;
+        }
+        let idle = |connection: &Connection| {
+            !connection.has_asked && IDLE_GRACE <= connection.since.elapsed()
+        };
+        let evicted = (0..self.connections.len())
+            .find(|&index| idle(&self.connections[index]) && self.has_room(user, Some(index)));
+        let Some(index) = evicted else { return false };
+        let connection = self.connections.remove(index);
+        tracing::warn!(
+            client = connection.client.name,
+            "closing a connection that has sent no request, to make room for another"
+        );
+        let counters = self.stats.counters();
+        counters.clients.leave();
+        counters.clients_evicted.add(1);
+        let error = "there was no request, and another client needs the room: connect to ask";
+        self.turn_away(connection, error.to_owned());
+        true
+    }
+
+    /// Whether `user` may have one more connection, without that at index `except`. Others' that are being closed are none of its.
+    fn has_room(&self, user: u32, except: Option<usize>) -> bool {
+        let users = self.connections.iter().map(|connection| connection.client.user).enumerate();
+        let held = users.filter(|(index, _)| Some(*index) != except);
+        let open = held.map(|(_, user)| Held { user, amount: 1 });
+        let closing = Held { user, amount: self.reaper.pending_of(user) };
+        0 < left_for(user, self.limits.clients, open)
+            && (is_trusted(user) || 0 < left_for(user, self.limits.clients, [closing]))
+    }
+
+    /// Closes a connection that holds nothing, and tells the client why.
+    fn turn_away(&self, connection: Connection, error: String) {
         let refusal = self.refusal(&Refusal::new(RefusalReason::TooManyClients, error));
         // Fails only if the client is gone: a new socket has room.
-        let _ = socket::send(&socket, &refusal, None, SendFlags::DONTWAIT);
-        self.lingering.close(socket);
+        let _ = socket::send(&connection.socket, &refusal, None, SendFlags::DONTWAIT);
+        self.reaper.close(connection.client.user, connection.socket);
     }
 
     /// Counts a refusal, and returns its datagram.

@@ -3,12 +3,32 @@
 use std::os::fd::AsFd;
 
 pub(super) use foveate::socket::{address, send, unconnected};
-use nix::sys::socket::{getsockopt, sockopt};
+use nix::libc::{self, SOL_SOCKET, c_int};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::{setsockopt_impl, sockopt_impl};
 use rustix::io::retry_on_intr;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown};
 
 /// More empty datagrams than fit a socket's default buffers.
 const EMPTY_DATAGRAMS_MAX: usize = 600;
+
+/// `asm-generic/socket.h` of Linux 6.16.
+const SO_PASSRIGHTS: c_int = 83;
+
+sockopt_impl!(
+    /// Whether others may send descriptors to the socket.
+    PassRights,
+    SetOnly,
+    SOL_SOCKET,
+    SO_PASSRIGHTS,
+    bool
+);
+
+/// Lets nobody send descriptors to `socket`, nor to those that it accepts for clients that connect from now on: their `sendmsg` fails
+/// with EPERM. Returns whether the kernel can do that, as Linux 6.16 can.
+pub(super) fn refuse_descriptors(socket: impl AsFd) -> bool {
+    setsockopt(&socket, PassRights, &false).is_ok()
+}
 
 /// Credentials of the process at the other end of a connection.
 #[derive(Clone, Copy, Debug)]

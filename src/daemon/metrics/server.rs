@@ -1,46 +1,32 @@
-//! HTTP for scrapers: one thread, few connections, each with a time limit.
+//! HTTP for scrapers, on a thread of its own.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::ready;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{self, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use foveate_http::{Hosts, Limits};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::Instant;
 
-/// Connections at a time; others wait in the listener's queue.
-const CONNECTIONS_MAX: usize = 32;
-
-/// Time limit of a connection, from accept to the last byte of the answer.
-const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Age from which a connection may be closed for one that waits.
-const GRACE: Duration = Duration::from_secs(1);
+const LIMITS: Limits =
+    Limits { connections: 32, exchange: Duration::from_secs(5), request_bytes: 8 * 1024 };
 
 /// Time for which a page is reused, so that frequent requests cost no more than copies.
 const FRESHNESS: Duration = Duration::from_millis(100);
 
-/// Pause after the system had no descriptor for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-
-/// The longest request that is read; a scraper's has a few hundred bytes.
-const REQUEST_BYTES_MAX: usize = 8 * 1024;
-
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const FOREIGN_NAME: &str = "This server does not answer to that host name: add it to `metrics_hosts` of [daemon], or use an address.\n";
 const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Serves one page until it is dropped.
@@ -53,13 +39,14 @@ pub(super) struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Listens at `address` and answers with what `page` says.
+    /// Listens at `address`, also known as `names`, and answers with what `page` says.
     ///
     /// # Errors
     ///
     /// If the address is in use, or not one of this machine.
     pub(super) fn bind(
         address: SocketAddr,
+        names: &[String],
         page: impl Fn() -> String + Send + 'static,
     ) -> io::Result<Self> {
         let listener = net::TcpListener::bind(address)?;
@@ -70,12 +57,17 @@ impl MetricsServer {
             let _within = runtime.enter();
             TcpListener::from_std(listener)?
         };
-        let page = Arc::new(Mutex::new(Page { write: Box::new(page), newest: None }));
+        let page = Mutex::new(Page { write: Box::new(page), newest: None });
+        let context = Arc::new((page, Hosts::new(address, names.to_vec())));
+        let service = service_fn(move |request| {
+            let (page, hosts) = &*context;
+            ready(Ok::<_, Infallible>(answer(&request, hosts, page)))
+        });
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = serve(&listener, &page) => {}
+                    () = foveate_http::serve(&listener, LIMITS, "scraper", service) => {}
                     _ = stopped => {}
                 }
             });
@@ -101,61 +93,16 @@ impl Drop for MetricsServer {
     }
 }
 
-/// Accepts connections for ever; without room, in place of the oldest once that may be closed.
-async fn serve(listener: &TcpListener, page: &Arc<Mutex<Page>>) {
-    let mut tasks = JoinSet::new();
-    // Start and task of each, the oldest first.
-    let mut connections = VecDeque::<(Instant, AbortHandle)>::new();
-    loop {
-        let is_full = CONNECTIONS_MAX <= connections.len();
-        let oldest = connections.front().filter(|_| is_full);
-        let room_at = oldest.map_or_else(Instant::now, |(since, _)| *since + GRACE);
-        tokio::select! {
-            // Finished connections first: one that waits may then not cost another its place.
-            biased;
-            Some(_) = tasks.join_next() => connections.retain(|(_, task)| !task.is_finished()),
-            stream = accept(listener, room_at) => {
-                if is_full && let Some((_, oldest)) = connections.pop_front() {
-                    oldest.abort();
-                }
-                let task = tasks.spawn(exchange(stream, Arc::clone(page)));
-                connections.push_back((Instant::now(), task));
-            }
-        }
-    }
-}
-
-/// The next connection, at `earliest` or later.
-async fn accept(listener: &TcpListener, earliest: Instant) -> TcpStream {
-    sleep_until(earliest).await;
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => return stream,
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a scraper; trying again in a second");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Reads one request, answers it, and closes the connection.
-async fn exchange(stream: TcpStream, page: Arc<Mutex<Page>>) {
-    let service = service_fn(|request| ready(Ok::<_, Infallible>(answer(&request, &page))));
-    let connection = http1::Builder::new()
-        .keep_alive(false)
-        .half_close(true)
-        .title_case_headers(true)
-        .max_buf_size(REQUEST_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    // Timeouts, hang-ups and malformed requests concern nobody else.
-    let _ = timeout(EXCHANGE_TIMEOUT, connection).await;
-}
-
-fn answer(request: &Request<Incoming>, page: &Mutex<Page>) -> Response<String> {
+fn answer(request: &Request<Incoming>, hosts: &Hosts, page: &Mutex<Page>) -> Response<String> {
+    // Only what is no browser sends none.
+    let is_ours = request
+        .headers()
+        .get_all(HOST)
+        .iter()
+        .all(|host| host.to_str().is_ok_and(|host| hosts.allow(host)));
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let (status, kind, text) = match request.uri().path() {
+        _ if !is_ours => (StatusCode::MISDIRECTED_REQUEST, TEXT, FOREIGN_NAME.to_owned()),
         _ if !is_read => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned()),
         "/metrics" => (StatusCode::OK, METRICS, page.lock().fresh().to_owned()),
         _ => (StatusCode::NOT_FOUND, TEXT, "metrics are at /metrics\n".to_owned()),

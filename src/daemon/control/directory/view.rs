@@ -1,6 +1,6 @@
 //! The server's end and the frame loop's end of one view.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -11,6 +11,7 @@ use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
 use foveate_control::{ViewListing, ViewStats};
 use foveate_log::redact::redacted;
+use foveate_ring::SharedMemory;
 
 /// Longest text of a listing, in bytes; longer ones are cut, so that a stream always fits a page.
 pub(super) const LISTED_TEXT_BYTES_MAX: usize = 2048;
@@ -30,6 +31,8 @@ pub(in crate::control) struct ViewEntry {
     config: Mutex<Arc<ViewConfig>>,
     owner: Option<Client>,
     segment: Mutex<Option<Segment>>,
+    /// If a client opened it: the memory of its segments, old ones included, until nobody has it any more.
+    memory: Mutex<Vec<SharedMemory>>,
     end_reason: Mutex<Option<String>>,
     channel: ClientChannel,
     /// Locked by the server's thread and by readers of the metrics; never by a frame loop.
@@ -55,6 +58,21 @@ impl ViewEntry {
     /// The current segment.
     pub(in crate::control) fn segment(&self) -> Option<Segment> {
         self.segment.lock().clone()
+    }
+
+    /// Bytes of the segments of a view that a client opened, old ones included as long as somebody has them mapped or open, and its
+    /// share of memory while the frame loop has not released it.
+    pub(in crate::control) fn bytes(&self) -> usize {
+        let bytes: u64 = self.memory.lock().iter().map(SharedMemory::bytes).sum();
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if self.channel.is_closed() { bytes } else { bytes.max(self.config().ring_bytes()) }
+    }
+
+    /// Frees the memory of old segments that nobody has any more. Returns whether some is to be freed later.
+    pub(super) fn free_memory(&self) -> bool {
+        let mut memory = self.memory.lock();
+        memory.retain(|memory| !memory.is_released());
+        usize::from(self.segment.lock().is_some()) < memory.len()
     }
 
     /// The channel to its frame loop.
@@ -159,6 +177,14 @@ impl ViewPort {
 
     /// Switches to another segment: present and later subscribers get `descriptor`, which must be read-only.
     pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {
+        if self.is_opened() {
+            match SharedMemory::new(descriptor.as_fd()) {
+                Ok(memory) => self.entry.memory.lock().push(memory),
+                Err(error) => {
+                    tracing::warn!(view = %self.name(), %error, "readers may keep memory unseen");
+                }
+            }
+        }
         let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
         let mut present = self.entry.segment.lock();
         // It may have been closed meanwhile.
@@ -169,9 +195,14 @@ impl ViewPort {
         self.wakeup.signal();
     }
 
-    /// Whether it must end, because its client is gone.
+    /// Why it must end or has ended, if so.
+    pub fn end_reason(&self) -> Option<String> {
+        self.entry.end_reason()
+    }
+
+    /// Whether it must end, because its client or its configuration is gone.
     pub fn is_over(&self) -> bool {
-        self.entry.end_reason().is_some()
+        self.end_reason().is_some()
     }
 
     /// Ends the view while its stream continues; subscribers get the reason.
@@ -197,6 +228,7 @@ pub(super) fn ends(
         config,
         owner,
         segment: Mutex::default(),
+        memory: Mutex::default(),
         end_reason: Mutex::default(),
         channel: client_channel,
         steering: Mutex::default(),

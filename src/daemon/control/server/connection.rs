@@ -16,6 +16,9 @@ use foveate_control::accepted;
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) client: Client,
+    pub(super) since: Instant,
+    /// Whether it has ever sent a request.
+    pub(super) has_asked: bool,
     pub(super) request_bucket: TokenBucket,
     pub(super) feedback_bucket: TokenBucket,
     pub(super) subscription: Option<Subscription>,
@@ -51,10 +54,14 @@ pub(super) struct PendingAnswer {
 impl Connection {
     /// The `number`th connection, on `socket`.
     pub(super) fn new(socket: OwnedFd, number: u64, limits: Limits) -> Self {
-        let name = peer_name(&socket);
+        let peer = socket::peer(&socket);
+        let user = peer.map_or(u32::MAX, |peer| peer.user);
+        let name = peer_name(peer.and_then(|peer| peer.process));
         Self {
             socket,
-            client: Client { number, name },
+            client: Client { number, user, name },
+            since: Instant::now(),
+            has_asked: false,
             request_bucket: TokenBucket::full(limits.requests_per_second),
             feedback_bucket: TokenBucket::full(limits.feedback_per_second),
             subscription: None,
@@ -157,7 +164,7 @@ impl ConnectionLog {
     }
 
     pub(super) fn note(&mut self, connection: &Connection) {
-        if !self.bucket.take(Instant::now(), LOGGED_PER_SECOND) {
+        if !self.bucket.take(Instant::now(), LOGGED_PER_SECOND, 1) {
             self.unlogged += 1;
             return;
         }
@@ -170,10 +177,8 @@ impl ConnectionLog {
 }
 
 /// The peer's process, such as `process 4711 (python3)`.
-fn peer_name(socket: &OwnedFd) -> String {
-    let Some(pid) = socket::peer(socket).and_then(|peer| peer.process) else {
-        return "a process of another namespace".to_owned();
-    };
+fn peer_name(process: Option<i32>) -> String {
+    let Some(pid) = process else { return "a process of another namespace".to_owned() };
     let name = std::fs::read(format!("/proc/{pid}/comm"));
     let name = name.map(|name| format!(" ({})", printable(&name))).unwrap_or_default();
     format!("process {pid}{name}")

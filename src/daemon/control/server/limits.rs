@@ -1,13 +1,17 @@
-//! Limits on clients, and the token bucket that enforces their rates.
+//! Limits on clients, how users share them, and the token bucket that enforces rates.
 
 use std::time::Instant;
 
-/// Limits on clients.
+use rustix::process::geteuid;
+
+/// Limits on clients. What all clients share is shared among users: of connections, opened views, their tokens and their bytes, one
+/// user may have half, and all together seven eighths. The rest is kept for the daemon's own user and root, who may have all.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Connections at a time.
     pub clients: usize,
-    /// Requests a second from one connection, and the largest burst; it is closed beyond that.
+    /// Requests a second from one connection, and the largest burst; it is closed beyond that. One with more than a KiB of JSON
+    /// counts once for each KiB begun.
     pub requests_per_second: u32,
     /// Feedback a second from one connection, and the largest burst; more is refused.
     pub feedback_per_second: u32,
@@ -35,6 +39,34 @@ impl Default for Limits {
     }
 }
 
+/// Who has how much of something that clients share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) user: u32,
+    pub(super) amount: usize,
+}
+
+/// How much of `whole` is left for `user`, as users share it.
+pub(super) fn left_for(user: u32, whole: usize, held: impl IntoIterator<Item = Held>) -> usize {
+    let (mut all, mut strangers, mut own) = (0, 0, 0);
+    for Held { user: holder, amount } in held {
+        all += amount;
+        strangers += if is_trusted(holder) { 0 } else { amount };
+        own += if holder == user { amount } else { 0 };
+    }
+    let left = whole.saturating_sub(all);
+    if is_trusted(user) {
+        return left;
+    }
+    let left_for_strangers = (whole - whole / 8).saturating_sub(strangers);
+    left.min(left_for_strangers).min((whole / 2).saturating_sub(own))
+}
+
+/// Whether a user may have all: the daemon's own user and root.
+pub(super) fn is_trusted(user: u32) -> bool {
+    user == 0 || user == geteuid().as_raw()
+}
+
 /// A token bucket whose burst is the rate of one second.
 #[derive(Debug)]
 pub(super) struct TokenBucket {
@@ -47,15 +79,16 @@ impl TokenBucket {
         Self { requests: f64::from(requests_per_second), refilled_at: Instant::now() }
     }
 
-    /// Takes one request, if one is left.
-    pub(super) fn take(&mut self, now: Instant, requests_per_second: u32) -> bool {
+    /// Takes a request that counts as `cost`, if so much is left; a full bucket is enough for any.
+    pub(super) fn take(&mut self, now: Instant, requests_per_second: u32, cost: usize) -> bool {
         let limit = f64::from(requests_per_second);
         let refill = now.duration_since(self.refilled_at).as_secs_f64() * limit;
         self.requests = (self.requests + refill).min(limit);
         self.refilled_at = now;
-        let allowed = 1.0 <= self.requests;
+        let cost = (cost as f64).min(limit);
+        let allowed = cost <= self.requests;
         if allowed {
-            self.requests -= 1.0;
+            self.requests -= cost;
         }
         allowed
     }

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::ServerThread;
 use super::connection::Connection;
-use crate::control::directory::StreamEntry;
+use super::limits::{Held, left_for};
+use crate::control::directory::{StreamEntry, ViewEntry};
 use foveate::messages::{Granted, Refusal, RefusalReason, ViewName};
 use foveate_config::ViewConfig;
 use foveate_control::{StreamState, accepted};
@@ -59,31 +60,45 @@ impl ServerThread {
 
     /// Checks the limits on opened views.
     fn check_room(&self, connection: &Connection, config: &ViewConfig) -> Result<(), Refusal> {
+        self.directory.free_memory();
         let limits = self.limits;
+        let user = connection.client.user;
         let opened = self.directory.views_of_clients();
-        let present: usize = opened.iter().map(|view| view.config().ring_bytes()).sum();
+        let left = |whole, amount: fn(&ViewEntry) -> usize| {
+            let held = opened
+                .iter()
+                .filter_map(|view| Some(Held { user: view.owner()?.user, amount: amount(view) }));
+            left_for(user, whole, held)
+        };
         let refused = |error| Err(Refusal::new(RefusalReason::TooManyViews, error));
         if limits.views_per_client <= connection.opened {
             let most = limits.views_per_client;
             return refused(format!("a client may open {most} views: close this connection first"));
         }
-        if limits.views_opened <= opened.len() {
-            return refused(format!("clients have opened {} views already", limits.views_opened));
-        }
-        let tokens: usize = opened.iter().map(|view| view.config().budget as usize).sum();
-        let left = limits.opened_tokens.saturating_sub(tokens);
-        if left < config.budget as usize {
-            let wanted = config.budget;
+        if left(limits.views_opened, |_| 1) == 0 {
             return refused(format!(
-                "{wanted} tokens a frame, and {left} are left for views that clients open: ask for a smaller budget"
+                "clients may open {} views, and half of them one user: {} are there, those included that are closed and still \
+                 mapped",
+                limits.views_opened,
+                opened.len()
             ));
         }
-        let left = limits.opened_bytes.saturating_sub(present);
-        let wanted = config.ring_bytes();
-        if left < wanted {
+        let wanted = config.budget as usize;
+        let sampled = |view: &ViewEntry| {
+            if view.channel().is_closed() { 0 } else { view.config().budget as usize }
+        };
+        let tokens = left(limits.opened_tokens, sampled);
+        if tokens < wanted {
             return refused(format!(
-                "its ring takes {wanted} bytes, and {left} are left for views that clients open: ask for fewer slots or a \
-                 smaller budget"
+                "{wanted} tokens a frame, and {tokens} are left for views that this user opens: ask for a smaller budget"
+            ));
+        }
+        let wanted = config.ring_bytes();
+        let bytes = left(limits.opened_bytes, ViewEntry::bytes);
+        if bytes < wanted {
+            return refused(format!(
+                "its ring takes {wanted} bytes, and {bytes} are left for views that this user opens, as rings of closed views \
+                 count while somebody has them mapped: ask for fewer slots or a smaller budget"
             ));
         }
         Ok(())

@@ -1,0 +1,193 @@
+//! The memory of segments: how much there is, its reservation and seals, and whether it is gone.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod,
+    fcntl_add_seals, flock, memfd_create, open,
+};
+use rustix::io::{Errno, retry_on_intr};
+
+use super::error::{RingError, SystemResultExt};
+use super::segment::{REQUIRED_SEALS, SegmentLayout, SegmentSpec};
+
+/// Checks that segments for all of `specs` fit into memory together, before any is reserved: reserving some of too many takes
+/// long and starves other processes. An eighth of the available memory stays free.
+///
+/// # Errors
+///
+/// If they do not fit, or a spec does not fit a segment.
+pub fn check_memory<'a>(specs: impl IntoIterator<Item = &'a SegmentSpec>) -> Result<(), RingError> {
+    let mut bytes = 0_u64;
+    for spec in specs {
+        bytes = bytes.saturating_add(SegmentLayout::new(spec)?.total_bytes as u64);
+    }
+    check_available(bytes)
+}
+
+/// Reserving more than is available would invoke the OOM killer instead of failing.
+fn check_available(bytes: u64) -> Result<(), RingError> {
+    match available_memory_bytes(Path::new("/")) {
+        Some(available) if available - available / 8 < bytes => Err(RingError::OutOfMemory {
+            bytes,
+            reason: format!("{available} are available, and an eighth of them stays free"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// A memfd of `bytes` bytes, all reserved, so that writing cannot fail for lack of memory.
+pub(super) fn reserved_memory(name: &str, bytes: usize) -> Result<OwnedFd, RingError> {
+    let bytes = bytes as u64;
+    check_available(bytes)?;
+    let file = new_memory_file(name)?;
+    // Readers get descriptors, and nobody else opens it. What its owner has locked, nobody locks.
+    fchmod(&file, Mode::RUSR).during("fchmod")?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).during("flock")?;
+    match retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes)) {
+        Ok(()) => Ok(file),
+        Err(errno @ (Errno::NOMEM | Errno::NOSPC | Errno::FBIG)) => {
+            Err(RingError::OutOfMemory { bytes, reason: errno.to_string() })
+        }
+        Err(errno) => Err(errno).during("fallocate"),
+    }
+}
+
+/// An empty sealable memfd. `MFD_NOEXEC_SEAL` requires Linux 6.3.
+fn new_memory_file(name: &str) -> Result<OwnedFd, RingError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        result => result,
+    }
+    .during("memfd_create")
+}
+
+/// Seals `file` permanently. Existing mappings stay writable; no new ones can be.
+pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), RingError> {
+    fcntl_add_seals(file.as_fd(), REQUIRED_SEALS | SealFlags::SEAL).during("fcntl(F_ADD_SEALS)")
+}
+
+/// Memory of a segment that may outlive its writer, because readers that have it open or mapped keep it.
+#[derive(Debug)]
+pub struct SharedMemory {
+    /// A file description of its own: readers share another one.
+    witness: File,
+    bytes: u64,
+}
+
+impl SharedMemory {
+    /// The memory behind a descriptor of a segment.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened; it is reached through `/proc/self/fd`.
+    pub fn new(segment: BorrowedFd<'_>) -> io::Result<Self> {
+        let witness = File::from(reopened(segment)?);
+        let bytes = witness.metadata()?.len();
+        Ok(Self { witness, bytes })
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether nobody else has it any more, neither open nor mapped, so that it is free once this is dropped.
+    pub fn is_released(&self) -> bool {
+        // The kernel grants a write lease only on a file that nobody else has open, and a mapping keeps its file open. Where it
+        // grants none at all, nothing can be known.
+        !matches!(write_lease(&self.witness), Err(Errno::AGAIN))
+    }
+}
+
+/// Another read-only file description of what `file` is open for.
+pub(super) fn reopened(file: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    retry_on_intr(|| open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// Takes a write lease on `file` and returns it at once.
+#[allow(unsafe_code, reason = "no crate has F_SETLEASE")]
+fn write_lease(file: &File) -> rustix::io::Result<()> {
+    let set = |kind: libc::c_int| {
+        // SAFETY: it touches no memory of this process, and the descriptor is open.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) };
+        if result == 0 { Ok(()) } else { Err(last_errno()) }
+    };
+    set(libc::F_WRLCK)?;
+    set(libc::F_UNLCK)
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Bytes that can be had without swapping: what the kernel estimates for the machine, or less where a control group has a limit. `None`
+/// if neither is known. `root` is `/`, except in tests.
+pub fn available_memory_bytes(root: &Path) -> Option<u64> {
+    let machine = || {
+        let text = fs::read_to_string(root.join("proc/meminfo")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kibibytes * 1024)
+    };
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let in_groups = groups.lines().filter_map(|line| {
+        let (_, line) = line.split_once(':')?;
+        let (controllers, path) = line.split_once(':')?;
+        let group = Path::new(path.strip_prefix('/')?);
+        if controllers.is_empty() {
+            // Version 2, alone or beside version 1.
+            let roots = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
+            roots.iter().filter_map(|mount| VERSION_2.left(&root.join(mount), group)).min()
+        } else if controllers.split(',').any(|controller| controller == "memory") {
+            VERSION_1.left(&root.join("sys/fs/cgroup/memory"), group)
+        } else {
+            None
+        }
+    });
+    machine().into_iter().chain(in_groups).min()
+}
+
+/// Files of a control group's memory controller.
+struct GroupFiles {
+    limits: &'static [&'static str],
+    usage: &'static str,
+    /// The line of `memory.stat` with the bytes of files that were not used lately, which the kernel gives up first.
+    reclaimable: &'static str,
+}
+
+const VERSION_1: GroupFiles = GroupFiles {
+    limits: &["memory.limit_in_bytes"],
+    usage: "memory.usage_in_bytes",
+    reclaimable: "total_inactive_file ",
+};
+
+const VERSION_2: GroupFiles = GroupFiles {
+    limits: &["memory.max", "memory.high"],
+    usage: "memory.current",
+    reclaimable: "inactive_file ",
+};
+
+impl GroupFiles {
+    /// What the limits of `group` and of those around it leave. Groups that cannot be seen, as in a container, are left out.
+    fn left(&self, mount: &Path, group: &Path) -> Option<u64> {
+        group.ancestors().filter_map(|group| self.left_in(&mount.join(group))).min()
+    }
+
+    fn left_in(&self, folder: &Path) -> Option<u64> {
+        let number = |name: &&str| -> Option<u64> {
+            fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok()
+        };
+        let limit = self.limits.iter().filter_map(number).min()?;
+        let statistics = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+        let reclaimable = statistics.lines().find_map(|line| line.strip_prefix(self.reclaimable));
+        let reclaimable = reclaimable.and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+        let used = number(&self.usage)?.saturating_sub(reclaimable);
+        Some(limit.saturating_sub(used))
+    }
+}

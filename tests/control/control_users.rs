@@ -1,0 +1,126 @@
+//! What one user takes of the daemon, others still get.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use foveate_config::ViewConfig;
+use foveate_daemon::control::directory::{StreamPort, ViewCommand};
+use foveate_daemon::control::server::Limits;
+use foveate_ring::Reader;
+use rustix::net::RecvFlags;
+use serde_json::Value;
+
+use crate::control::{self, RawClient, Stage, UNLIMITED};
+use crate::users::{are_there, as_user, open_to_all};
+use crate::wait::until;
+
+const LIST: &[u8] = br#"{"op":"list"}"#;
+const OPEN: &[u8] = br#"{"op":"open_view","stream":"camera","view":{"name":"mine","budget":4}}"#;
+
+#[test]
+fn a_user_gets_half_of_the_connections_and_all_strangers_seven_eighths() {
+    if !are_there() {
+        return;
+    }
+    let stage = stage(Limits { clients: 16, ..UNLIMITED });
+    let first = connect(&stage.path, 5001, 20);
+    let second = connect(&stage.path, 5002, 20);
+    let third = connect(&stage.path, 5003, 1);
+    let own = connect(&stage.path, 0, 20);
+    assert_eq!([first, second, third, own].map(|connections| connections.len()), [8, 6, 0, 2]);
+}
+
+#[test]
+fn connections_without_a_request_make_room() {
+    let stage = stage(Limits { clients: 4, ..UNLIMITED });
+    let idle = [(); 3].map(|()| RawClient::connect(&stage.path));
+    let busy = RawClient::connect(&stage.path);
+    assert_eq!(busy.ask(LIST)["ok"], true);
+    until("an idle client makes room", || is_served(&RawClient::connect(&stage.path)));
+    let [first, ..] = &idle;
+    assert_eq!(json(&first.receive())["reason"], "too-many-clients");
+    assert!(first.receive().is_empty(), "it is hung up on");
+    assert_eq!(busy.ask(LIST)["ok"], true, "who asked stays");
+    assert_eq!(stage.server().counters().clients_evicted.get(), 1);
+}
+
+#[test]
+fn a_user_gets_half_of_the_opened_views() {
+    if !are_there() {
+        return;
+    }
+    let stage = stage(Limits { views_opened: 8, ..UNLIMITED });
+    let _stream = stage.live_stream("camera", &["main"]);
+    let mut kept = Vec::new();
+    let mut opened = |user| {
+        let clients = as_user(user, || [(); 3].map(|()| RawClient::connect(&stage.path)));
+        let open =
+            || clients.iter().map(|client| client.ask(br#"{"op":"open_view","stream":"camera"}"#));
+        let answers: Vec<_> = open().chain(open()).chain(open()).collect();
+        kept.extend(clients);
+        answers.iter().filter(|answer| answer["ok"] == true).count()
+    };
+    assert_eq!([5001, 5002, 5003, 0].map(&mut opened), [4, 3, 0, 1]);
+}
+
+/// The memory of a closed view counts for as long as a reader keeps it, and is free when it does no longer.
+#[test]
+fn memory_that_a_reader_keeps_counts_until_it_lets_go() {
+    let one = ViewConfig { budget: 4, ..ViewConfig::default() }.ring_bytes();
+    let stage = stage(Limits { opened_bytes: one + one / 2, ..UNLIMITED });
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let opened_bytes = || stage.server().counters().opened_bytes.get();
+    let (client, kept) = open_and_subscribe(&stage, &port);
+    let mapped = Reader::from_fd(kept.try_clone().unwrap()).unwrap();
+    drop(client);
+    until("the view is closed", || matches!(port.commands.try_recv(), Ok(ViewCommand::Close(_))));
+
+    let refused = RawClient::connect(&stage.path).ask(OPEN);
+    assert_eq!(refused["reason"], "too-many-views", "{refused}");
+    assert!(refused["error"].as_str().unwrap().contains("mapped"), "{refused}");
+    drop(kept);
+    let refused = RawClient::connect(&stage.path).ask(OPEN);
+    assert_eq!(refused["ok"], false, "a mapping keeps it too: {refused}");
+    assert!(0 < opened_bytes());
+
+    drop(mapped);
+    until("the memory is free", || opened_bytes() == 0);
+    assert_eq!(RawClient::connect(&stage.path).ask(OPEN)["ok"], true);
+}
+
+/// Opens a view, plays its frame loop, and returns the client and its descriptor of the segment. The frame loop's end is dropped.
+fn open_and_subscribe(stage: &Stage, port: &StreamPort) -> (RawClient, OwnedFd) {
+    let client = RawClient::connect(&stage.path);
+    assert_eq!(client.ask(OPEN)["ok"], true);
+    let Ok(ViewCommand::Open(view)) = port.commands.recv() else { panic!("no view was opened") };
+    let writer = control::writer(view.name());
+    view.set_segment(writer.reader_fd().unwrap(), writer.epoch());
+    assert_eq!(client.ask(br#"{"op":"subscribe","view":"camera/mine"}"#)["ok"], true);
+    let received = foveate::socket::receive(&client.0, &mut [0; 1024], RecvFlags::empty()).unwrap();
+    (client, received.descriptor.unwrap())
+}
+
+/// A stage whose socket every user may use.
+fn stage(limits: Limits) -> Stage {
+    let stage = Stage::open_limited(limits);
+    for folder in stage.path.ancestors().skip(1).take(2) {
+        open_to_all(folder);
+    }
+    stage
+}
+
+/// Connects `count` times as `user`; connections that are refused are left out.
+fn connect(path: &Path, user: u32, count: usize) -> Vec<RawClient> {
+    let connect = || Some(RawClient::connect(path)).filter(is_served);
+    as_user(user, || (0..count).filter_map(|_| connect()).collect())
+}
+
+/// Whether a request is granted; a connection that is refused may be closed before there is one.
+fn is_served(client: &RawClient) -> bool {
+    let _ = client.send(LIST);
+    json(&client.receive())["ok"] == true
+}
+
+fn json(datagram: &[u8]) -> Value {
+    serde_json::from_slice(datagram).unwrap()
+}
