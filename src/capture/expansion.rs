@@ -57,17 +57,28 @@ pub(super) const FIFO: &str = "fifo";
 impl Expansion {
     /// Whether the file is a PNG with more than one picture: the chunk `acTL` is before the first `IDAT`.
     pub(super) fn is_animated_png(&self) -> bool {
-        let Some(clip) =
-            self.clip.as_ref().filter(|clip| self.fifo.is_none() && clip.starts_with('/'))
-        else {
-            return false;
-        };
-        let mut start = Vec::new();
-        let is_read =
-            File::open(clip).and_then(|file| file.take(4096).read_to_end(&mut start)).is_ok();
-        let chunks = start.strip_prefix(b"\x89PNG\r\n\x1a\n").filter(|_| is_read);
-        let kind_of = |kind: &[u8; 4]| chunks?.windows(4).position(|window| window == kind);
-        kind_of(b"acTL").is_some_and(|at| kind_of(b"IDAT").is_none_or(|data| at < data))
+        let Some((start, _)) = self.start_of_file() else { return false };
+        let Some(chunks) = start.strip_prefix(b"\x89PNG\r\n\x1a\n") else { return false };
+        let at = |kind: &[u8; 4]| chunks.windows(4).position(|window| window == kind);
+        at(b"acTL").is_some_and(|control| at(b"IDAT").is_none_or(|data| control < data))
+    }
+
+    /// Whether the file is an AVI that is shorter than its header says. `avidemux` then counts the frames, and gives the duration of
+    /// those.
+    pub(super) fn is_short_avi(&self) -> bool {
+        let Some((start, file_bytes)) = self.start_of_file() else { return false };
+        let size = start.strip_prefix(b"RIFF").and_then(|rest| rest.first_chunk());
+        size.is_some_and(|size| file_bytes < u64::from(u32::from_le_bytes(*size)) + 8)
+    }
+
+    /// The first bytes of a regular file, and its size.
+    fn start_of_file(&self) -> Option<(Vec<u8>, u64)> {
+        let clip =
+            self.clip.as_ref().filter(|clip| self.fifo.is_none() && clip.starts_with('/'))?;
+        let (mut start, file) = (Vec::new(), File::open(clip).ok()?);
+        let bytes = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        file.take(4096).read_to_end(&mut start).ok()?;
+        Some((start, bytes))
     }
 }
 

@@ -618,13 +618,13 @@ fn named(error: CaptureError, expansion: &Expansion) -> CaptureError {
 
 /// Warns of a clip that ended long before the end that its container gives.
 fn log_truncated(stream: &str, pipeline: &Pipeline, expansion: &Expansion) {
-    let (Some(duration), Some(end)) = (pipeline.duration(), pipeline.end()) else { return };
-    if end + TRUNCATED < duration {
-        let (clip, ended_s, duration_s) =
-            (&expansion.clip, end.as_secs_f64(), duration.as_secs_f64());
+    let (duration, end) = (pipeline.duration(), pipeline.end());
+    let is_early = duration.zip(end).is_some_and(|(duration, end)| end + TRUNCATED < duration);
+    if is_early || expansion.is_short_avi() {
+        let [duration_s, ended_s] = [duration, end].map(|time| time.map(|time| time.as_secs_f64()));
         tracing::warn!(
             stream,
-            clip,
+            clip = expansion.clip,
             ended_s,
             duration_s,
             "the video ended before the end of its container: the clip is truncated, or its sound is longer"

@@ -293,17 +293,21 @@ fn a_clip_without_video_or_with_less_than_it_says_is_told_by_its_name() {
     outcome.assert_clean_exit(69);
     assert!(outcome.message().contains("noise.mp4"), "{outcome:#?}");
 
-    let clip = place.path("clip.mkv");
-    encode(&format!(
-        "videotestsrc num-buffers=90 ! video/x-raw,format=I420,width=64,height=48 ! jpegenc ! matroskamux ! \
-         filesink location={}",
-        clip.display()
-    ));
-    let whole = fs::read(&clip).unwrap();
-    fs::write(&clip, &whole[..whole.len() / 2]).unwrap();
-    let outcome = extract(&place, &clip, &[]);
-    for part in ["truncated", "clip.mkv"] {
-        assert!(outcome.stderr.contains(part), "{outcome:#?}");
+    for (muxer, name) in [("matroskamux", "clip.mkv"), ("avimux", "clip.avi")] {
+        let clip = place.path(name);
+        encode(&format!(
+            "videotestsrc num-buffers=90 ! video/x-raw,format=I420,width=64,height=48 ! jpegenc ! {muxer} ! \
+             filesink location={}",
+            clip.display()
+        ));
+        let whole = extract(&place, &clip, &[]);
+        assert!(!whole.stderr.contains("truncated"), "{whole:#?}");
+        let bytes = fs::read(&clip).unwrap();
+        fs::write(&clip, &bytes[..bytes.len() / 2]).unwrap();
+        let outcome = extract(&place, &clip, &[]);
+        for part in ["truncated", name] {
+            assert!(outcome.stderr.contains(part), "{outcome:#?}");
+        }
     }
 }
 
