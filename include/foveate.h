@@ -699,8 +699,10 @@ extern "C" {
 
 // Failed copies in a row after which a read gives up: a working reader loses one in a thousand.
 #define FOVEATE__TRIES_MAX 64
-// How long a reader waits for a frame before it checks its socket: a daemon that dies wakes nobody.
-#define FOVEATE__FUTEX_SLICE_NS 100000000
+// Bounds of the wait for a frame before the next look at the ring and the socket: see foveate__patience_ns. A daemon that
+// dies wakes nobody, so the upper one bounds how late that is noticed.
+#define FOVEATE__PATIENCE_MIN_NS 1000000
+#define FOVEATE__PATIENCE_MAX_NS 100000000
 // The longest message to the daemon, in bytes.
 #define FOVEATE__MESSAGE_BYTES_MAX 131072
 // Longer than any message to a reader: the longest is a refusal with at most 4096 bytes of text, which JSON escapes may
@@ -2033,6 +2035,25 @@ static int foveate__wait_to_look(struct foveate_reader *reader, int64_t deadline
     return -1;
 }
 
+// How long to wait at most before the next look: a quarter of the interval between frames past the time when the next one
+// is due, and once that is over, as long as it has been overdue. Any reader can move the waiters of a futex to another
+// (FUTEX_REQUEUE needs no write access): so a stolen wake delays a punctual frame by a quarter of an interval, and a
+// stream that stands still soon costs ten looks a second.
+static int64_t foveate__patience_ns(const struct foveate_reader *reader) {
+    struct foveate_slot_header newest, before;
+    uint64_t sequence = foveate__load_u64(&foveate__live(&reader->current)->newest), now_ns = (uint64_t)foveate__now_ns();
+    if (!foveate__load_header(reader, sequence, &newest)) return FOVEATE__PATIENCE_MIN_NS;
+    bool has_before = sequence != 0 && foveate__load_header(reader, sequence - 1, &before);
+    // Where the writer has just replaced the frame before, as if there were no interval.
+    uint64_t before_ns = has_before ? before.publish_ns : newest.publish_ns;
+    uint64_t interval_ns = before_ns < newest.publish_ns ? newest.publish_ns - before_ns : 0;
+    uint64_t since_ns = newest.publish_ns < now_ns ? now_ns - newest.publish_ns : 0;
+    uint64_t slice_ns = since_ns < interval_ns ? interval_ns - since_ns + interval_ns / 4 : since_ns - interval_ns;
+    if (slice_ns < interval_ns / 4) slice_ns = interval_ns / 4;
+    if (slice_ns < FOVEATE__PATIENCE_MIN_NS) return FOVEATE__PATIENCE_MIN_NS;
+    return slice_ns < FOVEATE__PATIENCE_MAX_NS ? (int64_t)slice_ns : FOVEATE__PATIENCE_MAX_NS;
+}
+
 // Waits until there may be events: 1; 0 at the deadline or on a signal; -1 and an error.
 static int foveate__wait(struct foveate_reader *reader, int64_t deadline_ns) {
     if (reader->next.base == NULL && foveate__is_looking(reader)) return foveate__wait_to_look(reader, deadline_ns);
@@ -2045,7 +2066,7 @@ static int foveate__wait(struct foveate_reader *reader, int64_t deadline_ns) {
             return -1;
         }
         if (ready != 0 || !is_mapped) return 0 < ready;
-        struct timespec left = foveate__timespec(foveate__left_ns(deadline_ns, FOVEATE__FUTEX_SLICE_NS));
+        struct timespec left = foveate__timespec(foveate__left_ns(deadline_ns, foveate__patience_ns(reader)));
         if (left.tv_sec == 0 && left.tv_nsec == 0) return 0;
         // Shared, not private: the writer is another process.
         long woken = syscall(SYS_futex, &foveate__live(&reader->current)->futex, FUTEX_WAIT, reader->seen, &left, NULL, 0);

@@ -24,7 +24,8 @@ Builds foveated and foveate, and installs them with the units of systemd, the us
 what CMake and pkg-config need, and a first configuration. A configuration that is there is never overwritten, nor removed.
 Nothing is started: it says how.
 
-  --prefix DIR    where to (/usr/local); the configuration is in /etc/foveate in any case
+  --prefix DIR    where to (/usr/local); the configuration is in /etc/foveate in any case, and systemd finds units below
+                  /usr and /usr/local, so those of another prefix are in /etc/systemd/system
   --destdir DIR   put everything below this folder, as for a package, and touch nothing else
   --binaries DIR  take the two programs from there instead of building them
   --uninstall     stop the service, and remove what was installed
@@ -61,20 +62,39 @@ contents() {
 644|configs/systemd/foveated.socket|lib/systemd/system/foveated.socket
 644|configs/systemd/foveate.sysusers|lib/sysusers.d/foveate.conf
 644|configs/systemd/cpu-only.conf|share/foveate/systemd/cpu-only.conf
+644|configs/systemd/lan-only.conf|share/foveate/systemd/lan-only.conf
 644|configs/systemd/backoff.conf|share/foveate/systemd/backoff.conf
 644|include/foveate.h|include/foveate.h
 644|cmake/foveateConfig.cmake|lib/cmake/foveate/foveateConfig.cmake
 644|cmake/foveateConfigVersion.cmake|lib/cmake/foveate/foveateConfigVersion.cmake
 644|foveate.pc.in|lib/pkgconfig/foveate.pc
-644|docs/service.md|share/doc/foveate/service.md
 644|LICENSE-MIT|share/doc/foveate/LICENSE-MIT
 644|LICENSE-APACHE|share/doc/foveate/LICENSE-APACHE
 END
+    local file
+    for file in "$root"/pipelines/*.gst; do
+        echo "644|${file#"$root/"}|share/foveate/${file#"$root/"}"
+    done
+    for file in "$root"/docs/*.md; do
+        echo "644|${file#"$root/"}|share/doc/foveate/${file##*/}"
+    done
+}
+
+# Where a file of the list goes.
+target() {
+    case "$prefix|$1" in
+    '/usr|'* | '/usr/local|'*) ;;
+    *'|lib/systemd/'* | *'|lib/sysusers.d/'*)
+        echo "$destdir/etc/${1#lib/}"
+        return
+        ;;
+    esac
+    echo "$destdir$prefix/$1"
 }
 
 # Folders with nothing but installed files.
 own_folders() {
-    printf '%s\n' lib/cmake/foveate share/doc/foveate share/foveate/systemd share/foveate
+    printf '%s\n' lib/cmake/foveate share/doc/foveate share/foveate/systemd share/foveate/pipelines share/foveate
 }
 
 # Runs as root for an installation into the system, and as this user with --destdir: change COMMAND...
@@ -108,11 +128,12 @@ install_contents() {
         BINARIES/*) from=$binaries/${from#BINARIES/} ;;
         *) from=$root/$from ;;
         esac
-        install_one "$mode" "$from" "$destdir$prefix/$to"
+        install_one "$mode" "$from" "$(target "$to")"
     done < <(contents)
 }
 
-# Installs a file with its /usr paths replaced by the prefix: install_one MODE FROM TO
+# Installs a file, with its paths replaced by those of the installation, or without debug information: a tenth of the size, and a
+# backtrace still names functions: install_one MODE FROM TO
 install_one() {
     local source=$2 version
     case "$2" in
@@ -121,6 +142,14 @@ install_one() {
         source=$(mktemp)
         sed -e "s|/usr/bin/|$prefix/bin/|" -e "s|/usr/share/|$prefix/share/|" \
             -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$2" >"$source"
+        ;;
+    *.toml)
+        source=$(mktemp)
+        sed -e "s|\bdocs/|$prefix/share/doc/foveate/|" -e "s|\bpipelines/|$prefix/share/foveate/pipelines/|" "$2" >"$source"
+        ;;
+    "$binaries"/*)
+        source=$(mktemp)
+        strip --strip-debug -o "$source" "$2" 2>/dev/null || cp "$2" "$source"
         ;;
     esac
     change install -D -m "$1" "$source" "$3"
@@ -134,13 +163,13 @@ install_configuration() {
     if [ -e "$file" ]; then
         say "Kept unchanged: $file"
     else
-        change install -m 644 "$root/configs/default.toml" "$file"
+        install_one 644 "$root/configs/default.toml" "$file"
     fi
 }
 
 enable_units() {
     if [ -z "$destdir" ] && command -v systemd-sysusers >/dev/null; then
-        as_root systemd-sysusers "$prefix/lib/sysusers.d/foveate.conf"
+        as_root systemd-sysusers "$(target lib/sysusers.d/foveate.conf)"
     fi
     if is_live; then
         as_root systemctl daemon-reload
@@ -157,7 +186,7 @@ remove_everything() {
         as_root systemctl disable --now foveated.socket foveated.service || true
     fi
     while IFS='|' read -r _ _ to; do
-        change rm -f "$destdir$prefix/$to"
+        change rm -f "$(target "$to")"
     done < <(contents)
     while read -r folder; do
         if [ -d "$destdir$prefix/$folder" ]; then

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::{Write, pipe};
-use std::net::{TcpListener, TcpStream};
+use std::io::{PipeWriter, Read, Write, pipe};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,14 +16,17 @@ use std::time::{Duration, Instant};
 use foveate::client::{Client, Next};
 use foveate_control::ClientExt as _;
 use foveate_ring::TokenFrameBuf;
+use rustix::fs::fstat;
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::control::RawClient;
 use crate::daemon::{Belongings, Place};
+use crate::thief::Thief;
 use crate::users::{are_there, as_user, open_to_all};
 use crate::wait::{HANG, until};
+use crate::web_server::Web;
 
 #[path = "support/control.rs"]
 mod control;
@@ -31,10 +34,14 @@ mod control;
 mod daemon;
 #[path = "support/left_out.rs"]
 mod left_out;
+#[path = "support/thief.rs"]
+mod thief;
 #[path = "support/users.rs"]
 mod users;
 #[path = "support/wait.rs"]
 mod wait;
+#[path = "support/web_server.rs"]
+mod web_server;
 
 const NEIGHBOUR: u32 = 5001;
 const HONEST: u32 = 5002;
@@ -47,14 +54,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What all clients may have open, and the half of it that one user may.
 const OPENED_BYTES: u64 = 256 << 20;
 
-const CONFIG: &str = "
-[[stream]]
-name = 'camera'
-pipeline = 'videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width=320,height=240,framerate=30/1 ! appsink name=frames'
-backend = 'cpu'
-[[stream.view]]
-name = 'main'
-";
+/// What comes from the environment is secret, wherever it stands.
+const SECRET: &str = "s3cret-of-the-camera";
+
+/// Half a request.
+const HALF: &[u8] = b"GET / HTTP/1.1\r\nHost: local";
+
+/// What the neighbour can reach.
+struct Target {
+    socket: PathBuf,
+    /// The live page and the metrics.
+    http: [SocketAddr; 2],
+}
 
 #[test]
 fn a_hostile_neighbour_harms_nobody() {
@@ -63,29 +74,24 @@ fn a_hostile_neighbour_harms_nobody() {
     }
     let place = Place::new();
     open_to_all(place.socket().parent().unwrap());
-    let config = place.write("foveate.toml", CONFIG);
+    let metrics = free_address();
     // Nobody reads what it logs.
     let (log, stderr) = pipe().unwrap();
-    let mut foveated = Command::new(env!("CARGO_BIN_EXE_foveated"))
-        .args([
-            "--config".as_ref(),
-            config.as_os_str(),
-            "--socket".as_ref(),
-            place.socket().as_os_str(),
-        ])
-        .stderr(stderr)
-        .spawn()
-        .unwrap();
+    let mut foveated = Killed(start(&place, metrics, stderr));
     until("frames are published", || published(&place.socket()).is_some_and(|count| 10 < count));
-    let before = Belongings::of(foveated.id());
+    let before = Belongings::of(foveated.0.id());
+    let web = Web::start(&place.socket(), &[]);
+    let target = Target { socket: place.socket(), http: [web.address, metrics] };
     let frames = if std::env::var_os("FOVEATE_LONG").is_some() { 3_600 } else { 300 };
 
-    let ages = under_attack(&place.socket(), || {
+    let ages = under_attack(&target, || {
         thread::scope(|scope| {
-            let reader = scope.spawn(|| as_user(HONEST, || ages(&place.socket(), frames)));
+            let reader = scope.spawn(|| as_user(HONEST, || ages(&target.socket, frames)));
             while !reader.is_finished() {
                 in_time("foveate ls", || foveate(&place, "ls"));
                 in_time("foveate reload", || foveate(&place, "reload"));
+                in_time("the live page", || is_answered(web.address, "/"));
+                in_time("the metrics", || is_answered(metrics, "/metrics"));
             }
             reader.join().unwrap()
         })
@@ -94,25 +100,56 @@ fn a_hostile_neighbour_harms_nobody() {
     println!("age: p50 {:?}, p99 {p99:?}, most {:?}", ages[ages.len() / 2], ages.last().unwrap());
     assert!(p99 < 2 * FRAME, "p99 of the age: {p99:?}");
 
+    drop(web);
     until("all that the neighbour had is given back", || {
-        Belongings::of(foveated.id()).is_no_more_than(&before) && shared_kb(foveated.id()) < 1 << 14
+        let now = Belongings::of(foveated.0.id());
+        // A connection that had just been closed may have counted before.
+        let is_no_more = now.descriptors <= before.descriptors && now.threads <= before.threads;
+        is_no_more && shared_kb(foveated.0.id()) < 1 << 14
     });
-    under_attack(&place.socket(), || {
-        thread::sleep(FRAME * 30);
-        kill_process(Pid::from_child(&foveated), Signal::TERM).unwrap();
-        in_time("SIGTERM", || foveated.wait().unwrap().code() == Some(0));
+    under_attack(&target, || {
+        thread::sleep(30 * FRAME);
+        kill_process(Pid::from_child(&foveated.0), Signal::TERM).unwrap();
+        in_time("SIGTERM", || foveated.0.wait().unwrap().code() == Some(0));
     });
     drop(log);
 }
 
+fn start(place: &Place, metrics: SocketAddr, stderr: PipeWriter) -> Child {
+    let config = format!(
+        "[daemon]
+         metrics = '{metrics}'
+         [[stream]]
+         name = 'camera'
+         pipeline = 'videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,width=320,height=240,framerate=30/1 \
+                     ! identity name=\"${{PASSWORD}}\" ! appsink name=frames'
+         backend = 'cpu'
+         [[stream.view]]
+         name = 'main'
+        "
+    );
+    let config = place.write("foveate.toml", config);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foveated"));
+    command.arg("--config").arg(config).arg("--socket").arg(place.socket());
+    command.env("PASSWORD", SECRET).stderr(stderr).spawn().unwrap()
+}
+
 /// Does `work` while the neighbour attacks.
-fn under_attack<T>(socket: &Path, work: impl FnOnce() -> T) -> T {
-    let attacks: [fn(&Path, &AtomicBool); 4] = [leave_descriptors, hoard_rings, flood, sit_idle];
+fn under_attack<T>(target: &Target, work: impl FnOnce() -> T) -> T {
+    let attacks: [fn(&Target, &AtomicBool); 7] = [
+        leave_descriptors,
+        hoard_rings,
+        steal_wakes,
+        flood,
+        sit_idle,
+        look_for_passwords,
+        send_half_requests,
+    ];
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for attack in attacks {
             let is_over = &is_over;
-            scope.spawn(move || as_user(NEIGHBOUR, || attack(socket, is_over)));
+            scope.spawn(move || as_user(NEIGHBOUR, || attack(target, is_over)));
         }
         let _end = RaisedAtLast(&is_over);
         work()
@@ -120,7 +157,7 @@ fn under_attack<T>(socket: &Path, work: impl FnOnce() -> T) -> T {
 }
 
 /// 1. Sends sockets that take minutes to close.
-fn leave_descriptors(socket: &Path, is_over: &AtomicBool) {
+fn leave_descriptors(target: &Target, is_over: &AtomicBool) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut unread = Vec::new();
     repeat(is_over, || {
@@ -132,37 +169,48 @@ fn leave_descriptors(socket: &Path, is_over: &AtomicBool) {
         socket_to_send.set_nonblocking(true).unwrap();
         while (&socket_to_send).write(&[0; 1 << 16]).is_ok() {}
         set_socket_linger(&socket_to_send, Some(10 * HANG)).unwrap();
-        if let Some(client) = connected(socket)
-            && client.send_descriptors(br#"{"op":"list"}"#, &[socket_to_send.as_fd()]).is_err()
-        {
-            // The kernel refuses. Closed here, it would linger here.
+        let request = br#"{"op":"list"}"#;
+        let sent = connected(&target.socket).is_some_and(|client| {
+            client.send_descriptors(request, &[socket_to_send.as_fd()]).is_ok()
+        });
+        if !sent {
+            // The kernel refuses, or the daemon is gone. Closed here, it would linger here.
             set_socket_linger(&socket_to_send, None).unwrap();
         }
     });
 }
 
 /// 2. Opens the largest views that it may, and keeps their memory.
-fn hoard_rings(socket: &Path, is_over: &AtomicBool) {
+fn hoard_rings(target: &Target, is_over: &AtomicBool) {
+    let open = br#"{"op":"open_view","stream":"camera","view":{"name":"hoard","budget":1024,"slots":8,"dtype":"f32"}}"#;
     let mut kept: Vec<OwnedFd> = Vec::new();
     repeat(is_over, || {
-        let Some(client) = connected(socket) else { return };
-        let request = br#"{"op":"open_view","stream":"camera","view":{"name":"hoard","budget":1024,"slots":8,"dtype":"f32"}}"#;
-        if !is_granted(&client, request)
-            || !is_granted(&client, br#"{"op":"subscribe","view":"camera/hoard"}"#)
-        {
-            return;
+        let Some(client) = connected(&target.socket) else { return };
+        if is_granted(&client, open) {
+            kept.extend(subscribed(&client, "camera/hoard"));
         }
-        let received = foveate::socket::receive(&client.0, &mut [0; 1024], RecvFlags::empty());
-        kept.extend(received.ok().and_then(|received| received.descriptor));
-        let bytes: u64 =
-            kept.iter().map(|kept| rustix::fs::fstat(kept).unwrap().st_size as u64).sum();
+        let sizes = kept.iter().map(|segment| fstat(segment).unwrap().st_size.cast_unsigned());
+        let bytes: u64 = sizes.sum();
         assert!(bytes <= OPENED_BYTES / 2, "{bytes} bytes are kept by one user");
     });
     assert!(!kept.is_empty(), "it got some");
 }
 
+/// 4. Takes the wakes of all who read the honest reader's view.
+fn steal_wakes(target: &Target, is_over: &AtomicBool) {
+    let mut thief = None;
+    repeat(is_over, || {
+        let segment = || subscribed(&connected(&target.socket)?, "camera/main");
+        match &thief {
+            Some(thief) => Thief::steal(thief),
+            None => thief = segment().map(Thief::new),
+        }
+    });
+    assert!(thief.is_some(), "it was a reader");
+}
+
 /// 3. and 5. Sends requests that are long to parse, and such as make the daemon log.
-fn flood(socket: &Path, is_over: &AtomicBool) {
+fn flood(target: &Target, is_over: &AtomicBool) {
     let nested = format!(
         r#"{{"op":"open_view","stream":"camera","view":{{"gaze":{}1{}}}}}"#,
         r#"{"a":"#.repeat(1_200),
@@ -170,7 +218,7 @@ fn flood(socket: &Path, is_over: &AtomicBool) {
     );
     let long = format!(r#"{{"op":"open_view","stream":"{}"}}"#, "x".repeat(120_000));
     repeat(is_over, || {
-        let Some(client) = connected(socket) else { return };
+        let Some(client) = connected(&target.socket) else { return };
         for request in [nested.as_str(), &long, r#"{"op":"open_view","stream":"camera"}"#] {
             for _ in 0..8 {
                 if client.send(request.as_bytes()).is_err() {
@@ -181,11 +229,35 @@ fn flood(socket: &Path, is_over: &AtomicBool) {
     });
 }
 
+/// 7. Looks for passwords in what everybody may ask for.
+fn look_for_passwords(target: &Target, is_over: &AtomicBool) {
+    repeat(is_over, || {
+        let Some(client) = connected(&target.socket) else { return };
+        let Some(listing) = answer(&client, br#"{"op":"list"}"#) else { return };
+        assert!(!listing.contains(SECRET), "{listing}");
+        assert!(!listing.contains("ok\":true") || listing.contains("identity"), "{listing}");
+    });
+}
+
+/// 8. Begins requests to the live page and to the metrics, and never ends one.
+fn send_half_requests(target: &Target, is_over: &AtomicBool) {
+    let mut halves = Vec::new();
+    repeat(is_over, || {
+        for address in target.http {
+            let half = TcpStream::connect(address);
+            halves.extend(half.and_then(|mut half| half.write_all(HALF).map(|()| half)));
+        }
+        if 1_000 < halves.len() {
+            halves.drain(..500);
+        }
+    });
+}
+
 /// 6. Connects as often as it can, and asks for nothing.
-fn sit_idle(socket: &Path, is_over: &AtomicBool) {
+fn sit_idle(target: &Target, is_over: &AtomicBool) {
     let mut idle = Vec::new();
     repeat(is_over, || {
-        idle.extend(connected(socket));
+        idle.extend(connected(&target.socket));
         if 64 < idle.len() {
             idle.remove(0);
         }
@@ -208,11 +280,40 @@ fn connected(socket: &Path) -> Option<RawClient> {
     Some(RawClient(client))
 }
 
+/// A descriptor of the segment that `view` publishes in.
+fn subscribed(client: &RawClient, view: &str) -> Option<OwnedFd> {
+    let request = format!(r#"{{"op":"subscribe","view":"{view}"}}"#);
+    if !is_granted(client, request.as_bytes()) {
+        return None;
+    }
+    foveate::socket::receive(&client.0, &mut [0; 1024], RecvFlags::empty()).ok()?.descriptor
+}
+
 fn is_granted(client: &RawClient, request: &[u8]) -> bool {
+    answer(client, request).is_some_and(|answer| answer.contains(r#""ok":true"#))
+}
+
+/// `None` if there is none, as the connection was refused.
+fn answer(client: &RawClient, request: &[u8]) -> Option<String> {
     let _ = client.send(request);
-    let mut answer = [0; 1024];
-    let received = foveate::socket::receive(&client.0, &mut answer, RecvFlags::empty());
-    received.is_ok() && answer.starts_with(br#"{"ok":true"#)
+    let mut answer = vec![0; 1 << 17];
+    let received = foveate::socket::receive(&client.0, &mut answer, RecvFlags::empty()).ok()?;
+    Some(String::from_utf8_lossy(&answer[..received.len]).into_owned())
+}
+
+/// Whether a GET of `path` is answered as it should.
+fn is_answered(address: SocketAddr, path: &str) -> bool {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(HANG)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.starts_with("HTTP/1.1 200 ")
+}
+
+/// An address of this machine where nobody listened a moment ago.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
 /// Ages at which an honest reader got `count` frames, in order.
@@ -263,5 +364,16 @@ struct RaisedAtLast<'a>(&'a AtomicBool);
 impl Drop for RaisedAtLast<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A process that does not outlive the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -13,12 +13,15 @@
 from .abi import TOKEN
 from .cache import TokenCache
 from .camera import Camera
-from .control import Looking, socket_path
+from .control import ListedView, Looking, list_views, socket_path
 from .errors import BrokenSegment, Ended, FoveateError, Lapped, NoDaemon, Refused, TimedOut
 from .frame import Bounds, Fixation, Frame, Padded
 from .many import FrameSet, Views, open_many
 from .segment import PlaneInfo, SegmentInfo
 from .view import View, open, open_view
+
+#: The version of this package.
+__version__ = "0.1.0"
 
 __all__ = [
     "TOKEN",
@@ -31,6 +34,7 @@ __all__ = [
     "Frame",
     "FrameSet",
     "Lapped",
+    "ListedView",
     "Looking",
     "NoDaemon",
     "Padded",
@@ -41,6 +45,8 @@ __all__ = [
     "TokenCache",
     "View",
     "Views",
+    "__version__",
+    "list_views",
     "open",
     "open_many",
     "open_view",

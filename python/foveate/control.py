@@ -5,12 +5,14 @@ from __future__ import annotations
 import array
 import json
 import os
+import select
 import socket
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Union
 
 from . import abi
-from .errors import FoveateError, NoDaemon, Refused, TimedOut
+from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
 from .frame import Fixation
 
 #: The longest datagram, in bytes.
@@ -20,7 +22,7 @@ DATAGRAM_BYTES_MAX = 128 * 1024
 _CMSG_BYTES = socket.CMSG_SPACE(array.array("i").itemsize)
 _MSG_CMSG_CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)
 _MSG_TRUNC = int(socket.MSG_TRUNC)
-#: Timeout for an answer of the daemon, in seconds.
+#: Default timeout for an answer of the daemon, in seconds.
 ANSWER_TIMEOUT_S = 2.0
 #: Message about a hang-up.
 GONE = "the daemon is gone: it has stopped, or it dropped this connection"
@@ -29,14 +31,39 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class Looking(NamedTuple):
-    """The answer to feedback: where the view was asked to look."""
+    """The answer to feedback: where the view was asked to look.
 
-    #: Pixels right of the source's left edge, inside the image: of the point, or of the peak of the map.
+    :ivar x: Pixels right of the source's left edge, inside the image: of the point, or of the peak of the map.
+    :ivar y: Pixels below the source's top edge, inside the image.
+    :ivar fixation: The resulting fixation, with ``wait``; otherwise, or if no frame came within a second, None.
+    """
+
     x: float
-    #: Pixels below the source's top edge, inside the image.
     y: float
-    #: The resulting fixation, with ``wait``; otherwise, or if no frame came within a second, None.
     fixation: Fixation | None
+
+
+class ListedView(NamedTuple):
+    """One view of a daemon, as :func:`list_views` returns it.
+
+    :ivar name: Its address, such as ``"front/policy"``: what :func:`foveate.open` takes.
+    :ivar state: State of its stream: ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``.
+    :ivar reason: The reason for the state; may be empty.
+    :ivar layout: Name of its layout, such as ``"foveal"``.
+    :ivar budget: Most tokens of a frame.
+    :ivar patch: P: side of a token in texels.
+    :ivar dtype: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    :ivar policy: Gaze policy: ``"fixed"``, ``"feedback"``, ``"saliency"`` or ``"replay"``.
+    """
+
+    name: str
+    state: str
+    reason: str
+    layout: str
+    budget: int
+    patch: int
+    dtype: str
+    policy: str
 
 
 class HungUp(Exception):
@@ -59,20 +86,22 @@ def socket_path(explicit: Path | None = None) -> str:
 
 
 class Connection:
-    """A connection to the daemon: requests that get answers, and after a subscription events. For one thread at a time."""
+    """A connection to the daemon: requests that get answers, and after a subscription events. Waits nowhere but in
+    :meth:`request`. For one thread at a time."""
 
     def __init__(self, path: str) -> None:
-        """Connects to the daemon that listens on ``path``.
+        """Connects to the daemon that listens on ``path``. It may be one that has yet to accept the connection.
 
         :raises NoDaemon: if there is none.
+        :raises TimedOut: if its queue of connections is full.
         :raises FoveateError: if the user may not talk to it.
         """
         self._path = path
         self._buffer = bytearray(DATAGRAM_BYTES_MAX)
         self._buffers = [self._buffer]
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        kind = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        self._socket = socket.socket(socket.AF_UNIX, kind)
         try:
-            self._socket.settimeout(ANSWER_TIMEOUT_S)
             self._socket.connect(path)
         except BaseException as error:
             self._socket.close()
@@ -88,13 +117,25 @@ class Connection:
         """Hangs up. Leases and views opened over this connection end with it."""
         self._socket.close()
 
-    def request(self, op: str, payload: bytes | None = None, **fields: Any) -> dict[str, Any]:
+    def request(self, op: str, payload: bytes | None, timeout: float | None, **fields: Any) -> dict[str, Any]:
         """Sends a request and waits for its answer.
 
+        :param timeout: how long, in seconds; None for as long as it takes.
         :raises Refused: if the daemon refuses.
-        :raises TimedOut: if it does not answer.
+        :raises TimedOut: if it does not answer in time.
         :raises HungUp: if it is gone.
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.post(op, payload, **fields):
+            self._wait(select.POLLOUT, timeout, deadline)
+        while True:
+            answer = self.answer()
+            if answer is not None:
+                return answer
+            self._wait(select.POLLIN, timeout, deadline)
+
+    def post(self, op: str, payload: bytes | None = None, **fields: Any) -> bool:
+        """Sends a request without waiting: False if the daemon has too many unread ones."""
         datagram = json.dumps({"op": op, **fields}, separators=(",", ":"), allow_nan=False).encode()
         if payload is not None:
             datagram += b"\n" + payload
@@ -102,20 +143,30 @@ class Connection:
             raise Refused("too-large", f"{len(datagram)} bytes do not fit in a message of at most {DATAGRAM_BYTES_MAX}")
         try:
             self._socket.send(datagram, socket.MSG_NOSIGNAL)
+        except BlockingIOError:
+            return False
         except (BrokenPipeError, ConnectionResetError):
             # A daemon that rejects a client sends the reason before it hangs up.
             pass
         except OSError as error:
             raise self._failed("send to", error) from error
-        return self._answer()
+        return True
 
-    def subscribe(self, view: str) -> None:
-        """Subscribes to the events of ``view``, with notices; :meth:`event` takes them from then on, without waiting.
+    def answer(self) -> dict[str, Any] | None:
+        """The answer to a request, or None if it has not arrived yet.
 
-        :raises Refused: as :meth:`request`, which also names the other errors.
+        :raises Refused: if the daemon refuses.
+        :raises HungUp: if it is gone.
         """
-        self.request("subscribe", view=view, notify=True)
-        self._socket.setblocking(False)
+        try:
+            size, descriptor = self._receive()
+        except BlockingIOError:
+            return None
+        _close(descriptor)
+        answer = self._understood(size)
+        if answer.get("ok") is True:
+            return answer
+        raise Refused(str(answer.get("reason")), str(answer.get("error")), answer.get("holder"))
 
     def event(self) -> tuple[Mapping[str, Any] | int, int | None] | None:
         """The next event of a subscription, and the descriptor that came with it, which the caller then owns. A notice
@@ -136,22 +187,19 @@ class Connection:
             _close(descriptor)
             raise
 
-    def _answer(self) -> dict[str, Any]:
-        try:
-            size, descriptor = self._receive()
-        except (BlockingIOError, socket.timeout) as error:
-            raise _silent() from error
-        _close(descriptor)
-        answer = self._understood(size)
-        if answer.get("ok") is True:
-            return answer
-        raise Refused(str(answer.get("reason")), str(answer.get("error")), answer.get("holder"))
+    def _wait(self, events: int, timeout: float | None, deadline: float | None) -> None:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise silent(timeout)
+        poller = select.poll()
+        poller.register(self._socket, events)
+        poller.poll(None if left is None else left * 1000)
 
     def _receive(self) -> tuple[int, int | None]:
         """Receives a datagram into the buffer: its size, and the descriptor that came with it."""
         try:
             size, ancillary, flags, _ = self._socket.recvmsg_into(self._buffers, _CMSG_BYTES, _MSG_CMSG_CLOEXEC)
-        except (BlockingIOError, socket.timeout):
+        except BlockingIOError:
             raise
         except ConnectionResetError:
             raise HungUp from None
@@ -178,9 +226,49 @@ class Connection:
         return message
 
     def _failed(self, action: str, error: OSError) -> FoveateError:
-        if isinstance(error, socket.timeout):
-            return _silent()
         return FoveateError(f"cannot {action} {self._path}: {error.strerror}")
+
+
+def list_views(socket: Path | None = None, *, timeout: float | None = ANSWER_TIMEOUT_S) -> list[ListedView]:
+    """The views of a daemon, in the order of ``foveate ls``.
+
+    :param socket: the daemon's socket, as for :func:`foveate.open`.
+    :param timeout: how long to wait for the daemon, in seconds; None waits for as long as it takes.
+    :raises NoDaemon: if no daemon listens there.
+    :raises TimedOut: if it does not answer in time.
+    :raises Ended: if it goes away meanwhile.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    connection = Connection(socket_path(socket))
+    views: list[ListedView] = []
+    after: dict[str, Any] = {}
+    try:
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            page = connection.request("list", None, left, **after)
+            views += [_listed(stream, view) for stream in page["streams"] for view in stream["views"]]
+            if page.get("next") is None:
+                return views
+            after = {"after": page["next"]}
+    except HungUp:
+        raise Ended("the list of views", GONE, hung_up=True) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise _not_understood(error) from error
+    finally:
+        connection.close()
+
+
+def _listed(stream: Mapping[str, Any], view: Mapping[str, Any]) -> ListedView:
+    return ListedView(
+        name=str(view["name"]),
+        state=str(stream["state"]),
+        reason=str(stream["reason"]),
+        layout=str(view["layout"]),
+        budget=int(view["budget"]),
+        patch=int(view["patch_side"]),
+        dtype=str(view["dtype"]),
+        policy=str(view["policy"]),
+    )
 
 
 def looking(answer: Mapping[str, Any]) -> Looking:
@@ -230,13 +318,14 @@ def _unconnected(path: str, error: OSError) -> FoveateError:
             f"no permission for {path}: run as the daemon's user or as a member of its group, or choose another path "
             "with socket= or FOVEATE_SOCKET"
         )
-    if isinstance(error, (BlockingIOError, socket.timeout)):
-        return _silent()
+    if isinstance(error, BlockingIOError):
+        return TimedOut(f"the daemon at {path} accepts no clients: it may be overloaded or stopped")
     return FoveateError(f"cannot connect to {path}: {error.strerror or error}")
 
 
-def _silent() -> TimedOut:
-    return TimedOut(f"the daemon did not answer within {ANSWER_TIMEOUT_S:g} s: it may be overloaded or stopped")
+def silent(timeout: float | None) -> TimedOut:
+    """The error of a daemon that does not answer within ``timeout``."""
+    return TimedOut(f"the daemon did not answer within {timeout or 0:g} s: it may be overloaded or stopped")
 
 
 def _not_understood(detail: object) -> FoveateError:

@@ -16,37 +16,44 @@ if TYPE_CHECKING:
 
 
 class Fixation(NamedTuple):
-    """Where a view looks."""
+    """Where a view looks.
 
-    #: Pixels right of the source's left edge.
+    :ivar x: Pixels right of the source's left edge.
+    :ivar y: Pixels below the source's top edge.
+    :ivar id: Number of the fixation in the view, from 1.
+    :ivar since_frame: ``frame_seq`` of the first frame sampled around it.
+    :ivar reason: The reason: ``"policy"``, ``"look"``, ``"attend"`` or ``"saliency"``.
+    """
+
     x: float
-    #: Pixels below the source's top edge.
     y: float
-    #: Number of the fixation in the view, from 1.
     id: int
-    #: ``frame_seq`` of the first frame sampled around it.
     since_frame: int
-    #: The reason: ``"policy"``, ``"look"``, ``"attend"`` or ``"saliency"``.
     reason: str
 
 
 class Bounds(NamedTuple):
-    """Largest possible errors of a frame's tokens."""
+    """Largest possible errors of a frame's tokens.
 
-    #: Largest possible difference between a camera sample and the one that a token was made from, 0 to 255.
+    :ivar sample: Largest possible difference between a camera sample and the one that a token was made from, 0 to
+        255.
+    :ivar rgb: The same for a channel of an 8-bit RGB pixel.
+    """
+
     sample: int
-    #: The same for a channel of an 8-bit RGB pixel.
     rgb: int
 
 
 class Padded(NamedTuple):
-    """A frame padded to the capacity of the view, for compiled graphs."""
+    """A frame padded to the capacity of the view, for compiled graphs.
 
-    #: [capacity, 3, P, P] of the frame's dtype; 0 beyond the frame's tokens.
+    :ivar pixels: [capacity, 3, P, P] of the frame's dtype; 0 beyond the frame's tokens.
+    :ivar tokens: [capacity] of :data:`foveate.TOKEN`; 0 beyond the frame's tokens.
+    :ivar mask: [capacity] of bool: whether it is a real token.
+    """
+
     pixels: NDArray[Any]
-    #: [capacity] of :data:`foveate.TOKEN`; 0 beyond the frame's tokens.
     tokens: NDArray[Any]
-    #: [capacity] of bool: whether it is a real token.
     mask: NDArray[Any]
 
 
@@ -56,43 +63,48 @@ class Frame:
 
     Frames that were read are copies. Borrowed frames have their planes in shared memory and end with the ``with``
     block; everything else in them is a copy too.
+
+    :ivar info: The description of the segment: extent, patch side, normalisation, camera and more.
+    :ivar ring_sequence: Counts the frames of the segment, from 1.
+    :ivar frame_seq: Counts the frames of the stream, from 1; a gap is a dropped frame, or one that was not read.
+    :ivar pts_ns: Presentation time in the stream in ns, or None if the source has none.
+    :ivar capture_ns: When the frame was captured: CLOCK_MONOTONIC in ns.
+    :ivar capture_unix_ns: The same time: CLOCK_REALTIME in ns since 1970. This is ``header.stamp`` of ROS.
+    :ivar capture_clock: The source of these: ``"running-time"``, ``"reference"``, or ``"unknown"``, if the arrival
+        was used.
+    :ivar arrival_ns: When the frame reached the daemon: CLOCK_MONOTONIC in ns.
+    :ivar publish_ns: When the tokens were published: CLOCK_MONOTONIC in ns.
+    :ivar fixation: Where the view looked.
+    :ivar bounds: Largest possible errors of the tokens.
+    :ivar dirty_tiles: Tiles of 32 x 32 pixels that were ingested for this frame, of :attr:`tile_count`.
+    :ivar tile_count: Tiles of the source.
+    :ivar relevance_frame: ``frame_seq`` of the frame that the tokens' relevance was made from; 0 without a
+        relevance map.
+    :ivar asked_ns: When the message that led to this fixation reached the daemon: CLOCK_MONOTONIC in ns; 0 if none
+        did.
+    :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels
+        of the level; ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and
+        how many ``columns`` and ``rows`` lie inside the level, the others being repeats.
+    :ivar missed: Frames between this one and the one read before: skipped as older or too old, or overwritten by
+        the writer.
     """
 
-    #: The description of the segment: extent, patch side, normalisation, camera and more.
     info: SegmentInfo
-    #: Counts the frames of the segment, from 1.
     ring_sequence: int
-    #: Counts the frames of the stream, from 1; a gap is a dropped frame, or one that was not read.
     frame_seq: int
-    #: Presentation time in the stream in ns, or None if the source has none.
     pts_ns: int | None
-    #: When the frame was captured: CLOCK_MONOTONIC in ns.
     capture_ns: int
-    #: The same time: CLOCK_REALTIME in ns since 1970. This is ``header.stamp`` of ROS.
     capture_unix_ns: int
-    #: The source of these: ``"running-time"``, ``"reference"``, or ``"unknown"``, if the arrival was used.
     capture_clock: str
-    #: When the frame reached the daemon: CLOCK_MONOTONIC in ns.
     arrival_ns: int
-    #: When the tokens were published: CLOCK_MONOTONIC in ns.
     publish_ns: int
-    #: Where the view looked.
     fixation: Fixation
-    #: Largest possible errors of the tokens.
     bounds: Bounds
-    #: Tiles of 32 x 32 pixels that were ingested for this frame, of :attr:`tile_count`.
     dirty_tiles: int
-    #: Tiles of the source.
     tile_count: int
-    #: ``frame_seq`` of the frame that the tokens' relevance was made from; 0 without a relevance map.
     relevance_frame: int
-    #: When the message that led to this fixation reached the daemon: CLOCK_MONOTONIC in ns; 0 if none did.
     asked_ns: int
-    #: One record per token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels of the level;
-    #: ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and how many ``columns`` and
-    #: ``rows`` lie inside the level, the others being repeats.
     tokens: NDArray[Any]
-    #: Frames between this one and the one read before: skipped as older or too old, or overwritten by the writer.
     missed: int = field(default=0, init=False)
     _planes: dict[str, NDArray[Any]] | None
     #: Of a borrowed frame: whether the writer has not replaced it.

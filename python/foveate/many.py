@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .control import Path
+from .control import ANSWER_TIMEOUT_S, Path
 from .errors import TimedOut
 from .frame import Frame
 from .ring import Ring
@@ -56,20 +56,29 @@ class _Candidate(NamedTuple):
         return ring.copy(self.ring_sequence) if ring.info.epoch == self.epoch else None
 
 
-def open_many(views: Sequence[str], socket: Path | None = None, *, reconnect: bool = False) -> Views:
+def open_many(
+    views: Sequence[str],
+    socket: Path | None = None,
+    *,
+    reconnect: bool = False,
+    timeout: float | None = ANSWER_TIMEOUT_S,
+) -> Views:
     """Opens several views of one daemon, to read frames that were captured together.
 
     :param views: their addresses, such as ``["left/policy", "right/policy"]``, each once.
     :param socket: as for :func:`foveate.open`.
     :param reconnect: as for :func:`foveate.open`.
+    :param timeout: as for :func:`foveate.open`, for all of them together.
     :raises NoDaemon: as :func:`foveate.open`, as is :class:`Refused`.
     """
     if not views or len(set(views)) != len(views):
         raise ValueError(f"open_many takes at least one view, and each once, not {list(views)}")
     opened: list[View] = []
+    deadline = None if timeout is None else time.monotonic() + timeout
     try:
         for view in views:
-            opened.append(open(view, socket, reconnect=reconnect))
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            opened.append(open(view, socket, reconnect=reconnect, timeout=left))
     except BaseException:
         for view_opened in opened:
             view_opened.close()

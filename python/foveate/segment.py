@@ -28,55 +28,59 @@ _MAP_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 
 @dataclass(frozen=True)
 class PlaneInfo:
-    """One entry of a segment's table of planes: an array with an item for each token."""
+    """One entry of a segment's table of planes: an array with an item for each token.
 
-    #: Name of the plane, such as ``"relevance"``.
+    :ivar name: Name of the plane, such as ``"relevance"``.
+    :ivar order: One letter for each axis, such as ``"NCHW"``.
+    :ivar dtype: Element type: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    :ivar shape: Extent of each axis; the first is the capacity.
+    """
+
     name: str
-    #: One letter for each axis, such as ``"NCHW"``.
     order: str
-    #: Element type: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
     dtype: str
-    #: Extent of each axis; the first is the capacity.
     shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class SegmentInfo:
-    """The description of a segment. It never changes."""
+    """The description of a segment. It never changes.
 
-    #: Version of the ABI: major and minor.
+    :ivar abi: Version of the ABI: major and minor.
+    :ivar epoch: A random number, different for every segment.
+    :ivar stream: Name of the stream.
+    :ivar view: Name of the view.
+    :ivar layout: Name of the layout, such as ``"foveal"``.
+    :ivar patch: P: side of a token in texels.
+    :ivar dtype: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    :ivar capacity: Most tokens of a frame.
+    :ivar extent: Width and height of the source in pixels.
+    :ivar mean: R, G, B: a texel is (value / 255 - mean) / std.
+    :ivar std: R, G, B.
+    :ivar pixel_format: The camera's format, as GStreamer names it.
+    :ivar backend: The backend that keeps the pyramid: ``"cpu"`` or ``"vulkan"``.
+    :ivar device: Name of the device that it runs on.
+    :ivar slot_count: Frames that the ring holds.
+    :ivar camera: The camera model, or None if the stream has none.
+    :ivar planes: The table of planes; ``pixels`` come first.
+    """
+
     abi: tuple[int, int]
-    #: A random number, different for every segment.
     epoch: int
-    #: Name of the stream.
     stream: str
-    #: Name of the view.
     view: str
-    #: Name of the layout, such as ``"foveal"``.
     layout: str
-    #: P: side of a token in texels.
     patch: int
-    #: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
     dtype: str
-    #: Most tokens of a frame.
     capacity: int
-    #: Width and height of the source in pixels.
     extent: tuple[int, int]
-    #: R, G, B: a texel is (value / 255 - mean) / std.
     mean: tuple[float, float, float]
-    #: R, G, B.
     std: tuple[float, float, float]
-    #: The camera's format, as GStreamer names it.
     pixel_format: str
-    #: The backend that keeps the pyramid: ``"cpu"`` or ``"vulkan"``.
     backend: str
-    #: Name of the device that it runs on.
     device: str
-    #: Frames that the ring holds.
     slot_count: int
-    #: The camera model, or None if the stream has none.
     camera: Camera | None
-    #: The table of planes; ``pixels`` come first.
     planes: tuple[PlaneInfo, ...]
 
     @property

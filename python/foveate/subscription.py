@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
+import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from .control import GONE, Connection, HungUp
+from .control import GONE, Connection, HungUp, silent
 from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
 from .ring import Ring
 from .segment import opened
@@ -25,6 +27,10 @@ _SLICE_S = 0.1
 
 T = TypeVar("T")
 
+#: Connects and subscribes without waiting: yields the connection that has to become readable before it can go on, and
+#: returns the view's address and the connection with its events.
+Connecting = Generator[Connection, None, "tuple[str, Connection]"]
+
 
 class _Ending(NamedTuple):
     """How a view has ended."""
@@ -33,28 +39,82 @@ class _Ending(NamedTuple):
     hung_up: bool
 
 
+class _Beacon:
+    """A descriptor that is readable when a connection is, or once it is time to reconnect. It stays the same while
+    connections come and go."""
+
+    def __init__(self) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._set_timer = libc.timerfd_settime
+        self._epoll = select.epoll()
+        # The standard library has timers since Python 3.13.
+        self._timer = libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_CLOEXEC | os.O_NONBLOCK)
+        if self._timer < 0:
+            self._epoll.close()
+            raise FoveateError(f"cannot make a timer: {os.strerror(ctypes.get_errno())}")
+        self._epoll.register(self._timer, select.EPOLLIN)
+        self._connection: Connection | None = None
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def watch(self, connection: Connection | None) -> None:
+        """Watches this connection from now on, in place of the one before, which is still open."""
+        if connection is self._connection:
+            return
+        if self._connection is not None:
+            # A fork may have the socket too: then closing it would leave it here.
+            self._epoll.unregister(self._connection)
+        if connection is not None:
+            self._epoll.register(connection, select.EPOLLIN)
+        self._connection = connection
+
+    def ring_in(self, seconds: float | None) -> None:
+        """Becomes readable in so many seconds; with None not by time."""
+        ns = 0 if seconds is None else max(1, int(seconds * 1e9))
+        self._set_timer(self._timer, 0, struct.pack("@4l", 0, 0, ns // 10**9, ns % 10**9), None)
+
+    def close(self) -> None:
+        self._epoll.close()
+        os.close(self._timer)
+
+
 class Subscription:
     """A subscription: an open connection, and the rings received over it. For one thread at a time."""
 
-    def __init__(self, subscribe: Callable[[], tuple[str, Connection]], reconnect: bool) -> None:
+    def __init__(self, view: str, connect: Callable[[], Connecting], reconnect: bool, timeout: float | None) -> None:
         """Subscribes.
 
-        :param subscribe: returns a connection that is subscribed to the view, and the view's address.
-        :param reconnect: whether to subscribe again when the daemon is gone.
-        :raises HungUp: if the daemon goes away meanwhile; other errors are those of ``subscribe``.
+        :param view: the view's address, as far as it is known.
+        :param connect: begins to connect and to subscribe.
+        :param reconnect: whether to look for the daemon while it is gone, or not there yet.
+        :param timeout: how long to wait for the daemon, in seconds; None for as long as it takes.
+        :raises HungUp: if the daemon goes away meanwhile; other errors are those of ``connect``.
         """
-        self._subscribe = subscribe
-        self._reconnect = reconnect
+        #: The view's address.
+        self.view = view
+        self._connect = connect
         self._ring: Ring | None = None
         #: The next ring, once every frame of `_ring` was read.
         self._next_ring: Ring | None = None
+        #: Whether no ring has come over this connection yet: `_ring` is that of a daemon before.
+        self._awaits_ring = True
         self._ending: _Ending | None = None
+        #: Why there is no connection yet.
+        self._absence = "the daemon has not answered yet"
         #: When to look for the daemon again, on the clock of `time.monotonic`.
         self._retry_at = 0.0
-        #: The view's address.
-        self.view: str
-        self._events: Connection | None
-        self.view, self._events = subscribe()
+        self._events: Connection | None = None
+        self._connecting: Connecting | None = None
+        #: The connection whose answer `_connecting` needs.
+        self._asked: Connection | None = None
+        #: Only with `reconnect`.
+        self._beacon = _Beacon() if reconnect else None
+        try:
+            self._open(timeout)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def ring(self) -> Ring | None:
@@ -66,17 +126,25 @@ class Subscription:
         """The state of the view, ``"starting"``, ``"live"``, ``"stalled"`` or ``"ended"``, and the reason."""
         if self._ending is not None:
             return "ended", self._ending.reason
-        if self._ring is None:
+        if self._events is None:
+            return "starting", self._absence
+        if self._ring is None or self._awaits_ring:
             return "starting", "the stream has not delivered a frame yet"
         return self._ring.state()
 
     def fileno(self) -> int | None:
-        """The descriptor of the connection, readable when there are events; None while there is no daemon."""
+        """A descriptor that is readable when there are events; with ``reconnect`` also when it is time to reconnect, and
+        always the same. None without that and without a daemon."""
+        if self._beacon is not None:
+            return self._beacon.fileno()
         return None if self._events is None else self._events.fileno()
 
     def close(self) -> None:
         """Hangs up, and unmaps the rings."""
         self._hang_up()
+        if self._beacon is not None:
+            self._beacon.close()
+            self._beacon = None
         for ring in (self._ring, self._next_ring):
             if ring is not None:
                 ring.close()
@@ -125,9 +193,16 @@ class Subscription:
         return wait_for_any([self], deadline)
 
     @property
+    def awaited(self) -> Connection | None:
+        """The connection with the next event or answer, if there is one."""
+        return self._asked if self._events is None else self._events
+
+    @property
     def rest_s(self) -> float:
         """Longest wait before the next poll, in seconds."""
-        return _SLICE_S if self._events is not None else max(0.0, self._retry_at - time.monotonic())
+        if self._events is not None or self._asked is not None:
+            return _SLICE_S
+        return max(0.0, self._retry_at - time.monotonic())
 
     def _take_news(self) -> bool:
         """Receives events up to a new segment or the notice of the newest frame: later ones can wait while there is a
@@ -135,9 +210,8 @@ class Subscription:
 
         :returns: whether everything up to a new segment was received.
         """
-        if self._events is None and self._reconnect and self._retry_at <= time.monotonic():
-            self._retry_at = time.monotonic() + _RECONNECT_S
-            self._try_to_reconnect()
+        if self._events is None and self._beacon is not None:
+            self._go_on_connecting()
         while self._events is not None and self._next_ring is None:
             try:
                 received = self._events.event()
@@ -170,7 +244,7 @@ class Subscription:
     def _take_segment(self, descriptor: int | None) -> None:
         if descriptor is None:
             raise FoveateError("the daemon sent a segment without a descriptor: are too many files open?")
-        self._next_ring, self._ending = Ring(opened(descriptor)), None
+        self._next_ring, self._ending, self._awaits_ring = Ring(opened(descriptor)), None, False
 
     def _enter_next_ring(self) -> None:
         if self._ring is not None and self._next_ring is not None:
@@ -182,22 +256,63 @@ class Subscription:
     def _is_worth_waiting(self) -> bool:
         """Whether the view may come back after its end: the daemon went away, and reconnecting is enabled."""
         ending = self._ending
-        if not self._reconnect or ending is None or not (ending.hung_up or ending.reason in _COMING_BACK):
+        if self._beacon is None or ending is None or not (ending.hung_up or ending.reason in _COMING_BACK):
             return False
-        self._hang_up()
+        if self._events is not None:
+            # A daemon that stops is gone already.
+            self._hang_up()
         return True
 
-    def _try_to_reconnect(self) -> None:
+    def _open(self, timeout: float | None) -> None:
+        """Connects for the first time. With ``reconnect`` a daemon that is not there in time is left to later."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._go_on_connecting()
+        while self._events is None:
+            if not self.wait(deadline):
+                if self._beacon is None:
+                    raise silent(timeout)
+                return
+            self._go_on_connecting()
+
+    def _go_on_connecting(self) -> None:
+        """Does what can be done without waiting to connect and to subscribe."""
+        if self._connecting is None:
+            if time.monotonic() < self._retry_at:
+                return
+            self._retry_at = time.monotonic() + _RECONNECT_S
+            self._connecting = self._connect()
+        # It may close the connection that it asked.
+        self._heed(None)
+        self._asked = None
         try:
-            self.view, self._events = self._subscribe()
-            self._ending = None
-        except (NoDaemon, HungUp, TimedOut):
-            pass
-        except Refused as refused:
-            if refused.reason not in _PASSING:
+            self._asked = next(self._connecting)
+        except StopIteration as connected:
+            self.view, self._events = connected.value
+            self._ending, self._awaits_ring = None, True
+        except (NoDaemon, HungUp, TimedOut) as error:
+            if self._beacon is None:
                 raise
+            self._absence = str(error) or GONE
+        except Refused as refused:
+            if self._beacon is None or refused.reason not in _PASSING:
+                raise
+            self._absence = str(refused)
+        finally:
+            if self._asked is None:
+                self._connecting = None
+            self._heed(self.awaited)
+
+    def _heed(self, connection: Connection | None) -> None:
+        """Makes the descriptor readable with this connection, or without one when it is time to reconnect."""
+        if self._beacon is not None:
+            self._beacon.watch(connection)
+            self._beacon.ring_in(self._retry_at - time.monotonic() if connection is None else None)
 
     def _hang_up(self) -> None:
+        self._heed(None)
+        if self._connecting is not None:
+            self._connecting.close()
+            self._connecting = self._asked = None
         if self._events is not None:
             self._events.close()
             self._events = None
@@ -210,9 +325,9 @@ def wait_for_any(subscriptions: list[Subscription], deadline: float | None) -> b
         return False
     poller = select.poll()
     for subscription in subscriptions:
-        descriptor = subscription.fileno()
-        if descriptor is not None:
-            poller.register(descriptor, select.POLLIN)
+        connection = subscription.awaited
+        if connection is not None:
+            poller.register(connection, select.POLLIN)
     rest = min(subscription.rest_s for subscription in subscriptions)
     # At least a millisecond, the unit of poll: a rest that is rounded to nothing would be a busy loop.
     poller.poll(max(1.0, min(left, rest) * 1000))

@@ -11,13 +11,16 @@ from typing import Any, Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from .control import GONE, Connection, HungUp, Looking, Path, looking, socket_path
-from .errors import Ended, FoveateError, TimedOut
+from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Looking, Path, looking, socket_path
+from .errors import Ended, FoveateError, Refused, TimedOut
 from .frame import Frame
 from .ring import Ring
 from .segment import SegmentInfo
 from .steering import Steering
-from .subscription import Subscription
+from .subscription import Connecting, Subscription
+
+#: The most rows, and columns, of an attention map.
+_MAP_SIDE_MAX = 128
 
 #: Forks between the process that imported this module and this one.
 _fork_count = 0
@@ -31,35 +34,53 @@ def _count_fork() -> None:
 os.register_at_fork(after_in_child=_count_fork)
 
 
-def open(view: str, socket: Path | None = None, *, reconnect: bool = False) -> View:
+def open(
+    view: str,
+    socket: Path | None = None,
+    *,
+    reconnect: bool = False,
+    timeout: float | None = ANSWER_TIMEOUT_S,
+) -> View:
     """Opens a view, to read its frames and to steer it.
 
     :param view: its address, such as ``"front/policy"``; ``foveate ls`` lists them.
     :param socket: the daemon's socket; by default ``$FOVEATE_SOCKET``, else ``foveate.sock`` in the first directory of
         ``$RUNTIME_DIRECTORY``, else in ``$XDG_RUNTIME_DIR/foveate``, else in ``/run/foveate``.
-    :param reconnect: whether to look for the daemon when it is gone, and to continue when it is back, instead of
-        raising :class:`Ended`.
+    :param reconnect: whether to look for the daemon while it is gone, and to continue when it is back, instead of
+        raising :class:`Ended`. A daemon that is not there within ``timeout`` raises nothing either: reads look for it.
+    :param timeout: how long to wait for the daemon's answer, in seconds; None waits for as long as it takes.
     :raises NoDaemon: if no daemon listens there.
+    :raises TimedOut: if it does not answer in time.
     :raises Refused: if there is no such view, or the daemon refuses for another reason.
     :raises Ended: if the daemon goes away meanwhile.
     """
-    return View(socket_path(socket), view, None, reconnect)
+    return View(socket_path(socket), view, None, reconnect, timeout)
 
 
-def open_view(stream: str, socket: Path | None = None, *, reconnect: bool = False, **keys: Any) -> View:
+def open_view(
+    stream: str,
+    socket: Path | None = None,
+    *,
+    reconnect: bool = False,
+    timeout: float | None = ANSWER_TIMEOUT_S,
+    **keys: Any,
+) -> View:
     """Opens a view of your own on a stream. It lives until it is closed or the process ends.
 
     ``foveate.open_view("front", budget=128, gaze={"policy": "feedback"})``
 
     :param stream: the stream to look at.
     :param socket: as for :func:`open`.
-    :param reconnect: as for :func:`open`; the view is opened again.
+    :param reconnect: as for :func:`open`; the view is opened again, and a stream that has not delivered a frame yet is
+        waited for like a daemon that is not there.
+    :param timeout: as for :func:`open`.
     :param keys: the keys of a ``[[stream.view]]`` of the daemon's configuration, all optional: ``name``, ``layout``,
         ``budget``, ``patch``, ``dtype``, ``normalisation``, ``slots``, ``gaze`` and more.
     :raises NoDaemon: if no daemon listens there.
+    :raises TimedOut: if it does not answer in time.
     :raises Refused: if there is no such stream, a key is wrong, or there are too many views.
     """
-    return View(socket_path(socket), stream, keys, reconnect)
+    return View(socket_path(socket), stream, keys, reconnect, timeout)
 
 
 class View:
@@ -70,7 +91,9 @@ class View:
     anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
     """
 
-    def __init__(self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool) -> None:
+    def __init__(
+        self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, timeout: float | None
+    ) -> None:
         """For :func:`open` and :func:`open_view`. With ``own``, ``address`` is the stream that a view is made on."""
         self._path = path
         self._address = address
@@ -79,7 +102,7 @@ class View:
         self._is_closed = False
         self._steering = Steering(path, address)
         try:
-            self._subscription = Subscription(self._subscribe, reconnect)
+            self._subscription = Subscription(address, self._connect, reconnect, timeout)
         except BaseException as error:
             self._steering.close()
             if isinstance(error, HungUp):
@@ -131,9 +154,10 @@ class View:
         """A descriptor for select, poll and asyncio: readable when there are events.
 
         Then call ``read(timeout=0)`` until it raises :class:`TimedOut`. It may be readable without a frame to read.
-        With ``reconnect`` it changes with each reconnection.
+        With ``reconnect`` it stays the same until :meth:`close`, and is also readable when a read should look for the
+        daemon.
 
-        :raises Ended: while there is no daemon.
+        :raises Ended: without ``reconnect``, once the daemon is gone.
         """
         descriptor = self.subscription.fileno()
         if descriptor is None:
@@ -214,6 +238,7 @@ class View:
         for_ms: int | None = None,
         frame: Frame | int | None = None,
         wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """Makes the view look at a point, from the very next frame on.
 
@@ -221,17 +246,21 @@ class View:
         :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
         :param for_ms: how long, in ms of the stream's time; None until the next message.
         :param frame: the frame that the point refers to, or its ``frame_seq``; None for the newest.
-        :param wait: whether to wait for a frame with the decision: then the answer has the fixation.
+        :param wait: whether to wait for a frame with the decision, a second at most: then the answer has the fixation.
+        :param timeout: how long to wait for the answer, in seconds; None waits for as long as it takes.
+        :raises TimedOut: if the daemon does not answer in time; it may still obey.
         :raises Refused: if another client steers the view (``held``), or for another reason.
         :raises Ended: if the daemon is gone.
         """
+        if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
+            raise ValueError(f"with `normalised`, x and y are shares of the sides, 0 to 1, not {x} and {y}")
         fields = _given(
             normalised=normalised,
             for_ms=None if for_ms is None else int(for_ms),
             frame=_frame_seq(frame),
             wait=wait,
         )
-        return looking(self._steer("look", x=float(x), y=float(y), **fields))
+        return looking(self._steer("look", None, timeout, x=float(x), y=float(y), **fields))
 
     def attend(
         self,
@@ -240,6 +269,7 @@ class View:
         box: Sequence[float] | None = None,
         frame: Frame | int | None = None,
         wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
         """Makes the view look at the peak of an attention map, from the next decision on.
 
@@ -249,35 +279,53 @@ class View:
             letterboxed; None for the image.
         :param frame: the frame that it was computed on, or its ``frame_seq``; None for the newest.
         :param wait: whether to wait for the decision: then the answer has the fixation.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
         :raises Ended: if the daemon is gone.
         """
         numbers, dtype = _numbers(weights, "an attention map", 2)
+        if not (0 < min(numbers.shape) and max(numbers.shape) <= _MAP_SIDE_MAX):
+            rows, columns = numbers.shape
+            raise Refused(
+                "map-too-large", f"the map has {rows} rows and {columns} columns, and each may be 1 to {_MAP_SIDE_MAX}"
+            )
         region = None if box is None else [float(edge) for edge in box]
         fields = _given(box=region, frame=_frame_seq(frame), wait=wait)
         shape = list(numbers.shape)
-        return looking(self._steer("attend", numbers.tobytes(), shape=shape, dtype=dtype, **fields))
+        return looking(self._steer("attend", numbers.tobytes(), timeout, shape=shape, dtype=dtype, **fields))
 
-    def attend_tokens(self, frame: Frame | int, scores: Any, *, wait: bool = False) -> Looking:
+    def attend_tokens(
+        self,
+        frame: Frame | int,
+        scores: Any,
+        *,
+        wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> Looking:
         """Makes the view look at the tokens of a frame with the highest score, from the next decision on.
 
         :param frame: the frame whose tokens were scored, or its ``frame_seq``; one of the last 64.
         :param scores: one for each token, in the order of the frame, [N] or more: the rest is padding.
         :param wait: as :meth:`attend`.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
         :raises Refused: as :meth:`attend`.
         :raises Ended: if the daemon is gone.
         """
         numbers, dtype = _numbers(scores, "the scores of tokens", 1)
         fields = _given(frame=_frame_seq(frame), dtype=dtype, wait=wait)
-        return looking(self._steer("attend_tokens", numbers.tobytes(), **fields))
+        return looking(self._steer("attend_tokens", numbers.tobytes(), timeout, **fields))
 
-    def release(self) -> None:
+    def release(self, *, timeout: float | None = ANSWER_TIMEOUT_S) -> None:
         """Returns the view to its policy, so that other clients may steer it.
 
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
         :raises Refused: if the daemon refuses.
         :raises Ended: if the daemon is gone.
         """
-        self._steer("release")
+        self._steer("release", None, timeout)
 
     def _next(self, timeout: float | None, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Frame:
         """Waits until ``read`` returns a frame; frames come before an end, and before a new segment."""
@@ -309,22 +357,24 @@ class View:
                 because = f"{state}, {reason}" if reason else f"the stream is {state}"
                 raise TimedOut(f"no frame of {self.name} {what} within {timeout:g} s: {because}")
 
-    def _subscribe(self) -> tuple[str, Connection]:
+    def _connect(self) -> Connecting:
         """Connects and subscribes, to a newly opened view if there are keys."""
         if self._own is not None:
-            self._steering.make_view(self._address, self._own)
+            yield from self._steering.make_view(self._address, self._own)
         view = self._steering.view
         events = Connection(self._path)
         try:
-            events.subscribe(view)
+            events.post("subscribe", view=view, notify=True)
+            while events.answer() is None:
+                yield events
         except BaseException:
             events.close()
             raise
         return view, events
 
-    def _steer(self, op: str, payload: bytes | None = None, **fields: Any) -> dict[str, Any]:
+    def _steer(self, op: str, payload: bytes | None, timeout: float | None, **fields: Any) -> dict[str, Any]:
         self._check_usable()
-        return self._steering.ask(op, payload, fields)
+        return self._steering.ask(op, payload, timeout, fields)
 
     def _check_usable(self) -> None:
         if self._is_closed:

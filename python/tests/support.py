@@ -271,9 +271,14 @@ class FakeDaemon:
 
     def start(self) -> None:
         """Listens."""
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(self.path)
-        self._listener.listen()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(self.path)
+        listener.listen()
+        self.adopt(listener)
+
+    def adopt(self, listener: socket.socket) -> None:
+        """Accepts from ``listener``, as a daemon does that gets it from systemd."""
+        self._listener = listener
         self._acceptor = threading.Thread(target=self._accept, args=(self._listener,))
         self._acceptor.start()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import gc
 import os
+import pydoc
 import select
 import socket
 import struct
@@ -11,11 +14,23 @@ import threading
 import time
 import unittest
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from support import HANG, FakeDaemon, FakeRing, descriptors, foveate, mappings, token_records, torch_or_skip, within
+from support import (
+    HANG,
+    PACKAGE_ROOT,
+    FakeDaemon,
+    FakeRing,
+    descriptors,
+    foveate,
+    mappings,
+    token_records,
+    torch_or_skip,
+    within,
+)
 
 VIEW = "front/policy"
 
@@ -367,6 +382,119 @@ class ViewReconnects(WithDaemon):
         self.assertEqual(view.read(HANG).frame_seq, 70)
         self.assertEqual(refusals, [])
 
+    def test_no_read_outlives_its_timeout_while_the_socket_listens_and_nobody_accepts(self) -> None:
+        view = self.open(reconnect=True)
+        self.daemon.publish(VIEW)
+        view.read(HANG)
+        with deaf(self.daemon) as listener:
+            started = time.monotonic()
+            for timeout in (0, 0, 0.01, 0.1, 0.1):
+                with self.assertRaisesRegex(foveate.TimedOut, "the daemon is gone"):
+                    view.read(timeout)
+            with self.assertRaisesRegex(foveate.TimedOut, "the daemon is gone"):
+                with view.borrow(timeout=0):
+                    self.fail("lent by nobody")
+            self.assertLess(time.monotonic() - started, 2)
+            self.assertEqual(view.state[0], "ended")
+            self.assertEqual(callers(listener), 1, "it stays in the queue instead of filling it")
+        self.daemon.rings[VIEW] = FakeRing()
+        self.daemon.rings[VIEW].publish(frame_seq=70)
+        self.daemon.start()
+        self.assertEqual(view.read(HANG).frame_seq, 70)
+
+    def test_a_daemon_that_accepts_late_answers_who_waited(self) -> None:
+        view = self.open(reconnect=True)
+        with deaf(self.daemon) as listener:
+            with self.assertRaises(foveate.TimedOut):
+                view.read(timeout=0.1)
+            self.daemon.rings[VIEW] = FakeRing()
+            self.daemon.rings[VIEW].publish(frame_seq=70)
+            self.daemon.adopt(listener)
+            self.assertEqual(view.read(HANG).frame_seq, 70)
+            self.assertEqual(sum(request["op"] == "subscribe" for request, _ in self.daemon.requests), 2)
+            self.daemon.stop()
+
+    def test_a_daemon_that_is_back_and_has_no_frame_yet_is_starting(self) -> None:
+        view = self.started(reconnect=True)
+        self.daemon.stop()
+        self.daemon.rings[VIEW] = None
+        self.daemon.start()
+        for _ in within():
+            with self.assertRaises(foveate.TimedOut):
+                view.read(timeout=0.01)
+            if view.state[0] == "starting":
+                break
+        self.assertIn("not delivered a frame", view.state[1])
+
+    def test_an_event_loop_goes_on_with_the_same_descriptor(self) -> None:
+        for own in (False, True):
+            self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": VIEW}
+            view = foveate.open_view("front", self.daemon.path, reconnect=True) if own else self.open(reconnect=True)
+            loop, descriptor, seen = select.epoll(), view.fileno(), []
+            loop.register(descriptor, select.EPOLLIN)
+            for life in range(3):
+                self.daemon.rings[VIEW] = FakeRing()
+                self.daemon.rings[VIEW].publish(frame_seq=70 + life)
+                if life:
+                    self.daemon.stop()
+                    # It is looked for in vain, too, and found not listening to anybody.
+                    read_when_ready(loop, view, turns=3)
+                    with deaf(self.daemon):
+                        read_when_ready(loop, view)
+                    self.daemon.start()
+                else:
+                    self.daemon.move(VIEW, self.daemon.rings[VIEW])
+                for _ in within():
+                    seen += read_when_ready(loop, view)
+                    if 70 + life in seen:
+                        break
+                self.assertEqual(view.fileno(), descriptor)
+            self.assertEqual(loop.poll(0), [], "nothing is left to do")
+            loop.close()
+            view.close()
+
+    def test_a_daemon_that_was_not_there_at_the_opening_is_found_by_reads(self) -> None:
+        self.daemon.answers["open_view"] = lambda request: {"ok": True, "view": VIEW}
+        self.ring.publish(frame_seq=70)
+        for attempt in (
+            lambda: self.open(reconnect=True, timeout=0),
+            lambda: foveate.open_view("front", self.daemon.path, reconnect=True, timeout=0.01),
+        ):
+            self.daemon.stop()
+            with attempt() as view:
+                with self.assertRaisesRegex(foveate.TimedOut, "starting, no daemon listens"):
+                    view.read(timeout=0)
+                self.assertEqual(view.state[0], "starting")
+                self.daemon.start()
+                self.assertEqual(view.read(HANG).frame_seq, 70)
+                self.assertEqual(view.name, VIEW)
+
+    def test_a_daemon_that_comes_during_the_opening_ends_its_wait(self) -> None:
+        self.daemon.stop()
+        self.later(self.daemon.start)
+        self.ring.publish()
+        with self.open(reconnect=True, timeout=HANG) as view:
+            self.assertEqual(view.state[0], "starting")
+            self.assertEqual(view.read(HANG).frame_seq, 1)
+
+    def test_a_daemon_that_does_not_answer_an_opening_is_not_waited_for(self) -> None:
+        started = time.monotonic()
+        with deaf(self.daemon):
+            for attempt in (
+                lambda: self.open(timeout=0.01),
+                lambda: foveate.open_view("front", self.daemon.path, timeout=0.01),
+                lambda: foveate.open_many([VIEW], self.daemon.path, timeout=0.01),
+                lambda: foveate.list_views(self.daemon.path, timeout=0.01),
+            ):
+                with self.assertRaisesRegex(foveate.TimedOut, "did not answer within 0.0"):
+                    attempt()
+        self.assertLess(time.monotonic() - started, 2)
+        self.daemon.start()
+
+    def test_what_no_daemon_mends_is_told_by_the_opening(self) -> None:
+        with self.assertRaises(foveate.Refused):
+            foveate.open("front/none", self.daemon.path, reconnect=True)
+
     def test_a_view_that_the_new_daemon_does_not_have_is_refused(self) -> None:
         view = self.open(reconnect=True)
         self.daemon.stop()
@@ -450,16 +578,63 @@ class ViewSteers(WithDaemon):
             self.open().look(1, 2)
         self.assertEqual((caught.exception.reason, caught.exception.holder), ("held", "process 7"))
 
-    def test_a_map_that_fits_no_message_is_refused_here(self) -> None:
+    def test_a_map_with_too_long_a_side_is_refused_for_that_whatever_its_bytes(self) -> None:
+        view = self.open()
+        for shape in ((200, 200), (150, 150), (1, 129), (0, 4)):
+            with self.assertRaisesRegex(foveate.Refused, f"{shape[0]} rows and {shape[1]} columns.*1 to 128") as caught:
+                view.attend(np.ones(shape))
+            self.assertEqual(caught.exception.reason, "map-too-large")
+        self.assertEqual(view.attend(np.ones((128, 128))).x, 1.5)
+
+    def test_scores_that_fit_no_message_are_refused_here(self) -> None:
         with self.assertRaises(foveate.Refused) as caught:
-            self.open().attend(np.ones((200, 200)))
+            self.open().attend_tokens(1, np.ones(40000))
         self.assertEqual(caught.exception.reason, "too-large")
+
+    def test_shares_of_the_sides_are_0_to_1(self) -> None:
+        view = self.open()
+        for x, y in ((5, 0.3), (0.5, -0.1), (float("nan"), 0)):
+            with self.assertRaisesRegex(ValueError, "shares of the sides, 0 to 1"):
+                view.look(x, y, normalised=True)
+        self.assertEqual(self.daemon.requests[-1][0]["op"], "subscribe")
+        view.look(1, 0, normalised=True)
+
+    def test_a_daemon_that_stands_still_is_waited_for_as_long_as_is_said(self) -> None:
+        view = self.open()
+        for op in ("look", "attend", "attend_tokens", "release"):
+            self.daemon.answers[op] = lambda request: None
+        started = time.monotonic()
+        for steer in (
+            lambda timeout: view.look(1, 2, timeout=timeout),
+            lambda timeout: view.attend(np.ones((2, 2)), timeout=timeout),
+            lambda timeout: view.attend_tokens(1, [1.0], timeout=timeout),
+            lambda timeout: view.release(timeout=timeout),
+        ):
+            for timeout in (0, 0.01):
+                with self.assertRaisesRegex(foveate.TimedOut, f"did not answer within {timeout:g} s"):
+                    steer(timeout)
+        self.assertLess(time.monotonic() - started, 2)
+
+    def test_a_thread_waits_for_its_turn_to_steer_no_longer_than_it_says(self) -> None:
+        self.daemon.answers["look"] = lambda request: None
+        view = self.open()
+        first = threading.Thread(target=lambda: self.assertRaises(foveate.Ended, view.look, 1, 2, timeout=None))
+        first.start()
+        for _ in within():
+            if self.daemon.requests[-1][0]["op"] == "look":
+                break
+        started = time.monotonic()
+        with self.assertRaises(foveate.TimedOut):
+            view.look(3, 4, timeout=0.01)
+        self.assertLess(time.monotonic() - started, 2)
+        self.daemon.stop()
+        first.join(HANG)
 
     def test_an_answer_that_comes_late_is_not_taken_for_another(self) -> None:
         self.daemon.answers["look"] = lambda request: None
         view = self.open()
-        with mock.patch("foveate.control.ANSWER_TIMEOUT_S", 0.05), self.assertRaises(foveate.TimedOut):
-            view.look(1, 2)
+        with self.assertRaises(foveate.TimedOut):
+            view.look(1, 2, timeout=0.05)
         self.daemon.answers.clear()
         view.release()
         self.assertEqual(self.asked()[0], {"op": "release", "view": VIEW})
@@ -599,11 +774,78 @@ class NothingIsLeftBehind(WithDaemon):
                 return
 
 
+@contextlib.contextmanager
+def deaf(daemon: FakeDaemon) -> Iterator[socket.socket]:
+    """A daemon that was killed and whose socket systemd keeps: it listens, and nobody accepts."""
+    daemon.stop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(daemon.path)
+        listener.listen(8)
+        yield listener
+        if os.path.exists(daemon.path):
+            os.unlink(daemon.path)
+
+
+def callers(listener: socket.socket) -> int:
+    """How many have connected and were not accepted, who are hung up on."""
+    listener.setblocking(False)
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            listener.accept()[0].close()
+            count += 1
+    return count
+
+
+def read_when_ready(loop: select.epoll, view: foveate.View, turns: int = 1) -> list[int]:
+    """What an event loop reads that calls ``view.read(timeout=0)`` when its descriptor is readable."""
+    seen = []
+    for _ in range(turns):
+        assert loop.poll(HANG), "the descriptor is never readable again"
+        with contextlib.suppress(foveate.TimedOut):
+            while True:
+                seen.append(view.read(timeout=0, newest=False).frame_seq)
+    return seen
+
+
 def open_now() -> Counter[str]:
     """What is open, but for the numbers that descriptors and sockets have."""
     opened = Counter(entry.split("[")[0].split(" ", 1)[1] for entry in descriptors())
     opened["mapping"] = mappings()
     return opened
+
+
+class DaemonIsAsked(WithDaemon):
+    def test_the_views_of_a_daemon_are_listed_page_by_page(self) -> None:
+        def listed(name: str) -> dict[str, Any]:
+            return dict(name=name, layout="foveal", budget=64, patch_side=16, dtype="bf16", policy="feedback", news=1)
+
+        def page(request: dict[str, Any]) -> dict[str, Any]:
+            views = [listed("front/wide")] if "after" in request else [listed("front/fovea"), listed(VIEW)]
+            stream = dict(name="front", state="stalled", reason="no frame for 3 s", views=views)
+            return {"ok": True, "streams": [stream], "next": None if "after" in request else VIEW}
+
+        self.daemon.answers["list"] = page
+        views = foveate.list_views(self.daemon.path)
+        self.assertEqual([view.name for view in views], ["front/fovea", VIEW, "front/wide"])
+        expected = ("stalled", "no frame for 3 s", "foveal", 64, 16, "bf16", "feedback")
+        self.assertEqual(views[1][1:], expected)
+        self.assertEqual(self.daemon.requests[-1][0], {"op": "list", "after": VIEW})
+        self.daemon.answers["list"] = lambda request: {"ok": True, "streams": [{}]}
+        with self.assertRaisesRegex(foveate.FoveateError, "different versions"):
+            foveate.list_views(self.daemon.path)
+        self.daemon.stop()
+        with self.assertRaises(foveate.NoDaemon):
+            foveate.list_views(self.daemon.path)
+
+    def test_help_tells_what_each_field_of_a_frame_is(self) -> None:
+        shown = pydoc.plain(pydoc.render_doc(foveate.Frame))
+        fields = [field.name for field in dataclasses.fields(foveate.Frame) if not field.name.startswith("_")]
+        self.assertEqual([name for name in fields if f":ivar {name}: " not in shown], [])
+        self.assertRegex(shown, ":ivar capture_ns: .*CLOCK_MONOTONIC in ns")
+
+    def test_the_version_is_that_of_the_package(self) -> None:
+        self.assertIn(f'\nversion = "{foveate.__version__}"\n', (PACKAGE_ROOT / "pyproject.toml").read_text())
 
 
 class SocketIsFound(unittest.TestCase):

@@ -52,6 +52,9 @@ pub struct StreamPace {
     /// Time since the capture of the newest frame that was published or that no view took, in nanoseconds; absent before
     /// the first.
     pub newest_age_ns: Option<u64>,
+    /// From the capture of that frame until it left the pipeline, in nanoseconds; absent before the first.
+    #[serde(default)]
+    pub newest_delay_ns: Option<u64>,
     /// From capture until all views had published.
     pub age: HistogramCounts,
     /// From a frame in memory until all views had published.

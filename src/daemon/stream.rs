@@ -209,7 +209,7 @@ impl Stream {
         // A lost GPU is left even if no view wants the frame: new views could not be built on it.
         if !is_wanted && !self.chosen.is_lost() {
             self.counters.frames_rested.add(1);
-            self.counters.newest_capture_ns.set(Some(stamp.capture_ns));
+            note_newest(&self.counters, stamp);
             return Ok(Stepped::Rested);
         }
         let Self { chosen, views, engine: Some(engine), counters, recovery, builder, .. } = self
@@ -431,6 +431,11 @@ impl Stream {
     }
 }
 
+fn note_newest(counters: &StreamCounters, stamp: &FrameStamp) {
+    counters.newest_capture_ns.set(Some(stamp.capture_ns));
+    counters.newest_delay_ns.set(Some(stamp.arrival_ns.saturating_sub(stamp.capture_ns)));
+}
+
 /// Counts a frame that went through the stages, whether or not a view took it.
 fn count_frame(
     counters: &StreamCounters,
@@ -443,7 +448,7 @@ fn count_frame(
     counters.bytes_uploaded.add(times.update.uploaded_bytes);
     gauge_change(engine, &counters.change);
     count_times(times, &counters.durations, stamp.capture_ns);
-    counters.newest_capture_ns.set(Some(stamp.capture_ns));
+    note_newest(counters, stamp);
     let taken = if is_wanted { &counters.frames_published } else { &counters.frames_rested };
     taken.add(1);
 }

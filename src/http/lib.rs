@@ -19,8 +19,9 @@ pub use self::hosts::Hosts;
 
 mod hosts;
 
-/// Age from which a connection may be closed for one that waits.
-const GRACE: Duration = Duration::from_secs(1);
+/// Age from which a connection may be closed for one that waits: enough for an answer to an honest client, and so short that a queue of
+/// a thousand others is passed in a second.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// Pause after the system had no descriptor for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);

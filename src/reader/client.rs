@@ -45,9 +45,6 @@ use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
 /// Default time limit for an answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a subscription waits for a frame before it checks its socket.
-const FUTEX_SLICE: Duration = Duration::from_millis(100);
-
 /// A connection for requests and answers. No call takes much longer than [`ANSWER_TIMEOUT`], or the timeout it was connected
 /// with.
 #[derive(Debug)]
@@ -512,7 +509,7 @@ impl Subscription {
     /// Waits briefly for a frame, or for a message until the connection has delivered a segment.
     fn wait(&self, left: Duration) -> Result<(), SubscriptionError> {
         if let Some(reader) = self.reader.as_ref().filter(|_| !self.awaits_segment) {
-            reader.wait(left.min(FUTEX_SLICE));
+            reader.wait(left.min(reader.patience()));
             return Ok(());
         }
         let timeout = Timespec::try_from(left.min(ANSWER_TIMEOUT)).ok();

@@ -26,6 +26,10 @@ use foveate_core::clock;
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 
+/// Bounds of [`Reader::patience`], in nanoseconds. A writer that dies wakes nobody, so the upper one bounds how late that is noticed.
+const PATIENCE_MIN_NS: u64 = 1_000_000;
+const PATIENCE_MAX_NS: u64 = 100_000_000;
+
 /// Metadata of a frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrameHead {
@@ -250,8 +254,8 @@ impl Reader {
     /// Waits until there may be news since the last read: a frame, or a change of state. Returns whether there are; false after
     /// `timeout` or a signal.
     ///
-    /// A writer that dies wakes nobody, so wait at most 100 ms, then check the socket that delivered the segment for a
-    /// hang-up.
+    /// A writer that dies wakes nobody, and another reader can steal the wake, so wait no longer than [`Reader::patience`], then
+    /// check the socket that delivered the segment for a hang-up.
     pub fn wait(&self, timeout: Duration) -> bool {
         // An unrepresentable deadline never comes.
         let deadline = Instant::now().checked_add(timeout);
@@ -271,6 +275,20 @@ impl Reader {
             }
         }
         true
+    }
+
+    /// How long to wait at most before the next look, 1 to 100 ms: a quarter of the interval between frames past the time when the
+    /// next one is due, and once that is over, as long as it has been overdue.
+    ///
+    /// Any reader can move the waiters of a futex to another (FUTEX_REQUEUE needs no write access). With this, a stolen wake delays a
+    /// punctual frame by a quarter of an interval, and a stream that stands still soon costs ten looks a second.
+    pub fn patience(&self) -> Duration {
+        let publish_ns = |sequence| self.load_header(sequence).map(|header| header.publish_ns);
+        let newest = self.segment.live().newest();
+        let newest_ns = publish_ns(newest).unwrap_or_else(clock::monotonic_ns);
+        // Where the writer has just replaced the frame before, as if there were no interval.
+        let before_ns = publish_ns(newest.saturating_sub(1)).unwrap_or(newest_ns);
+        Duration::from_nanos(patience_ns(clock::monotonic_ns(), newest_ns, before_ns))
     }
 
     /// State of the view, and its reason.
@@ -449,6 +467,18 @@ impl<'a> Borrowed<'a> {
         let ring_sequence = self.head.ring_sequence;
         if self.still_valid() { Ok(()) } else { Err(Lapped { ring_sequence }) }
     }
+}
+
+/// [`Reader::patience`] at `now_ns`, after frames that were published at `before_ns` and `newest_ns`.
+fn patience_ns(now_ns: u64, newest_ns: u64, before_ns: u64) -> u64 {
+    let interval_ns = newest_ns.saturating_sub(before_ns);
+    let due_ns = newest_ns.saturating_add(interval_ns);
+    let slice_ns = if now_ns < due_ns {
+        (due_ns - now_ns).saturating_add(interval_ns / 4)
+    } else {
+        (now_ns - due_ns).max(interval_ns / 4)
+    };
+    slice_ns.clamp(PATIENCE_MIN_NS, PATIENCE_MAX_NS)
 }
 
 fn head_from_slot(header: &SlotHeader) -> FrameHead {

@@ -11,6 +11,9 @@ use foveate::client::Client;
 use foveate::messages::ViewName;
 use foveate_control::{ClientExt as _, StreamState, StreamStats};
 
+/// Delay between capture and arrival above which a stream is late.
+const LATE_AFTER: Duration = Duration::from_secs(2);
+
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -26,7 +29,8 @@ pub(super) struct WaitArguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct HealthArguments {
-    /// Largest age of a stream's newest frame, in seconds [default: no limit while the daemon calls the stream live]
+    /// Largest age of a stream's newest frame, in seconds [default: none while the daemon calls the stream live, and its frames
+    /// arrive within 2 s of their capture]
     #[arg(long, value_name = "S", value_parser = seconds)]
     max_age: Option<Duration>,
 }
@@ -71,10 +75,9 @@ pub(super) fn check(
     out: &mut dyn Write,
 ) -> Result<(), ToolError> {
     let streams = Client::connect(socket)?.stats()?.streams;
-    let max_age = arguments.max_age.unwrap_or(Duration::MAX);
     let mut sick = 0;
     for stream in &streams {
-        if let Some(complaint) = complaint(stream, max_age) {
+        if let Some(complaint) = complaint(stream, arguments.max_age) {
             sick += 1;
             writeln!(out, "{}: {complaint}", stream.name).map_err(ToolError::Output)?;
         }
@@ -85,15 +88,23 @@ pub(super) fn check(
     }
 }
 
-fn complaint(stream: &StreamStats, max_age: Duration) -> Option<String> {
+fn complaint(stream: &StreamStats, max_age: Option<Duration>) -> Option<String> {
     if stream.state != StreamState::Live {
         return Some(with_reason(stream.state.to_string(), &stream.reason));
     }
+    let Some(max_age) = max_age else { return late(stream) };
     let age = Duration::from_nanos(stream.detail.newest_age_ns?);
     (max_age < age).then(|| {
         let (age, max_age) = (age.as_secs_f64(), max_age.as_secs_f64());
         format!("the newest frame is {age:.3} s old, more than {max_age} s")
     })
+}
+
+/// How late the frames of a stream arrive, if that is too late.
+pub(super) fn late(stream: &StreamStats) -> Option<String> {
+    let delay = Duration::from_nanos(stream.detail.newest_delay_ns?);
+    (LATE_AFTER < delay)
+        .then(|| format!("late: frames arrive {:.3} s after their capture", delay.as_secs_f64()))
 }
 
 fn with_reason(text: String, reason: &str) -> String {

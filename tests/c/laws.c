@@ -1112,6 +1112,71 @@ static void a_reader_that_waits_gets_the_frame(void) {
     free_segment(&segment);
 }
 
+#define STOLEN_FRAMES 100
+
+// A writer, a thief, and what the honest reader has read.
+struct robbery {
+    struct written_segment segment;
+    const void *futex; // in a read-only mapping
+    uint32_t elsewhere;
+    uint64_t read;
+    bool is_over;
+};
+
+static void pause_us(long us) {
+    struct timespec time = {0, us * 1000};
+    nanosleep(&time, NULL);
+}
+
+// Moves whoever waits for a frame to a futex that nobody wakes, again and again.
+static void *steal_wakes(void *of) {
+    struct robbery *robbery = (struct robbery *)of;
+    while (!__atomic_load_n(&robbery->is_over, __ATOMIC_RELAXED)) {
+        uintptr_t most = INT_MAX;
+        EXPECT(0 <= syscall(SYS_futex, robbery->futex, FUTEX_REQUEUE, 0, most, &robbery->elsewhere, 0));
+        pause_us(100);
+    }
+    return NULL;
+}
+
+static void *publish_when_read(void *of) {
+    struct robbery *robbery = (struct robbery *)of;
+    for (uint64_t sequence = 1; sequence <= STOLEN_FRAMES; sequence++) {
+        // Time to fall asleep, and to be robbed.
+        pause_us(5000);
+        publish(&robbery->segment, sequence);
+        wake(&robbery->segment);
+        while (__atomic_load_n(&robbery->read, __ATOMIC_ACQUIRE) < sequence) sched_yield();
+    }
+    return NULL;
+}
+
+// Where a stolen wake cost 100 ms, these frames took ten seconds.
+static void a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself(void) {
+    struct robbery robbery;
+    memset(&robbery, 0, sizeof robbery);
+    robbery.segment = new_segment(4);
+    struct session session = session_with(&robbery.segment);
+    void *mapped = mmap(NULL, FOVEATE_HEADER_BYTES, PROT_READ, MAP_SHARED, robbery.segment.file, 0);
+    EXPECT(mapped != MAP_FAILED);
+    robbery.futex = (const unsigned char *)mapped + FOVEATE_LIVE_OFFSET + offsetof(struct foveate_live, futex);
+    pthread_t writer, thief;
+    int64_t started_ns = foveate__now_ns();
+    EXPECT(pthread_create(&thief, NULL, steal_wakes, &robbery) == 0);
+    EXPECT(pthread_create(&writer, NULL, publish_when_read, &robbery) == 0);
+    for (uint64_t sequence = 1; sequence <= STOLEN_FRAMES; sequence++) {
+        EXPECT_RESULT(foveate_read_next(session.reader, &session.frame, -1), FOVEATE_OK);
+        EXPECT(session.frame.head.ring_sequence == sequence && session.frame.missed == 0);
+        __atomic_store_n(&robbery.read, sequence, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&robbery.is_over, true, __ATOMIC_RELAXED);
+    EXPECT(pthread_join(writer, NULL) == 0 && pthread_join(thief, NULL) == 0);
+    EXPECT(foveate__now_ns() - started_ns < (int64_t)5 * 1000000000);
+    munmap(mapped, FOVEATE_HEADER_BYTES);
+    end_session(&session);
+    free_segment(&robbery.segment);
+}
+
 static void a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken(void) {
     struct written_segment segment = new_segment(4);
     struct session session = session_with(&segment);
@@ -1792,6 +1857,7 @@ static const struct law laws[] = {
     LAW(an_unknown_state_reads_as_ended),
     LAW(waiting_ends_at_once_where_there_is_news),
     LAW(a_reader_that_waits_gets_the_frame),
+    LAW(a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself),
     LAW(a_reader_that_waits_for_a_time_gets_the_first_frame_whenever_it_was_taken),
     LAW(a_reader_that_waits_notices_a_hang_up),
     LAW(a_signal_ends_a_wait),

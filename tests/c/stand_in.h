@@ -190,6 +190,7 @@ static inline struct foveate_slot_header head_of(uint64_t sequence) {
 
 static inline bool is_head_of(const struct foveate_slot_header *head, uint64_t sequence) {
     struct foveate_slot_header expected = head_of(sequence);
+    expected.publish_ns = head->publish_ns;
     return memcmp(&head->ring_sequence, &expected.ring_sequence, sizeof expected - sizeof expected.lock) == 0;
 }
 
@@ -198,6 +199,7 @@ static inline void publish_taken_at(const struct written_segment *segment, uint6
     unsigned char *slot = segment->base + FOVEATE_HEADER_BYTES + sequence % segment->slot_count * SLOT_STRIDE;
     struct foveate_slot_header head = head_of(sequence);
     head.capture_ns = capture_ns;
+    head.publish_ns = (uint64_t)foveate__now_ns();
     uint64_t words[sizeof head / 8];
     memcpy(words, &head, sizeof head);
     __atomic_store_n((uint64_t *)(void *)slot, 2 * sequence - 1, __ATOMIC_RELAXED);

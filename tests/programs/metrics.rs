@@ -27,7 +27,7 @@ use crate::wait::until;
 const METRICS: &str = "[daemon]\nmetrics = '127.0.0.1:0'\n";
 
 /// Connections that the daemon has at a time.
-const CONNECTIONS_MAX: usize = 32;
+const CONNECTIONS_MAX: usize = 128;
 
 #[test]
 fn counts_agree_with_what_was_fed() {

@@ -35,14 +35,16 @@ fn the_units_are_verified_without_a_word_and_expose_little() {
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     };
     verify();
-    let output = analyze(&["security", "--offline=true", "--threshold=25", path(&service)]);
+    let output = analyze(&["security", "--offline=true", "--threshold=16", path(&service)]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 
     let drop_ins = units.join("foveated.service.d");
     fs::create_dir(&drop_ins).unwrap();
-    let shipped = folder.path().join("usr/share/foveate/systemd/cpu-only.conf");
-    fs::copy(shipped, drop_ins.join("cpu-only.conf")).unwrap();
-    verify();
+    for name in ["cpu-only.conf", "lan-only.conf"] {
+        let shipped = folder.path().join("usr/share/foveate/systemd").join(name);
+        fs::copy(shipped, drop_ins.join(name)).unwrap();
+        verify();
+    }
 }
 
 #[test]
@@ -60,6 +62,8 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
         ("usr/lib/cmake/foveate/foveateConfig.cmake", 0o644),
         ("usr/lib/pkgconfig/foveate.pc", 0o644),
         ("usr/share/doc/foveate/service.md", 0o644),
+        ("usr/share/doc/foveate/metrics.md", 0o644),
+        ("usr/share/foveate/pipelines/rtsp.gst", 0o644),
         ("etc/foveate/foveate.toml", 0o644),
     ] {
         let found = fs::metadata(file(name)).unwrap().permissions().mode() & 0o7777;
@@ -68,6 +72,25 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
     let package = fs::read_to_string(file("usr/lib/pkgconfig/foveate.pc")).unwrap();
     assert!(package.contains("prefix=/usr\n"), "{package}");
     assert!(package.contains(env!("CARGO_PKG_VERSION")), "{package}");
+
+    // Every file that the configuration names is there.
+    let configuration = fs::read_to_string(file("etc/foveate/foveate.toml")).unwrap();
+    for word in configuration.split(|c: char| c.is_whitespace() || "\"'".contains(c)) {
+        if let Some(path) = word
+            .trim_end_matches(['.', ','])
+            .strip_prefix('/')
+            .filter(|path| path.starts_with("usr/share"))
+        {
+            assert!(file(path).exists(), "{word}");
+        }
+    }
+    assert_eq!(configuration.matches("/usr/share/").count(), 3, "{configuration}");
+
+    // Stripped, and a backtrace names its functions.
+    let sections =
+        Command::new("readelf").args(["-S", "--wide"]).arg(file("usr/bin/foveated")).output();
+    let sections = String::from_utf8(sections.unwrap().stdout).unwrap();
+    assert!(sections.contains(".symtab") && !sections.contains(".debug_info"), "{sections}");
 
     let before = files_below(folder.path());
     fs::write(file("etc/foveate/foveate.toml"), "# mine\n").unwrap();
@@ -85,7 +108,9 @@ fn what_is_installed_is_removed_again_but_for_the_configuration() {
 fn paths_in_the_units_follow_the_prefix() {
     let folder = tempfile::tempdir().unwrap();
     install_below(folder.path(), "/opt/vision", &[]);
-    let unit = folder.path().join("opt/vision/lib/systemd/system/foveated.service");
+    // Where systemd looks.
+    let unit = folder.path().join("etc/systemd/system/foveated.service");
+    assert!(folder.path().join("etc/sysusers.d/foveate.conf").exists());
     let text = fs::read_to_string(unit).unwrap();
     assert!(text.contains("ExecStart=/opt/vision/bin/foveated --config /etc/foveate/"), "{text}");
     assert!(!text.contains("/usr/"), "{text}");
@@ -115,6 +140,32 @@ fn the_daemon_tells_that_it_is_ready_lives_and_stops() {
     let messages = await_line("STOPPING=1", 1);
     assert_eq!(messages.iter().filter(|line| *line == "READY=1").count(), 1, "{messages:?}");
     daemon.process.finish().assert_clean_exit(0);
+}
+
+/// Each further arena keeps what decoder threads have freed.
+#[cfg(target_env = "gnu")]
+#[test]
+fn the_allocator_has_two_arenas_however_many_threads_there_are() {
+    const ARENA_BYTES: u64 = 64 << 20;
+    let place = Place::new();
+    let daemon = place.daemon(&PATTERN.replace("! video", "! queue ! video"));
+    daemon.process.stderr.wait_for(" publishing ");
+    let maps = fs::read_to_string(format!("/proc/{}/maps", daemon.process.id())).unwrap();
+    let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+    let ranges = maps.lines().map(|line| {
+        let (range, rest) = line.split_once(' ').unwrap();
+        let (start, end) = range.split_once('-').unwrap();
+        (number(start), number(end), rest.starts_with("rw-p 00000000 00:00 0"))
+    });
+    let ranges: Vec<_> = ranges.collect();
+    // What is used of an arena, and the rest, which is reserved.
+    let arenas = ranges.windows(2).filter(|pair| {
+        let [(start, middle, is_used), (rest, end, _)] = pair else { unreachable!() };
+        *is_used && start % ARENA_BYTES == 0 && middle == rest && end - start == ARENA_BYTES
+    });
+    // The other one is the heap.
+    assert_eq!(arenas.count(), 1, "{maps}");
+    daemon.stop();
 }
 
 #[test]

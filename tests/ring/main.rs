@@ -8,6 +8,8 @@ mod numbered;
 mod players;
 #[path = "../support/ring.rs"]
 mod ring;
+#[path = "../support/thief.rs"]
+mod thief;
 #[path = "../support/wait.rs"]
 mod wait;
 

@@ -1,7 +1,9 @@
 //! Waiting readers are woken, and the writer never waits: neither for a full socket nor for a dead one.
+#![allow(unsafe_code, reason = "a thief maps memory by itself")]
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socke
 use rustix::thread::gettid;
 
 use crate::ring::{publish, reader_of, spec};
+use crate::thief::Thief;
 use crate::wait::{HANG, until};
 
 #[test]
@@ -178,6 +181,66 @@ fn wakes_from_a_frame_loop_at_full_speed_lose_no_reader() {
             view.waker.wake();
         }
     });
+}
+
+/// FUTEX_REQUEUE works on a read-only mapping, so any reader can move the others' waits to a futex that nobody wakes. Where a
+/// stolen wake cost 100 ms, these frames took ten seconds.
+#[test]
+fn a_reader_whose_wakes_are_stolen_finds_each_frame_by_itself() {
+    const FRAMES: u64 = 100;
+    let mut view = View::new();
+    let thief = Thief::new(view.writer.reader_fd().unwrap());
+    let is_over = AtomicBool::new(false);
+    let read = AtomicU64::new(0);
+    let started = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                thief.steal();
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let mut reader = reader_of(&view.writer);
+        let read = &read;
+        let honest = scope.spawn(move || {
+            let mut frame = TokenFrameBuf::default();
+            for number in 1..=FRAMES {
+                while reader.read_next(&mut frame).unwrap() == ReadOutcome::Nothing {
+                    reader.wait(reader.patience());
+                }
+                assert_eq!(frame.head.ring_sequence, number, "no frame is missed");
+                read.store(number, Ordering::Release);
+            }
+        });
+        for number in 1..=FRAMES {
+            // Time to fall asleep, and to be robbed.
+            thread::sleep(Duration::from_millis(5));
+            view.publish(number);
+            view.waker.wake();
+            while read.load(Ordering::Acquire) < number && !honest.is_finished() {
+                thread::yield_now();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_reader_looks_ten_times_a_second_at_a_view_that_stands_still() {
+    let mut view = View::new();
+    let mut reader = reader_of(&view.writer);
+    assert_eq!(reader.patience(), Duration::from_millis(100));
+    view.publish(1);
+    view.publish(2);
+    while reader.read_next(&mut TokenFrameBuf::default()).unwrap() != ReadOutcome::Nothing {}
+    let (started, mut looks) = (Instant::now(), 0);
+    while reader.patience() < Duration::from_millis(100) {
+        assert!(started.elapsed() < HANG);
+        reader.wait(reader.patience());
+        looks += 1;
+    }
+    assert!(looks < 20, "{looks} looks at what does not change");
 }
 
 /// A view with its waker, as a frame loop has them.

@@ -87,6 +87,18 @@ fn health_is_that_every_stream_is_live_and_fresh() {
     assert!(lines.ends_with(" s old, more than 1.5 s\n"), "{lines}");
     assert_eq!(lines.lines().count(), 1, "the other is well: {lines}");
 
+    // Live, and behind a queue of eight seconds.
+    one.counters().newest_delay_ns.set(Some(8_000_000_000));
+    let late = foveate(&stage.path, &["health"]);
+    assert_eq!(late.status.code(), Some(69));
+    assert_eq!(text(&late.stdout), "one: late: frames arrive 8.000 s after their capture\n");
+    let found = daemon::findings(&stage.path);
+    assert_eq!((found[1].mark, found[2].mark), (Mark::Warn, Mark::Ok), "{found:?}");
+    assert!(found[1].detail.contains("late: frames arrive 8.000 s"), "{found:?}");
+    assert!(found[1].remedy.is_some());
+    one.counters().newest_delay_ns.set(Some(40_000_000));
+    assert_eq!(foveate(&stage.path, &["health"]).status.code(), Some(0));
+
     stall(&two, "no frame\nfor 2 s");
     let stalled = foveate(&stage.path, &["health"]);
     assert_eq!(stalled.status.code(), Some(69));

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 const LIMITS: Limits =
-    Limits { connections: 32, exchange: Duration::from_secs(5), request_bytes: 8 * 1024 };
+    Limits { connections: 128, exchange: Duration::from_secs(5), request_bytes: 8 * 1024 };
 
 /// Time for which a page is reused, so that frequent requests cost no more than copies.
 const FRESHNESS: Duration = Duration::from_millis(100);

@@ -1,10 +1,9 @@
 //! Socket activation: the socket that the service manager listens on and passes to the daemon.
 
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-use rustix::io::Errno;
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
 /// Why the passed socket cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +20,7 @@ pub enum ActivationError {
         /// Number of sockets.
         count: usize,
     },
-    /// The descriptor does not exist, or the kernel refuses to duplicate it.
+    /// There is no descriptor left to duplicate it.
     #[error("cannot take the socket that the service manager passed as descriptor {number}")]
     NoDescriptor {
         /// Its number.
@@ -46,10 +45,15 @@ pub fn passed_socket() -> Result<Option<OwnedFd>, ActivationError> {
     }
 }
 
-/// Descriptor `number` of this process as an `OwnedFd`. The kernel duplicates it, since nothing else proves that the number is not
-/// owned elsewhere.
+/// Descriptor `number` of this process as an `OwnedFd`: a duplicate, since nothing else proves that the number is not owned
+/// elsewhere.
+#[expect(
+    unsafe_code,
+    reason = "pidfd_getfd does it without, and a service that may call that can take others' descriptors"
+)]
 fn descriptor(number: RawFd) -> Result<OwnedFd, ActivationError> {
-    pidfd_open(getpid(), PidfdFlags::empty())
-        .and_then(|own| pidfd_getfd(&own, number, PidfdGetfdFlags::empty()))
+    // SAFETY: `listen_fds` has set a flag of it, so it is open, and nobody here closes a number that nobody owns.
+    let passed = unsafe { BorrowedFd::borrow_raw(number) };
+    fcntl_dupfd_cloexec(passed, 0)
         .map_err(|source| ActivationError::NoDescriptor { number, source })
 }

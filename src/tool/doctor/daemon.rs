@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Finding, Mark};
+use crate::health::late;
 use crate::on_one_line;
 use foveate::ControlError;
 use foveate::client::Client;
@@ -61,6 +62,9 @@ fn stream(stream: &StreamStats) -> Finding {
     if !stream.reason.is_empty() {
         detail.push_str(&format!(": {}", on_one_line(&stream.reason)));
     }
+    if let Some(late) = late(stream) {
+        detail.push_str(&format!(", {late}"));
+    }
     match remedy(stream) {
         None => Finding::ok(&subject, detail),
         Some(remedy) => Finding::bad(Mark::Warn, &subject, detail, remedy),
@@ -74,6 +78,9 @@ fn remedy(stream: &StreamStats) -> Option<&'static str> {
         StreamState::Live if is_flooded => Some(
             "the machine is too slow for it: use fewer or smaller frames, a GPU, or fewer views",
         ),
+        StreamState::Live if late(stream).is_some() => {
+            Some("shorten the queues of its pipeline, or `latency_ms`")
+        }
         StreamState::Live => None,
         StreamState::Starting => Some(
             "no frame has arrived: check that the camera is on and its address in the configuration correct",

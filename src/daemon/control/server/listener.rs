@@ -123,7 +123,11 @@ fn make_directory_of(path: &Path, access: Access) -> Result<(), ServeError> {
         DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
     }
     match DirBuilder::new().mode(0o750).create(directory) {
-        Ok(()) => give_to_group(directory, access),
+        Ok(()) => {
+            // Whatever the umask is.
+            std::fs::set_permissions(directory, Permissions::from_mode(0o750)).map_err(failed)?;
+            give_to_group(directory, access)
+        }
         Err(_) if directory.is_dir() => {
             warn_if_group_locked_out(directory, access);
             Ok(())
