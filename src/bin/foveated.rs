@@ -43,6 +43,9 @@ enum Failure {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    /// What [`foveate_daemon::check`] found.
+    #[error("{}", .0.iter().map(|failure| chain(failure)).collect::<Vec<_>>().join("\n"))]
+    Streams(Vec<DaemonError>),
 }
 
 /// Limits what the C library keeps: else the freed memory of each of dozens of decoder threads, a hundred megabytes in a few
@@ -75,6 +78,9 @@ fn main() -> ExitCode {
             ExitCode::from(match failure {
                 Failure::Config(_) => exit::CONFIG,
                 Failure::Daemon(error) => error.exit_code(),
+                Failure::Streams(errors) => {
+                    errors.iter().map(DaemonError::exit_code).max().unwrap_or(exit::FAILURE)
+                }
             })
         }
     }
@@ -90,7 +96,10 @@ fn run(arguments: &Arguments, masked: &mut Vec<Masked>) -> Result<(), Failure> {
     let config = read()?;
     *masked = foveate_daemon::masked(&config);
     if arguments.check {
-        foveate_daemon::check(&config.streams)?;
+        let failures = foveate_daemon::check(&config.streams, None);
+        if !failures.is_empty() {
+            return Err(Failure::Streams(failures));
+        }
         // The exit code suffices if standard output is closed.
         let _ = writeln!(io::stdout(), "the configuration is valid");
         return Ok(());

@@ -1,9 +1,12 @@
 //! Caps: those that the appsink accepts, the frame format that they describe, and the elements that convert others.
 
+use std::fmt;
+
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
-use super::{CaptureError, hints};
+use super::{CaptureError, Orientation, hints};
+use foveate_config::Turn;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
@@ -19,7 +22,47 @@ pub(super) struct FrameFormat {
     pub(super) format: PixelFormat,
     /// Width and height in pixels.
     pub(super) extent: Extent,
-    pub(super) color: ColorTransform,
+    pub(super) colorimetry: Colorimetry,
+}
+
+/// How samples become RGB, and what of that the caps do not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Colorimetry {
+    /// `None` for RGB.
+    pub matrix: Option<ColorMatrix>,
+    /// What black and white are.
+    pub range: ColorRange,
+    /// Whether the matrix was chosen by the height of the frames.
+    pub is_matrix_assumed: bool,
+    /// Whether the range was chosen by the format.
+    pub is_range_assumed: bool,
+}
+
+impl Colorimetry {
+    /// The conversion.
+    pub fn transform(self) -> ColorTransform {
+        match self.matrix {
+            Some(matrix) => ColorTransform::from_ycbcr(matrix, self.range),
+            None => ColorTransform::from_rgb(self.range),
+        }
+    }
+
+    /// What the caps do not say: `matrix`, `range`, or both.
+    pub fn assumed(self) -> Vec<&'static str> {
+        let assumed = [(self.is_matrix_assumed, "matrix"), (self.is_range_assumed, "range")];
+        assumed.into_iter().filter(|(is_assumed, _)| *is_assumed).map(|(_, name)| name).collect()
+    }
+}
+
+impl fmt::Display for Colorimetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let matrix = self.matrix.map_or("RGB", ColorMatrix::name);
+        write!(f, "{matrix}, {} range", self.range.name())?;
+        match &self.assumed()[..] {
+            [] => Ok(()),
+            assumed => write!(f, " (assumed: {})", assumed.join(", ")),
+        }
+    }
 }
 
 /// Caps that need no conversion: raw frames in system memory, preferably progressive.
@@ -34,18 +77,8 @@ pub(super) fn readable() -> gst::Caps {
 /// Parses [`readable`] caps. Fails if the size is not supported, or the caps are incomplete.
 pub(super) fn read(caps: &gst::Caps) -> Result<FrameFormat, CaptureError> {
     let (info, format, extent) = checked(caps)?;
-    let named = named_colorimetry(caps);
-    let color = color_of(&info, named.as_ref(), format);
-    let is_matrix_known =
-        named.is_some_and(|named| named.matrix() != gst_video::VideoColorMatrix::Unknown);
-    if !format.is_rgb() && !is_matrix_known {
-        let matrix = info.colorimetry().matrix();
-        tracing::info!(
-            ?matrix,
-            "the caps name no colour matrix; GStreamer chose one by the frame height"
-        );
-    }
-    Ok(FrameFormat { caps: caps.clone(), info, format, extent, color })
+    let colorimetry = colorimetry_of(&info, named_colorimetry(caps), format);
+    Ok(FrameFormat { caps: caps.clone(), info, format, extent, colorimetry })
 }
 
 /// Fails as [`read`] does.
@@ -66,7 +99,8 @@ fn checked(caps: &gst::Caps) -> Result<Checked, CaptureError> {
     Ok((info, format, extent))
 }
 
-fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
+/// The size of its frames.
+pub(super) fn extent_of(caps: &gst::Caps) -> Result<Extent, CaptureError> {
     let side = |name| {
         let structure = caps.structure(0)?;
         u32::try_from(structure.get::<i32>(name).ok()?).ok()
@@ -84,34 +118,35 @@ fn named_colorimetry(caps: &gst::Caps) -> Option<gst_video::VideoColorimetry> {
 /// Where caps have no colorimetry, or one that does not fit the format, `info` holds GStreamer's own choice: BT.709 above
 /// 576 lines, else BT.601. With an unknown matrix GStreamer also replaces the range that the caps have `named`, which is then
 /// wrong.
-fn color_of(
+fn colorimetry_of(
     info: &gst_video::VideoInfo,
-    named: Option<&gst_video::VideoColorimetry>,
+    named: Option<gst_video::VideoColorimetry>,
     format: PixelFormat,
-) -> ColorTransform {
-    let colorimetry = info.colorimetry();
+) -> Colorimetry {
     let full_by_default = format.is_rgb() || format == PixelFormat::Gray8;
-    let named = named.map(gst_video::VideoColorimetry::range);
-    let known = named.filter(|range| *range != gst_video::VideoColorRange::Unknown);
-    let range = match known.unwrap_or_else(|| colorimetry.range()) {
+    let is_known =
+        |range: &gst_video::VideoColorRange| *range != gst_video::VideoColorRange::Unknown;
+    let known = named.as_ref().map(gst_video::VideoColorimetry::range).filter(is_known);
+    let range = match known.unwrap_or_else(|| info.colorimetry().range()) {
         gst_video::VideoColorRange::Range0_255 => ColorRange::Full,
         gst_video::VideoColorRange::Range16_235 => ColorRange::Limited,
         _ if full_by_default => ColorRange::Full,
         _ => ColorRange::Limited,
     };
-    if format.is_rgb() {
-        return ColorTransform::from_rgb(range);
-    }
-    let matrix = match colorimetry.matrix() {
-        gst_video::VideoColorMatrix::Bt601 => ColorMatrix::Bt601,
-        gst_video::VideoColorMatrix::Bt709 => ColorMatrix::Bt709,
-        gst_video::VideoColorMatrix::Bt2020 => ColorMatrix::Bt2020,
-        gst_video::VideoColorMatrix::Fcc => ColorMatrix::Fcc,
-        gst_video::VideoColorMatrix::Smpte240m => ColorMatrix::Smpte240m,
-        // Impossible for YCbCr: GStreamer has replaced what does not fit.
-        _ => ColorMatrix::Bt601,
+    let is_matrix_named =
+        named.is_some_and(|named| named.matrix() != gst_video::VideoColorMatrix::Unknown);
+    let matrix = match info.colorimetry().matrix() {
+        _ if format.is_rgb() => None,
+        gst_video::VideoColorMatrix::Bt709 => Some(ColorMatrix::Bt709),
+        gst_video::VideoColorMatrix::Bt2020 => Some(ColorMatrix::Bt2020),
+        gst_video::VideoColorMatrix::Fcc => Some(ColorMatrix::Fcc),
+        gst_video::VideoColorMatrix::Smpte240m => Some(ColorMatrix::Smpte240m),
+        // Others are impossible for YCbCr: GStreamer has replaced what does not fit.
+        _ => Some(ColorMatrix::Bt601),
     };
-    ColorTransform::from_ycbcr(matrix, range)
+    // Gray samples have no chroma, so that no matrix is applied.
+    let is_matrix_assumed = matrix.is_some() && format != PixelFormat::Gray8 && !is_matrix_named;
+    Colorimetry { matrix, range, is_matrix_assumed, is_range_assumed: known.is_none() }
 }
 
 /// An element to insert before the appsink.
@@ -127,6 +162,21 @@ const CONVERT: Adapter = Adapter { element: "videoconvert", properties: &[] };
 /// One frame for two fields: frames of a single point in time are preferable to twice the rate.
 const DEINTERLACE: Adapter =
     Adapter { element: "deinterlace", properties: &[("fields", "top"), ("mode", "auto")] };
+
+/// The element that turns pictures by `orientation`, where they have to be: with [`Orientation::Auto`] if their tags say so.
+pub(super) fn turning(orientation: Orientation) -> Option<Adapter> {
+    let properties = match orientation {
+        Orientation::Auto => &[("video-direction", "auto")],
+        Orientation::Turned(Turn::Degrees0) => return None,
+        Orientation::Turned(Turn::Degrees90) => &[("video-direction", "90r")],
+        Orientation::Turned(Turn::Degrees180) => &[("video-direction", "180")],
+        Orientation::Turned(Turn::Degrees270) => &[("video-direction", "90l")],
+    };
+    Some(Adapter { element: "videoflip", properties })
+}
+
+/// What a source may need that cannot be opened a second time: each element is idle where its input needs nothing of it.
+pub(super) const CONVERSIONS: [Adapter; 2] = [CONVERT, DEINTERLACE];
 
 /// Elements that copy device memory to system memory, by caps feature, in the order in which they are tried.
 const DOWNLOADS: [(&str, &[&str]); 7] = [
@@ -154,6 +204,19 @@ pub(super) fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError
         adapters.push(DEINTERLACE);
     }
     Ok(adapters)
+}
+
+/// `present` and `others` without repetition, in pipeline order.
+pub(super) fn joined(
+    present: &[Adapter],
+    others: impl IntoIterator<Item = Adapter>,
+) -> Vec<Adapter> {
+    let mut adapters = present.to_vec();
+    adapters.extend(others.into_iter().filter(|other| !present.contains(other)));
+    let order = ["videoconvert", "deinterlace", "videoflip"];
+    // Downloads are first.
+    adapters.sort_by_key(|adapter| order.iter().position(|element| *element == adapter.element));
+    adapters
 }
 
 fn device_memory(caps: &gst::Caps) -> Option<String> {

@@ -16,6 +16,15 @@ use foveate_core::rate::RateLimit;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
 
+/// Where a round of a clip begins, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// In the time of its frames: a picture of a folder begins where the one before ends.
+    pub(super) pts_ns: u64,
+    /// In the time by which a rate is limited, which goes on growing in a loop.
+    pub(super) played_ns: u64,
+}
+
 /// Producer side of a source. It outlives each of the pipelines that fill it in turn.
 pub(super) struct Delivery {
     /// Never contended: pipelines of one source do not overlap.
@@ -31,6 +40,8 @@ struct Inlet {
     format: Option<FrameFormat>,
     /// `None`: every frame is taken.
     limit: Option<RateLimit>,
+    /// What is added to the stream time of the present round of a clip, in nanoseconds.
+    round: Round,
     /// Only the first buffer that cannot be read is logged.
     refusal_logged: bool,
 }
@@ -43,23 +54,28 @@ impl Delivery {
         spec: &SourceSpec,
     ) -> Self {
         let limit = spec.frame_interval.map(RateLimit::new);
-        let inlet = Inlet { producer, format: None, limit, refusal_logged: false };
+        let inlet =
+            Inlet { producer, format: None, limit, round: Round::default(), refusal_logged: false };
         Self { inlet: Mutex::new(inlet), counters, activity, pace: spec.pace }
     }
 
-    /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read, before it is posted.
+    /// Frames belong to `round` from now on.
+    pub(super) fn begin(&self, round: Round) {
+        self.inlet.lock().round = round;
+    }
+
+    /// Pulls the next sample from `sink`; `on_frame` is called for each that can be read or is skipped, before it is posted.
     pub(super) fn deliver(
         &self,
         sink: &AppSink,
         on_frame: impl FnOnce(),
     ) -> Result<gst::FlowSuccess, gst::FlowError> {
         let mut inlet = self.inlet.lock();
-        let Some(frame) = self.activity.delivering.during(|| self.next_frame(&mut inlet, sink))?
-        else {
-            return Ok(gst::FlowSuccess::Ok);
-        };
-        on_frame();
-        self.post(&mut inlet, frame)
+        let next = || self.next_frame(&mut inlet, sink, on_frame);
+        match self.activity.delivering.during(next)? {
+            Some(frame) => self.post(&mut inlet, frame),
+            None => Ok(gst::FlowSuccess::Ok),
+        }
     }
 
     /// The next frame of `sink`; `None` for a buffer that is skipped or cannot be read.
@@ -67,18 +83,25 @@ impl Delivery {
         &self,
         inlet: &mut Inlet,
         sink: &AppSink,
+        on_frame: impl FnOnce(),
     ) -> Result<Option<CapturedFrame>, gst::FlowError> {
         let arrival = ClockSample::now();
         let sample = sink.pull_sample().map_err(|_| gst::FlowError::Eos)?;
-        if !inlet.wants(&sample, arrival) {
+        let time_ns = stream_ns(&sample);
+        if !inlet.wants(time_ns, arrival) {
             self.counters.frames_skipped.add(1);
+            on_frame();
             return Ok(None);
         }
         // Consecutive across all pipelines of a stream, even if an abandoned one wakes up late.
         let frame_seq = self.counters.frames_captured.next();
-        let stamp = self.stamp(sink, &sample, frame_seq, arrival);
+        let pts_ns = time_ns.map(|time_ns| inlet.round.pts_ns.saturating_add(time_ns));
+        let stamp = FrameStamp { pts_ns, ..self.stamp(sink, &sample, frame_seq, arrival) };
         let frame = inlet.mapped(&sample, stamp);
-        self.counters.frames_refused.add(u64::from(frame.is_none()));
+        match &frame {
+            Some(_) => on_frame(),
+            None => self.counters.frames_refused.add(1),
+        }
         Ok(frame)
     }
 
@@ -100,6 +123,7 @@ impl Delivery {
         }
     }
 
+    /// The stamp of `sample` without its stream time.
     fn stamp(
         &self,
         sink: &AppSink,
@@ -121,7 +145,7 @@ impl Delivery {
         self.counters.stamps_clamped.add(u64::from(is_clamped));
         FrameStamp {
             frame_seq,
-            pts_ns: buffer.and_then(|buffer| buffer.pts()).map(gst::ClockTime::nseconds),
+            pts_ns: None,
             capture_ns: capture.monotonic_ns,
             capture_unix_ns: capture.unix_ns,
             capture_clock,
@@ -131,10 +155,10 @@ impl Delivery {
 }
 
 impl Inlet {
-    fn wants(&mut self, sample: &gst::Sample, arrival: ClockSample) -> bool {
+    fn wants(&mut self, time_ns: Option<u64>, arrival: ClockSample) -> bool {
         let Some(limit) = &mut self.limit else { return true };
-        let pts = sample.buffer().and_then(|buffer| buffer.pts());
-        limit.takes(pts.map_or(arrival.monotonic_ns, gst::ClockTime::nseconds))
+        let played_ns = self.round.played_ns;
+        limit.takes(time_ns.map_or(arrival.monotonic_ns, |ns| played_ns.saturating_add(ns)))
     }
 
     /// The sample's frame, or `None` if it cannot be read, which is logged once.
@@ -156,6 +180,14 @@ impl Inlet {
         }
         frame.ok()
     }
+}
+
+/// The time in the clip, by its edit list: a raw timestamp may begin later, as that of a codec that reorders its frames.
+fn stream_ns(sample: &gst::Sample) -> Option<u64> {
+    let pts = sample.buffer()?.pts()?;
+    let segment = sample.segment().and_then(|segment| segment.downcast_ref::<gst::ClockTime>());
+    let time = segment.and_then(|segment| segment.to_stream_time(pts));
+    Some(time.unwrap_or(pts).nseconds())
 }
 
 /// Base time plus running time: CLOCK_MONOTONIC, because the pipeline runs on it.

@@ -11,8 +11,8 @@ use foveate_core::geometry::extent::Extent;
 pub enum CaptureError {
     /// The source is no known shorthand.
     #[error(
-        "source {text:?} is not understood: write \"test\", \"/dev/videoN\", \"rtsp://...\" or the path of a \
-         file, or put a gst-launch description into `pipeline`"
+        "source {text:?} is not understood: write \"test\", \"/dev/videoN\", \"rtsp://...\", \"http://...\" or the path of a \
+         file or a folder of pictures, or put a gst-launch description into `pipeline`"
     )]
     UnknownSource {
         /// The source as configured.
@@ -66,6 +66,37 @@ pub enum CaptureError {
         /// The caps.
         offered: String,
     },
+    /// A clip has no video.
+    #[error("there is no video in {what:?}, only {offered}: choose another clip")]
+    NoVideo {
+        /// The path or address.
+        what: String,
+        /// The caps of what it has.
+        offered: String,
+    },
+    /// A folder has no pictures.
+    #[error(
+        "{folder:?} is a folder without pictures ({kinds}): expected some there, or the path of a file"
+    )]
+    NoPictures {
+        /// Its path.
+        folder: String,
+        /// Endings of the names of pictures.
+        kinds: String,
+    },
+    /// The pictures of a folder differ in size.
+    #[error(
+        "{picture:?} has {extent} pixels, and the pictures before it {expected}: the pictures of a folder must be of one size; \
+         scale them, or take it out"
+    )]
+    UnlikePictures {
+        /// Path of the first that differs.
+        picture: String,
+        /// Its size.
+        extent: Extent,
+        /// The size of those before it.
+        expected: Extent,
+    },
     /// Frames are in device memory, and no installed element copies them to system memory.
     #[error("frames are in {memory}, which the CPU cannot read: {remedy}")]
     DeviceMemory {
@@ -98,6 +129,12 @@ pub enum CaptureError {
     #[error("there is no camera {device:?}: plug it in, or choose one from `ls /dev/video*`")]
     NoCamera {
         /// The device file.
+        device: String,
+    },
+    /// What is configured as a camera is none.
+    #[error("{device:?} is no camera of Video4Linux: choose one from `ls /dev/video*`")]
+    NotACamera {
+        /// Its path.
         device: String,
     },
     /// Another program uses the camera.
@@ -137,14 +174,19 @@ pub enum CaptureError {
         package: &'static str,
     },
     /// The file or stream is damaged.
-    #[error("the file or stream is damaged, or not a video: {reason}")]
+    #[error("{what} is damaged, or not a video: {reason}")]
     Corrupt {
+        /// The clip, or that it is the stream.
+        what: String,
         /// GStreamer's error.
         reason: String,
     },
     /// The source ended before its first frame.
-    #[error("the source ended without a single video frame")]
-    NoFrames,
+    #[error("{what} ended without a single video frame")]
+    NoFrames {
+        /// The clip, or that it is the source.
+        what: String,
+    },
     /// No frame arrived within the caps timeout.
     #[error("no frame within {seconds} s ({seen}): check the source, or raise `caps_timeout_ms`")]
     CapsTimeout {
@@ -185,6 +227,15 @@ pub enum CaptureError {
         /// Pipelines that hang.
         count: usize,
     },
+    /// Too many threads of sources hang to start another one.
+    #[error(
+        "{count} sources of this process hang and were abandoned, so no new one is started: look at their network mounts, FIFOs and \
+         drivers, and restart the daemon"
+    )]
+    TooManyAbandoned {
+        /// Threads that hang.
+        count: usize,
+    },
     /// Anything else that GStreamer reports.
     #[error("{element}: {reason}")]
     Failed {
@@ -210,6 +261,10 @@ impl CaptureError {
             | Self::UnknownElement { .. }
             | Self::NoAppsink { .. }
             | Self::NotRawVideo { .. }
+            | Self::NoVideo { .. }
+            | Self::NoPictures { .. }
+            | Self::UnlikePictures { .. }
+            | Self::NotACamera { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
             | Self::EveryFrameLive => exit::CONFIG,

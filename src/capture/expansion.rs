@@ -3,25 +3,31 @@
 //! A shorthand stands for a shipped file of `pipelines/` with its parameters filled in. Special characters of a value are
 //! escaped, so that it stays a single value: a path cannot inject an element.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io;
-use std::path::Path;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gstreamer::glib;
+use rustix::fs::{Access, AtFlags, CWD, accessat, major};
+use rustix::io::Errno;
 
-use super::{CaptureError, SourceChoice, SourceSpec};
+use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
 use foveate_log::redact::{Masked, backslashed, redacted};
 
 /// The shipped descriptions and their names in `pipelines/`.
-pub const SHIPPED: [(&str, &str); 5] = [
+pub const SHIPPED: [(&str, &str); 7] = [
     ("test", include_str!("../../pipelines/test.gst")),
     ("v4l2", include_str!("../../pipelines/v4l2.gst")),
     ("v4l2-jpeg", include_str!("../../pipelines/v4l2-jpeg.gst")),
     ("rtsp", include_str!("../../pipelines/rtsp.gst")),
     ("file", include_str!("../../pipelines/file.gst")),
+    ("jpeg", include_str!("../../pipelines/jpeg.gst")),
+    ("http", include_str!("../../pipelines/http.gst")),
 ];
 
 /// A description ready for the parser.
@@ -31,6 +37,10 @@ pub struct Expansion {
     pub text: String,
     /// Without credentials, for logs and errors.
     pub shown: String,
+    /// The file or address of a shorthand, without credentials.
+    pub clip: Option<String>,
+    /// The FIFO that it reads through the element [`FIFO`]. It can be opened only once.
+    pub fifo: Option<PathBuf>,
     /// GStreamer's own messages quote parts of the description.
     masked: Arc<Masked>,
 }
@@ -41,17 +51,149 @@ impl std::fmt::Debug for Expansion {
     }
 }
 
+/// The name of the element that reads a FIFO.
+pub(super) const FIFO: &str = "fifo";
+
+impl Expansion {
+    /// Whether the file is a PNG with more than one picture: the chunk `acTL` is before the first `IDAT`.
+    pub(super) fn is_animated_png(&self) -> bool {
+        let Some((start, _)) = self.start_of_file() else { return false };
+        let Some(chunks) = start.strip_prefix(b"\x89PNG\r\n\x1a\n") else { return false };
+        let at = |kind: &[u8; 4]| chunks.windows(4).position(|window| window == kind);
+        at(b"acTL").is_some_and(|control| at(b"IDAT").is_none_or(|data| control < data))
+    }
+
+    /// Whether the file is an AVI that is shorter than its header says. `avidemux` then counts the frames, and gives the duration of
+    /// those.
+    pub(super) fn is_short_avi(&self) -> bool {
+        let Some((start, file_bytes)) = self.start_of_file() else { return false };
+        let size = start.strip_prefix(b"RIFF").and_then(|rest| rest.first_chunk());
+        size.is_some_and(|size| file_bytes < u64::from(u32::from_le_bytes(*size)) + 8)
+    }
+
+    /// The first bytes of a regular file, and its size.
+    fn start_of_file(&self) -> Option<(Vec<u8>, u64)> {
+        let clip =
+            self.clip.as_ref().filter(|clip| self.fifo.is_none() && clip.starts_with('/'))?;
+        let (mut start, file) = (Vec::new(), File::open(clip).ok()?);
+        let bytes = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        file.take(4096).read_to_end(&mut start).ok()?;
+        Some((start, bytes))
+    }
+}
+
+/// The pipelines that play a source, one after the other.
+#[derive(Debug)]
+pub(super) enum Playlist {
+    One(Expansion),
+    /// The pictures of a folder.
+    Pictures(Vec<String>),
+}
+
+impl Playlist {
+    /// As [`expand`]; the path of a folder stands for its pictures.
+    pub(super) fn of(spec: &SourceSpec) -> Result<Self, CaptureError> {
+        if let (Some(ShorthandKind::File), SourceChoice::Shorthand(text)) =
+            (spec.kind(), &spec.source)
+            && let Ok(path) = path_of(text)
+            && path.is_dir()
+        {
+            return pictures_in(&path).map(Self::Pictures);
+        }
+        expand(spec).map(Self::One)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Pictures(paths) => paths.len(),
+        }
+    }
+
+    pub(super) fn expansion(
+        &self,
+        index: usize,
+        spec: &SourceSpec,
+    ) -> Result<Expansion, CaptureError> {
+        match self {
+            Self::One(expansion) => Ok(expansion.clone()),
+            Self::Pictures(paths) => {
+                let source = SourceChoice::Shorthand(paths[index].clone());
+                expand(&SourceSpec { source, ..spec.clone() })
+            }
+        }
+    }
+}
+
+/// Endings of the names of pictures.
+const PICTURES: [&str; 10] =
+    ["bmp", "jp2", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp"];
+
+/// The pictures in `folder`, in the natural order of their names. Hidden files and others are left out.
+fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
+    let what = folder.display().to_string();
+    let failed = |error: io::Error| unreadable(&error, &what, FILE_DENIED);
+    let mut pictures = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let is_hidden =
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+        let is_picture =
+            ending.is_some_and(|ending| PICTURES.iter().any(|known| ending == **known));
+        if is_picture && !is_hidden && path.is_file() {
+            let path = path.into_os_string().into_string();
+            pictures.push(path.map_err(|path| CaptureError::UnknownSource {
+                text: path.to_string_lossy().into_owned(),
+            })?);
+        }
+    }
+    if pictures.is_empty() {
+        return Err(CaptureError::NoPictures { folder: what, kinds: PICTURES.join(", ") });
+    }
+    pictures.sort_by(|one, other| natural_order(one, other));
+    Ok(pictures)
+}
+
+/// Orders numbers inside of names by value: `2.png` before `10.png`.
+pub fn natural_order(one: &str, other: &str) -> Ordering {
+    let parts = |text: &str| -> Vec<(String, String)> {
+        let is_digit = |c: &char| c.is_ascii_digit();
+        let mut rest = text.chars().peekable();
+        let mut parts = Vec::new();
+        while rest.peek().is_some() {
+            let words = std::iter::from_fn(|| rest.next_if(|c| !is_digit(c))).collect();
+            let digits: String = std::iter::from_fn(|| rest.next_if(is_digit)).collect();
+            parts.push((words, digits.trim_start_matches('0').to_owned()));
+        }
+        parts
+    };
+    let by_value = parts(one).into_iter().map(|(words, digits)| (words, digits.len(), digits));
+    by_value
+        .cmp(parts(other).into_iter().map(|(words, digits)| (words, digits.len(), digits)))
+        .then_with(|| one.cmp(other))
+}
+
 /// Expands `spec`. Checks that the files and cameras of shorthands exist, so that errors name them.
 ///
 /// # Errors
 ///
 /// If the source or its file does not exist or is not readable, or the parameters do not match the description.
 pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
-    let (template, own) = match &spec.source {
+    let (mut clip, mut fifo) = (None, None);
+    let (mut template, mut own) = match &spec.source {
         SourceChoice::Shorthand(text) => shorthand(text)?,
         SourceChoice::Pipeline(text) => (text.clone(), None),
         SourceChoice::PipelineFile(path) => (read_pipeline(path)?, None),
     };
+    if let Some(("location", location)) = &own {
+        clip = Some(redacted(location));
+        if fs::metadata(location).is_ok_and(|file| file.file_type().is_fifo()) {
+            fifo = Some(PathBuf::from(location));
+            (template, own) =
+                (format!("fdsrc name={FIFO} ! decodebin ! appsink name=frames"), None);
+        }
+    }
     let template = without_comments(&template);
     let mut values = spec.parameters.clone();
     if let Some((name, value)) = own
@@ -64,7 +206,7 @@ pub fn expand(spec: &SourceSpec) -> Result<Expansion, CaptureError> {
     let masked = Arc::new(Masked::default().and_credentials_in(&text));
     let shown = values.iter().map(|(name, value)| (name.clone(), redacted(value))).collect();
     let shown = redacted(&substituted(&template, &shown, &built_in)?);
-    Ok(Expansion { text, shown, masked })
+    Ok(Expansion { text, shown, clip, fifo, masked })
 }
 
 /// Description of a shorthand, and the parameter that it fills in.
@@ -79,15 +221,23 @@ fn shorthand(text: &str) -> Result<Shorthand, CaptureError> {
             check_camera(text)?;
             Ok((shipped("v4l2"), Some(("device", text.to_owned()))))
         }
+        ShorthandKind::Http => Ok((shipped("http"), Some(("location", text.to_owned())))),
         ShorthandKind::File => {
-            let path = if text.starts_with("file://") {
-                glib::filename_from_uri(text).map_err(|_| unknown())?.0
-            } else {
-                text.into()
-            };
-            Ok((shipped("file"), Some(("location", checked_file(&path)?))))
+            let path = path_of(text).map_err(|_| unknown())?;
+            let location = checked_file(&path)?;
+            let is_jpeg = is_jpeg(&location) && hints::is_installed("jpegparse");
+            let name = if is_jpeg { "jpeg" } else { "file" };
+            Ok((shipped(name), Some(("location", location))))
         }
     }
+}
+
+/// The path of a file, which may be given as a URI.
+fn path_of(text: &str) -> Result<PathBuf, glib::Error> {
+    if text.starts_with("file://") {
+        return glib::filename_from_uri(text).map(|(path, _)| path);
+    }
+    Ok(text.into())
 }
 
 fn shipped(name: &str) -> String {
@@ -95,31 +245,55 @@ fn shipped(name: &str) -> String {
     found.expect("a shipped pipeline").1.to_owned()
 }
 
-/// The absolute path of a readable file.
+const FILE_DENIED: &str = "let this user read it, with `chmod` or by its group";
+
+/// The absolute path of a readable file. A FIFO is not opened: that would take its data, or wait for its writer.
 fn checked_file(path: &Path) -> Result<String, CaptureError> {
     let what = path.display().to_string();
-    let denied = "let this user read it, with `chmod` or by its group";
-    let opened = File::open(path).map_err(|error| unreadable(&error, &what, denied))?;
-    let is_file = opened.metadata().is_ok_and(|metadata| !metadata.is_dir());
-    let absolute = fs::canonicalize(path).map_err(|error| unreadable(&error, &what, denied))?;
+    let failed = |error: io::Error| unreadable(&error, &what, FILE_DENIED);
+    let is_folder = fs::metadata(path).map_err(failed)?.is_dir();
+    accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).map_err(|errno| failed(errno.into()))?;
+    let absolute = fs::canonicalize(path).map_err(failed)?;
     match absolute.into_os_string().into_string() {
-        Ok(absolute) if is_file => Ok(absolute),
-        _ => Err(CaptureError::UnknownSource { text: what }),
+        Ok(_) if is_folder => {
+            Err(CaptureError::NoPictures { folder: what, kinds: PICTURES.join(", ") })
+        }
+        Ok(absolute) => Ok(absolute),
+        Err(_) => Err(CaptureError::UnknownSource { text: what }),
     }
 }
+
+/// Whether a regular file is a JPEG picture, whose EXIF data `decodebin` does not read.
+fn is_jpeg(path: &str) -> bool {
+    let mut start = [0; 3];
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    is_file
+        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == [0xFF, 0xD8, 0xFF]
+}
+
+/// The major number of Video4Linux devices.
+const VIDEO4LINUX: u32 = 81;
 
 fn check_camera(device: &str) -> Result<(), CaptureError> {
     let denied =
         "add this user to the group `video` (`sudo usermod -aG video $USER`) and log in again";
-    match File::options().read(true).write(true).open(device) {
+    let device = || device.to_owned();
+    let Ok(metadata) = fs::metadata(device()) else {
+        return Err(CaptureError::NoCamera { device: device() });
+    };
+    if !metadata.file_type().is_char_device() || major(metadata.rdev()) != VIDEO4LINUX {
+        return Err(CaptureError::NotACamera { device: device() });
+    }
+    match File::options().read(true).write(true).open(device()) {
         Ok(_) => Ok(()),
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
-            Err(CaptureError::Busy { device: device.to_owned() })
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+            Err(CaptureError::Busy { device: device() })
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(CaptureError::Permission { what: device.to_owned(), remedy: denied })
+            Err(CaptureError::Permission { what: device(), remedy: denied })
         }
-        Err(_) => Err(CaptureError::NoCamera { device: device.to_owned() }),
+        Err(_) => Err(CaptureError::NoCamera { device: device() }),
     }
 }
 

@@ -3,8 +3,7 @@
 use gstreamer as gst;
 use gstreamer_video as gst_video;
 
-use super::caps::FrameFormat;
-use foveate_core::color::ColorTransform;
+use super::caps::{Colorimetry, FrameFormat};
 use foveate_core::frame::{FrameError, FrameStamp, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 
@@ -14,7 +13,7 @@ pub struct CapturedFrame {
     memory: gst::MappedBuffer<gst::buffer::Readable>,
     format: PixelFormat,
     extent: Extent,
-    color: ColorTransform,
+    colorimetry: Colorimetry,
     planes: [PlaneLayout; 3],
     stamp: FrameStamp,
 }
@@ -57,8 +56,8 @@ impl CapturedFrame {
             buffer
         };
         let memory = buffer.into_mapped_buffer_readable().map_err(|_| RefusedBuffer::NotMapped)?;
-        let FrameFormat { format, extent, color, .. } = *format;
-        let frame = Self { memory, format, extent, color, planes, stamp };
+        let FrameFormat { format, extent, colorimetry, .. } = *format;
+        let frame = Self { memory, format, extent, colorimetry, planes, stamp };
         frame.view()?;
         Ok(frame)
     }
@@ -75,7 +74,13 @@ impl CapturedFrame {
             stride: layout.stride,
         };
         let planes = self.planes.map(plane);
-        FrameView::new(self.format, self.extent, self.color, &planes[..self.format.plane_count()])
+        let color = self.colorimetry.transform();
+        FrameView::new(self.format, self.extent, color, &planes[..self.format.plane_count()])
+    }
+
+    /// How its samples become RGB.
+    pub fn colorimetry(&self) -> Colorimetry {
+        self.colorimetry
     }
 
     /// Number and capture time.

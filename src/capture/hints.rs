@@ -23,17 +23,36 @@ const PACKAGES: [(&str, &str); 9] = [
         "gstreamer1.0-plugins-bad",
         "interlace h264parse h265parse av1 mpegvideoparse tsdemux srt rist webrtc openh264 va x265enc",
     ),
-    ("gstreamer1.0-plugins-bad, and NVIDIA's driver", "nv cuda"),
+    (
+        "gstreamer1.0-plugins-bad, and NVIDIA's driver",
+        "nvh26 nvav1 nvvp nvmpeg nvjpegenc nvcuda nvautogpu cuda",
+    ),
     ("gstreamer1.0-plugins-ugly", "x264enc mpeg2dec"),
     ("gstreamer1.0-libcamera", "libcamerasrc"),
     ("gstreamer1.0-pipewire", "pipewiresrc"),
 ];
 
+/// What no Debian package has, each with its elements or their prefixes.
+const FROM_NVIDIA: [(&str, &str); 2] = [
+    (
+        "it is part of NVIDIA's own package nvidia-l4t-gstreamer for Jetson",
+        "nvarguscamerasrc nvv4l2 nvvidconv nvcompositor nvivafilter nvjpegdec nveglglessink nvoverlaysink",
+    ),
+    (
+        "it is part of NVIDIA DeepStream",
+        "nvvideoconvert nvstreammux nvinfer nvds nvurisrcbin nvmultiurisrcbin",
+    ),
+];
+
 /// The Debian package of `element`, if known. Core elements are always installed.
 pub fn package_of_element(element: &str) -> Option<&'static str> {
+    found(&PACKAGES, element)
+}
+
+fn found(origins: &[(&'static str, &str)], element: &str) -> Option<&'static str> {
     let has_element =
-        |prefixes: &str| prefixes.split(' ').any(|prefix| element.starts_with(prefix));
-    PACKAGES.iter().find(|(_, prefixes)| has_element(prefixes)).map(|(package, _)| *package)
+        |prefixes: &str| prefixes.split_whitespace().any(|prefix| element.starts_with(prefix));
+    origins.iter().find(|(_, prefixes)| has_element(prefixes)).map(|(origin, _)| *origin)
 }
 
 /// The Debian package of a decoder for `media`, such as `video/x-h264`.
@@ -48,6 +67,9 @@ pub(super) fn package_of_decoder(media: &str) -> &'static str {
 
 /// How to install `element`, as a clause.
 pub(super) fn remedy_of_element(element: &str) -> String {
+    if let Some(remedy) = found(&FROM_NVIDIA, element) {
+        return remedy.to_owned();
+    }
     match package_of_element(element) {
         Some(package) => format!("it is in the Debian package {package}"),
         None => "check its spelling with `gst-inspect-1.0`, or install its plugin".to_owned(),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use foveate_config::StreamConfig;
-pub use foveate_config::{Pace, SourceChoice};
+pub use foveate_config::{Orientation, Pace, SourceChoice};
 
 mod caps;
 mod debug;
@@ -28,6 +28,7 @@ pub mod source;
 pub mod times;
 pub mod transient;
 
+pub use caps::Colorimetry;
 pub use error::CaptureError;
 pub use frame::CapturedFrame;
 pub use source::Source;
@@ -50,8 +51,10 @@ pub struct SourceSpec {
     pub looped: bool,
     /// Jitter buffer of network sources: `${latency_ms}` in the description.
     pub latency_ms: u32,
-    /// Limit for the first frame.
+    /// Limit for opening the source and for its first frame, together.
     pub caps_timeout: Duration,
+    /// How pictures are turned.
+    pub orientation: Orientation,
     /// Mean interval of the frames that are taken; `None` takes all.
     pub frame_interval: Option<Duration>,
     /// Whether a lost pipeline is replaced.
@@ -78,6 +81,7 @@ impl From<&StreamConfig> for SourceSpec {
             looped: config.looped,
             latency_ms: config.latency_ms,
             caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
+            orientation: config.orientation,
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),

@@ -1,6 +1,9 @@
 //! One GStreamer pipeline, from parsing to teardown.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -12,8 +15,9 @@ use parking_lot::Mutex;
 
 use super::caps::{self, Adapter};
 use super::delivery::Delivery;
-use super::expansion::Expansion;
+use super::expansion::{Expansion, FIFO};
 use super::{CaptureError, Pace, hints};
+use foveate_core::geometry::extent::Extent;
 use foveate_log::redact::redacted;
 
 /// Capacity of the channel to the watching thread. Only floods exceed it, and their first messages suffice.
@@ -25,6 +29,8 @@ pub(super) enum Event {
     FirstFrame,
     /// Interlaced caps, which need a conversion.
     Interlaced(gst::Caps),
+    /// A tag that says how the pictures have to be turned.
+    Tagged(String),
     /// Caps that no conversion can help.
     Refused(CaptureError),
     /// An error, the end of the stream, or a missing plugin.
@@ -40,7 +46,43 @@ pub(super) struct Pipeline {
     pub(super) events: Receiver<Event>,
     /// Whether its source is live.
     pub(super) live: bool,
+    flow: Arc<Flow>,
+    #[expect(dead_code, reason = "held open until the pipeline has stopped")]
+    fifo: Option<File>,
 }
+
+/// What is taken of a pipeline.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demands {
+    pub(super) pace: Pace,
+    /// Whether a tag that turns the pictures is an [event](Event::Tagged).
+    pub(super) heeds_tags: bool,
+    /// The size of the pictures before, which these must have.
+    pub(super) extent: Option<Extent>,
+}
+
+/// The buffers at the appsink, before it takes them.
+#[derive(Debug, Default)]
+struct Flow {
+    /// Whether buffers are kept from the appsink, because the pipeline has to be built otherwise. They get no number.
+    is_shut: AtomicBool,
+    /// Buffers so far.
+    buffers: AtomicU64,
+    is_live: AtomicBool,
+    /// Where the newest buffer ends.
+    end: Mutex<Option<PictureTime>>,
+}
+
+/// Time of a buffer in its segment, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct PictureTime {
+    /// As the decoder gave it.
+    given_ns: Option<u64>,
+    end_ns: u64,
+}
+
+/// The duration of a picture without one, as libav assumes it: 25 a second.
+const DURATION_DEFAULT_NS: u64 = 40_000_000;
 
 impl Pipeline {
     /// Builds `expansion` with `adapters` before the appsink, and plays it; frames go to `delivery`.
@@ -48,25 +90,29 @@ impl Pipeline {
         expansion: &Expansion,
         adapters: &[Adapter],
         delivery: &Arc<Delivery>,
-        pace: Pace,
+        demands: Demands,
     ) -> Result<Self, CaptureError> {
+        let Demands { pace, .. } = demands;
         let pipeline = parsed(expansion)?;
+        end_demuxers(&pipeline);
+        let fifo = opened_fifo(&pipeline, expansion)?;
         let sink = frames_sink(&pipeline)?;
         insert(&pipeline, sink.upcast_ref(), adapters)?;
         let (sender, events) = bounded(MAX_WAITING_EVENTS);
-        let offered = Arc::default();
+        let (offered, flow) = (Arc::default(), Arc::<Flow>::default());
         let pad = sink_pad(sink.upcast_ref());
         configure(&sink, delivery, &sender);
-        probe(&pad, &offered, &sender);
+        probe(&pad, &offered, &sender, &flow, demands);
         forward_messages(&pipeline, sender)?;
         pipeline.use_clock(Some(&monotonic_clock()));
 
-        let mut playing = Self { pipeline, sink: pad, offered, events, live: false };
+        let mut playing = Self { pipeline, sink: pad, offered, events, live: false, flow, fifo };
         // A failure also posts a message, which says more.
         playing.live = match playing.pipeline.set_state(gst::State::Paused) {
             Ok(success) => success == gst::StateChangeSuccess::NoPreroll,
             Err(_) => return Err(playing.failed_to_start()),
         };
+        playing.flow.is_live.store(playing.live, Ordering::Relaxed);
         if playing.live && pace == Pace::EveryFrame {
             return Err(CaptureError::EveryFrameLive);
         }
@@ -80,6 +126,17 @@ impl Pipeline {
     /// Duration of a file, if its container gives it.
     pub(super) fn duration(&self) -> Option<Duration> {
         self.pipeline.query_duration::<gst::ClockTime>().map(Into::into)
+    }
+
+    /// Buffers that it has given so far.
+    pub(super) fn buffers(&self) -> u64 {
+        self.flow.buffers.load(Ordering::Relaxed)
+    }
+
+    /// Where its newest buffer ends, in its segment.
+    pub(super) fn end(&self) -> Option<Duration> {
+        let end = *self.flow.end.lock();
+        end.map(|time| Duration::from_nanos(time.end_ns))
     }
 
     /// The caps at the appsink.
@@ -115,7 +172,7 @@ impl Pipeline {
         let reported = self.events.try_iter().find_map(|event| match event {
             Event::Message(message) => error_of(&message),
             Event::Refused(error) => Some(error),
-            Event::FirstFrame | Event::Interlaced(_) => None,
+            Event::FirstFrame | Event::Interlaced(_) | Event::Tagged(_) => None,
         });
         reported.unwrap_or_else(|| CaptureError::Failed {
             element: "pipeline".to_owned(),
@@ -133,6 +190,22 @@ impl Drop for Pipeline {
             bus.unset_sync_handler();
         }
     }
+}
+
+/// Opens the FIFO that `expansion` reads, if it reads one, which waits for a writer. Its writer would see a `filesrc` open it
+/// twice: GStreamer starts and stops one to learn whether it can seek.
+fn opened_fifo(
+    pipeline: &gst::Pipeline,
+    expansion: &Expansion,
+) -> Result<Option<File>, CaptureError> {
+    let Some(path) = &expansion.fifo else { return Ok(None) };
+    let file = File::open(path).map_err(|error| CaptureError::Unreachable {
+        reason: format!("{:?}: {error}", path.display().to_string()),
+    })?;
+    if let Some(source) = pipeline.by_name(FIFO) {
+        source.set_property("fd", file.as_raw_fd());
+    }
+    Ok(Some(file))
 }
 
 /// Checks that `expansion` parses and has the appsink.
@@ -215,17 +288,39 @@ fn configure(sink: &AppSink, delivery: &Arc<Delivery>, events: &Sender<Event>) {
     sink.set_callbacks(AppSinkCallbacks::builder().new_sample(new_sample).build());
 }
 
-/// Probes the appsink's pad: records offered caps, keeps unusable caps from the appsink, and announces support for VideoMeta
-/// strides upstream, which saves decoders a copy.
-fn probe(pad: &gst::Pad, offered: &Arc<Mutex<Option<gst::Caps>>>, events: &Sender<Event>) {
-    let (offered, events) = (Arc::clone(offered), events.clone());
-    let mask = gst::PadProbeType::EVENT_DOWNSTREAM | gst::PadProbeType::QUERY_DOWNSTREAM;
-    pad.add_probe(mask, move |_, info| match &mut info.data {
+/// Probes the appsink's pad: records offered caps, keeps unusable caps and their buffers from the appsink, gives buffers the
+/// times that they lack, and announces support for VideoMeta strides upstream, which saves decoders a copy.
+fn probe(
+    pad: &gst::Pad,
+    offered: &Arc<Mutex<Option<gst::Caps>>>,
+    events: &Sender<Event>,
+    flow: &Arc<Flow>,
+    demands: Demands,
+) {
+    let (offered, events, flow) = (Arc::clone(offered), events.clone(), Arc::clone(flow));
+    let mask = gst::PadProbeType::EVENT_DOWNSTREAM
+        | gst::PadProbeType::QUERY_DOWNSTREAM
+        | gst::PadProbeType::BUFFER;
+    pad.add_probe(mask, move |pad, info| match &mut info.data {
+        Some(gst::PadProbeData::Buffer(buffer)) => match flow.first_refusal(pad, demands) {
+            Some(refusal) => flow.shut(&events, refusal),
+            None => flow.passes(pad, buffer),
+        },
         Some(gst::PadProbeData::Event(event)) => match event.view() {
             gst::EventView::Caps(event) => {
                 *offered.lock() = Some(event.caps_owned());
-                passed(&event.caps_owned(), &events)
+                match refusal_of(&event.caps_owned()) {
+                    Some(refusal) => flow.shut(&events, refusal),
+                    None => {
+                        flow.is_shut.store(false, Ordering::Relaxed);
+                        gst::PadProbeReturn::Ok
+                    }
+                }
             }
+            gst::EventView::Tag(event) if demands.heeds_tags => match turning_tag(event.tag()) {
+                Some(tag) => flow.tagged(&events, tag),
+                None => gst::PadProbeReturn::Ok,
+            },
             _ => gst::PadProbeReturn::Ok,
         },
         Some(gst::PadProbeData::Query(query)) => match query.view_mut() {
@@ -243,19 +338,120 @@ fn probe(pad: &gst::Pad, offered: &Arc<Mutex<Option<gst::Caps>>>, events: &Sende
     });
 }
 
-/// Drops interlaced and unsupported caps with an event; other formats pass, because the appsink refuses them itself.
-fn passed(caps: &gst::Caps, events: &Sender<Event>) -> gst::PadProbeReturn {
-    if !caps.can_intersect(&caps::readable()) {
-        return gst::PadProbeReturn::Ok;
+impl Flow {
+    /// Keeps what follows from the appsink, and reports why.
+    fn shut(&self, events: &Sender<Event>, reason: Event) -> gst::PadProbeReturn {
+        self.is_shut.store(true, Ordering::Relaxed);
+        // A full channel already holds an error.
+        let _ = events.try_send(reason);
+        gst::PadProbeReturn::Handled
     }
-    let event = match caps::is_interlaced(caps) {
-        Ok(true) => Event::Interlaced(caps.clone()),
-        Ok(false) => return gst::PadProbeReturn::Ok,
-        Err(error) => Event::Refused(error),
+
+    fn tagged(&self, events: &Sender<Event>, tag: String) -> gst::PadProbeReturn {
+        if self.is_shut.load(Ordering::Relaxed) {
+            return gst::PadProbeReturn::Ok;
+        }
+        if 0 < self.buffers.load(Ordering::Relaxed) {
+            tracing::warn!(
+                tag,
+                "the orientation changed in mid-stream; the pictures are taken as they are"
+            );
+            return gst::PadProbeReturn::Ok;
+        }
+        self.shut(events, Event::Tagged(tag))
+    }
+
+    /// Why the first buffer is refused: its size is not the one asked for.
+    fn first_refusal(&self, pad: &gst::Pad, demands: Demands) -> Option<Event> {
+        let is_first =
+            self.buffers.load(Ordering::Relaxed) == 0 && !self.is_shut.load(Ordering::Relaxed);
+        let expected = demands.extent.filter(|_| is_first)?;
+        let extent = caps::extent_of(&pad.current_caps()?).ok()?;
+        let picture = String::new();
+        let error = CaptureError::UnlikePictures { picture, extent, expected };
+        (extent != expected).then_some(Event::Refused(error))
+    }
+
+    /// Counts a buffer. One of a clip gets a time if it has none, or that of the one before it, as of some decoders of GIF.
+    fn passes(&self, pad: &gst::Pad, buffer: &mut gst::Buffer) -> gst::PadProbeReturn {
+        if self.is_shut.load(Ordering::Relaxed) {
+            return gst::PadProbeReturn::Handled;
+        }
+        self.buffers.fetch_add(1, Ordering::Relaxed);
+        if self.is_live.load(Ordering::Relaxed) {
+            return gst::PadProbeReturn::Ok;
+        }
+        let mut end = self.end.lock();
+        let given_ns = buffer.pts().map(gst::ClockTime::nseconds);
+        let before = *end;
+        let is_new = before.is_none_or(|before| before.given_ns != given_ns);
+        let time_ns = given_ns.filter(|_| is_new).unwrap_or_else(|| {
+            let time_ns = before.map_or(0, |before| before.end_ns);
+            buffer.make_mut().set_pts(gst::ClockTime::from_nseconds(time_ns));
+            time_ns
+        });
+        let duration = buffer.duration().map(gst::ClockTime::nseconds).filter(|ns| *ns != 0);
+        let duration = duration.or_else(|| frame_duration(pad)).unwrap_or(DURATION_DEFAULT_NS);
+        *end = Some(PictureTime { given_ns, end_ns: time_ns.saturating_add(duration) });
+        gst::PadProbeReturn::Ok
+    }
+}
+
+/// From the frame rate of the caps, if they have one.
+fn frame_duration(pad: &gst::Pad) -> Option<u64> {
+    let caps = pad.current_caps()?;
+    let rate = caps.structure(0)?.get::<gst::Fraction>("framerate").ok()?;
+    let (frames, seconds) = (u64::try_from(rate.numer()).ok()?, u64::try_from(rate.denom()).ok()?);
+    (1_000_000_000 * seconds).checked_div(frames).filter(|ns| *ns != 0)
+}
+
+/// Why caps are kept from the appsink: interlaced and unsupported ones. Other formats pass, because the appsink refuses them itself.
+fn refusal_of(caps: &gst::Caps) -> Option<Event> {
+    if !caps.can_intersect(&caps::readable()) {
+        return None;
+    }
+    match caps::is_interlaced(caps) {
+        Ok(true) => Some(Event::Interlaced(caps.clone())),
+        Ok(false) => None,
+        Err(error) => Some(Event::Refused(error)),
+    }
+}
+
+/// The orientation that a tag gives, unless it is upright.
+fn turning_tag(tags: &gst::TagListRef) -> Option<String> {
+    let orientation = tags.get::<gst::tags::ImageOrientation>()?;
+    Some(orientation.get().to_owned()).filter(|orientation| orientation != "rotate-0")
+}
+
+/// How often a demuxer may ask for what lies behind the end of its file.
+const READS_PAST_END_MAX: u32 = 16;
+
+/// Ends demuxers of gst-libav that do not notice the end of their file, as that of GIF, which would ask for more for ever: GStreamer
+/// tells libav that 0 bytes were read. An error ends them, and they report the end of the stream.
+fn end_demuxers(pipeline: &gst::Pipeline) {
+    let watch = |element: &gst::Element| {
+        let is_libav =
+            element.factory().is_some_and(|factory| factory.name().starts_with("avdemux_"));
+        if !is_libav {
+            return;
+        }
+        let Some(pad) = element.static_pad("sink") else { return };
+        let last = Mutex::new((0, 0));
+        pad.add_probe(gst::PadProbeType::PULL | gst::PadProbeType::BLOCK, move |pad, info| {
+            let mut last = last.lock();
+            let (offset, repeats) = &mut *last;
+            *repeats = if *offset == info.offset { *repeats + 1 } else { 0 };
+            *offset = info.offset;
+            if *repeats == READS_PAST_END_MAX {
+                tracing::info!("the demuxer did not notice the end of its file, and is told");
+                // What it asks for from now on fails.
+                let _ = pad.peer().map(|peer| peer.set_active(false));
+            }
+            gst::PadProbeReturn::Pass
+        });
     };
-    // A full channel already holds an error.
-    let _ = events.try_send(event);
-    gst::PadProbeReturn::Handled
+    pipeline.iterate_recurse().into_iter().flatten().for_each(|element| watch(&element));
+    pipeline.connect_deep_element_added(move |_, _, element| watch(element));
 }
 
 /// Inserts `adapters` between the appsink and its present or future peer.
@@ -423,14 +619,14 @@ fn classified(
     match error.kind::<gst::StreamError>() {
         // Reported by decodebin for a file without frames, if it notices before the end of the stream.
         Some(gst::StreamError::Failed) if reason.contains("streams without buffers") => {
-            CaptureError::NoFrames
+            CaptureError::NoFrames { what: "the source".to_owned() }
         }
         Some(
             gst::StreamError::TypeNotFound
             | gst::StreamError::WrongType
             | gst::StreamError::Decode
             | gst::StreamError::Demux,
-        ) => CaptureError::Corrupt { reason },
+        ) => CaptureError::Corrupt { what: "the file or stream".to_owned(), reason },
         _ => CaptureError::Failed { element, reason },
     }
 }

@@ -171,10 +171,6 @@ impl ReconnectingSource {
         }
         match Source::start(&self.spec, &self.counters) {
             Ok(source) => {
-                if reason.is_none() {
-                    let pipeline = source.description();
-                    tracing::info!(stream = self.spec.stream, pipeline, "capturing");
-                }
                 let begun = Instant::now();
                 let playing = Playing { source, begun, first_frame: None, last_frame: None };
                 self.phase = Phase::Playing(playing);

@@ -1,7 +1,10 @@
-//! A source: a thread that plays a pipeline, in a loop if configured, until it ends or is dropped.
+//! A source: a thread that plays pipelines, one for each round of a loop and each picture of a folder, until it ends or is dropped.
+//!
+//! All that may block, such as opening a FIFO, a file of a network mount or a driver's device, and stopping such a pipeline, is
+//! done on that thread. Nobody waits for it longer than a limit: then it is abandoned, which is counted for the whole process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,60 +12,135 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use gstreamer as gst;
 
 use super::caps::{self, Adapter};
-use super::delivery::Delivery;
-use super::expansion::{self, Expansion};
+use super::delivery::{Delivery, Round};
+use super::expansion::{Expansion, Playlist};
 use super::mailbox::{Consumer, Ender, mailbox};
-use super::pipeline::{self, Event, Pipeline, error_of, missing_plugin_of};
+use super::pipeline::{self, Demands, Event, Pipeline, error_of, missing_plugin_of};
 use super::transient::Evidence;
-use super::{CaptureError, CapturedFrame, End, SourceSpec, Taken, hints};
+use super::{CaptureError, CapturedFrame, End, Orientation, Pace, SourceSpec, Taken, hints};
 use foveate_log::redact::redacted;
 use foveate_stats::StreamCounters;
 use foveate_stats::stages::CaptureActivity;
+use parking_lot::Mutex;
 
 /// How long dropping a source waits for its pipeline to stop, which then goes on in the background: the daemon must exit within
 /// a second.
 const STOP_TIMEOUT: Duration = Duration::from_millis(600);
 
-/// Frames of one camera or file.
+/// How much longer than [`SourceSpec::caps_timeout`] opening may take before the thread that does it counts as blocked. It reports
+/// a timeout itself where it can, and says more.
+const BLOCKED_AFTER: Duration = Duration::from_millis(300);
+
+/// Most abandoned threads of the process. With more, no source is started.
+const ABANDONED_MAX: usize = 64;
+
+static ABANDONED: AtomicUsize = AtomicUsize::new(0);
+
+/// How long a picture lasts that a folder or a loop shows in real time.
+const PICTURE: Duration = Duration::from_secs(1);
+
+/// A clip that ends this much before the duration of its container is reported as truncated. Sound often ends a little later.
+const TRUNCATED: Duration = Duration::from_millis(500);
+
+/// What a source says if a call that opens it does not return.
+const BLOCKED: &str = "opening it does not return: a FIFO has no writer, or a network mount or a driver does not answer";
+
+/// Frames of one camera or clip.
 ///
 /// Dropping it stops the pipeline, even one that waits for a frame to be taken.
 #[derive(Debug)]
 pub struct Source {
     stream: String,
-    description: String,
     /// `None` only during drop.
     frames: Option<Consumer<CapturedFrame>>,
     opened: Receiver<Result<Option<Duration>, CaptureError>>,
     duration: Option<Duration>,
+    caps_timeout: Duration,
+    counters: Arc<StreamCounters>,
+    activity: Arc<CaptureActivity>,
     is_live: Arc<AtomicBool>,
     /// Dropped to stop the thread.
     stop: Option<Sender<()>>,
-    /// Disconnected when the thread has finished; `None` once [detached](Source::detach).
-    stopped: Option<Receiver<()>>,
+    /// `None` once [detached](Source::detach).
+    thread: Option<CaptureThread>,
+}
+
+/// The thread of a source.
+#[derive(Debug)]
+struct CaptureThread {
+    /// Disconnected when it has finished.
+    finished: Receiver<()>,
+    fate: Arc<Mutex<Fate>>,
+}
+
+/// Who is left to see the thread of a source finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Owned,
+    /// Counted in [`ABANDONED`].
+    Abandoned,
+    Finished,
+}
+
+impl CaptureThread {
+    fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
+        let count = ABANDONED.load(Ordering::Relaxed);
+        if ABANDONED_MAX <= count {
+            return Err(CaptureError::TooManyAbandoned { count });
+        }
+        let (finishing, finished) = bounded::<()>(0);
+        let fate = Arc::new(Mutex::new(Fate::Owned));
+        let (own, name) = (Arc::clone(&fate), stream.to_owned());
+        let run = move || {
+            run();
+            if std::mem::replace(&mut *own.lock(), Fate::Finished) == Fate::Abandoned {
+                ABANDONED.fetch_sub(1, Ordering::Relaxed);
+                tracing::info!(stream = name, "an abandoned pipeline has stopped");
+            }
+            drop(finishing);
+        };
+        let builder = thread::Builder::new().name(format!("capture-{stream}"));
+        builder.spawn(run).map_err(|error| CaptureError::Failed {
+            element: "thread".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { finished, fate })
+    }
+
+    /// Whether it finishes within `timeout`.
+    fn finishes(&self, timeout: Duration) -> bool {
+        self.finished.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    /// Leaves it to itself.
+    fn abandon(&self) {
+        let mut fate = self.fate.lock();
+        if *fate == Fate::Owned {
+            *fate = Fate::Abandoned;
+            ABANDONED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A detached source whose pipeline is stopping.
 #[derive(Debug)]
-pub struct StoppingSource(Receiver<()>);
+pub struct StoppingSource(CaptureThread);
 
 impl StoppingSource {
     /// Whether it has stopped and released its resources.
     pub fn has_stopped(&self) -> bool {
-        self.0.try_recv() == Err(TryRecvError::Disconnected)
+        self.0.finished.try_recv() == Err(TryRecvError::Disconnected)
     }
 }
 
 impl Source {
-    /// Starts a source without waiting for its first frame. Later failures are reported by [`Source::take`].
+    /// Starts a source without waiting for anything. Every failure is reported by [`Source::take`], and one that reports nothing
+    /// within [`SourceSpec::caps_timeout`] too.
     ///
     /// # Errors
     ///
-    /// If the source cannot be expanded, or the thread not started.
+    /// If no thread can be started, or too many have been abandoned.
     pub fn start(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
-        hints::initialised()?;
-        let expansion = expansion::expand(spec)?;
-        tracing::debug!(stream = spec.stream, pipeline = expansion.shown, "capturing");
-        let description = expansion.shown.clone();
         let (producer, frames) = mailbox(spec.pace);
         let ender = producer.ender();
         let activity = counters.stages.next_pipeline();
@@ -70,45 +148,55 @@ impl Source {
         let is_live = Arc::<AtomicBool>::default();
         let (stop, stop_asked) = bounded(0);
         let (opened_sender, opened) = bounded(1);
-        let (stopped_sender, stopped) = bounded::<()>(0);
-        let (spec, stream) = (spec.clone(), spec.stream.clone());
         let session = Session {
-            spec,
-            expansion,
+            spec: spec.clone(),
+            is_restart: 0 < counters.restarts.total(),
             adapters: Vec::new(),
             delivery: Arc::new(delivery),
-            activity,
+            activity: Arc::clone(&activity),
             is_live: Arc::clone(&is_live),
             stop: stop_asked,
         };
-        let run = move || {
-            session.run(&opened_sender, &ender);
-            drop(stopped_sender);
-        };
-        spawn(&stream, run)?;
+        activity.opening.begin_within(spec.caps_timeout + BLOCKED_AFTER);
+        let run = move || session.run(&opened_sender, &ender);
         Ok(Self {
-            stream,
-            description,
+            stream: spec.stream.clone(),
             frames: Some(frames),
             opened,
             duration: None,
+            caps_timeout: spec.caps_timeout,
+            counters: Arc::clone(counters),
+            activity,
             is_live,
             stop: Some(stop),
-            stopped: Some(stopped),
+            thread: Some(CaptureThread::spawn(&spec.stream, run)?),
         })
     }
 
-    /// Checks that a source is valid and its elements and files exist. Nothing is started, so its camera or server need not be
-    /// reachable.
+    /// Checks that a source is valid and its elements and files exist, for at most `limit`. Nothing is started, so its camera or
+    /// server need not be reachable, and no FIFO is opened.
     ///
     /// # Errors
     ///
-    /// On errors that are not transient.
-    pub fn check(spec: &SourceSpec) -> Result<(), CaptureError> {
-        let expansion = hints::initialised().and_then(|()| expansion::expand(spec));
-        match expansion.and_then(|expansion| pipeline::check(&expansion)) {
-            Err(error) if error.is_transient(spec, Evidence::default()) => Ok(()),
-            checked => checked,
+    /// On errors that are not transient, and [`CaptureError::CapsTimeout`] if that is not known within `limit`.
+    pub fn check(spec: &SourceSpec, limit: Duration) -> Result<(), CaptureError> {
+        let (sender, checked) = bounded(1);
+        let (own, stream) = (spec.clone(), &spec.stream);
+        let thread = CaptureThread::spawn(stream, move || {
+            // Nobody receives it after the limit.
+            let _ = sender.send(checked_pipeline(&own));
+        })?;
+        match checked.recv_timeout(limit) {
+            Ok(Err(error)) if error.is_transient(spec, Evidence::default()) => Ok(()),
+            Ok(result) => result,
+            Err(_) => {
+                tracing::warn!(
+                    stream,
+                    "checking the source does not return; it goes on in the background"
+                );
+                thread.abandon();
+                Err(blocked(limit))
+            }
         }
     }
 
@@ -120,21 +208,44 @@ impl Source {
     /// If no readable frame arrives.
     pub fn open(spec: &SourceSpec, counters: &Arc<StreamCounters>) -> Result<Self, CaptureError> {
         let mut source = Self::start(spec, counters)?;
-        source.duration = source.opened.recv().unwrap_or(Err(CaptureError::Closed))?;
+        source.duration = source.first_frame()?;
         Ok(source)
     }
 
-    /// Duration of a file that was [opened](Source::open), if its container gives it.
+    fn first_frame(&self) -> Result<Option<Duration>, CaptureError> {
+        loop {
+            match self.opened.recv_timeout(self.activity.opening.left().unwrap_or(BLOCKED_AFTER)) {
+                Ok(opened) => return opened,
+                Err(RecvTimeoutError::Disconnected) => return Err(CaptureError::Closed),
+                Err(RecvTimeoutError::Timeout) if self.is_blocked() => {
+                    return Err(blocked(self.caps_timeout));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Duration of a clip that was [opened](Source::open), if its container gives it.
     pub fn duration(&self) -> Option<Duration> {
         self.duration
     }
 
     /// Takes the newest frame, waiting up to `timeout` for one.
     pub fn take(&mut self, timeout: Duration) -> Taken {
-        match &mut self.frames {
-            Some(frames) => frames.take(timeout),
-            None => Taken::Ended(End::Failed(CaptureError::Closed)),
+        let Some(frames) = &mut self.frames else {
+            return Taken::Ended(End::Failed(CaptureError::Closed));
+        };
+        let timeout = self.activity.opening.left().map_or(timeout, |left| timeout.min(left));
+        match frames.take(timeout) {
+            Taken::TimedOut if self.is_blocked() => {
+                Taken::Ended(End::Failed(blocked(self.caps_timeout)))
+            }
+            taken => taken,
         }
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.activity.opening.left() == Some(Duration::ZERO)
     }
 
     /// Whether its pipeline has reported that it is live.
@@ -144,13 +255,9 @@ impl Source {
 
     /// Stops it without waiting.
     pub fn detach(mut self) -> StoppingSource {
-        let stopped = self.stopped.take();
-        StoppingSource(stopped.expect("only detaching takes it"))
-    }
-
-    /// The expanded pipeline, without credentials.
-    pub fn description(&self) -> &str {
-        &self.description
+        let thread = self.thread.take().expect("only detaching takes it");
+        thread.abandon();
+        StoppingSource(thread)
     }
 }
 
@@ -159,24 +266,28 @@ impl Drop for Source {
         // First, because the streaming thread may be waiting for the consumer.
         self.frames = None;
         self.stop = None;
-        let Some(stopped) = &self.stopped else { return };
-        if stopped.recv_timeout(STOP_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
+        let Some(thread) = &self.thread else { return };
+        if !thread.finishes(STOP_TIMEOUT) {
+            thread.abandon();
+            // What it does is no longer waited for.
+            self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,
+                abandoned = ABANDONED.load(Ordering::Relaxed),
                 "the pipeline is slow to stop; it goes on in the background"
             );
         }
     }
 }
 
-fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CaptureError> {
-    let builder = thread::Builder::new().name(format!("capture-{stream}"));
-    match builder.spawn(run) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            Err(CaptureError::Failed { element: "thread".to_owned(), reason: error.to_string() })
-        }
-    }
+fn checked_pipeline(spec: &SourceSpec) -> Result<(), CaptureError> {
+    hints::initialised()?;
+    let playlist = Playlist::of(spec)?;
+    pipeline::check(&playlist.expansion(0, spec)?)
+}
+
+fn blocked(limit: Duration) -> CaptureError {
+    CaptureError::CapsTimeout { seconds: limit.as_secs(), seen: BLOCKED.to_owned() }
 }
 
 /// Why a pipeline gave no first frame.
@@ -187,6 +298,8 @@ enum Failure {
         /// GStreamer's error, if any.
         reason: Option<String>,
     },
+    /// Its tag says that its pictures have to be turned.
+    Turn(String),
     Error(CaptureError),
 }
 
@@ -199,8 +312,9 @@ impl From<CaptureError> for Failure {
 /// The watching thread.
 struct Session {
     spec: SourceSpec,
-    expansion: Expansion,
-    /// Elements that the caps need before the appsink.
+    /// Whether a pipeline of this stream was lost before, which the log has.
+    is_restart: bool,
+    /// Elements that the pipeline needs before the appsink.
     adapters: Vec<Adapter>,
     delivery: Arc<Delivery>,
     activity: Arc<CaptureActivity>,
@@ -216,78 +330,173 @@ impl Session {
         opened: &Sender<Result<Option<Duration>, CaptureError>>,
         ender: &Ender<CapturedFrame>,
     ) {
-        let mut pipeline = match self.open() {
-            Ok(pipeline) => pipeline,
-            Err(error) => {
-                ender.end(End::Failed(error.clone()));
-                // The receiver is gone if the source was dropped.
-                let _ = opened.send(Err(error));
-                return;
-            }
+        let end = self.rounds(opened, ender);
+        self.activity.opening.finish();
+        if let End::Failed(error) = &end {
+            // The receiver is gone if the source was dropped, and full if it was open.
+            let _ = opened.try_send(Err(error.clone()));
+        }
+        ender.end(end);
+    }
+
+    fn rounds(
+        &mut self,
+        opened: &Sender<Result<Option<Duration>, CaptureError>>,
+        ender: &Ender<CapturedFrame>,
+    ) -> End {
+        let playlist = match hints::initialised().and_then(|()| Playlist::of(&self.spec)) {
+            Ok(playlist) => playlist,
+            Err(error) => return End::Failed(error),
         };
-        self.log_opened(&pipeline);
-        let _ = opened.send(Ok(pipeline.duration()));
+        let (mut round, mut extent, mut index) = (Round::default(), None, 0);
+        if !self.is_restart {
+            let (stream, pictures) = (&self.spec.stream, playlist.len());
+            match &playlist {
+                Playlist::One(expansion) => {
+                    tracing::info!(stream, pipeline = expansion.shown, "capturing");
+                }
+                Playlist::Pictures(_) => tracing::info!(stream, pictures, "capturing a folder"),
+            }
+        }
         loop {
-            let end = self.watch(&pipeline);
-            if end != End::Eos || !self.spec.looped {
-                // Before the pipeline is stopped, because its streaming thread may be waiting for the consumer.
-                ender.end(end);
-                return;
-            }
-            // Pipelines are not reliable after their end.
-            self.activity.opening.during(|| drop(pipeline));
-            pipeline = match self.open() {
-                Ok(pipeline) => pipeline,
-                Err(error) => return ender.end(End::Failed(error)),
+            let begun = Instant::now();
+            let demands = Demands { pace: self.spec.pace, heeds_tags: false, extent };
+            let played = playlist.expansion(index, &self.spec).and_then(|expansion| {
+                self.delivery.begin(round);
+                let pipeline =
+                    self.open(&expansion, demands).map_err(|error| named(error, &expansion))?;
+                Ok((expansion, pipeline))
+            });
+            let (expansion, pipeline) = match played {
+                Ok(played) => played,
+                Err(error) => return End::Failed(error),
             };
-        }
-    }
-
-    /// A pipeline that has delivered its first frame, with adapters if its caps need them.
-    fn open(&mut self) -> Result<Pipeline, CaptureError> {
-        let (offered, reason) = match self.attempt() {
-            Ok(pipeline) => return Ok(pipeline),
-            Err(Failure::Error(error)) => return Err(error),
-            Err(Failure::Adapt { offered, reason }) => (offered, reason),
-        };
-        let adapters = caps::adapters(&offered)?;
-        if adapters == self.adapters {
-            return Err(not_negotiated(&offered, reason));
-        }
-        self.adapters = adapters;
-        match self.attempt() {
-            Ok(pipeline) => {
-                self.log_adapters(&offered, &pipeline);
-                Ok(pipeline)
+            self.activity.opening.finish();
+            if index == 0 && round.played_ns == 0 {
+                self.log_opened(&pipeline, &expansion);
+                let _ = opened.send(Ok(pipeline.duration()));
             }
-            Err(Failure::Error(error)) => Err(error),
-            Err(Failure::Adapt { offered, reason }) => Err(not_negotiated(&offered, reason)),
+            let end = self.watch(&pipeline);
+            let is_last = index + 1 == playlist.len();
+            if let End::Failed(error) = end {
+                let end = End::Failed(named(error, &expansion));
+                // Before the pipeline is stopped, because its streaming thread may be waiting for the consumer.
+                ender.end(end.clone());
+                return end;
+            }
+            log_truncated(&self.spec.stream, &pipeline, &expansion);
+            if is_last && !self.spec.looped {
+                ender.end(End::Eos);
+                return End::Eos;
+            }
+            let is_picture = pipeline.buffers() == 1;
+            let lasts = if is_picture { PICTURE } else { pipeline.end().unwrap_or(PICTURE) };
+            if matches!(playlist, Playlist::Pictures(_)) {
+                extent = extent.or_else(|| caps::extent_of(&pipeline.caps()?).ok());
+            }
+            let lasts_ns = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
+            round.played_ns = round.played_ns.saturating_add(lasts_ns);
+            (index, round.pts_ns) =
+                if is_last { (0, 0) } else { (index + 1, round.pts_ns.saturating_add(lasts_ns)) };
+            if is_picture && self.spec.pace == Pace::Realtime && self.is_stopped_by(begun + PICTURE)
+            {
+                return End::Failed(CaptureError::Closed);
+            }
+            self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
+            // Pipelines are not reliable after their end.
+            drop(pipeline);
         }
     }
 
-    fn log_opened(&self, pipeline: &Pipeline) {
-        let caps = pipeline.caps().map(|caps| caps.to_string());
-        tracing::info!(stream = self.spec.stream, caps, live = pipeline.live, "frames arrive");
+    /// Waits until `time`; true if the source was dropped before.
+    fn is_stopped_by(&self, time: Instant) -> bool {
+        select! {
+            recv(self.stop) -> _ => true,
+            recv(crossbeam_channel::at(time)) -> _ => false,
+        }
     }
 
-    fn log_adapters(&self, offered: &gst::Caps, pipeline: &Pipeline) {
+    /// A pipeline that has delivered its first frame, with the adapters that its caps and tags need.
+    fn open(&mut self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, CaptureError> {
+        let turning = caps::turning(self.spec.orientation);
+        let follows_tags = self.spec.orientation == Orientation::Auto;
+        if expansion.fifo.is_some() {
+            // No second attempt can insert them.
+            self.adapters = caps::CONVERSIONS.into_iter().chain(turning).collect();
+        } else if !follows_tags {
+            self.adapters = caps::joined(&self.adapters, turning);
+        }
+        loop {
+            let is_turning = turning.is_some_and(|turning| self.adapters.contains(&turning));
+            let demands = Demands { heeds_tags: follows_tags && !is_turning, ..demands };
+            let (adapters, refused) = match self.attempt(expansion, demands) {
+                Ok(pipeline) => {
+                    self.log_adapters(&pipeline);
+                    return Ok(pipeline);
+                }
+                Err(Failure::Error(error)) => return Err(error),
+                Err(Failure::Turn(tag)) => {
+                    let stream = &self.spec.stream;
+                    tracing::info!(stream, tag, "the pictures are turned as their tag says");
+                    (caps::joined(&self.adapters, turning), None)
+                }
+                Err(Failure::Adapt { offered, reason }) => {
+                    let adapters = caps::joined(&self.adapters, caps::adapters(&offered)?);
+                    (adapters, Some(not_negotiated(&offered, reason)))
+                }
+            };
+            if let Some(error) = refused
+                && (adapters == self.adapters || expansion.fifo.is_some())
+            {
+                return Err(error);
+            }
+            self.adapters = adapters;
+        }
+    }
+
+    fn log_opened(&self, pipeline: &Pipeline, expansion: &Expansion) {
+        if expansion.is_animated_png() {
+            let (stream, clip) = (&self.spec.stream, &expansion.clip);
+            tracing::warn!(
+                stream,
+                clip,
+                "only the first picture of an animated PNG is shown: no plugin of GStreamer plays it"
+            );
+        }
+        let caps = pipeline.caps();
+        let color =
+            caps.as_ref().and_then(|caps| caps::read(caps).ok()).map(|read| read.colorimetry);
+        let (caps, color) =
+            (caps.map(|caps| caps.to_string()), color.map(|color| color.to_string()));
+        tracing::info!(
+            stream = self.spec.stream,
+            caps,
+            color,
+            live = pipeline.live,
+            "frames arrive"
+        );
+    }
+
+    fn log_adapters(&self, pipeline: &Pipeline) {
+        if self.adapters.is_empty() {
+            return;
+        }
         let inserted: Vec<_> = self.adapters.iter().map(|adapter| adapter.element).collect();
-        let (from, to) = (offered.to_string(), pipeline.caps().map(|caps| caps.to_string()));
+        let caps = pipeline.caps().map(|caps| caps.to_string());
         let (stream, inserted) = (&self.spec.stream, inserted.join(" ! "));
-        tracing::info!(stream, inserted, from, to, "inserted elements to convert the caps");
+        tracing::info!(stream, inserted, caps, "inserted elements before the appsink");
     }
 
-    fn attempt(&self) -> Result<Pipeline, Failure> {
-        let SourceSpec { pace, .. } = self.spec;
-        let play = || Pipeline::play(&self.expansion, &self.adapters, &self.delivery, pace);
-        let pipeline = self.activity.opening.during(play)?;
+    fn attempt(&self, expansion: &Expansion, demands: Demands) -> Result<Pipeline, Failure> {
+        let deadline = Instant::now() + self.spec.caps_timeout;
+        self.activity.opening.begin_within(self.spec.caps_timeout + BLOCKED_AFTER);
+        let pipeline = Pipeline::play(expansion, &self.adapters, &self.delivery, demands)?;
         self.is_live.store(pipeline.live, Ordering::Relaxed);
-        self.wait_for_first_frame(&pipeline)?;
+        self.wait_for_first_frame(&pipeline, deadline)?;
         Ok(pipeline)
     }
 
-    fn wait_for_first_frame(&self, pipeline: &Pipeline) -> Result<(), Failure> {
-        let deadline = Instant::now() + self.spec.caps_timeout;
+    fn wait_for_first_frame(&self, pipeline: &Pipeline, deadline: Instant) -> Result<(), Failure> {
         let mut missing = None;
         loop {
             let event = match self.next_event(pipeline, Some(deadline)) {
@@ -298,6 +507,7 @@ impl Session {
             let message = match event {
                 Event::FirstFrame => return Ok(()),
                 Event::Interlaced(offered) => return Err(Failure::Adapt { offered, reason: None }),
+                Event::Tagged(tag) => return Err(Failure::Turn(tag)),
                 Event::Refused(error) => return Err(error.into()),
                 Event::Message(message) => message,
             };
@@ -332,7 +542,7 @@ impl Session {
                 Wait::Stop | Wait::Deadline => return End::Failed(CaptureError::Closed),
             };
             match event {
-                Event::FirstFrame => {}
+                Event::FirstFrame | Event::Tagged(_) => {}
                 Event::Interlaced(_) => return End::Failed(CaptureError::BecameInterlaced),
                 Event::Refused(error) => return End::Failed(error),
                 Event::Message(message) => match error_of(&message) {
@@ -382,13 +592,44 @@ fn end_failure(
     } else if let Some(other) = not_raw(&offers).filter(|_| is_unspecific) {
         return other.into();
     }
-    reported.unwrap_or(CaptureError::NoFrames).into()
+    reported.unwrap_or(CaptureError::NoFrames { what: "the source".to_owned() }).into()
 }
 
 /// The error if caps are offered and none of them is raw video.
 fn not_raw(offers: &[gst::Caps]) -> Option<CaptureError> {
     let first = offers.first().filter(|_| !offers.iter().any(is_raw))?;
     Some(CaptureError::NotRawVideo { offered: redacted(&first.to_string()) })
+}
+
+/// `error` with the name of the clip that `expansion` plays.
+fn named(error: CaptureError, expansion: &Expansion) -> CaptureError {
+    let Some(clip) = expansion.clip.clone() else { return error };
+    let quoted = format!("{clip:?}");
+    match error {
+        CaptureError::Corrupt { reason, .. } => CaptureError::Corrupt { what: quoted, reason },
+        CaptureError::NoFrames { .. } => CaptureError::NoFrames { what: quoted },
+        CaptureError::NotRawVideo { offered } => CaptureError::NoVideo { what: clip, offered },
+        CaptureError::UnlikePictures { extent, expected, .. } => {
+            CaptureError::UnlikePictures { picture: clip, extent, expected }
+        }
+        error => error,
+    }
+}
+
+/// Warns of a clip that ended long before the end that its container gives.
+fn log_truncated(stream: &str, pipeline: &Pipeline, expansion: &Expansion) {
+    let (duration, end) = (pipeline.duration(), pipeline.end());
+    let is_early = duration.zip(end).is_some_and(|(duration, end)| end + TRUNCATED < duration);
+    if is_early || expansion.is_short_avi() {
+        let [duration_s, ended_s] = [duration, end].map(|time| time.map(|time| time.as_secs_f64()));
+        tracing::warn!(
+            stream,
+            clip = expansion.clip,
+            ended_s,
+            duration_s,
+            "the video ended before the end of its container: the clip is truncated, or its sound is longer"
+        );
+    }
 }
 
 fn is_raw(caps: &gst::Caps) -> bool {

@@ -1,6 +1,6 @@
 //! Transient errors, after which a new pipeline is tried; all others end the stream.
 //!
-//! Files and sources with pace `every-frame` are never restarted. For the others, errors of the configuration are permanent, and
+//! Clips and sources with pace `every-frame` are never restarted. For the others, errors of the configuration are permanent, and
 //! errors of the environment transient. The rest is transient if there is evidence that the configuration works: it has delivered
 //! frames, or, for errors about missing or damaged pictures, the source is live.
 
@@ -31,6 +31,9 @@ impl CaptureError {
             | Self::Parse { .. }
             | Self::UnknownElement { .. }
             | Self::NoAppsink { .. }
+            | Self::NoPictures { .. }
+            | Self::UnlikePictures { .. }
+            | Self::NotACamera { .. }
             | Self::EveryFrameLive
             | Self::Closed => false,
             Self::NoCamera { .. }
@@ -40,19 +43,21 @@ impl CaptureError {
             | Self::LiveEnded
             | Self::BecameInterlaced
             | Self::Silent { .. }
-            | Self::NotStopping { .. } => true,
+            | Self::NotStopping { .. }
+            | Self::TooManyAbandoned { .. } => true,
             // A server may not serve it yet; a file that never existed is a wrong path.
             Self::Missing { what } => has_delivered || what.contains("://"),
             // udev sets the group of a camera shortly after it is plugged in.
             Self::Permission { what, .. } => has_delivered || what.starts_with("/dev/"),
             // Another program may have changed the camera's format, and may change it back.
             Self::NotRawVideo { .. }
+            | Self::NoVideo { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
             | Self::MissingDecoder { .. }
             | Self::Extent { .. } => has_delivered,
             Self::Corrupt { .. }
-            | Self::NoFrames
+            | Self::NoFrames { .. }
             | Self::CapsTimeout { .. }
             | Self::Failed { .. } => has_delivered || is_live || spec.is_live_by_name(),
         }
@@ -67,16 +72,17 @@ impl CaptureError {
             | Self::Unauthorised { .. }
             | Self::Unreachable { .. }
             | Self::Missing { .. } => LossReason::Unreachable,
-            Self::LiveEnded | Self::NoFrames => LossReason::Ended,
+            Self::LiveEnded | Self::NoFrames { .. } => LossReason::Ended,
             Self::Silent { .. } | Self::CapsTimeout { .. } => LossReason::Silent,
             Self::NotRawVideo { .. }
+            | Self::NoVideo { .. }
             | Self::DeviceMemory { .. }
             | Self::NotNegotiated { .. }
             | Self::MissingDecoder { .. }
             | Self::Extent { .. }
             | Self::BecameInterlaced
             | Self::Corrupt { .. } => LossReason::Unreadable,
-            Self::NotStopping { .. } => LossReason::Stuck,
+            Self::NotStopping { .. } | Self::TooManyAbandoned { .. } => LossReason::Stuck,
             _ => LossReason::Failed,
         }
     }
@@ -85,15 +91,16 @@ impl CaptureError {
 impl SourceSpec {
     /// Whether a lost pipeline may be replaced.
     pub fn may_reconnect(&self) -> bool {
-        let is_file = self.kind() == Some(ShorthandKind::File);
-        self.restart && self.pace != Pace::EveryFrame && !is_file
+        let is_clip = self.kind().is_some_and(ShorthandKind::is_clip);
+        self.restart && self.pace != Pace::EveryFrame && !is_clip
     }
 
     fn is_live_by_name(&self) -> bool {
-        self.kind().is_some_and(|kind| kind != ShorthandKind::File)
+        self.kind().is_some_and(|kind| !kind.is_clip())
     }
 
-    fn kind(&self) -> Option<ShorthandKind> {
+    /// The kind of a shorthand.
+    pub(super) fn kind(&self) -> Option<ShorthandKind> {
         match &self.source {
             SourceChoice::Shorthand(text) => ShorthandKind::of(text),
             SourceChoice::Pipeline(_) | SourceChoice::PipelineFile(_) => None,

@@ -26,7 +26,7 @@ use foveate_core::gaze::log::GazeLogError;
 use foveate_core::layout::Layout;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
-    Address, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
+    Address, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
 };
 use foveate_core::view::{DEFAULT_BUDGET, ViewSpec};
 
@@ -162,6 +162,8 @@ pub struct StreamConfig {
     /// Timeout for the source's first frame, in milliseconds.
     #[serde(deserialize_with = "checked::<Whole<100, 600_000>, _, _>")]
     pub caps_timeout_ms: u32,
+    /// How decoded pictures are turned.
+    pub orientation: Orientation,
     /// Most frames a second that are taken, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
@@ -254,7 +256,8 @@ pub struct GazeConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "SourceKeys", rename_all = "snake_case")]
 pub enum SourceChoice {
-    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, or a file.
+    /// `source`: `test`, a camera such as `/dev/video0`, an `rtsp://` or `rtsps://` URI, or a clip: a file, a folder of
+    /// pictures, or an `http://` or `https://` URI.
     #[serde(rename = "source")]
     Shorthand(String),
     /// `pipeline`: a gst-launch description that ends in `appsink name=frames`.
@@ -304,7 +307,9 @@ pub enum ShorthandKind {
     Camera,
     /// A network camera.
     Rtsp,
-    /// A path, or a `file://` URI.
+    /// A clip on a web server.
+    Http,
+    /// The path of a clip or of a folder of pictures, or a `file://` URI.
     File,
 }
 
@@ -313,12 +318,18 @@ impl ShorthandKind {
     pub fn of(source: &str) -> Option<Self> {
         match source.split_once("://") {
             Some(("rtsp" | "rtsps", _)) => Some(Self::Rtsp),
+            Some(("http" | "https", _)) => Some(Self::Http),
             Some(("file", _)) => Some(Self::File),
             Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => None,
             _ if source == "test" => Some(Self::Test),
             _ if source.starts_with("/dev/") => Some(Self::Camera),
             _ => Some(Self::File),
         }
+    }
+
+    /// Whether it has an end, and waits for its consumer.
+    pub fn is_clip(self) -> bool {
+        matches!(self, Self::Http | Self::File)
     }
 }
 
@@ -330,6 +341,54 @@ pub enum Pace {
     Realtime,
     /// The decoder waits. For files.
     EveryFrame,
+}
+
+/// How decoded pictures are turned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Given", into = "Given")]
+pub enum Orientation {
+    /// As their tags say: the matrix of an MP4 file, the EXIF data of a JPEG.
+    #[default]
+    Auto,
+    /// By this angle, whatever their tags say.
+    Turned(Turn),
+}
+
+/// An angle in degrees, clockwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// As they are stored.
+    Degrees0 = 0,
+    /// To the right.
+    Degrees90 = 90,
+    /// Upside down.
+    Degrees180 = 180,
+    /// To the left.
+    Degrees270 = 270,
+}
+
+impl TryFrom<Given> for Orientation {
+    type Error = String;
+
+    fn try_from(given: Given) -> Result<Self, String> {
+        match &given {
+            Given::Text(word) if word == "auto" => Ok(Self::Auto),
+            Given::Whole(0) => Ok(Self::Turned(Turn::Degrees0)),
+            Given::Whole(90) => Ok(Self::Turned(Turn::Degrees90)),
+            Given::Whole(180) => Ok(Self::Turned(Turn::Degrees180)),
+            Given::Whole(270) => Ok(Self::Turned(Turn::Degrees270)),
+            _ => Err(given.refused("\"auto\", 0, 90, 180 or 270")),
+        }
+    }
+}
+
+impl From<Orientation> for Given {
+    fn from(orientation: Orientation) -> Self {
+        match orientation {
+            Orientation::Auto => Self::Text("auto".to_owned()),
+            Orientation::Turned(turn) => Self::Whole(turn as i64),
+        }
+    }
 }
 
 /// When a view publishes.
@@ -471,6 +530,7 @@ impl Default for StreamConfig {
             looped: false,
             latency_ms: 100,
             caps_timeout_ms: 10_000,
+            orientation: Orientation::Auto,
             max_fps: None,
             stall_timeout_ms: 2_000,
             restart: true,

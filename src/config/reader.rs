@@ -265,7 +265,9 @@ impl<'a> Deserializer<'a> for Place<'a> {
                 let places = list.iter().map(|value| Place::At(value, notes));
                 visitor.visit_seq(SeqDeserializer::new(places))
             }
-            _ => Err(self.refused("tables, each below its name in double brackets")),
+            _ => Err(self.refused(
+                "tables, each below its name in double brackets, such as [[stream]] or [[stream.view]]",
+            )),
         }
     }
 

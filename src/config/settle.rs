@@ -103,7 +103,7 @@ impl StreamConfig {
             SourceChoice::Shorthand(_) | SourceChoice::Pipeline(_) => return,
         };
         let Some(kind) = ShorthandKind::of(text) else {
-            return table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"file://...\" or the path of a file; use `pipeline` for anything else");
+            return table.refuse("source", "expected \"test\", \"/dev/videoN\", \"rtsp://...\", \"rtsps://...\", \"http://...\", \"https://...\", \"file://...\" or the path of a file or folder; use `pipeline` for anything else");
         };
         if kind == ShorthandKind::File && !text.contains("://") {
             // Lossless, because every part was a string.
@@ -111,7 +111,7 @@ impl StreamConfig {
         }
         let with_latency = "with an `rtsp://` source, or a pipeline that contains ${latency_ms}";
         table.allow("latency_ms", kind == ShorthandKind::Rtsp, "source", with_latency);
-        if kind == ShorthandKind::File {
+        if kind.is_clip() {
             return;
         }
         if self.pace == Pace::EveryFrame {

@@ -34,6 +34,17 @@ pub enum ColorMatrix {
 }
 
 impl ColorMatrix {
+    /// Its name in GStreamer's colorimetry.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bt601 => "bt601",
+            Self::Bt709 => "bt709",
+            Self::Bt2020 => "bt2020",
+            Self::Fcc => "fcc",
+            Self::Smpte240m => "smpte240m",
+        }
+    }
+
     /// Kr and Kb: the weights of red and blue in luma.
     pub const fn weights(self) -> (f64, f64) {
         match self {
@@ -53,6 +64,16 @@ pub enum ColorRange {
     Limited,
     /// 0..=255.
     Full,
+}
+
+impl ColorRange {
+    /// `limited` or `full`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Limited => "limited",
+            Self::Full => "full",
+        }
+    }
 }
 
 /// Coefficients of the conversion in units of 2^-13, laid out as in shaders.

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::supervisor::Difference;
-use super::{Daemon, masked};
+use super::{Daemon, DaemonError, StreamFailure, masked};
 use foveate::messages::{Refusal, RefusalReason, ViewName};
+use foveate_capture::CaptureError;
 use foveate_config::{Config, DaemonConfig, StreamConfig};
 use foveate_control::AdminRequest;
 use foveate_core::error::chain;
 use foveate_log::redact::redacted;
+
+/// How long an operator's request waits for the checks of its sources. The daemon handles nothing else meanwhile.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Daemon<'_> {
     /// Carries out a request of an operator, and returns the answer.
@@ -68,7 +73,24 @@ impl Daemon<'_> {
         &self,
         streams: impl IntoIterator<Item = &'b StreamConfig> + Clone,
     ) -> Result<(), Refusal> {
-        super::check(streams.clone()).map_err(|error| refusal(&chain(&error)))?;
+        let begun = Instant::now();
+        for stream in streams.clone() {
+            for failure in
+                super::check([stream], Some(CHECK_TIMEOUT.saturating_sub(begun.elapsed())))
+            {
+                let answers = !matches!(
+                    failure,
+                    DaemonError::Stream {
+                        source: StreamFailure::Capture(CaptureError::CapsTimeout { .. }),
+                        ..
+                    }
+                );
+                // What does not answer is told by the stream itself, once its own timeout is over.
+                if answers {
+                    return Err(refusal(&chain(&failure)));
+                }
+            }
+        }
         streams.into_iter().try_for_each(|stream| {
             let name = &stream.name;
             let refused = |error| refusal(&format!("stream {name}: {}", chain(&error)));

@@ -293,18 +293,24 @@ impl Daemon<'_> {
 }
 
 /// Checks what the streams need: their pipelines, calibrations, and the gaze logs that their views replay. A camera or server may
-/// be unavailable.
-///
-/// # Errors
-///
-/// If a pipeline cannot work, or a file cannot be read or is invalid.
-pub fn check<'a>(streams: impl IntoIterator<Item = &'a StreamConfig>) -> Result<(), DaemonError> {
-    for stream in streams {
+/// be unavailable. A source gets its own timeout, and no more than `limit`. Returns what is wrong, at most one failure a stream: a
+/// pipeline that cannot work, a file that cannot be read or is invalid, [`CaptureError::CapsTimeout`] if a source does not answer.
+pub fn check<'a>(
+    streams: impl IntoIterator<Item = &'a StreamConfig>,
+    limit: Option<Duration>,
+) -> Vec<DaemonError> {
+    let check = |stream: &StreamConfig| -> Result<(), StreamFailure> {
+        running::plans(stream)?;
+        running::camera(stream)?;
+        let spec = SourceSpec::from(stream);
+        let limit = limit.map_or(spec.caps_timeout, |limit| limit.min(spec.caps_timeout));
+        Ok(Source::check(&spec, limit)?)
+    };
+    let failure = |stream: &'a StreamConfig| {
         let failed = |source| DaemonError::Stream { stream: stream.name.clone(), source };
-        running::plans(stream).and_then(|_| running::camera(stream)).map_err(failed)?;
-        Source::check(&SourceSpec::from(stream)).map_err(|error| failed(error.into()))?;
-    }
-    Ok(())
+        check(stream).err().map(failed)
+    };
+    streams.into_iter().filter_map(failure).collect()
 }
 
 /// Who may connect to the socket.

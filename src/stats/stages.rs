@@ -19,7 +19,7 @@ pub const STUCK_AFTER: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// Opening the source, or taking a frame from it.
+    /// Opening the source for longer than it may take, or taking a frame from it.
     Capture,
     /// The frame loop: updating the pyramid and everything else but publishing.
     FrameLoop,
@@ -40,7 +40,7 @@ impl fmt::Display for Stage {
 /// Whether a thread is busy, and since when.
 #[derive(Debug, Default)]
 pub struct Activity {
-    /// CLOCK_MONOTONIC in nanoseconds; 0 while idle.
+    /// CLOCK_MONOTONIC in nanoseconds, in the future for work with a limit; 0 while idle.
     since_ns: AtomicU64,
 }
 
@@ -51,6 +51,23 @@ impl Activity {
         // Idle again even if the work panics.
         let _idle = IdleOnDrop(self);
         work()
+    }
+
+    /// Begins work that may take `limit`: only after that is it busy.
+    pub fn begin_within(&self, limit: Duration) {
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.since_ns.store(monotonic_ns().saturating_add(limit_ns), Ordering::Relaxed);
+    }
+
+    /// Ends work that [`begin_within`](Self::begin_within) began.
+    pub fn finish(&self) {
+        self.since_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// Time that is left of the limit of its work; `None` while idle.
+    pub fn left(&self) -> Option<Duration> {
+        let limit_ns = Some(self.since_ns.load(Ordering::Relaxed)).filter(|since| *since != 0)?;
+        Some(Duration::from_nanos(limit_ns.saturating_sub(monotonic_ns())))
     }
 
     /// How long it has been busy; `None` while idle.
@@ -64,14 +81,14 @@ struct IdleOnDrop<'a>(&'a Activity);
 
 impl Drop for IdleOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.since_ns.store(0, Ordering::Relaxed);
+        self.0.finish();
     }
 }
 
 /// The activity of the threads of one pipeline.
 #[derive(Debug, Default)]
 pub struct CaptureActivity {
-    /// The thread that opens it.
+    /// The thread that opens it, for which it has a limit.
     pub opening: Activity,
     /// GStreamer's thread that delivers frames.
     pub delivering: Activity,

@@ -1,10 +1,11 @@
-//! `foveate extract`: every frame of a file through the stages, into NumPy arrays. No daemon, no drops.
+//! `foveate extract`: every frame of a clip through the stages, into NumPy arrays. No daemon, no drops.
 //!
 //! It runs the daemon's engine with memory as the sink: the arrays hold the same bytes that a ring would.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,16 +13,18 @@ use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
 
 use super::npy::NpyWriter;
 use super::segment::SegmentFacts;
 use super::snap::make_directory;
 use super::{ToolError, stop_on_signals};
 use foveate_capture::mailbox::Taken;
-use foveate_capture::{End, Source, SourceSpec};
+use foveate_capture::{CapturedFrame, Colorimetry, End, Source, SourceSpec};
 use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
 use foveate_core::camera::Camera;
-use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
+use foveate_core::color::ColorMatrix;
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::token::DType;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
@@ -38,17 +41,33 @@ const SILENT_TURNS_MAX: u32 = 150;
 
 /// Arguments of `foveate extract`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "docs/extract.md describes the arrays.")]
 pub struct Arguments {
-    /// The file to play
-    #[arg(value_name = "CLIP")]
-    clip: PathBuf,
-    /// Use the views and the backend of this file's first stream [default: view `main` with the daemon's defaults]
+    /// The file to play, a folder of pictures, or an http:// or https:// address
+    #[arg(value_name = "CLIP", required_unless_present = "pipeline")]
+    clip: Option<PathBuf>,
+    /// Plays this gst-launch description instead; it ends in `appsink name=frames`
+    #[arg(long, value_name = "TEXT", conflicts_with = "clip")]
+    pipeline: Option<String>,
+    /// Use the views, the backend, `max_fps` and `orientation` of this file's first stream; each view gets every frame, whatever
+    /// its `max_fps` and `publish` [default: view `main` with the daemon's defaults]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Ends after this many frames
+    #[arg(long, value_name = "COUNT")]
+    frames: Option<NonZeroU64>,
+    /// Leaves out the frames before this time of the clip; they are decoded, and keep their numbers
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
+    start: Duration,
     /// Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy
     /// and relevance.npy; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "expected a time in seconds, such as 1.5".to_owned())
 }
 
 /// Plays the clip into arrays, and prints their folders to `out`.
@@ -64,9 +83,17 @@ pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Tool
 
     let folders = config.views.iter().map(|view| arguments.out.join(&view.name));
     let extractions = folders.map(Extraction::new).collect::<Result<Vec<_>, _>>()?;
-    let mut player =
-        Player { config, chosen, specs, camera, engine: None, views: Vec::new(), extractions };
-    let played = play(source, &mut player);
+    let mut player = Player {
+        config,
+        chosen,
+        specs,
+        camera,
+        engine: None,
+        colorimetry: None,
+        views: Vec::new(),
+        extractions,
+    };
+    let played = play(source, &mut player, arguments);
     // The frames before a failure are kept.
     let mut finished = Ok(());
     for extraction in player.extractions {
@@ -83,6 +110,8 @@ struct Player {
     camera: Option<Camera>,
     /// `None` until the first frame.
     engine: Option<Engine>,
+    /// Of the frames of the engine.
+    colorimetry: Option<Colorimetry>,
     views: Vec<View<Memory>>,
     /// One for each view.
     extractions: Vec<Extraction>,
@@ -90,7 +119,11 @@ struct Player {
 
 impl Player {
     /// Takes one frame through the stages, and appends it to the arrays.
-    fn take(&mut self, frame: &FrameView<'_>, stamp: &FrameStamp) -> Result<(), ToolError> {
+    fn take(&mut self, captured: &CapturedFrame) -> Result<(), ToolError> {
+        // Never fails: a source checks its frames.
+        let frame = &captured.view().map_err(|error| ToolError::Clip(error.to_string()))?;
+        let stamp = &captured.stamp();
+        self.colorimetry = Some(captured.colorimetry());
         if self.engine.as_ref().is_none_or(|engine| engine.kind() != frame.kind()) {
             self.rebuild(frame.kind(), stamp)?;
         }
@@ -126,11 +159,12 @@ impl Player {
         {
             let segment =
                 SegmentSpec::of(spec, &self.config.name, &view.name, kind, self.chosen.info());
-            extraction.begin(&SegmentSpec {
+            let segment = SegmentSpec {
                 slot_count: view.slots as usize,
                 camera: self.camera.as_ref().map(|camera| camera.facts(kind.extent)),
                 ..segment
-            })?;
+            };
+            extraction.begin(&segment, self.colorimetry)?;
         }
         self.engine = Some(engine);
         Ok(())
@@ -141,7 +175,12 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
     let stream = config.streams.into_iter().next().unwrap_or_default();
     foveate_log::redact::Masked::new(&stream.secrets).for_good();
-    let source = SourceChoice::Shorthand(clip_source(&arguments.clip));
+    let source = match (&arguments.pipeline, &arguments.clip) {
+        (Some(pipeline), _) => SourceChoice::Pipeline(pipeline.clone()),
+        (None, clip) => {
+            SourceChoice::Shorthand(clip_source(clip.as_deref().unwrap_or(Path::new(""))))
+        }
+    };
     // Parameters belong to the configuration's own source.
     let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());
     Ok(StreamConfig { source, pace, parameters, looped: false, ..stream })
@@ -157,25 +196,24 @@ pub(super) fn clip_source(clip: &Path) -> String {
     std::path::absolute(clip).map_or(text.into_owned(), |path| path.to_string_lossy().into_owned())
 }
 
-/// Takes every frame of `source` through the stages.
-fn play(mut source: Source, player: &mut Player) -> Result<(), ToolError> {
+/// Takes the frames of `source` that were asked for through the stages.
+fn play(mut source: Source, player: &mut Player, arguments: &Arguments) -> Result<(), ToolError> {
     let stop = stop_on_signals()?;
     let progress = progress_bar(&source);
+    let mut left = arguments.frames.map_or(u64::MAX, NonZeroU64::get);
     let mut silent_turns = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) && 0 < left {
         match source.take(TURN) {
             Taken::Frame(frame) => {
                 silent_turns = 0;
-                let stamp = frame.stamp();
-                // Never fails: a source checks its frames.
-                let view = frame.view().map_err(|error| ToolError::Clip(error.to_string()))?;
-                player.take(&view, &stamp)?;
-                advance(&progress, stamp.pts_ns);
+                let time_ns = frame.stamp().pts_ns;
+                if time_ns.is_none_or(|ns| arguments.start <= Duration::from_nanos(ns)) {
+                    player.take(&frame)?;
+                    left -= 1;
+                }
+                advance(&progress, time_ns);
             }
-            Taken::Ended(End::Eos) => {
-                progress.finish_and_clear();
-                return Ok(());
-            }
+            Taken::Ended(End::Eos) => break,
             Taken::Ended(End::Failed(error)) => return Err(error.into()),
             Taken::TimedOut => {
                 silent_turns += 1;
@@ -189,7 +227,11 @@ fn play(mut source: Source, player: &mut Player) -> Result<(), ToolError> {
             }
         }
     }
-    Err(ToolError::Interrupted)
+    if stop.load(Ordering::Relaxed) {
+        return Err(ToolError::Interrupted);
+    }
+    progress.finish_and_clear();
+    Ok(())
 }
 
 /// Seconds of the clip played, and its duration if known; hidden if standard error is not a terminal.
@@ -222,7 +264,35 @@ struct Extraction {
     /// `None` until the first frame.
     arrays: Option<Arrays>,
     /// The content of `segments.json`.
-    segments: Vec<SegmentFacts>,
+    segments: Vec<ExtractedSegment>,
+}
+
+/// An element of `segments.json`.
+#[derive(Debug, Serialize)]
+struct ExtractedSegment {
+    #[serde(flatten)]
+    segment: SegmentFacts,
+    color: Option<ColorFacts>,
+}
+
+/// How samples became RGB.
+#[derive(Debug, Serialize)]
+struct ColorFacts {
+    /// `null` for RGB.
+    matrix: Option<&'static str>,
+    range: &'static str,
+    /// Which of these the clip does not say.
+    assumed: Vec<&'static str>,
+}
+
+impl From<Colorimetry> for ColorFacts {
+    fn from(colorimetry: Colorimetry) -> Self {
+        Self {
+            matrix: colorimetry.matrix.map(ColorMatrix::name),
+            range: colorimetry.range.name(),
+            assumed: colorimetry.assumed(),
+        }
+    }
 }
 
 /// The arrays to which each frame adds a row.
@@ -286,12 +356,19 @@ impl Extraction {
     }
 
     /// Starts the frames of `segment`.
-    fn begin(&mut self, segment: &SegmentSpec) -> Result<(), ToolError> {
+    fn begin(
+        &mut self,
+        segment: &SegmentSpec,
+        colorimetry: Option<Colorimetry>,
+    ) -> Result<(), ToolError> {
         let info = SegmentInfo::of(segment)?;
         if self.arrays.is_none() {
             self.arrays = Some(Arrays::create(&self.folder, &info)?);
         }
-        self.segments.push(SegmentFacts::from(&info));
+        self.segments.push(ExtractedSegment {
+            segment: SegmentFacts::from(&info),
+            color: colorimetry.map(ColorFacts::from),
+        });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! A shorthand is a shipped pipeline, and a value never becomes more than a value.
 
-use foveate_capture::expansion::{SHIPPED, expand};
+use foveate_capture::expansion::{SHIPPED, expand, natural_order};
 use foveate_capture::{SourceChoice, SourceSpec};
 use gstreamer as gst;
 use gstreamer::prelude::*;
@@ -87,4 +87,17 @@ proptest! {
         let location = pipeline.by_name("source").unwrap().property::<Option<String>>("location");
         prop_assert_eq!(location, Some(value));
     }
+}
+
+#[test]
+fn numbers_in_names_are_ordered_by_value() {
+    let ordered =
+        ["", "10", "a", "a1", "a01", "a2", "a2b", "a2b10", "a10", "a100000000000000000000", "b1"];
+    let mut sorted = ordered;
+    sorted.reverse();
+    sorted.sort_by(|one, other| natural_order(one, other));
+    // Of equal values the one with more zeros is first.
+    let mut expected = ordered;
+    expected.swap(3, 4);
+    assert_eq!(sorted, expected);
 }

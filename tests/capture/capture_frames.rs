@@ -4,8 +4,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use foveate_capture::{
-    CaptureError, CapturedFrame, End, Pace, Source, SourceChoice, SourceSpec, Taken,
+    CaptureError, CapturedFrame, End, Orientation, Pace, Source, SourceChoice, SourceSpec, Taken,
 };
+use foveate_config::Turn;
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{CaptureClock, FrameView, PixelFormat};
 use foveate_core::geometry::extent::Extent;
@@ -14,6 +15,7 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use gstreamer_video as gst_video;
 
+use crate::naive::{OwnedFrame, picture};
 use crate::wait::{HANG, until};
 
 #[test]
@@ -109,6 +111,33 @@ fn every_frame_gives_every_frame_in_order() {
     assert_eq!(end, End::Eos);
     let numbers: Vec<_> = frames.iter().map(|frame| frame.stamp().frame_seq).collect();
     assert_eq!(numbers, (1..=200).collect::<Vec<_>>());
+}
+
+/// Except that a quarter turn moves the colour of YUY2, whose chroma has all rows and half the columns.
+#[test]
+fn a_turned_picture_has_every_pixel_of_the_stored_one() {
+    for format in PixelFormat::ALL {
+        let clip = Clip::new(format, Extent::new(36, 22), 1, &[]);
+        let [stored, right, around, left] =
+            [Turn::Degrees0, Turn::Degrees90, Turn::Degrees180, Turn::Degrees270].map(|turn| {
+                let orientation = Orientation::Turned(turn);
+                let spec = SourceSpec { orientation, ..spec(&clip.pipeline(""), Pace::EveryFrame) };
+                let mut source = Source::open(&spec, &Arc::default()).unwrap();
+                picture(&OwnedFrame::copied(&next(&mut source).view().unwrap()))
+            });
+        let Extent { width, height } = stored.extent;
+        assert_eq!((around.extent, right.extent), (stored.extent, Extent::new(height, width)));
+        for (x, y) in (0..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
+            let pixel = stored.nearest(x, y);
+            let (far_x, far_y) = (width - 1 - x, height - 1 - y);
+            let name = format.name();
+            assert_eq!(around.nearest(far_x, far_y), pixel, "{name} {x} {y}");
+            if format != PixelFormat::Yuy2 {
+                assert_eq!(right.nearest(far_y, x), pixel, "{name} {x} {y}");
+                assert_eq!(left.nearest(y, far_x), pixel, "{name} {x} {y}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -21,6 +21,13 @@ fn a_text_that_cannot_work_never_passes() {
         CaptureError::Parse { reason: text(), pipeline: text() },
         CaptureError::UnknownElement { element: text(), remedy: text() },
         CaptureError::NoAppsink { found: text() },
+        CaptureError::NoPictures { folder: text(), kinds: text() },
+        CaptureError::UnlikePictures {
+            picture: text(),
+            extent: Extent::new(1, 1),
+            expected: Extent::new(2, 1),
+        },
+        CaptureError::NotACamera { device: text() },
         CaptureError::EveryFrameLive,
         CaptureError::Closed,
     ] {
@@ -41,6 +48,7 @@ fn what_hangs_on_the_world_outside_always_passes() {
         CaptureError::BecameInterlaced,
         CaptureError::Silent { seconds: 10 },
         CaptureError::NotStopping { count: 4 },
+        CaptureError::TooManyAbandoned { count: 64 },
     ] {
         assert_passes(&error, [true, true, true]);
     }
@@ -52,6 +60,7 @@ fn what_only_another_configuration_helps_passes_once_this_one_has_worked() {
         CaptureError::Missing { what: "/clips/a.mp4".to_owned() },
         CaptureError::Permission { what: "/clips/a.mp4".to_owned(), remedy: "wait" },
         CaptureError::NotRawVideo { offered: text() },
+        CaptureError::NoVideo { what: text(), offered: text() },
         CaptureError::DeviceMemory { memory: text(), remedy: text() },
         CaptureError::NotNegotiated { offered: text(), reason: text() },
         CaptureError::MissingDecoder { what: text(), package: "none" },
@@ -64,8 +73,8 @@ fn what_only_another_configuration_helps_passes_once_this_one_has_worked() {
 #[test]
 fn frames_that_do_not_come_pass_where_the_source_is_live() {
     let errors = [
-        CaptureError::Corrupt { reason: text() },
-        CaptureError::NoFrames,
+        CaptureError::Corrupt { what: text(), reason: text() },
+        CaptureError::NoFrames { what: text() },
         CaptureError::CapsTimeout { seconds: 10, seen: text() },
         CaptureError::Failed { element: text(), reason: text() },
     ];
@@ -101,7 +110,7 @@ fn losses_are_counted_by_what_an_operator_would_look_for() {
         (CaptureError::LiveEnded, LossReason::Ended),
         (CaptureError::Silent { seconds: 10 }, LossReason::Silent),
         (CaptureError::CapsTimeout { seconds: 10, seen: text() }, LossReason::Silent),
-        (CaptureError::Corrupt { reason: text() }, LossReason::Unreadable),
+        (CaptureError::Corrupt { what: text(), reason: text() }, LossReason::Unreadable),
         (CaptureError::NotStopping { count: 4 }, LossReason::Stuck),
         (CaptureError::Failed { element: text(), reason: text() }, LossReason::Failed),
     ] {

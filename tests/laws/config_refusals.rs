@@ -140,7 +140,7 @@ fn a_stream_has_exactly_one_source() {
     refused("", 1, "", &["no [[stream]]", "expected at least one"]);
     refused("[[stream]]\nsource = \"test\"\n", 1, "stream", &["missing key `name`"]);
     refused(
-        "[[stream]]\nname = \"a\"\nsource = \"http://x/y\"\n",
+        "[[stream]]\nname = \"a\"\nsource = \"ftp://x/y\"\n",
         3,
         "stream.source",
         &["\"test\"", "rtsp://", "`pipeline`"],
@@ -161,9 +161,30 @@ fn what_a_source_cannot_do_is_refused() {
     let limit = format!("{without}restart_timeout_ms = 500\n");
     refused(&limit, 5, "stream.restart_timeout_ms", &["`restart`"]);
     accepted(&format!("{STREAM}pace = \"every-frame\"\nloop = true\n"));
+    let clip = "[[stream]]\nname = \"a\"\nsource = \"https://192.0.2.1/a.mp4\"\n";
+    accepted(&format!("{clip}pace = \"every-frame\"\nloop = true\n"));
     for source in ["source = \"rtsp://192.0.2.1/\"", "pipeline = \"x\"", "pipeline_file = \"x\""] {
         accepted(&format!("[[stream]]\nname = \"a\"\n{source}\nlatency_ms = 50\n"));
     }
+}
+
+#[test]
+fn an_orientation_is_a_quarter_turn() {
+    for orientation in ["\"auto\"", "0", "90", "180", "270"] {
+        accepted(&format!("{STREAM}orientation = {orientation}\n"));
+    }
+    for orientation in ["45", "-90", "360", "\"90\"", "true", "90.0"] {
+        let text = format!("{STREAM}orientation = {orientation}\n");
+        refused(&text, 4, "stream.orientation", &["\"auto\", 0, 90, 180 or 270"]);
+    }
+}
+
+/// Single brackets are a frequent mistake.
+#[test]
+fn a_table_in_place_of_a_list_is_told_the_brackets() {
+    let text = format!("{STREAM}[stream.view]\nname = \"v\"\n");
+    refused(&text, 4, "stream.view", &["[[stream.view]]"]);
+    refused("[stream]\nname = \"a\"\nsource = \"test\"\n", 1, "stream", &["[[stream]]"]);
 }
 
 #[test]

@@ -107,8 +107,8 @@ fn a_file_that_is_no_video_is_refused() {
         ("noise.mp4", 69, "is damaged, or not a video"),
         ("text.mp4", 69, "text file"),
         ("empty.mp4", 69, "no data"),
-        ("sound.wav", 78, "audio/x-raw"),
-        ("folder.mp4", 78, "the path of a file"),
+        ("sound.wav", 78, "there is no video in"),
+        ("folder.mp4", 78, "a folder without pictures"),
     ] {
         let path = place.path(name).display().to_string();
         assert_daemon_fails(&format!("source = '{path}'"), code, &[part]);

@@ -42,6 +42,7 @@ mod end_to_end_life;
 mod end_to_end_return;
 mod end_to_end_rtsp;
 mod end_to_end_secrets;
+mod end_to_end_sources;
 mod end_to_end_systemd;
 mod log;
 mod metrics;

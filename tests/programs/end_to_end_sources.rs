@@ -1,0 +1,585 @@
+//! What a source may be, and what becomes of one that blocks, is damaged, turned, or short.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use crate::daemon::{Outcome, Place};
+use crate::film::encode;
+
+const CAMERA: &str = "[[stream]]\nname = 'camera'\nsource = 'test'\nbackend = 'cpu'\n";
+
+#[test]
+fn a_source_whose_opening_blocks_holds_up_nobody() {
+    let place = Place::new();
+    let fifo = make_fifo(&place, "cam.fifo");
+    let blocked = "[[stream]]\nname = 'blocked'\nsource = 'cam.fifo'\ncaps_timeout_ms = 600000\nbackend = 'cpu'\n";
+    let daemon = place.daemon(&format!("{CAMERA}{blocked}"));
+    daemon.subscribe("camera/main").next_frame();
+
+    // What is blocked is removed, added and removed again, and other streams too.
+    place.foveate(&["remove-stream", "blocked"]).finish().assert_clean_exit(0);
+    let again = blocked.replace("cam.fifo", &fifo.display().to_string());
+    let file = place.write("again.toml", again);
+    place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
+    let other = place.write("other.toml", CAMERA.replace("'camera'", "'other'"));
+    place.foveate(&["add-stream", other.to_str().unwrap()]).finish().assert_clean_exit(0);
+    daemon.subscribe("other/main").next_frame();
+    place.foveate(&["remove-stream", "blocked"]).finish().assert_clean_exit(0);
+    place.foveate(&["remove-stream", "other"]).finish().assert_clean_exit(0);
+    place.foveate(&["add-stream", file.to_str().unwrap()]).finish().assert_clean_exit(0);
+    daemon.subscribe("camera/main").next_frame();
+    let outcome = daemon.stop();
+    assert!(outcome.stderr.contains("goes on in the background"), "{outcome:#?}");
+}
+
+#[test]
+fn a_source_whose_opening_blocks_is_given_up_after_its_caps_timeout() {
+    let place = Place::new();
+    make_fifo(&place, "cam.fifo");
+    let config = place.write(
+        "c.toml",
+        "[[stream]]\nname = 'a'\nsource = 'cam.fifo'\ncaps_timeout_ms = 300\nbackend = 'cpu'\n",
+    );
+    let config = config.to_str().unwrap();
+    let outcome = place.foveated(&["--config", config], &[]).finish();
+    outcome.assert_clean_exit(69);
+    for part in ["no frame within", "FIFO", "`caps_timeout_ms`"] {
+        assert!(outcome.message().contains(part), "{outcome:#?}");
+    }
+    let (out, fifo) = (place.path("out"), place.path("cam.fifo"));
+    let [out, fifo] = [&out, &fifo].map(|path| path.to_str().unwrap());
+    let outcome = place.foveate(&["extract", fifo, "--out", out, "--config", config]).finish();
+    outcome.assert_clean_exit(69);
+    assert!(outcome.message().contains("no frame within"), "{outcome:#?}");
+}
+
+#[test]
+fn sources_that_hang_are_counted_and_not_without_limit() {
+    const MOST: usize = 64;
+    let place = Place::new();
+    make_fifo(&place, "cam.fifo");
+    let blocked = |name: &str| {
+        format!(
+            "[[stream]]\nname = '{name}'\nsource = '{}'\ncaps_timeout_ms = 100\nbackend = 'cpu'\n",
+            place.path("cam.fifo").display()
+        )
+    };
+    let streams: String = (0..MOST).map(|number| blocked(&format!("s{number}"))).collect();
+    let daemon = place.daemon(&format!("{CAMERA}{streams}"));
+    daemon.process.stderr.wait_for(&format!("abandoned={MOST}"));
+    let file = place.write("one-more.toml", blocked("one-more"));
+    let outcome = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
+    outcome.assert_clean_exit(69);
+    assert!(outcome.message().contains("64 sources of this process hang"), "{outcome:#?}");
+    daemon.subscribe("camera/main").next_frame();
+    daemon.stop();
+}
+
+#[test]
+fn what_is_wrong_with_each_stream_is_told_at_once() {
+    let place = Place::new();
+    let text = "[[stream]]\nname = 'a'\npipeline = 'nosuchelement ! appsink name=frames'\n\
+                [[stream]]\nname = 'b'\nsource = 'test'\n\
+                [[stream]]\nname = 'c'\nsource = '/no/such/clip.mp4'\n";
+    let config = place.write("c.toml", text);
+    let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
+    outcome.assert_clean_exit(78);
+    for part in ["stream a", "nosuchelement", "stream c", "/no/such/clip.mp4"] {
+        assert!(outcome.stderr.contains(part), "{outcome:#?}");
+    }
+    assert!(!outcome.stderr.contains("stream b"), "{outcome:#?}");
+}
+
+#[test]
+fn checking_a_configuration_opens_no_source() {
+    let place = Place::new();
+    make_fifo(&place, "cam.fifo");
+    let config = place.write("c.toml", "[[stream]]\nname = 'a'\nsource = 'cam.fifo'\n");
+    let outcome = place.foveated(&["--check", "--config", config.to_str().unwrap()], &[]).finish();
+    outcome.assert_clean_exit(0);
+}
+
+#[test]
+fn a_fifo_is_opened_once() {
+    let place = Place::new();
+    let fifo = make_fifo(&place, "clip.fifo");
+    let formats: [(&[u8], _); 2] = [(&y4m(30, 'p'), "progressive"), (&y4m(30, 't'), "interlaced")];
+    for (clip, kind) in formats {
+        for _ in 0..3 {
+            // With a second opening it would see a broken pipe.
+            let (path, clip) = (fifo.clone(), clip.to_vec());
+            let writer = thread::spawn(move || {
+                let mut pipe = File::options().write(true).open(path).unwrap();
+                pipe.write_all(&clip)
+            });
+            let extracted = extract(&place, &fifo, &[]);
+            extracted.assert_clean_exit(0);
+            assert_eq!(
+                frame_numbers(&place.path("out/main")),
+                (1..=30).collect::<Vec<_>>(),
+                "{kind}"
+            );
+            writer.join().unwrap().unwrap();
+        }
+    }
+}
+
+/// The pipeline is built anew with a deinterlacer; what came until then gets no number.
+#[test]
+fn an_interlaced_clip_is_numbered_from_1_in_every_run() {
+    let place = Place::new();
+    let clip = place.path("clip.mp4");
+    encode(&format!(
+        "videotestsrc num-buffers=80 ! video/x-raw,format=I420,width=320,height=240,interlace-mode=interleaved ! \
+         avenc_mpeg4 flags=ildct+ilme ! qtmux ! filesink location={}",
+        clip.display()
+    ));
+    for _ in 0..10 {
+        extract(&place, &clip, &[]).assert_clean_exit(0);
+        assert_eq!(frame_numbers(&place.path("out/main")), (1..=80).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_clip_shorter_than_the_interval_of_its_rate_goes_round() {
+    let place = Place::new();
+    let clip = place.write("clip.y4m", y4m(3, 'p'));
+    let daemon = place.daemon(&format!(
+        "[[stream]]\nname = 'a'\nsource = '{}'\nloop = true\nmax_fps = 5.0\nbackend = 'cpu'\n",
+        clip.display()
+    ));
+    let mut follower = daemon.subscribe("a/main");
+    for _ in 0..4 {
+        follower.next_frame();
+    }
+    daemon.stop();
+}
+
+#[test]
+fn every_frame_is_extracted_whatever_rate_and_readers_a_view_asks_for() {
+    let place = Place::new();
+    let clip = place.write("clip.y4m", y4m(12, 'p'));
+    let views = "[[stream.view]]\nname = 'slow'\nmax_fps = 1.0\nbudget = 4\n\
+                 [[stream.view]]\nname = 'read'\npublish = 'when-read'\nbudget = 4\n\
+                 [[stream.view]]\nname = 'all'\nbudget = 4\n";
+    let config = place.write("c.toml", format!("{CAMERA}{views}"));
+    let outcome = extract(&place, &clip, &["--config", config.to_str().unwrap()]);
+    outcome.assert_clean_exit(0);
+    for view in ["slow", "read", "all"] {
+        let folder = place.path("out").join(view);
+        assert_eq!(frame_numbers(&folder), (1..=12).collect::<Vec<_>>(), "{view}");
+        let tokens = fs::read(folder.join("tokens.npy")).unwrap();
+        let shape = npyz::NpyHeader::from_reader(&tokens[..]).unwrap().shape().to_vec();
+        assert_eq!(shape, [12, 4]);
+    }
+}
+
+#[test]
+fn a_gif_ends_when_its_file_does_and_its_frames_have_times() {
+    let place = Place::new();
+    let clip = place.write("clip.gif", gif(5));
+    let outcome = extract(&place, &clip, &[]);
+    outcome.assert_clean_exit(0);
+    assert!(outcome.stdout.ends_with("main: 5 frames\n"), "{outcome:#?}");
+    let times = column(&place.path("out/main"), "pts_ns");
+    assert_eq!(times, (0..5).map(|frame| frame * 100_000_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn times_are_those_of_the_edit_list() {
+    let place = Place::new();
+    let clip = place.path("clip.mp4");
+    encode(&format!(
+        "videotestsrc num-buffers=25 ! video/x-raw,format=I420,width=64,height=48,framerate=25/1 ! jpegenc ! qtmux ! \
+         filesink location={}",
+        clip.display()
+    ));
+    // The clip begins with the third picture, as one whose codec reorders them.
+    edit_mp4(&clip, 2);
+    extract(&place, &clip, &[]).assert_clean_exit(0);
+    let times = column(&place.path("out/main"), "pts_ns");
+    assert_eq!(times, (0..23).map(|frame| frame * 40_000_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn pictures_are_turned_as_their_tags_say_or_as_configured() {
+    let place = Place::new();
+    // Bright on the left alone.
+    let picture = "videotestsrc num-buffers=1 pattern=black ! video/x-raw,format=I420,width=64,height=32 ! \
+                   videobox left=-32 fill=white ! video/x-raw,width=96";
+    let clips = [
+        ("turned.jpg", "jpegenc quality=100 ! taginject tags=image-orientation=rotate-90 ! jifmux"),
+        ("turned.mp4", "jpegenc quality=100 ! qtmux"),
+    ];
+    for (name, encoder) in clips {
+        let clip = place.path(name);
+        encode(&format!("{picture} ! {encoder} ! filesink location={}", clip.display()));
+        if name.ends_with(".mp4") {
+            turn_mp4(&clip);
+        }
+        for (orientation, bright) in
+            [("'auto'", "top"), ("0", "left"), ("90", "top"), ("180", "right"), ("270", "bottom")]
+        {
+            let view =
+                "[[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 20\ndtype = 'u8'\n";
+            let stream = format!("{CAMERA}orientation = {orientation}\n{view}");
+            let config = place.write("c.toml", stream);
+            let outcome = extract(&place, &clip, &["--config", config.to_str().unwrap()]);
+            outcome.assert_clean_exit(0);
+            let segment = &segments(&place)[0];
+            let sides = (segment["source_width"].as_u64(), segment["source_height"].as_u64());
+            let is_upright = matches!(bright, "top" | "bottom");
+            let expected = if is_upright { (Some(32), Some(96)) } else { (Some(96), Some(32)) };
+            assert_eq!(sides, expected, "{name} {orientation}");
+            assert_eq!(bright_side(&place), bright, "{name} {orientation}");
+            assert_eq!(frame_numbers(&place.path("out/main")), [1], "{name} {orientation}");
+            let says = outcome.stderr.contains("turned as their tag says");
+            assert_eq!(says, orientation == "'auto'", "{outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn the_range_is_what_the_caps_say_whatever_the_matrix() {
+    let place = Place::new();
+    let view = "[[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 64\ndtype = 'u8'\n";
+    let config = place.write("c.toml", format!("{CAMERA}{view}"));
+    for (colorimetry, assumed) in [("1:4:0:0", &[][..]), ("1:0:0:0", &["matrix"])] {
+        // A ramp of all levels, which limited range would clip at both ends.
+        let ramp: Vec<_> =
+            (0..=255_u8).flat_map(|level| [level; 64]).chain([128; 2 * 32 * 128]).collect();
+        let pipeline = format!(
+            "filesrc location={} blocksize=24576 ! rawvideoparse format=i420 width=64 height=256 ! \
+             capssetter caps=video/x-raw,colorimetry=(string){colorimetry} ! appsink name=frames",
+            place.write("ramp.yuv", ramp).display()
+        );
+        let out = place.path("out");
+        let [config, out] = [&config, &out].map(|path| path.to_str().unwrap());
+        let arguments = ["extract", "--pipeline", &pipeline, "--config", config, "--out", out];
+        let outcome = place.foveate_in(&arguments, &[("RUST_LOG", "info")]).finish();
+        outcome.assert_clean_exit(0);
+        let samples = pixels(&place);
+        let range = (samples.iter().min().copied(), samples.iter().max().copied());
+        assert_eq!(range, (Some(0), Some(255)), "{colorimetry}");
+        assert_eq!(samples.iter().collect::<BTreeSet<_>>().len(), 256, "{colorimetry}");
+        let color = &segments(&place)[0]["color"];
+        let told = serde_json::json!({ "matrix": "bt601", "range": "full", "assumed": assumed });
+        assert_eq!(*color, told);
+        let note = if assumed.is_empty() { "bt601, full range" } else { "(assumed: matrix)" };
+        assert!(outcome.stderr.contains(note), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_clip_without_video_or_with_less_than_it_says_is_told_by_its_name() {
+    let place = Place::new();
+    let sound = place.path("sound.wav");
+    encode(&format!(
+        "audiotestsrc num-buffers=20 ! wavenc ! filesink location={}",
+        sound.display()
+    ));
+    let outcome = extract(&place, &sound, &[]);
+    outcome.assert_clean_exit(78);
+    for part in ["there is no video in", "sound.wav", "audio/x-raw"] {
+        assert!(outcome.message().contains(part), "{outcome:#?}");
+    }
+    let noise = place.write("noise.mp4", [0x55; 5000]);
+    let outcome = extract(&place, &noise, &[]);
+    outcome.assert_clean_exit(69);
+    assert!(outcome.message().contains("noise.mp4"), "{outcome:#?}");
+
+    for (muxer, name) in [("matroskamux", "clip.mkv"), ("avimux", "clip.avi")] {
+        let clip = place.path(name);
+        encode(&format!(
+            "videotestsrc num-buffers=90 ! video/x-raw,format=I420,width=64,height=48 ! jpegenc ! {muxer} ! \
+             filesink location={}",
+            clip.display()
+        ));
+        let whole = extract(&place, &clip, &[]);
+        assert!(!whole.stderr.contains("truncated"), "{whole:#?}");
+        let bytes = fs::read(&clip).unwrap();
+        fs::write(&clip, &bytes[..bytes.len() / 2]).unwrap();
+        let outcome = extract(&place, &clip, &[]);
+        for part in ["truncated", name] {
+            assert!(outcome.stderr.contains(part), "{outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_no_camera_is_not_tried_for_ever() {
+    let place = Place::new();
+    let config = place.write("c.toml", "[[stream]]\nname = 'a'\nsource = '/dev/zero'\n");
+    let outcome = place.foveated(&["--config", config.to_str().unwrap()], &[]).finish();
+    outcome.assert_clean_exit(78);
+    assert!(outcome.message().contains("\"/dev/zero\" is no camera"), "{outcome:#?}");
+}
+
+#[test]
+fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
+    let place = Place::new();
+    let folder = place.path("pictures");
+    fs::create_dir(&folder).unwrap();
+    let paint = |name: &str, color: u32, width: u32| {
+        encode(&format!(
+            "videotestsrc num-buffers=1 pattern=solid-color foreground-color={} ! \
+             video/x-raw,format=RGB,width={width},height=32 ! pngenc ! filesink location={}",
+            0xFF00_0000 | (color * 0x0001_0101),
+            folder.join(name).display()
+        ));
+    };
+    paint("p10.png", 100, 48);
+    paint("p9.png", 90, 48);
+    paint("p1.PNG", 10, 48);
+    fs::write(folder.join("labels.txt"), "p1 cat").unwrap();
+    fs::write(folder.join(".hidden.png"), "no picture").unwrap();
+    let view = "[[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 6\ndtype = 'u8'\n";
+    let config = place.write("c.toml", format!("{CAMERA}{view}"));
+    let arguments = ["--config", config.to_str().unwrap()];
+    extract(&place, &folder, &arguments).assert_clean_exit(0);
+    assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3]);
+    let seconds = [0, 1_000_000_000, 2_000_000_000];
+    assert_eq!(column(&place.path("out/main"), "pts_ns"), seconds);
+    let samples = pixels(&place);
+    let firsts: Vec<_> = samples.chunks_exact(samples.len() / 3).map(|frame| frame[0]).collect();
+    assert_eq!(firsts, [10, 90, 100]);
+
+    paint("p11.png", 110, 64);
+    let outcome = extract(&place, &folder, &arguments);
+    outcome.assert_clean_exit(78);
+    for part in ["p11.png", "64x32", "48x32", "one size"] {
+        assert!(outcome.message().contains(part), "{outcome:#?}");
+    }
+    assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3], "what came before is kept");
+
+    let empty = place.path("empty");
+    fs::create_dir(&empty).unwrap();
+    let outcome = extract(&place, &empty, &[]);
+    outcome.assert_clean_exit(78);
+    assert!(outcome.message().contains("a folder without pictures"), "{outcome:#?}");
+}
+
+#[test]
+fn a_single_picture_in_a_loop_is_a_stream() {
+    let place = Place::new();
+    let picture = place.path("one.png");
+    encode(&format!(
+        "videotestsrc num-buffers=1 ! pngenc ! filesink location={}",
+        picture.display()
+    ));
+    let daemon = place.daemon(&format!(
+        "[[stream]]\nname = 'a'\nsource = '{}'\nloop = true\nbackend = 'cpu'\n",
+        picture.display()
+    ));
+    let mut follower = daemon.subscribe("a/main");
+    let first = follower.next_frame().head.stamp;
+    let second = follower.next_frame().head.stamp;
+    assert_eq!(first.frame_seq + 1, second.frame_seq);
+    // One a second: a picture never comes earlier.
+    assert!(900_000_000 < second.arrival_ns - first.arrival_ns, "{first:?} {second:?}");
+    daemon.stop();
+}
+
+#[test]
+fn a_clip_may_come_from_a_web_server() {
+    let place = Place::new();
+    let clip = y4m(10, 'p');
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/clips/a.y4m", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut request) = (stream.unwrap(), [0; 4096]);
+            let count = stream.read(&mut request).unwrap();
+            let is_there = request[..count].starts_with(b"GET /clips/a.y4m");
+            let (status, body) =
+                if is_there { ("200 OK", &clip[..]) } else { ("404 Not Found", &b""[..]) };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            // Who has seen enough hangs up.
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        }
+    });
+    extract(&place, Path::new(&address), &[]).assert_clean_exit(0);
+    assert_eq!(frame_numbers(&place.path("out/main")).len(), 10);
+    let outcome = extract(&place, Path::new(&address.replace("a.y4m", "none.y4m")), &[]);
+    outcome.assert_clean_exit(69);
+    assert!(outcome.message().contains("none.y4m"), "{outcome:#?}");
+}
+
+#[test]
+fn a_part_of_a_clip_or_of_a_pipeline_is_extracted() {
+    let place = Place::new();
+    let clip = place.write("clip.y4m", y4m(20, 'p'));
+    extract(&place, &clip, &["--start", "0.2", "--frames", "4"]).assert_clean_exit(0);
+    assert_eq!(frame_numbers(&place.path("out/main")), [6, 7, 8, 9]);
+    let times = column(&place.path("out/main"), "pts_ns");
+    assert_eq!(times, [200_000_000, 240_000_000, 280_000_000, 320_000_000]);
+
+    let out = place.path("out");
+    let pipeline =
+        "videotestsrc ! video/x-raw,format=GRAY8,width=32,height=32 ! appsink name=frames";
+    let out_text = out.to_str().unwrap();
+    let arguments = ["extract", "--pipeline", pipeline, "--frames", "3", "--out", out_text];
+    place.foveate(&arguments).finish().assert_clean_exit(0);
+    assert_eq!(frame_numbers(&out.join("main")), [1, 2, 3]);
+}
+
+#[test]
+fn of_an_animated_png_the_first_picture_is_taken_and_that_is_said() {
+    let place = Place::new();
+    let still = place.path("still.png");
+    encode(&format!("videotestsrc num-buffers=1 ! pngenc ! filesink location={}", still.display()));
+    let mut bytes = fs::read(still).unwrap();
+    // The chunk acTL of two frames, after the header.
+    let chunk =
+        [0, 0, 0, 8, b'a', b'c', b'T', b'L', 0, 0, 0, 2, 0, 0, 0, 0, 0xF3, 0x8D, 0x93, 0x70];
+    bytes.splice(33..33, chunk);
+    let outcome = extract(&place, &place.write("anim.png", bytes), &[]);
+    outcome.assert_clean_exit(0);
+    assert!(outcome.stderr.contains("animated PNG"), "{outcome:#?}");
+}
+
+/// Frames of 32x24 pixels, 10 a second.
+fn gif(frame_count: u8) -> Vec<u8> {
+    let mut clip = b"GIF89a\x20\0\x18\0\xF6\0\0".to_vec();
+    clip.extend((0..128).flat_map(|level| [2 * level; 3]));
+    for frame in 0..frame_count {
+        clip.extend(b"\x21\xF9\x04\x04\x0A\0\0\0\x2C\0\0\0\0\x20\0\x18\0\0\x07");
+        // Codes of 8 bits, which stay so because the table is cleared before it grows.
+        let samples = (0..32 * 24_u32)
+            .map(|at| ((at % 32 + at / 32 + 10 * u32::from(frame)) % 128).to_le_bytes()[0]);
+        let samples = samples.collect::<Vec<_>>();
+        let mut codes =
+            samples.chunks(100).flat_map(|run| [&[128], run].concat()).collect::<Vec<_>>();
+        codes.push(129);
+        for block in codes.chunks(255) {
+            clip.push(u8::try_from(block.len()).unwrap());
+            clip.extend(block);
+        }
+        clip.push(0);
+    }
+    clip.push(b';');
+    clip
+}
+
+/// Frames of 64x48 pixels, 25 a second, `scan` as in the header of Y4M.
+fn y4m(frame_count: usize, scan: char) -> Vec<u8> {
+    let mut clip = format!("YUV4MPEG2 W64 H48 F25:1 I{scan} A1:1 C420jpeg\n").into_bytes();
+    for frame in 0..frame_count {
+        clip.extend_from_slice(b"FRAME\n");
+        clip.extend((0..64 * 48).map(|at| (16 + (at + 5 * frame) % 200).to_le_bytes()[0]));
+        clip.extend([128; 2 * 32 * 24]);
+    }
+    clip
+}
+
+fn make_fifo(place: &Place, name: &str) -> PathBuf {
+    let path = place.path(name);
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
+
+/// Runs `foveate extract` on `clip` into the folder `out`.
+fn extract(place: &Place, clip: &Path, arguments: &[&str]) -> Outcome {
+    let out = place.path("out");
+    // Left by an earlier run.
+    let _ = fs::remove_dir_all(&out);
+    let fixed = ["extract", clip.to_str().unwrap(), "--out", out.to_str().unwrap()];
+    place.foveate_in(&[&fixed, arguments].concat(), &[("RUST_LOG", "info")]).finish()
+}
+
+/// The field `frame_seq` of `frames.npy`.
+fn frame_numbers(folder: &Path) -> Vec<u64> {
+    column(folder, "frame_seq")
+}
+
+/// A field of 8 bytes of `frames.npy`.
+fn column(folder: &Path, name: &str) -> Vec<u64> {
+    let bytes = fs::read(folder.join("frames.npy")).unwrap();
+    let mut rest = &bytes[..];
+    let header = npyz::NpyHeader::from_reader(&mut rest).unwrap();
+    let npyz::DType::Record(fields) = header.dtype() else { panic!("not records") };
+    let sizes = fields.iter().map(|field| (field.name.clone(), field.dtype.num_bytes().unwrap()));
+    let sizes: Vec<_> = sizes.collect();
+    let at =
+        sizes.iter().take_while(|(field, _)| field != name).map(|(_, size)| size).sum::<usize>();
+    let row = sizes.iter().map(|(_, size)| size).sum();
+    let number = |row: &[u8]| u64::from_le_bytes(row[at..at + 8].try_into().unwrap());
+    rest.chunks_exact(row).map(number).collect()
+}
+
+/// Makes the matrix of the track of a clip turn it by 90 degrees.
+fn turn_mp4(clip: &Path) {
+    let mut bytes = fs::read(clip).unwrap();
+    let header = bytes.windows(4).position(|name| name == b"tkhd").unwrap();
+    let matrix = [0, 0x0001_0000, 0, 0xFFFF_0000_u32, 0, 0, 32 << 16, 0, 0x4000_0000];
+    let matrix = matrix.into_iter().flat_map(u32::to_be_bytes);
+    // After the name, 40 bytes of version 0.
+    bytes.splice(header + 44..header + 80, matrix);
+    fs::write(clip, bytes).unwrap();
+}
+
+/// Gives the only track of a clip of 25 pictures a second an edit list that leaves out the first `frames`.
+fn edit_mp4(clip: &Path, frames: u32) {
+    let mut bytes = fs::read(clip).unwrap();
+    let find =
+        |bytes: &[u8], name: &[u8]| bytes.windows(4).position(|found| found == name).unwrap();
+    let word = |bytes: &[u8], at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    let timescale = |bytes: &[u8], name: &[u8]| word(bytes, find(bytes, name) + 16);
+    let (movie, media) = (timescale(&bytes, b"mvhd"), timescale(&bytes, b"mdhd"));
+    let words = [28, u32::from_be_bytes(*b"elst"), 0, 1, movie, frames * media / 25, 0x0001_0000];
+    let words = [36, u32::from_be_bytes(*b"edts")].into_iter().chain(words);
+    let edits: Vec<_> = words.flat_map(u32::to_be_bytes).collect();
+    for name in [b"moov", b"trak"] {
+        let at = find(&bytes, name) - 4;
+        let size = word(&bytes, at) + 36;
+        bytes[at..at + 4].copy_from_slice(&size.to_be_bytes());
+    }
+    let header = find(&bytes, b"tkhd") - 4;
+    let behind = header + word(&bytes, header) as usize;
+    bytes.splice(behind..behind, edits);
+    fs::write(clip, bytes).unwrap();
+}
+
+/// What `segments.json` of view `main` says.
+fn segments(place: &Place) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(place.path("out/main/segments.json")).unwrap()).unwrap()
+}
+
+/// The bytes of `pixels.npy` of view `main`.
+fn pixels(place: &Place) -> Vec<u8> {
+    let bytes = fs::read(place.path("out/main/pixels.npy")).unwrap();
+    let mut rest = &bytes[..];
+    npyz::NpyHeader::from_reader(&mut rest).unwrap();
+    rest.to_vec()
+}
+
+/// The side of the picture whose tokens are brighter than those of the other three.
+fn bright_side(place: &Place) -> &'static str {
+    let (samples, bytes) = (pixels(place), fs::read(place.path("out/main/tokens.npy")).unwrap());
+    let mut records = &bytes[..];
+    npyz::NpyHeader::from_reader(&mut records).unwrap();
+    let segment = &segments(place)[0];
+    let [width, height] =
+        ["source_width", "source_height"].map(|side| segment[side].as_u64().unwrap());
+    let mut sums = [("left", 0), ("right", 0), ("top", 0), ("bottom", 0)];
+    // Bytes 8 to 24 of a record of 48 are its box.
+    for (record, token) in records.chunks_exact(48).zip(samples.chunks_exact(3 * 16 * 16)) {
+        let word =
+            |at: usize| u64::from(u32::from_le_bytes(record[at..at + 4].try_into().unwrap()));
+        let (x, y) = (word(8) + word(16), word(12) + word(20));
+        let sum: u64 = token.iter().map(|sample| u64::from(*sample)).sum();
+        let is_at = [x < width, width < x, y < height, height < y];
+        for ((_, total), is_at) in sums.iter_mut().zip(is_at) {
+            *total += if is_at { sum } else { 0 };
+        }
+    }
+    sums.into_iter().max_by_key(|(_, sum)| *sum).unwrap().0
+}
