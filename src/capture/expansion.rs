@@ -39,7 +39,7 @@ pub struct Expansion {
     pub shown: String,
     /// The file or address of a shorthand, without credentials.
     pub clip: Option<String>,
-    /// The FIFO that it reads through the element [`FIFO`]. It can be opened only once.
+    /// The FIFO that it reads through the element `fifo`. It can be opened only once.
     pub fifo: Option<PathBuf>,
     /// GStreamer's own messages quote parts of the description.
     masked: Arc<Masked>,

@@ -426,6 +426,9 @@ impl Session {
         } else if !follows_tags {
             self.adapters = caps::joined(&self.adapters, turning);
         }
+        if self.spec.scale_pictures && demands.extent.is_some() {
+            self.adapters = caps::joined(&self.adapters, [caps::SCALE]);
+        }
         loop {
             let is_turning = turning.is_some_and(|turning| self.adapters.contains(&turning));
             let demands = Demands { heeds_tags: follows_tags && !is_turning, ..demands };
@@ -583,7 +586,7 @@ fn end_failure(
     let is_unspecific = matches!(reported, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
-        if !raw.can_intersect(&caps::readable()) {
+        if !raw.can_intersect(&caps::readable(None)) {
             return Failure::Adapt {
                 offered: raw.clone(),
                 reason: reported.map(|error| error.to_string()),

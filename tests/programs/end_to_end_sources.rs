@@ -357,6 +357,13 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
     }
     assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3], "what came before is kept");
 
+    let scaled = ["--config", config.to_str().unwrap(), "--scale"];
+    extract(&place, &folder, &scaled).assert_clean_exit(0);
+    assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3, 4]);
+    let samples = pixels(&place);
+    let last = samples.chunks_exact(samples.len() / 4).next_back().unwrap();
+    assert!(last.contains(&110) && last[0] < 10, "scaled, below a black border: {last:?}");
+
     let empty = place.path("empty");
     fs::create_dir(&empty).unwrap();
     let outcome = extract(&place, &empty, &[]);
