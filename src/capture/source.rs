@@ -36,6 +36,11 @@ const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
+/// Threads of the process that nobody waits for any more, because a call that opens or stops a source does not return.
+pub fn abandoned() -> usize {
+    ABANDONED.load(Ordering::Relaxed)
+}
+
 /// How long a picture lasts that a folder or a loop shows in real time.
 const PICTURE: Duration = Duration::from_secs(1);
 
@@ -84,7 +89,7 @@ enum Fate {
 
 impl CaptureThread {
     fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
-        let count = ABANDONED.load(Ordering::Relaxed);
+        let count = abandoned();
         if ABANDONED_MAX <= count {
             return Err(CaptureError::TooManyAbandoned { count });
         }
@@ -273,7 +278,7 @@ impl Drop for Source {
             self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,
-                abandoned = ABANDONED.load(Ordering::Relaxed),
+                abandoned = abandoned(),
                 "the pipeline is slow to stop; it goes on in the background"
             );
         }

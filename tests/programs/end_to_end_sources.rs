@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use foveate_control::ClientExt as _;
+
 use crate::daemon::{Outcome, Place};
 use crate::film::encode;
 
@@ -72,6 +74,7 @@ fn sources_that_hang_are_counted_and_not_without_limit() {
     let streams: String = (0..MOST).map(|number| blocked(&format!("s{number}"))).collect();
     let daemon = place.daemon(&format!("{CAMERA}{streams}"));
     daemon.process.stderr.wait_for(&format!("abandoned={MOST}"));
+    assert_eq!(daemon.client().stats().unwrap().daemon.unwrap().sources_abandoned, 64);
     let file = place.write("one-more.toml", blocked("one-more"));
     let outcome = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
     outcome.assert_clean_exit(69);
