@@ -65,10 +65,21 @@ impl fmt::Display for Colorimetry {
     }
 }
 
-/// Caps that need no conversion: raw frames in system memory, preferably progressive.
-pub(super) fn readable() -> gst::Caps {
+/// Caps that need no conversion: raw frames in system memory, of `extent` if one is given, preferably progressive.
+pub(super) fn readable(extent: Option<Extent>) -> gst::Caps {
     let formats = || gst::List::new(PixelFormat::ALL.map(PixelFormat::name));
-    let raw = || gst::Structure::builder("video/x-raw").field("format", formats());
+    let size = |extent: Extent| [extent.width, extent.height].map(u32::cast_signed);
+    let raw = || {
+        let raw = gst::Structure::builder("video/x-raw").field("format", formats());
+        match extent.map(size) {
+            // Square pixels, or a picture of another shape would be stretched.
+            Some([width, height]) => raw
+                .field("width", width)
+                .field("height", height)
+                .field("pixel-aspect-ratio", gst::Fraction::new(1, 1)),
+            None => raw,
+        }
+    };
     let progressive = raw().field("interlace-mode", "progressive").build();
     // Progressive caps need not say so; interlaced ones are refused when they arrive.
     [progressive, raw().build()].into_iter().collect()
@@ -175,6 +186,9 @@ pub(super) fn turning(orientation: Orientation) -> Option<Adapter> {
     Some(Adapter { element: "videoflip", properties })
 }
 
+/// Brings pictures to the size that the appsink asks for, with black borders where their shape is another.
+pub(super) const SCALE: Adapter = Adapter { element: "videoscale", properties: &[] };
+
 /// What a source may need that cannot be opened a second time: each element is idle where its input needs nothing of it.
 pub(super) const CONVERSIONS: [Adapter; 2] = [CONVERT, DEINTERLACE];
 
@@ -197,7 +211,7 @@ pub(super) fn adapters(offered: &gst::Caps) -> Result<Vec<Adapter>, CaptureError
         adapters.push(download(&memory)?);
     }
     // Before the deinterlacer, because it accepts every format, interlaced or not.
-    if !offered.can_intersect(&readable()) {
+    if !offered.can_intersect(&readable(None)) {
         adapters.push(CONVERT);
     }
     if names_interlaced(offered) {
@@ -213,7 +227,7 @@ pub(super) fn joined(
 ) -> Vec<Adapter> {
     let mut adapters = present.to_vec();
     adapters.extend(others.into_iter().filter(|other| !present.contains(other)));
-    let order = ["videoconvert", "deinterlace", "videoflip"];
+    let order = ["videoconvert", "deinterlace", "videoflip", "videoscale"];
     // Downloads are first.
     adapters.sort_by_key(|adapter| order.iter().position(|element| *element == adapter.element));
     adapters

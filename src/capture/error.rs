@@ -86,8 +86,8 @@ pub enum CaptureError {
     },
     /// The pictures of a folder differ in size.
     #[error(
-        "{picture:?} has {extent} pixels, and the pictures before it {expected}: the pictures of a folder must be of one size; \
-         scale them, or take it out"
+        "{picture:?} has {extent} pixels, and the pictures before it {expected}: the pictures of a folder must be of one size: \
+         take it out, or set `scale_pictures = true` (`foveate extract --scale`)"
     )]
     UnlikePictures {
         /// Path of the first that differs.

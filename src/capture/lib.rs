@@ -55,6 +55,8 @@ pub struct SourceSpec {
     pub caps_timeout: Duration,
     /// How pictures are turned.
     pub orientation: Orientation,
+    /// Whether the pictures of a folder are scaled to the size of the first.
+    pub scale_pictures: bool,
     /// Mean interval of the frames that are taken; `None` takes all.
     pub frame_interval: Option<Duration>,
     /// Whether a lost pipeline is replaced.
@@ -82,6 +84,7 @@ impl From<&StreamConfig> for SourceSpec {
             latency_ms: config.latency_ms,
             caps_timeout: Duration::from_millis(config.caps_timeout_ms.into()),
             orientation: config.orientation,
+            scale_pictures: config.scale_pictures,
             frame_interval: config.max_fps.map(|rate| Duration::from_secs_f64(rate.recip())),
             restart: config.restart,
             restart_timeout: config.restart_timeout(),

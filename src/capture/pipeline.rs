@@ -101,7 +101,8 @@ impl Pipeline {
         let (sender, events) = bounded(MAX_WAITING_EVENTS);
         let (offered, flow) = (Arc::default(), Arc::<Flow>::default());
         let pad = sink_pad(sink.upcast_ref());
-        configure(&sink, delivery, &sender);
+        let extent = demands.extent.filter(|_| adapters.contains(&caps::SCALE));
+        configure(&sink, extent, delivery, &sender);
         probe(&pad, &offered, &sender, &flow, demands);
         forward_messages(&pipeline, sender)?;
         pipeline.use_clock(Some(&monotonic_clock()));
@@ -267,8 +268,13 @@ fn sink_pad(element: &gst::Element) -> gst::Pad {
 }
 
 /// Overrides appsink properties that the description must not set.
-fn configure(sink: &AppSink, delivery: &Arc<Delivery>, events: &Sender<Event>) {
-    sink.set_caps(Some(&caps::readable()));
+fn configure(
+    sink: &AppSink,
+    extent: Option<Extent>,
+    delivery: &Arc<Delivery>,
+    events: &Sender<Event>,
+) {
+    sink.set_caps(Some(&caps::readable(extent)));
     sink.set_max_buffers(1);
     // The callback pulls every sample at once, so none is dropped uncounted.
     sink.set_drop(false);
@@ -407,7 +413,7 @@ fn frame_duration(pad: &gst::Pad) -> Option<u64> {
 
 /// Why caps are kept from the appsink: interlaced and unsupported ones. Other formats pass, because the appsink refuses them itself.
 fn refusal_of(caps: &gst::Caps) -> Option<Event> {
-    if !caps.can_intersect(&caps::readable()) {
+    if !caps.can_intersect(&caps::readable(None)) {
         return None;
     }
     match caps::is_interlaced(caps) {

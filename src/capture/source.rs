@@ -36,6 +36,11 @@ const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
+/// Threads of the process that nobody waits for any more, because a call that opens or stops a source does not return.
+pub fn abandoned() -> usize {
+    ABANDONED.load(Ordering::Relaxed)
+}
+
 /// How long a picture lasts that a folder or a loop shows in real time.
 const PICTURE: Duration = Duration::from_secs(1);
 
@@ -84,7 +89,7 @@ enum Fate {
 
 impl CaptureThread {
     fn spawn(stream: &str, run: impl FnOnce() + Send + 'static) -> Result<Self, CaptureError> {
-        let count = ABANDONED.load(Ordering::Relaxed);
+        let count = abandoned();
         if ABANDONED_MAX <= count {
             return Err(CaptureError::TooManyAbandoned { count });
         }
@@ -273,7 +278,7 @@ impl Drop for Source {
             self.counters.stages.next_pipeline();
             tracing::warn!(
                 stream = self.stream,
-                abandoned = ABANDONED.load(Ordering::Relaxed),
+                abandoned = abandoned(),
                 "the pipeline is slow to stop; it goes on in the background"
             );
         }
@@ -425,6 +430,9 @@ impl Session {
             self.adapters = caps::CONVERSIONS.into_iter().chain(turning).collect();
         } else if !follows_tags {
             self.adapters = caps::joined(&self.adapters, turning);
+        }
+        if self.spec.scale_pictures && demands.extent.is_some() {
+            self.adapters = caps::joined(&self.adapters, [caps::SCALE]);
         }
         loop {
             let is_turning = turning.is_some_and(|turning| self.adapters.contains(&turning));
@@ -583,7 +591,7 @@ fn end_failure(
     let is_unspecific = matches!(reported, None | Some(CaptureError::Failed { .. }));
     let offers = pipeline.offers();
     if let Some(raw) = offers.iter().find(|caps| is_raw(caps)) {
-        if !raw.can_intersect(&caps::readable()) {
+        if !raw.can_intersect(&caps::readable(None)) {
             return Failure::Adapt {
                 offered: raw.clone(),
                 reason: reported.map(|error| error.to_string()),

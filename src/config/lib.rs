@@ -164,6 +164,8 @@ pub struct StreamConfig {
     pub caps_timeout_ms: u32,
     /// How decoded pictures are turned.
     pub orientation: Orientation,
+    /// Whether the pictures of a folder are scaled to the size of the first; otherwise they must have it.
+    pub scale_pictures: bool,
     /// Most frames a second that are taken, 0.01 to 1000; by default all.
     #[serde(deserialize_with = "optional::<Real<1, 100_000>, _, _>")]
     pub max_fps: Option<f64>,
@@ -531,6 +533,7 @@ impl Default for StreamConfig {
             latency_ms: 100,
             caps_timeout_ms: 10_000,
             orientation: Orientation::Auto,
+            scale_pictures: false,
             max_fps: None,
             stall_timeout_ms: 2_000,
             restart: true,

@@ -33,6 +33,9 @@ pub struct DaemonStats {
     /// Lines dropped because the log was too slow.
     #[serde(default)]
     pub log_lines_dropped: u64,
+    /// Sources whose threads hang in a call and were given up.
+    #[serde(default)]
+    pub sources_abandoned: u64,
     /// Allocated memory of each open GPU in bytes, by device name.
     pub gpu_memory_bytes: BTreeMap<String, u64>,
     /// State of the control server.

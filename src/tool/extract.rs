@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Leaves out the frames before this time of the clip; they are decoded, and keep their numbers
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
     start: Duration,
+    /// Scales the pictures of a folder to the size of the first; otherwise one of another size is an error
+    #[arg(long)]
+    scale: bool,
     /// Directory for the arrays, one folder for each view: frames.npy, tokens.npy, and one for each plane, pixels.npy
     /// and relevance.npy; created if missing
     #[arg(long, value_name = "DIR")]
@@ -183,7 +186,8 @@ fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
     };
     // Parameters belong to the configuration's own source.
     let (pace, parameters) = (Pace::EveryFrame, BTreeMap::new());
-    Ok(StreamConfig { source, pace, parameters, looped: false, ..stream })
+    let scale_pictures = arguments.scale || stream.scale_pictures;
+    Ok(StreamConfig { source, pace, parameters, scale_pictures, looped: false, ..stream })
 }
 
 /// The absolute path, so that a file named `test` is a file. A URI is kept: with one slash less, its credentials would

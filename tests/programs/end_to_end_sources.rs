@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use foveate_control::ClientExt as _;
+
 use crate::daemon::{Outcome, Place};
 use crate::film::encode;
 
@@ -72,6 +74,7 @@ fn sources_that_hang_are_counted_and_not_without_limit() {
     let streams: String = (0..MOST).map(|number| blocked(&format!("s{number}"))).collect();
     let daemon = place.daemon(&format!("{CAMERA}{streams}"));
     daemon.process.stderr.wait_for(&format!("abandoned={MOST}"));
+    assert_eq!(daemon.client().stats().unwrap().daemon.unwrap().sources_abandoned, 64);
     let file = place.write("one-more.toml", blocked("one-more"));
     let outcome = place.foveate(&["add-stream", file.to_str().unwrap()]).finish();
     outcome.assert_clean_exit(69);
@@ -356,6 +359,13 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
         assert!(outcome.message().contains(part), "{outcome:#?}");
     }
     assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3], "what came before is kept");
+
+    let scaled = ["--config", config.to_str().unwrap(), "--scale"];
+    extract(&place, &folder, &scaled).assert_clean_exit(0);
+    assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3, 4]);
+    let samples = pixels(&place);
+    let last = samples.chunks_exact(samples.len() / 4).next_back().unwrap();
+    assert!(last.contains(&110) && last[0] < 10, "scaled, below a black border: {last:?}");
 
     let empty = place.path("empty");
     fs::create_dir(&empty).unwrap();

@@ -101,6 +101,7 @@ impl StatsSource {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: process_use(),
             log_lines_dropped: foveate_log::dropped(),
+            sources_abandoned: foveate_capture::source::abandoned() as u64,
             gpu_memory_bytes: self.directory.device_memory(),
             server: self.server(),
         }

@@ -56,6 +56,8 @@ const DAEMON: &[Metric<DaemonStats>] = metrics! {
         |daemon, samples| samples.add(&[], daemon.process.cpu_seconds);
     Counter "foveate_log_lines_dropped_total" [] "Lines dropped because the log was too slow",
         |daemon, samples| samples.add(&[], daemon.log_lines_dropped as f64);
+    Gauge "foveate_sources_abandoned" [] "Sources whose threads hang in a call and were given up",
+        |daemon, samples| samples.add(&[], daemon.sources_abandoned as f64);
     Gauge "foveate_gpu_memory_bytes" ["device"] "Memory of a GPU that the daemon has allocated",
         |daemon, samples| add_each(&daemon.gpu_memory_bytes, samples);
     Counter "foveate_control_refused_total" ["reason"] "Requests and connections that were refused",
