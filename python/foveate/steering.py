@@ -62,12 +62,11 @@ class Steering:
             may_retry = self._connection is not None and not self._is_own
             try:
                 try:
-                    return self._request(op, payload, timeout, fields)
+                    return self._request(op, payload, _left(deadline), fields)
                 except HungUp:
                     if not may_retry:
                         raise
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                return self._request(op, payload, left, fields)
+                return self._request(op, payload, _left(deadline), fields)
             except HungUp:
                 raise Ended(self.view, GONE, hung_up=True) from None
         finally:
@@ -102,3 +101,8 @@ class Steering:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _left(deadline: float | None) -> float | None:
+    """Seconds until ``deadline``; None for as long as it takes."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -252,15 +252,19 @@ impl Supervisor {
         // Stops all before it waits for any: a pipeline takes its time to stop.
         removed.iter().for_each(|name| self.stop_one(name, REMOVED));
         changed.iter().for_each(|name| self.stop_one(name, STREAM_RESTARTS));
-        removed.iter().chain(changed).for_each(|name| self.take_out(name));
+        removed.iter().for_each(|name| self.take_out(name));
+        let mut again = Vec::new();
+        for stream in streams.iter().filter(|stream| changed.contains(&stream.name)) {
+            self.take_out(&stream.name);
+            // Readers that were told to come back look for it while it waits for the next.
+            again.push((stream.clone(), self.register(stream)));
+        }
+        again.into_iter().for_each(|(stream, port)| self.start(stream, port));
         for stream in streams {
-            if self.has(&stream.name) {
-                continue;
-            }
-            if !difference.changed.contains(&stream.name) {
+            if !self.has(&stream.name) {
                 difference.added.push(stream.name.clone());
+                self.add(stream);
             }
-            self.add(stream);
         }
         difference
     }

@@ -156,6 +156,10 @@ fn credentials_in(text: &str) -> Vec<String> {
         found.extend(user.split_once(':').map(|(_, password)| password.to_owned()));
         found.extend((!user.is_empty()).then(|| user.to_owned()).filter(|user| user.contains(':')));
         found.extend(rest.split_once('?').map(|(_, query)| query.to_owned()));
+        if user.contains(['/', '?', '#']) {
+            let query = address.split_once(['?', '#']).map(|(_, query)| query.to_owned());
+            found.extend([address.to_owned()].into_iter().chain(query));
+        }
         address.to_owned()
     };
     // A source that is one address is not cut at blanks and quotes in its password.
@@ -224,9 +228,11 @@ fn with_addresses(text: &str, mut shown: impl FnMut(&str) -> String) -> String {
     out
 }
 
-/// Host, port and path of what follows `://`. Whoever writes `@`, `?` or `#` in a password means it, so the last `@` counts.
+/// Host, port and path of what follows `://`. Whoever writes `@` in a password means it, so the last one counts; behind a `/`, `?` or
+/// `#` nobody knows whether it is that of a password or of a query, and where the host is.
 fn address_shown(address: &str) -> String {
     let (user, rest) = match address.rfind('@') {
+        Some(end) if address[..end].contains(['/', '?', '#']) => return MASK.to_owned(),
         Some(end) => (MASK, &address[end..]),
         None => ("", address),
     };

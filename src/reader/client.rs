@@ -460,19 +460,21 @@ impl Subscription {
         let client = Client::connect(&self.path)?;
         let Self { socket, .. } = client.follow(&self.view, self.notify, self.gaze)?;
         self.hang_up();
-        self.enter(socket.expect("a connection that was granted"), true);
-        Ok(())
+        self.enter(socket.expect("a connection that was granted"), true)
     }
 
     /// Goes on over this connection.
-    fn enter(&mut self, socket: OwnedFd, is_granted: bool) {
+    fn enter(&mut self, socket: OwnedFd, is_granted: bool) -> Result<(), ControlError> {
         if let Some(Lookout { beacon, .. }) = &self.lookout {
-            beacon.watch(&socket).expect("a socket can be polled");
+            beacon
+                .watch(&socket)
+                .map_err(|errno| ControlError::io("watch a connection to", &self.path, errno))?;
         }
         self.socket = Some(socket);
         self.is_granted = is_granted;
         self.awaits_segment = true;
         self.ending = Ending::None;
+        Ok(())
     }
 
     /// Drops the connection, if it can be replaced.
@@ -497,7 +499,7 @@ impl Subscription {
         }
         lookout.retry_at = now + RECONNECT_INTERVAL;
         match self.called() {
-            Ok(socket) => self.enter(socket, false),
+            Ok(socket) => self.enter(socket, false)?,
             Err(error) => {
                 self.hang_up();
                 if !error.is_transient() {

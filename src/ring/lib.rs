@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [`abi`] defines the memory layout, documented in `docs/abi.md`. `mapping` has all `unsafe` code except for the plain-data
-//! promises of [`abi`] and a lease in `memory`, and `protocol` all memory ordering. [`segment`] describes and validates a segment,
+//! promises of [`abi`], and `protocol` all memory ordering. [`segment`] describes and validates a segment,
 //! which `writer`, [`reader`] and `waker` use; what only a daemon needs has the feature `writer`.
 #![cfg_attr(not(feature = "writer"), allow(dead_code, reason = "the writer's half"))]
 
@@ -34,7 +34,7 @@ pub mod writer;
 pub use abi::{State, TokenRecord};
 pub use error::RingError;
 #[cfg(feature = "writer")]
-pub use memory::{SharedMemory, check_memory};
+pub use memory::check_memory;
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
 pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec};
 #[cfg(feature = "writer")]

@@ -1,5 +1,4 @@
-//! A shared mapping as atomic words. All `unsafe` code of the ring is here, except for the plain-data promises of [`abi`](super::abi) and a
-//! lease in `memory`.
+//! A shared mapping as atomic words. All `unsafe` code of the ring is here, except for the plain-data promises of [`abi`](super::abi).
 //!
 //! Other processes read these bytes while the writer changes them, so they are accessed only as atomics: plain access would be a
 //! data race, even though readers discard torn copies.

@@ -1,7 +1,6 @@
-//! The memory of segments: how much there is, its reservation and seals, and whether it is gone.
+//! The memory of segments: how much there is, its reservation and seals.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -71,59 +70,10 @@ pub(super) fn seal(file: BorrowedFd<'_>) -> Result<(), RingError> {
     fcntl_add_seals(file.as_fd(), REQUIRED_SEALS | SealFlags::SEAL).during("fcntl(F_ADD_SEALS)")
 }
 
-/// Memory of a segment that may outlive its writer, because readers that have it open or mapped keep it.
-#[derive(Debug)]
-pub struct SharedMemory {
-    /// A file description of its own: readers share another one.
-    witness: File,
-    bytes: u64,
-}
-
-impl SharedMemory {
-    /// The memory behind a descriptor of a segment.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be opened; it is reached through `/proc/self/fd`.
-    pub fn new(segment: BorrowedFd<'_>) -> io::Result<Self> {
-        let witness = File::from(reopened(segment)?);
-        let bytes = witness.metadata()?.len();
-        Ok(Self { witness, bytes })
-    }
-
-    /// Its size in bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Whether nobody else has it any more, neither open nor mapped, so that it is free once this is dropped.
-    pub fn is_released(&self) -> bool {
-        // The kernel grants a write lease only on a file that nobody else has open, and a mapping keeps its file open. Where it
-        // grants none at all, nothing can be known.
-        !matches!(write_lease(&self.witness), Err(Errno::AGAIN))
-    }
-}
-
 /// Another read-only file description of what `file` is open for.
 pub(super) fn reopened(file: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     retry_on_intr(|| open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()))
-}
-
-/// Takes a write lease on `file` and returns it at once.
-#[allow(unsafe_code, reason = "no crate has F_SETLEASE")]
-fn write_lease(file: &File) -> rustix::io::Result<()> {
-    let set = |kind: libc::c_int| {
-        // SAFETY: it touches no memory of this process, and the descriptor is open.
-        let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) };
-        if result == 0 { Ok(()) } else { Err(last_errno()) }
-    };
-    set(libc::F_WRLCK)?;
-    set(libc::F_UNLCK)
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// Bytes that can be had without swapping: what the kernel estimates for the machine, or less where a control group has a limit. `None`

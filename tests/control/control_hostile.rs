@@ -270,7 +270,7 @@ fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
         for datagram in datagrams {
             client.send(datagram).unwrap();
         }
-        send_lingering(&client);
+        std::mem::forget(send_lingering(&client));
         client
     });
     drop(clients);
@@ -287,10 +287,8 @@ fn a_descriptor_that_takes_its_time_to_close_delays_nobody() {
 
 #[test]
 fn clients_that_left_descriptors_behind_lock_nobody_out() {
-    let (mut stage, ()) = Stage::with_waiting(UNLIMITED, |path| {
-        for _ in 0..130 {
-            send_lingering(&RawClient::connect(path));
-        }
+    let (mut stage, mut unread) = Stage::with_waiting(Limits::default(), |path| {
+        (0..200).map(|_| send_lingering(&RawClient::connect(path))).collect::<Vec<_>>()
     });
     let client = RawClient::connect(&stage.path);
     assert_eq!(client.ask(br#"{"op":"list"}"#)["ok"], true);
@@ -303,20 +301,23 @@ fn clients_that_left_descriptors_behind_lock_nobody_out() {
         sender.send(()).unwrap();
     });
     stopped.recv_timeout(HANG).expect("the server stops");
+    // Its end comes once the daemon has closed the other side, which waits for none of those that nobody reads.
+    let last = unread.last_mut().unwrap();
+    last.set_read_timeout(Some(HANG)).unwrap();
+    last.read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Sends a TCP socket whose last close takes three times [`HANG`].
-fn send_lingering(client: &RawClient) {
+/// Sends a TCP socket whose last close takes three times [`HANG`], while the other side, which is returned, is not read.
+fn send_lingering(client: &RawClient) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (unread, _) = listener.accept().unwrap();
-    // It lives as long as the test's process.
-    std::mem::forget(unread);
     socket.set_nonblocking(true).unwrap();
     while (&socket).write(&[0; 1 << 16]).is_ok() {}
     socket.set_nonblocking(false).unwrap();
     set_socket_linger(&socket, Some(3 * HANG)).unwrap();
     client.send_descriptors(br#"{"op":"list"}"#, &[socket.as_fd()]).unwrap();
+    unread
 }
 
 /// Opens views, four a client, until one is refused or there were `most`; all clients leave. Returns how many were opened and the

@@ -1,12 +1,13 @@
 //! What one user takes of the daemon, others still get.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use foveate_config::ViewConfig;
 use foveate_daemon::control::directory::{StreamPort, ViewCommand};
 use foveate_daemon::control::server::Limits;
 use foveate_ring::Reader;
+use rustix::fs::{Mode, OFlags};
 use rustix::net::RecvFlags;
 use serde_json::Value;
 
@@ -78,12 +79,17 @@ fn memory_that_a_reader_keeps_counts_until_it_lets_go() {
     let refused = RawClient::connect(&stage.path).ask(OPEN);
     assert_eq!(refused["reason"], "too-many-views", "{refused}");
     assert!(refused["error"].as_str().unwrap().contains("mapped"), "{refused}");
+    let path = format!("/proc/self/fd/{}", kept.as_raw_fd());
+    let path = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
     drop(kept);
     let refused = RawClient::connect(&stage.path).ask(OPEN);
     assert_eq!(refused["ok"], false, "a mapping keeps it too: {refused}");
+    drop(mapped);
+    let refused = RawClient::connect(&stage.path).ask(OPEN);
+    assert_eq!(refused["ok"], false, "so does a descriptor that can do nothing else: {refused}");
     assert!(0 < opened_bytes());
 
-    drop(mapped);
+    drop(path);
     until("the memory is free", || opened_bytes() == 0);
     assert_eq!(RawClient::connect(&stage.path).ask(OPEN)["ok"], true);
 }

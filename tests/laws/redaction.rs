@@ -100,6 +100,10 @@ fn of_an_address_scheme_host_port_and_path_are_shown() {
         ("\"rtsp://u:a\\\"MARKER@h/x\" fails", "\"rtsp://***@h/x\" fails"),
         ("says \\\"rtsp://u:a MARKER@h/x\\\" fails", "says \\\"rtsp://***@h/x\\\" fails"),
         ("rtsp://u:a\"MARKER@h/x fails", "rtsp://***@h/x fails"),
+        ("rtsp://h/x?p=P@MARKER fails", "rtsp://*** fails"),
+        ("rtsp://h/x?user=a&pw=P@MARKER", "rtsp://***"),
+        ("rtsp://h:554/x?user=a&password=P@MARKER", "rtsp://***"),
+        ("http://h/x#a@MARKER", "http://***"),
     ] {
         assert_eq!(redacted(text), expected);
     }
@@ -107,8 +111,11 @@ fn of_an_address_scheme_host_port_and_path_are_shown() {
 
 #[test]
 fn the_password_of_an_address_is_masked_with_its_blanks_and_quotes() {
-    for password in ["a MARKER", "a\"MARKER", "a'MARKER b", "MARKER@ /?#"] {
-        let source = format!("rtsp://u:{password}@h/x");
+    let passwords = ["a MARKER", "a\"MARKER", "a'MARKER b", "MARKER@ /?#"];
+    let of_users = passwords.map(|password| format!("rtsp://u:{password}@h/x"));
+    let queries = ["p=P@MARKER", "user=a&password=P@MARKER", "a#P@MARKER"];
+    let of_queries = queries.map(|query| format!("rtsp://h:554/long/path/x?{query}"));
+    for source in of_users.into_iter().chain(of_queries) {
         let _masked = Masked::default().and_credentials_in(&source);
         for text in [source.clone(), format!("cannot open {source} now"), format!("{source:?}")] {
             assert!(!redacted(&text).contains("MARKER"), "{text} gives {}", redacted(&text));

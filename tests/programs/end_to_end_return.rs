@@ -11,8 +11,6 @@ use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_ring::{SegmentInfo, State, TokenFrameBuf};
 use foveate_stats::LossReason;
-use foveate_stats::stages::Stage;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -147,21 +145,6 @@ fn a_camera_that_is_not_there_holds_up_neither_other_streams_nor_the_end() {
     daemon.process.signal(Signal::TERM);
     daemon.process.finish().assert_clean_exit(0);
     assert!(asked.elapsed() < END, "it took {:?}", asked.elapsed());
-}
-
-/// The pipe has no writer, so open(2) does not return.
-#[test]
-fn a_source_that_hangs_while_it_opens_is_named() {
-    let place = Place::new();
-    mknodat(CWD, place.path("hung"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let text = raw_pipeline(&place.path("hung"), PixelFormat::Gray8, Extent::new(16, 16), "");
-    let daemon = place.daemon(&config(&text));
-    until("the stage is listed", || daemon.listing("camera").stuck.is_some());
-    assert_eq!(daemon.listing("camera").stuck.unwrap().stage, Stage::Capture);
-    daemon.process.stderr.wait_for("the stage makes no progress");
-    let output = place.foveate(&["ls"]).finish();
-    assert!(output.stdout.contains("capture has made no progress for "), "{output:?}");
-    daemon.stop();
 }
 
 impl Follower {

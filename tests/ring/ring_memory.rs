@@ -1,30 +1,10 @@
-//! How much memory there is, and when that of a segment is gone.
+//! How much memory there is.
 
 use std::fs;
-use std::os::fd::AsFd;
 
 use foveate_ring::memory::available_memory_bytes;
-use foveate_ring::{Reader, SharedMemory, Writer};
-
-use crate::ring::spec;
 
 const MIB: u64 = 1 << 20;
-
-#[test]
-fn memory_is_released_once_nobody_has_it_open_or_mapped() {
-    let writer = Writer::create(&spec(1)).unwrap();
-    let file = writer.reader_fd().unwrap();
-    let memory = SharedMemory::new(file.as_fd()).unwrap();
-    assert!(!memory.is_released(), "its writer has it");
-    drop(writer);
-    assert!(!memory.is_released(), "a descriptor is open");
-    let reader = Reader::from_fd(file).unwrap();
-    assert!(!memory.is_released(), "a reader has it mapped");
-    assert_eq!(memory.bytes(), reader.header().total_bytes as u64);
-    drop(reader);
-    assert!(memory.is_released());
-    assert!(memory.is_released(), "asking changes nothing");
-}
 
 #[test]
 fn the_tightest_limit_of_a_control_group_bounds_what_is_available() {

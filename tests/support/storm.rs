@@ -3,15 +3,13 @@
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 
 use std::collections::BTreeMap;
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate::messages::{DATAGRAM_BYTES_MAX, FromDaemon, Refusal, RefusalReason, clipped};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use serde_json::Value;
 
 use super::control::RawClient;
@@ -152,21 +150,15 @@ impl<'a> Attacker<'a> {
         }
     }
 
-    /// Sends `message`, sometimes with descriptors, and returns whether with some.
+    /// Sends `message`, sometimes with descriptors where the kernel lets them through, and returns whether with some.
     fn send(&mut self, client: &RawClient, message: &[u8]) -> bool {
         self.sent += 1;
-        let brings_descriptors = self.random.below(64) == 0;
-        // Who was hung up on learns it when it receives.
-        let _ = if brings_descriptors {
-            let descriptors = [client.0.as_fd(); 3];
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-            let parts = [IoSlice::new(message)];
-            rustix::net::sendmsg(&client.0, &parts, &mut control, SendFlags::NOSIGNAL).map(drop)
-        } else {
-            client.send(message)
-        };
+        let brings_descriptors = self.random.below(64) == 0
+            && client.send_descriptors(message, &[client.0.as_fd(); 3]) != Err(Errno::PERM);
+        if !brings_descriptors {
+            // Who was hung up on learns it when it receives.
+            let _ = client.send(message);
+        }
         brings_descriptors
     }
 

@@ -24,6 +24,7 @@ use self::view::LISTED_TEXT_BYTES_MAX;
 pub(super) use self::view::ViewEntry;
 pub use self::view::ViewPort;
 use super::lease::Client;
+use super::memory::MemoryWatch;
 use crate::channel::EventFd;
 use foveate::messages::{ViewName, clipped, is_name};
 use foveate_config::ViewConfig;
@@ -47,13 +48,18 @@ mod view;
 #[derive(Debug)]
 pub struct Directory {
     streams: Mutex<BTreeMap<String, Arc<StreamEntry>>>,
-    closed: ClosedViews,
+    remains: Arc<Remains>,
     wakeup: Arc<EventFd>,
     devices: OnceLock<DeviceMemory>,
 }
 
-/// Views that clients opened and that are closed, until their frame loop has released them and nobody has their memory any more.
-type ClosedViews = Arc<Mutex<Vec<Arc<ViewEntry>>>>;
+/// What remains of views that clients opened.
+#[derive(Debug)]
+struct Remains {
+    /// Views that are closed, until their frame loop has released them and nobody has their memory any more.
+    closed: Mutex<Vec<Arc<ViewEntry>>>,
+    memory: Arc<MemoryWatch>,
+}
 
 /// Returns the bytes that the process has allocated on each device, by device name.
 struct DeviceMemory(Box<dyn Fn() -> BTreeMap<String, u64> + Send + Sync>);
@@ -100,8 +106,10 @@ impl Directory {
     /// If the system has no descriptor left.
     pub fn new() -> std::io::Result<Arc<Self>> {
         let wakeup = Arc::new(EventFd::new()?);
-        let (streams, closed) = (Mutex::default(), ClosedViews::default());
-        Ok(Arc::new(Self { streams, closed, wakeup, devices: OnceLock::new() }))
+        let memory = Arc::new(MemoryWatch::new()?);
+        let remains = Arc::new(Remains { closed: Mutex::default(), memory });
+        let streams = Mutex::default();
+        Ok(Arc::new(Self { streams, remains, wakeup, devices: OnceLock::new() }))
     }
 
     /// Sets the function that returns the bytes allocated on each device, by device name. The first call counts.
@@ -129,8 +137,8 @@ impl Directory {
         let ends = |config| view::ends(&name, config, None, &self.wakeup);
         let (entries, views) = views.into_iter().map(ends).collect::<(Vec<_>, Vec<_>)>();
         let (sender, commands) = unbounded();
-        let closed = Arc::clone(&self.closed);
-        let entry = Arc::new(StreamEntry::new(name, source, entries, closed, sender));
+        let remains = Arc::clone(&self.remains);
+        let entry = Arc::new(StreamEntry::new(name, source, entries, remains, sender));
         match self.streams.lock().entry(entry.name.clone()) {
             Entry::Vacant(vacant) => drop(vacant.insert(Arc::clone(&entry))),
             Entry::Occupied(occupied) => panic!("two streams are called {}", occupied.key()),
@@ -230,14 +238,14 @@ impl Directory {
     /// The views that clients opened, including closed ones that still exist.
     pub(super) fn views_of_clients(&self) -> Vec<Arc<ViewEntry>> {
         let open = self.views().into_iter().filter(|view| view.owner().is_some());
-        open.chain(self.closed.lock().iter().cloned()).collect()
+        open.chain(self.remains.closed.lock().iter().cloned()).collect()
     }
 
-    /// Frees the memory of old segments that nobody has any more, and forgets closed views without any. Returns whether some is to be
-    /// freed later.
-    pub(super) fn free_memory(&self) -> bool {
-        let kept = self.views_of_clients().iter().filter(|view| view.free_memory()).count();
-        let mut closed = self.closed.lock();
+    /// Forgets memory that nobody has any more, and closed views without any. Returns whether some is to be forgotten later.
+    pub(super) fn forget_memory(&self) -> bool {
+        let gone = self.remains.memory.gone();
+        let kept = self.views_of_clients().iter().filter(|view| view.forget(&gone)).count();
+        let mut closed = self.remains.closed.lock();
         closed.retain(|view| 0 < view.bytes());
         0 < kept || !closed.is_empty()
     }
@@ -282,7 +290,7 @@ pub struct StreamEntry {
     counters: Arc<StreamCounters>,
     /// Views of the configuration in its order, then those that clients opened, by name.
     views: Mutex<Vec<Arc<ViewEntry>>>,
-    closed: ClosedViews,
+    remains: Arc<Remains>,
     commands: Sender<ViewCommand>,
 }
 
@@ -317,7 +325,7 @@ impl StreamEntry {
         name: String,
         source: String,
         views: Vec<Arc<ViewEntry>>,
-        closed: ClosedViews,
+        remains: Arc<Remains>,
         commands: Sender<ViewCommand>,
     ) -> Self {
         let status = StreamStatus {
@@ -329,7 +337,7 @@ impl StreamEntry {
             backend: None,
         };
         let (status, views) = (Mutex::new(status), Mutex::new(views));
-        Self { name, status, counters: Arc::default(), views, closed, commands }
+        Self { name, status, counters: Arc::default(), views, remains, commands }
     }
 
     /// Its name.
@@ -350,7 +358,8 @@ impl StreamEntry {
 
     /// Adds a view of `owner`. Its name must be unique.
     pub(super) fn open_view(&self, config: ViewConfig, owner: Client, wakeup: &Arc<EventFd>) {
-        let (entry, port) = view::ends(&self.name, config, Some(owner), wakeup);
+        let (entry, port) =
+            view::ends(&self.name, config, Some((owner, &self.remains.memory)), wakeup);
         let mut views = self.views.lock();
         let opened =
             views.partition_point(|view| view.owner().is_none() || view.name() < entry.name());
@@ -389,7 +398,7 @@ impl StreamEntry {
             if is_meant {
                 view.end(reason);
                 let _ = self.commands.send(ViewCommand::Close(view.name().clone()));
-                self.closed.lock().extend(view.owner().is_some().then(|| Arc::clone(view)));
+                self.remains.closed.lock().extend(view.owner().is_some().then(|| Arc::clone(view)));
             }
             !is_meant
         });

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{SendFlags, SocketFlags};
-use rustix::process::geteuid;
 
 pub use self::admin::{AdminServer, PendingAdminRequest};
 use self::connection::{Connection, ConnectionLog, PendingAnswer, Subscription};
 pub use self::limits::Limits;
-use self::limits::{Held, is_trusted, left_for};
+use self::limits::{Held, left_for};
 pub use self::listener::Access;
 use self::listener::Listener;
 use self::reaper::Reaper;
@@ -54,8 +53,8 @@ const ACCEPTED_AT_ONCE: usize = 16;
 /// How long a connection without a request is safe from making room for another.
 const IDLE_GRACE: Duration = Duration::from_secs(1);
 
-/// How often memory is freed that readers kept, while they keep some.
-const FREE_MEMORY_PERIOD: Duration = Duration::from_millis(200);
+/// How often the memory of opened views is counted, while readers keep some that is old.
+const COUNT_MEMORY_PERIOD: Duration = Duration::from_millis(200);
 
 /// How long no connection is accepted after the system ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
@@ -123,7 +122,7 @@ impl Server {
             connection_log: ConnectionLog::new(),
             reaper: Reaper::start().map_err(started)?,
             accept_again_at: None,
-            free_memory_at: None,
+            count_memory_at: None,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
         };
         let stop = Arc::clone(&stopping);
@@ -181,8 +180,8 @@ struct ServerThread {
     reaper: Reaper,
     /// The listener is not polled until then; set when the system ran out of descriptors.
     accept_again_at: Option<Instant>,
-    /// When to look again for memory that readers no longer keep; `None` if they keep none.
-    free_memory_at: Option<Instant>,
+    /// When to count the memory of opened views again; `None` if readers keep none that is old.
+    count_memory_at: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -202,13 +201,12 @@ impl ServerThread {
             }
         }
         self.notify_all();
-        for connection in self.connections {
-            self.reaper.close(connection.client.user, connection.socket);
+        for connection in std::mem::take(&mut self.connections) {
+            self.close(connection.socket);
         }
         // Clients may wait there that have sent descriptors already.
-        let Listener { socket, refuses_descriptors, .. } = self.listener;
-        if !refuses_descriptors {
-            self.reaper.hand_over(geteuid().as_raw(), socket);
+        if !self.listener.refuses_descriptors {
+            self.reaper.close(self.listener.socket);
         }
     }
 
@@ -220,8 +218,8 @@ impl ServerThread {
             self.directory.wakeup().clear();
             self.notify_all();
         }
-        if ready.wakeup || self.free_memory_at.is_some_and(|at| at <= Instant::now()) {
-            self.free_memory();
+        if ready.wakeup || self.count_memory_at.is_some_and(|at| at <= Instant::now()) {
+            self.count_memory();
         }
         self.answer_pending();
         if ready.listener {
@@ -230,10 +228,10 @@ impl ServerThread {
         Ok(())
     }
 
-    /// Frees memory of opened views that nobody has any more: no event tells when a reader lets it go.
-    fn free_memory(&mut self) {
-        let is_more = self.directory.free_memory();
-        self.free_memory_at = is_more.then(|| Instant::now() + FREE_MEMORY_PERIOD);
+    /// Counts the memory of opened views, without what nobody has any more.
+    fn count_memory(&mut self) {
+        let is_more = self.directory.forget_memory();
+        self.count_memory_at = is_more.then(|| Instant::now() + COUNT_MEMORY_PERIOD);
         let bytes = self.directory.views_of_clients().iter().map(|view| view.bytes() as u64).sum();
         self.stats.counters().opened_bytes.set(bytes);
     }
@@ -256,7 +254,7 @@ impl ServerThread {
         let pending =
             self.connections.iter().filter_map(|connection| connection.pending_answer.as_ref());
         let deadline = pending.map(|pending| pending.until);
-        let deadline = deadline.chain(self.accept_again_at).chain(self.free_memory_at).min();
+        let deadline = deadline.chain(self.accept_again_at).chain(self.count_memory_at).min();
         let pause = deadline.map(|deadline| deadline.saturating_duration_since(now));
         let timeout = pause.and_then(|pause| Timespec::try_from(pause).ok());
         retry_on_intr(|| poll(&mut entries, timeout.as_ref()))?;
@@ -580,7 +578,7 @@ impl ServerThread {
         if let Some(pending) = &connection.pending_answer {
             self.update_awaited(&pending.view);
         }
-        self.reaper.close(connection.client.user, connection.socket);
+        self.close(connection.socket);
         if let Some(subscription) = &connection.subscription {
             subscription.view.channel().drop_closed_subscribers();
             subscription.view.channel().counters().subscribers.leave();
@@ -662,14 +660,12 @@ impl ServerThread {
         true
     }
 
-    /// Whether `user` may have one more connection, without that at index `except`. Others' that are being closed are none of its.
+    /// Whether `user` may have one more connection, without that at index `except`.
     fn has_room(&self, user: u32, except: Option<usize>) -> bool {
         let users = self.connections.iter().map(|connection| connection.client.user).enumerate();
         let held = users.filter(|(index, _)| Some(*index) != except);
         let open = held.map(|(_, user)| Held { user, amount: 1 });
-        let closing = Held { user, amount: self.reaper.pending_of(user) };
         0 < left_for(user, self.limits.clients, open)
-            && (is_trusted(user) || 0 < left_for(user, self.limits.clients, [closing]))
     }
 
     /// Closes a connection that holds nothing, and tells the client why.
@@ -677,7 +673,17 @@ impl ServerThread {
         let refusal = self.refusal(&Refusal::new(RefusalReason::TooManyClients, error));
         // Fails only if the client is gone: a new socket has room.
         let _ = socket::send(&connection.socket, &refusal, None, SendFlags::DONTWAIT);
-        self.reaper.close(connection.client.user, connection.socket);
+        self.close(connection.socket);
+    }
+
+    /// Closes a connection for all holders of its socket; what was sent still reaches the peer.
+    fn close(&self, socket: OwnedFd) {
+        if self.listener.refuses_descriptors {
+            socket::shut_down(&socket);
+            socket::drain(&socket);
+        } else {
+            self.reaper.close(socket);
+        }
     }
 
     /// Counts a refusal, and returns its datagram.

@@ -1,5 +1,7 @@
 //! Socket operations that only the server needs.
 
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 
 pub(super) use foveate::socket::{address, send, unconnected};
@@ -7,10 +9,17 @@ use nix::libc::{self, SOL_SOCKET, c_int};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use nix::{setsockopt_impl, sockopt_impl};
 use rustix::io::retry_on_intr;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown};
+use rustix::net::sockopt::set_socket_passcred;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown};
 
-/// More empty datagrams than fit a socket's default buffers.
-const EMPTY_DATAGRAMS_MAX: usize = 600;
+/// The most descriptors that a datagram brings, `net/scm.h`.
+const SCM_MAX_FD: usize = 253;
+
+/// Descriptors that a thread takes, and at most a datagram more.
+const TAKEN_AT_ONCE: usize = SCM_MAX_FD;
+
+/// Empty datagrams, which no client sends, that are dropped before a socket is closed.
+const EMPTY_DATAGRAMS_MAX: usize = 16;
 
 /// `asm-generic/socket.h` of Linux 6.16.
 const SO_PASSRIGHTS: c_int = 83;
@@ -69,17 +78,16 @@ pub(super) fn shut_down(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
-/// Reads and drops what the peer sent before the socket was shut down. Stops with false at a datagram with descriptors, unless those
-/// are `to_be_discarded`, which may take any time.
+/// Reads and drops what the peer sent before the socket was shut down, up to a datagram with descriptors.
 ///
 /// Linux resets the peer of a socket that is closed with unread datagrams, and the peer would see that before the last answer.
-/// An empty datagram looks like the end of the queue, so more of them are skipped than a socket can hold.
-pub(super) fn drain(socket: impl AsFd, to_be_discarded: bool) -> bool {
+/// An empty datagram looks like the end of the queue; who sends many of them is reset.
+pub(super) fn drain(socket: impl AsFd) {
     let mut empty_count = 0;
     while empty_count < EMPTY_DATAGRAMS_MAX {
         match brings_descriptors(&socket) {
-            Ok(true) if !to_be_discarded => return false,
-            Ok(_) => {
+            Ok(true) => return,
+            Ok(false) => {
                 if !matches!(receive_bytes(&socket, &mut [0; 16]), Ok(1..)) {
                     empty_count += 1;
                 }
@@ -88,5 +96,35 @@ pub(super) fn drain(socket: impl AsFd, to_be_discarded: bool) -> bool {
             Err(_) => empty_count += 1,
         }
     }
-    true
+}
+
+/// Receives what the peer sent before the socket was shut down, with descriptors, which are never closed: they belong to a descriptor
+/// table that ends with its thread. Returns whether there may be more than that table can hold.
+pub(super) fn take_datagrams(socket: impl AsFd) -> bool {
+    // With credentials, an empty datagram differs from the end of the queue.
+    let credentials = set_socket_passcred(&socket, true);
+    let (mut taken, mut failures) = (0, 0);
+    while credentials.is_ok() && taken < TAKEN_AT_ONCE && failures < 2 {
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SCM_MAX_FD), ScmCredentials(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let (mut bytes, flags) = ([0; 16], RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC);
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        if rustix::net::recvmsg(&socket, &mut parts, &mut control, flags).is_err() {
+            // The peer's hang-up is reported once, before the data that it sent.
+            failures += 1;
+            continue;
+        }
+        let mut is_datagram = false;
+        for message in control.drain() {
+            is_datagram = true;
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                taken += descriptors.map(std::mem::forget).count();
+            }
+        }
+        if !is_datagram {
+            return false;
+        }
+    }
+    TAKEN_AT_ONCE <= taken
 }

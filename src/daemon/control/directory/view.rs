@@ -1,17 +1,17 @@
 //! The server's end and the frame loop's end of one view.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use crate::control::lease::{Client, Steering};
+use crate::control::memory::{Gone, Memory, MemoryWatch};
 use foveate::messages::{Epoch, ViewName, clipped};
 use foveate_config::ViewConfig;
 use foveate_control::{ViewListing, ViewStats};
 use foveate_log::redact::redacted;
-use foveate_ring::SharedMemory;
 
 /// Longest text of a listing, in bytes; longer ones are cut, so that a stream always fits a page.
 pub(super) const LISTED_TEXT_BYTES_MAX: usize = 2048;
@@ -32,7 +32,7 @@ pub(in crate::control) struct ViewEntry {
     owner: Option<Client>,
     segment: Mutex<Option<Segment>>,
     /// If a client opened it: the memory of its segments, old ones included, until nobody has it any more.
-    memory: Mutex<Vec<SharedMemory>>,
+    memory: Mutex<Vec<Memory>>,
     end_reason: Mutex<Option<String>>,
     channel: ClientChannel,
     /// Locked by the server's thread and by readers of the metrics; never by a frame loop.
@@ -63,15 +63,14 @@ impl ViewEntry {
     /// Bytes of the segments of a view that a client opened, old ones included as long as somebody has them mapped or open, and its
     /// share of memory while the frame loop has not released it.
     pub(in crate::control) fn bytes(&self) -> usize {
-        let bytes: u64 = self.memory.lock().iter().map(SharedMemory::bytes).sum();
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let bytes = self.memory.lock().iter().map(|memory| memory.bytes).sum::<usize>();
         if self.channel.is_closed() { bytes } else { bytes.max(self.config().ring_bytes()) }
     }
 
-    /// Frees the memory of old segments that nobody has any more. Returns whether some is to be freed later.
-    pub(super) fn free_memory(&self) -> bool {
+    /// Forgets memory that is gone. Returns whether it has some beside that of its segment.
+    pub(super) fn forget(&self, gone: &Gone) -> bool {
         let mut memory = self.memory.lock();
-        memory.retain(|memory| !memory.is_released());
+        memory.retain(|memory| !gone.has(memory));
         usize::from(self.segment.lock().is_some()) < memory.len()
     }
 
@@ -137,6 +136,8 @@ impl ViewEntry {
 pub struct ViewPort {
     entry: Arc<ViewEntry>,
     wakeup: Arc<EventFd>,
+    /// If a client opened it.
+    memory_watch: Option<Arc<MemoryWatch>>,
     channel: Option<ViewChannel>,
 }
 
@@ -177,12 +178,11 @@ impl ViewPort {
 
     /// Switches to another segment: present and later subscribers get `descriptor`, which must be read-only.
     pub fn set_segment(&self, descriptor: OwnedFd, epoch: u64) {
-        if self.is_opened() {
-            match SharedMemory::new(descriptor.as_fd()) {
+        if let Some(watch) = &self.memory_watch {
+            match watch.watch(&descriptor) {
                 Ok(memory) => self.entry.memory.lock().push(memory),
-                Err(error) => {
-                    tracing::warn!(view = %self.name(), %error, "readers may keep memory unseen");
-                }
+                // Readers could keep it unseen.
+                Err(error) => return self.fail(&format!("its memory cannot be watched: {error}")),
             }
         }
         let segment = Segment { descriptor: Arc::new(descriptor), epoch: Epoch(epoch) };
@@ -216,13 +216,14 @@ impl ViewPort {
 pub(super) fn ends(
     stream: &str,
     config: ViewConfig,
-    owner: Option<Client>,
+    opener: Option<(Client, &Arc<MemoryWatch>)>,
     wakeup: &Arc<EventFd>,
 ) -> (Arc<ViewEntry>, ViewPort) {
     let name = ViewName::new(stream, &config.name);
     let name = name.unwrap_or_else(|error| panic!("{error}"));
     let (channel, client_channel) = view_channel(wakeup, config.gaze.policy.is_feedback());
     let config = Mutex::new(Arc::new(config));
+    let (owner, memory_watch) = opener.map(|(owner, watch)| (owner, Arc::clone(watch))).unzip();
     let entry = Arc::new(ViewEntry {
         name,
         config,
@@ -233,7 +234,11 @@ pub(super) fn ends(
         channel: client_channel,
         steering: Mutex::default(),
     });
-    let port =
-        ViewPort { entry: Arc::clone(&entry), wakeup: Arc::clone(wakeup), channel: Some(channel) };
+    let port = ViewPort {
+        entry: Arc::clone(&entry),
+        wakeup: Arc::clone(wakeup),
+        memory_watch,
+        channel: Some(channel),
+    };
     (entry, port)
 }

@@ -131,7 +131,7 @@ impl AdminThread {
             deadline = Instant::now() + CLIENT_TIMEOUT;
         }
         socket::shut_down(client);
-        socket::drain(client, true);
+        socket::drain(client);
     }
 
     fn carry_out(&self, len: usize) -> Result<Value, Refusal> {

@@ -63,7 +63,7 @@ pub(super) fn left_for(user: u32, whole: usize, held: impl IntoIterator<Item = H
 }
 
 /// Whether a user may have all: the daemon's own user and root.
-pub(super) fn is_trusted(user: u32) -> bool {
+fn is_trusted(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 

@@ -60,7 +60,7 @@ impl ServerThread {
 
     /// Checks the limits on opened views.
     fn check_room(&self, connection: &Connection, config: &ViewConfig) -> Result<(), Refusal> {
-        self.directory.free_memory();
+        self.directory.forget_memory();
         let limits = self.limits;
         let user = connection.client.user;
         let opened = self.directory.views_of_clients();

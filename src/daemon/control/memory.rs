@@ -1,0 +1,57 @@
+//! Memory of segments, which lives as long as anybody has it: open, by `O_PATH` too, mapped, or in a message on its way.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{fstat, inotify};
+
+/// Tells of the end of memory.
+#[derive(Debug)]
+pub(super) struct MemoryWatch(OwnedFd);
+
+/// The memory of a segment.
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// Number of its watch.
+    number: i32,
+    pub(super) bytes: usize,
+}
+
+impl MemoryWatch {
+    pub(super) fn new() -> io::Result<Self> {
+        let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
+        Ok(Self(inotify::init(flags)?))
+    }
+
+    /// Watches the memory behind a descriptor of a segment.
+    pub(super) fn watch(&self, segment: impl AsFd) -> io::Result<Memory> {
+        let segment = segment.as_fd();
+        let path = format!("/proc/self/fd/{}", segment.as_raw_fd());
+        // A memfd has no name: it is deleted once nobody has it.
+        let number = inotify::add_watch(&self.0, path, inotify::WatchFlags::DELETE_SELF)?;
+        let bytes = usize::try_from(fstat(segment)?.st_size).unwrap_or(0);
+        Ok(Memory { number, bytes })
+    }
+
+    /// The memory that nobody has had since the last call.
+    pub(super) fn gone(&self) -> Gone {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        let mut gone = BTreeSet::new();
+        while let Ok(event) = events.next() {
+            gone.insert(event.wd());
+        }
+        Gone(gone)
+    }
+}
+
+/// Memory that is gone.
+pub(super) struct Gone(BTreeSet<i32>);
+
+impl Gone {
+    pub(super) fn has(&self, memory: &Memory) -> bool {
+        self.0.contains(&memory.number)
+    }
+}
