@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use foveate::client::{Client, Next};
 use foveate_control::ClientExt as _;
 use foveate_ring::TokenFrameBuf;
-use rustix::fs::{Mode, OFlags, fstat, open};
+use rustix::fs::{Mode, OFlags, fstat};
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Pid, Signal, kill_process};
@@ -199,7 +199,7 @@ fn hoard_rings(target: &Target, is_over: &AtomicBool) {
             // A descriptor that can do nothing else keeps it, too.
             let path = |segment: OwnedFd| {
                 let path = format!("/proc/self/fd/{}", segment.as_raw_fd());
-                open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap()
+                rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap()
             };
             kept.extend(subscribed(&client, "camera/hoard").map(path));
             target.got_memory.store(!kept.is_empty(), Ordering::Relaxed);
