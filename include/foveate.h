@@ -1659,7 +1659,7 @@ static void foveate__hang_up(struct foveate_reader *reader) {
 // Whether a refusal is temporary: the daemon has just started, is about to stop, or has not noticed yet that a
 // connection is gone.
 static bool foveate__is_temporary(const char *reason) {
-    const char *temporary[] = {"not-started", "ended", "name-taken", "too-many-clients"};
+    const char *temporary[] = {"not-started", "ended", "busy", "name-taken", "too-many-clients"};
     for (size_t index = 0; index < sizeof temporary / sizeof *temporary; index++) {
         if (strcmp(reason, temporary[index]) == 0) return true;
     }

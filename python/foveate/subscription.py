@@ -17,9 +17,9 @@ from .segment import opened
 
 #: Reasons for an end after which the view may come back: the daemon stopped, or the stream was reconfigured.
 _COMING_BACK = ("restart", "the stream begins anew")
-#: Temporary refusals of a reconnection: the daemon is about to stop, has not noticed yet that a connection is gone, or
-#: has no frame yet for which a view can be opened.
-_PASSING = ("ended", "name-taken", "not-started", "too-many-clients")
+#: Temporary refusals of a reconnection: the daemon is about to stop, has not noticed yet that a connection is gone,
+#: has no frame yet for which a view can be opened, or has too many subscribers that wait for one.
+_PASSING = ("busy", "ended", "name-taken", "not-started", "too-many-clients")
 #: Interval of attempts to reconnect, in seconds.
 _RECONNECT_S = 0.1
 #: The longest wait for the socket, in seconds: a frame may be published before the daemon begins to send notices.
