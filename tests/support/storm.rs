@@ -60,7 +60,7 @@ impl<'a> Attacker<'a> {
             let brings_descriptors = self.send(&client, &message);
             match self.reply(&client) {
                 Reply::Answer(_) => assert!(!brings_descriptors),
-                Reply::Refusal(RefusalReason::TooManyClients) => return,
+                Reply::Refusal(RefusalReason::TooManyClients | RefusalReason::RateLimit) => return,
                 Reply::Refusal(_) if brings_descriptors => return,
                 Reply::Refusal(_) => {}
                 Reply::HungUp => {
