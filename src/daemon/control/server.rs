@@ -205,9 +205,7 @@ impl ServerThread {
             self.close(connection.socket);
         }
         // Clients may wait there that have sent descriptors already.
-        if !self.listener.refuses_descriptors {
-            self.reaper.close(self.listener.socket);
-        }
+        self.reaper.close(self.listener.socket);
     }
 
     /// One iteration of the poll loop.
@@ -678,10 +676,8 @@ impl ServerThread {
 
     /// Closes a connection for all holders of its socket; what was sent still reaches the peer.
     fn close(&self, socket: OwnedFd) {
-        if self.listener.refuses_descriptors {
-            socket::shut_down(&socket);
-            socket::drain(&socket);
-        } else {
+        socket::shut_down(&socket);
+        if !socket::drain(&socket) {
             self.reaper.close(socket);
         }
     }

@@ -18,8 +18,8 @@ const SCM_MAX_FD: usize = 253;
 /// Descriptors that a thread takes, and at most a datagram more.
 const TAKEN_AT_ONCE: usize = SCM_MAX_FD;
 
-/// Empty datagrams, which no client sends, that are dropped before a socket is closed.
-const EMPTY_DATAGRAMS_MAX: usize = 16;
+/// Datagrams that are dropped before a socket is closed; about as many as fit its default buffers.
+const DATAGRAMS_DRAINED_MAX: usize = 600;
 
 /// `asm-generic/socket.h` of Linux 6.16.
 const SO_PASSRIGHTS: c_int = 83;
@@ -34,9 +34,9 @@ sockopt_impl!(
 );
 
 /// Lets nobody send descriptors to `socket`, nor to those that it accepts for clients that connect from now on: their `sendmsg` fails
-/// with EPERM. Returns whether the kernel can do that, as Linux 6.16 can.
-pub(super) fn refuse_descriptors(socket: impl AsFd) -> bool {
-    setsockopt(&socket, PassRights, &false).is_ok()
+/// with EPERM. Before Linux 6.16 it does nothing.
+pub(super) fn refuse_descriptors(socket: impl AsFd) {
+    let _ = setsockopt(&socket, PassRights, &false);
 }
 
 /// Credentials of the process at the other end of a connection.
@@ -78,24 +78,28 @@ pub(super) fn shut_down(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
-/// Reads and drops what the peer sent before the socket was shut down, up to a datagram with descriptors.
+/// Reads and drops what the peer sent before the socket was shut down. Returns whether nothing is left, so that closing waits for
+/// nothing: false at a datagram with descriptors, and after very many.
 ///
 /// Linux resets the peer of a socket that is closed with unread datagrams, and the peer would see that before the last answer.
-/// An empty datagram looks like the end of the queue; who sends many of them is reset.
-pub(super) fn drain(socket: impl AsFd) {
-    let mut empty_count = 0;
-    while empty_count < EMPTY_DATAGRAMS_MAX {
-        match brings_descriptors(&socket) {
-            Ok(true) => return,
-            Ok(false) => {
-                if !matches!(receive_bytes(&socket, &mut [0; 16]), Ok(1..)) {
-                    empty_count += 1;
-                }
-            }
+pub(super) fn drain(socket: impl AsFd) -> bool {
+    // With credentials, an empty datagram differs from the end of the queue.
+    if set_socket_passcred(&socket, true).is_err() {
+        return false;
+    }
+    for _ in 0..DATAGRAMS_DRAINED_MAX {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut credentials = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        match rustix::net::recvmsg(&socket, &mut [], &mut credentials, flags) {
+            Ok(peeked) if peeked.flags.contains(ReturnFlags::CTRUNC) => return false,
+            Ok(_) if credentials.drain().next().is_none() => return true,
+            Ok(_) => drop(receive_bytes(&socket, &mut [0; 16])),
             // The peer's hang-up is reported once, before the data that it sent.
-            Err(_) => empty_count += 1,
+            Err(_) => {}
         }
     }
+    false
 }
 
 /// Receives what the peer sent before the socket was shut down, with descriptors, which are never closed: they belong to a descriptor

@@ -131,6 +131,7 @@ impl AdminThread {
             deadline = Instant::now() + CLIENT_TIMEOUT;
         }
         socket::shut_down(client);
+        // Only the daemon's own user could make it wait.
         socket::drain(client);
     }
 

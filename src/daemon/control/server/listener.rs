@@ -37,8 +37,6 @@ impl Default for Access {
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) socket: OwnedFd,
-    /// Whether the kernel makes no client wait for the close of descriptors that another one sent.
-    pub(super) refuses_descriptors: bool,
     /// `None` if another process created the socket, and keeps it.
     _place: Option<Place>,
 }
@@ -67,9 +65,8 @@ impl Listener {
         let path = path.ok_or(ServeError::NotListening)?;
         rustix::io::ioctl_fionbio(&socket, true)
             .map_err(|errno| ControlError::io("set the flags of", &path, errno))?;
-        // Of the clients that are waiting already, some may have sent descriptors.
         socket::refuse_descriptors(&socket);
-        Ok((Self { socket, refuses_descriptors: false, _place: None }, path))
+        Ok((Self { socket, _place: None }, path))
     }
 
     pub(super) fn bind(path: &Path, access: Access) -> Result<Self, ServeError> {
@@ -86,8 +83,8 @@ impl Listener {
             .map_err(|source| ControlError::io("look at", path, source))?;
         let identity = (metadata.dev(), metadata.ino());
         let place = Place { path: path.to_owned(), identity, _lock: lock };
-        let refuses_descriptors = socket::refuse_descriptors(&socket);
-        let listener = Self { socket, refuses_descriptors, _place: Some(place) };
+        socket::refuse_descriptors(&socket);
+        let listener = Self { socket, _place: Some(place) };
         // Nobody can connect before `listen`, so nobody can before group and mode are set.
         give_to_group(path, access)?;
         std::fs::set_permissions(path, Permissions::from_mode(access.mode))

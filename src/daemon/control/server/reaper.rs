@@ -10,6 +10,7 @@ use std::thread;
 
 use crossbeam_channel::{Sender, unbounded};
 use nix::sched::{CloneFlags, unshare};
+use rustix::net::sockopt;
 
 use crate::control::socket;
 
@@ -28,16 +29,19 @@ impl Reaper {
         Ok(Self { sockets })
     }
 
-    /// Closes a socket that may hold descriptors, soon.
+    /// Closes a connection that was shut down, or a listener, which may hold descriptors.
     pub(super) fn close(&self, socket: OwnedFd) {
         // Does not fail: the thread ends only after this end is dropped.
         let _ = self.sockets.send(socket);
     }
 }
 
-/// Closes a socket for all its holders, whoever is the last: they find nothing in it.
+/// Closes a connection for all its holders, whoever is the last: they find nothing in it.
 fn close(socket: OwnedFd) {
-    socket::shut_down(&socket);
+    if sockopt::socket_acceptconn(&socket) == Ok(true) {
+        // The service manager goes on listening.
+        return;
+    }
     // What is received belongs to the thread, whose descriptor table is its own.
     let take = || unshare(CloneFlags::CLONE_FILES).is_ok() && socket::take_datagrams(&socket);
     let is_more = || {
