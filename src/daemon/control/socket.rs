@@ -78,25 +78,33 @@ pub(super) fn shut_down(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
+/// Whether a datagram is in the queue, if only an empty one, which is otherwise received like the end of the queue.
+fn holds_datagram(socket: impl AsFd) -> rustix::io::Result<bool> {
+    // Credentials come with each, and there is as little room for them as for descriptors.
+    set_socket_passcred(&socket, true)?;
+    let brings_something = brings_descriptors(&socket);
+    set_socket_passcred(&socket, false)?;
+    brings_something
+}
+
 /// Reads and drops what the peer sent before the socket was shut down. Returns whether nothing is left, so that closing waits for
 /// nothing: false at a datagram with descriptors, and after very many.
 ///
 /// Linux resets the peer of a socket that is closed with unread datagrams, and the peer would see that before the last answer.
 pub(super) fn drain(socket: impl AsFd) -> bool {
-    // With credentials, an empty datagram differs from the end of the queue.
-    if set_socket_passcred(&socket, true).is_err() {
-        return false;
-    }
+    let mut failures = 0;
     for _ in 0..DATAGRAMS_DRAINED_MAX {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
-        let mut credentials = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        match rustix::net::recvmsg(&socket, &mut [], &mut credentials, flags) {
-            Ok(peeked) if peeked.flags.contains(ReturnFlags::CTRUNC) => return false,
-            Ok(_) if credentials.drain().next().is_none() => return true,
-            Ok(_) => drop(receive_bytes(&socket, &mut [0; 16])),
+        match holds_datagram(&socket) {
+            Ok(false) => return true,
+            Ok(true) if brings_descriptors(&socket) == Ok(false) => {
+                let _ = receive_bytes(&socket, &mut [0; 16]);
+            }
+            Ok(true) => return false,
             // The peer's hang-up is reported once, before the data that it sent.
-            Err(_) => {}
+            Err(_) => failures += 1,
+        }
+        if 1 < failures {
+            return false;
         }
     }
     false
@@ -105,30 +113,27 @@ pub(super) fn drain(socket: impl AsFd) -> bool {
 /// Receives what the peer sent before the socket was shut down, with descriptors, which are never closed: they belong to a descriptor
 /// table that ends with its thread. Returns whether there may be more than that table can hold.
 pub(super) fn take_datagrams(socket: impl AsFd) -> bool {
-    // With credentials, an empty datagram differs from the end of the queue.
-    let credentials = set_socket_passcred(&socket, true);
     let (mut taken, mut failures) = (0, 0);
-    while credentials.is_ok() && taken < TAKEN_AT_ONCE && failures < 2 {
-        let mut space =
-            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SCM_MAX_FD), ScmCredentials(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let (mut bytes, flags) = ([0; 16], RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC);
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        if rustix::net::recvmsg(&socket, &mut parts, &mut control, flags).is_err() {
-            // The peer's hang-up is reported once, before the data that it sent.
-            failures += 1;
-            continue;
-        }
-        let mut is_datagram = false;
-        for message in control.drain() {
-            is_datagram = true;
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                taken += descriptors.map(std::mem::forget).count();
-            }
-        }
-        if !is_datagram {
-            return false;
+    while taken < TAKEN_AT_ONCE && failures < 2 {
+        match holds_datagram(&socket) {
+            Ok(false) => return false,
+            Ok(true) => taken += take_datagram(&socket),
+            // As above.
+            Err(_) => failures += 1,
         }
     }
     TAKEN_AT_ONCE <= taken
+}
+
+/// Returns the number of descriptors that came with it.
+fn take_datagram(socket: impl AsFd) -> usize {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SCM_MAX_FD))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let (mut bytes, flags) = ([0; 16], RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC);
+    let _ = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
+    let descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    descriptors.flatten().map(std::mem::forget).count()
 }
