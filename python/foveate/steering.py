@@ -62,11 +62,11 @@ class Steering:
             may_retry = self._connection is not None and not self._is_own
             try:
                 try:
-                    return self._request(op, payload, _left(deadline), fields)
+                    return self._request(op, payload, timeout, deadline, fields)
                 except HungUp:
                     if not may_retry:
                         raise
-                return self._request(op, payload, _left(deadline), fields)
+                return self._request(op, payload, timeout, deadline, fields)
             except HungUp:
                 raise Ended(self.view, GONE, hung_up=True) from None
         finally:
@@ -83,15 +83,21 @@ class Steering:
                 raise HungUp
             return making.answer()
 
-    def _request(self, op: str, payload: bytes | None, timeout: float | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(
+        self, op: str, payload: bytes | None, timeout: float | None, deadline: float | None, fields: Mapping[str, Any]
+    ) -> dict[str, Any]:
         if self._is_own and (self._connection is None or self._is_making):
             raise HungUp
         if self._connection is None:
             self._connection = Connection(self._path)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            return self._connection.request(op, payload, timeout, view=self.view, **fields)
+            return self._connection.request(op, payload, left, view=self.view, **fields)
         except Refused:
             raise
+        except TimedOut:
+            self._hang_up()
+            raise silent(timeout) from None
         except BaseException:
             # A late answer must not be taken for that to the next request.
             self._hang_up()
@@ -101,8 +107,3 @@ class Steering:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _left(deadline: float | None) -> float | None:
-    """Seconds until ``deadline``; None for as long as it takes."""
-    return None if deadline is None else max(0.0, deadline - time.monotonic())

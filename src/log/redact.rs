@@ -204,12 +204,14 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// `text` with what follows `://` in each URI as `shown` says. A URI that stands in quotes ends with them, another one at a blank.
+/// `text` with what follows `://` in each URI as `shown` says, or `:/`, as a slip of the pen. A URI that stands in quotes ends with
+/// them, another one at a blank.
 fn with_addresses(text: &str, mut shown: impl FnMut(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
+    while let Some(at) = rest.find(":/") {
+        let slashes = if rest[at..].starts_with("://") { 2 } else { 1 };
+        let (before, after) = rest.split_at(at + 1 + slashes);
         out.push_str(before);
         let mut outside = before[..at].trim_end_matches(is_of_scheme).chars().rev();
         let quote = outside.next().filter(|character| "\"'".contains(*character));

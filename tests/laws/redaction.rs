@@ -101,6 +101,8 @@ fn of_an_address_scheme_host_port_and_path_are_shown() {
         ("says \\\"rtsp://u:a MARKER@h/x\\\" fails", "says \\\"rtsp://***@h/x\\\" fails"),
         ("rtsp://u:a\"MARKER@h/x fails", "rtsp://***@h/x fails"),
         ("rtsp://h/x?p=P@MARKER fails", "rtsp://*** fails"),
+        ("rtsp:/u:MARKER@h/x fails", "rtsp:/***@h/x fails"),
+        ("there is no /dev/video0:/x", "there is no /dev/video0:/x"),
         ("rtsp://h/x?user=a&pw=P@MARKER", "rtsp://***"),
         ("rtsp://h:554/x?user=a&password=P@MARKER", "rtsp://***"),
         ("http://h/x#a@MARKER", "http://***"),
