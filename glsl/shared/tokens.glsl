@@ -1,9 +1,14 @@
 // List of the sampled tokens of a frame.    Twin: src/engine/backend/vulkan/sample.rs
 
-// Position of a token, in texels of its level, and where that level starts in the tail.
+// Level of a token whose texels are no level's.
+const uint BOXES = 0xFFFFFFFFu;
+
+// Position of a token: in texels of its level, with the start of that level in the tail; or in source pixels.
 struct TokenRecord {
-    uint level;
-    uint x;
-    uint y;
+    int x;
+    int y;
+    uint sx; // Source pixels per texel.
+    uint sy;
+    uint level; // Or BOXES.
     uint tail_offset;
 };

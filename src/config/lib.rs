@@ -585,7 +585,8 @@ impl ViewConfig {
 
     /// Bytes of the tokens in its ring.
     pub fn ring_bytes(&self) -> usize {
-        self.slots as usize * self.budget as usize * self.format.token_bytes()
+        let tokens = self.layout.capacity(self.format.patch_side, self.budget as usize);
+        self.slots as usize * tokens * self.format.token_bytes()
     }
 }
 
@@ -595,7 +596,7 @@ impl TryFrom<&ViewConfig> for ViewSpec {
     /// Reads the gaze log, if it replays one.
     fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
         Ok(Self {
-            layout: config.layout,
+            layout: config.layout.clone(),
             budget: config.budget as usize,
             format: config.format,
             policy: config.gaze.policy.load()?,

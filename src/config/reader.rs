@@ -134,6 +134,12 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// The text at `key`, if its value is one and was not refused.
+    pub(super) fn text(&self, key: &str) -> Option<&'a str> {
+        let value = self.keys.get(key).filter(|_| !self.is_bad(key))?;
+        value.get_ref().as_str()
+    }
+
     /// All keys.
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
         self.keys.keys().map(|key| key.get_ref().as_ref())

@@ -8,8 +8,10 @@ use super::{Config, Pace, Part, ShorthandKind, SourceChoice, StreamConfig, ViewC
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::Threshold;
 use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::extent::Extent;
 use foveate_core::layout::Layout;
-use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::layout::rings::{Preset, Rings};
+use foveate_core::token::{DType, Normalisation, Rounding, TokenFormat, WINDOW_SIDES};
 
 impl Config {
     pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path, part: Part<'_>) {
@@ -126,9 +128,7 @@ impl StreamConfig {
 impl ViewConfig {
     pub(super) fn settle(&mut self, table: &Table<'_>, directory: &Path) {
         table.need("name");
-        let is_foveal = matches!(self.layout, Layout::Foveal { .. });
-        let e0_allowed = "with the layout \"foveal\": a uniform layout is as fine everywhere";
-        table.allow("e0", is_foveal, "layout", e0_allowed);
+        self.settle_layout(table);
         if table.has("normalisation")
             && let Err(message) = check_fits(self.format)
         {
@@ -153,6 +153,90 @@ impl ViewConfig {
             let joined = directory.join(&log);
             // Absolute, so that it stays the same file when the view is changed from another directory.
             *log = path::absolute(&joined).unwrap_or(joined);
+        }
+    }
+}
+
+impl ViewConfig {
+    /// Checks the keys of layouts, and what a layout demands of other keys.
+    fn settle_layout(&mut self, table: &Table<'_>) {
+        let is_foveal = matches!(self.layout, Layout::Foveal { .. });
+        let is_directional = matches!(self.layout, Layout::Directional { .. });
+        let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
+        table.allow("e0", is_foveal || is_directional, "+layout", e0_allowed);
+        table.allow("foveae", is_foveal, "+layout", "with the layout \"foveal\"");
+        let is_rings = matches!(self.layout, Layout::Rings(_));
+        for key in ["preset", "strides", "grids"] {
+            table.allow(key, is_rings, "+layout", "with the layout \"rings\"");
+        }
+        self.settle_side(table);
+        match &self.layout {
+            Layout::Foveal { foveae, .. } if self.budget < *foveae => {
+                let message = format!(
+                    "more foveae than tokens; expected at most the budget, {}",
+                    self.budget
+                );
+                table.refuse("foveae", message);
+            }
+            Layout::Rings(rings) => {
+                let rings = rings.clone();
+                self.settle_rings(&rings, table);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that the side of a token fits the layout.
+    fn settle_side(&self, table: &Table<'_>) {
+        let side = self.format.patch_side;
+        match self.layout {
+            Layout::Windows if !WINDOW_SIDES.contains(&side) => {
+                let message = format!(
+                    "windows of {side} texels are not allowed; expected an even number from 224 to 1024 with the layout \"windows\""
+                );
+                table.refuse(if table.has("patch") { "patch" } else { "layout" }, message);
+            }
+            Layout::Windows => {}
+            _ if WINDOW_SIDES.contains(&side) => {
+                let message = format!(
+                    "{side} is not allowed here; expected an even number from 8 to 64, or the layout \"windows\""
+                );
+                table.refuse("patch", message);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks rings, and takes what a preset's model was trained with.
+    fn settle_rings(&mut self, rings: &Rings, table: &Table<'_>) {
+        let key = if table.has("preset") { "preset" } else { "grids" };
+        if let Some(preset) = table.text("preset").and_then(Preset::named) {
+            if self.format.patch_side != preset.patch_side {
+                let Preset { name, patch_side, .. } = preset;
+                let message = format!(
+                    "{} is not allowed here; expected {patch_side}, which the model of \"{name}\" was trained with",
+                    self.format.patch_side
+                );
+                table.refuse("patch", message);
+            }
+            if preset.floors && !table.has("rounding") {
+                self.format.rounding = Rounding::Floor;
+            }
+        }
+        let (width, count) = (rings.width_px(self.format.patch_side), rings.token_count());
+        if Extent::MAX_SIDE < width {
+            let message = format!(
+                "these rings are {width} pixels wide; expected at most {}",
+                Extent::MAX_SIDE
+            );
+            table.refuse(key, message);
+        }
+        if (self.budget as usize) < count {
+            let message = format!(
+                "{} is less than the {count} tokens of these rings; expected at least as many",
+                self.budget
+            );
+            table.refuse(if table.has("budget") { "budget" } else { key }, message);
         }
     }
 }

@@ -1,22 +1,28 @@
-//! Where the tokens of a frame lie: pure functions from extent, patch side, budget, fixation and relevance to a
+//! Where the tokens of a frame lie: pure functions from extent, patch side, budget, fixations and relevance to a
 //! [`TokenPlan`].
 
-use crate::geometry::patch::Patch;
-use crate::geometry::plan::{Token, TokenPlan};
+use crate::geometry::extent::Extent;
+use crate::geometry::patch::PatchGrids;
+use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::RelevanceMap;
 #[cfg(feature = "serde")]
-use crate::value::{Pixels, optional};
+use crate::value::{Pixels, Whole, checked, optional};
 
+pub mod directional;
 pub mod foveal;
+pub mod rings;
 pub mod uniform;
+pub mod windows;
+
+use self::rings::Rings;
 
 /// How a view spends its budget of tokens.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Layout {
-    /// Full resolution at the fixation, coarser with eccentricity.
+    /// Full resolution at the fixations, coarser with eccentricity.
     Foveal {
         /// The eccentricity in pixels at which magnification has halved; `None` is
         /// [`foveal::default_e0_px`].
@@ -25,51 +31,110 @@ pub enum Layout {
             serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
         )]
         e0_px: Option<f64>,
+        /// Fixations at a time, 1 to [`FOVEAE_MAX`](crate::geometry::fixation::FOVEAE_MAX).
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")
+        )]
+        foveae: u32,
     },
-    /// One level everywhere.
+    /// One level everywhere, row by row.
     Uniform,
+    /// As foveal, of boxes that may be halved along one axis.
+    Directional {
+        /// As of foveal.
+        #[cfg_attr(
+            feature = "serde",
+            serde(rename = "e0", default, deserialize_with = "optional::<Pixels, _, _>")
+        )]
+        e0_px: Option<f64>,
+    },
+    /// Nested blocks of patches around the fixation.
+    Rings(Rings),
+    /// Squares around the fixation, each twice as wide as the one before, the last over the whole picture.
+    Windows,
+}
+
+#[cfg(feature = "serde")]
+fn one() -> u32 {
+    1
 }
 
 impl Default for Layout {
     fn default() -> Self {
-        Self::Foveal { e0_px: None }
+        Self::Foveal { e0_px: None, foveae: 1 }
     }
+}
+
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanRequest<'a> {
+    /// The pyramid.
+    pub shape: PyramidShape,
+    /// P: side of a token in texels, even.
+    pub patch_side: u32,
+    /// Most tokens, at least 1.
+    pub budget: usize,
+    /// Where the view looks, in pixels, at least one point.
+    pub fixations: &'a [(f64, f64)],
+    /// How much each part of the image matters; `None` where all of it matters alike.
+    pub relevance: Option<&'a RelevanceMap>,
 }
 
 impl Layout {
     /// Its name in configurations and rings.
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Foveal { .. } => "foveal",
             Self::Uniform => "uniform",
+            Self::Directional { .. } => "directional",
+            Self::Rings(_) => "rings",
+            Self::Windows => "windows",
         }
     }
 
-    /// The plan of at most `budget` tokens of `patch_side` texels around `fixation`, in pixels.
-    pub fn plan(
-        self,
-        shape: PyramidShape,
-        patch_side: u32,
-        budget: usize,
-        fixation: (f64, f64),
-        relevance: Option<&RelevanceMap>,
-    ) -> TokenPlan {
+    /// Most fixations that a plan takes into account.
+    pub const fn foveae(&self) -> usize {
+        match self {
+            Self::Foveal { foveae, .. } => *foveae as usize,
+            _ => 1,
+        }
+    }
+
+    /// Most tokens of a plan over any source, at most `budget`.
+    pub fn capacity(&self, patch_side: u32, budget: usize) -> usize {
+        let largest = Extent::new(Extent::MAX_SIDE, Extent::MAX_SIDE);
+        match self {
+            Self::Foveal { .. } | Self::Directional { .. } | Self::Uniform => budget,
+            Self::Rings(rings) => rings.token_count().min(budget),
+            Self::Windows => windows::steps(largest, patch_side, budget).count(),
+        }
+    }
+
+    /// Columns and rows of its tokens, if they form a grid over the picture, row by row.
+    pub fn grid(&self, shape: PyramidShape, patch_side: u32, budget: usize) -> Option<Extent> {
+        matches!(self, Self::Uniform).then(|| uniform::grid(shape, patch_side, budget))
+    }
+
+    /// The plan of at most as many tokens as the budget.
+    pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
+        let PlanRequest { shape, patch_side, budget, fixations, relevance } = *request;
         assert!(0 < budget, "a plan has at least one token");
-        let mut leaves = match self {
-            Self::Foveal { e0_px } => {
-                let e0_px =
-                    e0_px.unwrap_or_else(|| foveal::default_e0_px(shape.extent(), patch_side));
-                foveal::leaves(
-                    shape,
-                    patch_side,
-                    budget,
-                    &foveal::Priority { fixation, e0_px, relevance },
-                )
-            }
-            Self::Uniform => uniform::leaves(shape, patch_side, budget),
+        let first = fixations.first().copied().expect("a view looks somewhere");
+        let or_default = |e0_px: &Option<f64>| {
+            e0_px.unwrap_or_else(|| foveal::default_e0_px(shape.extent(), patch_side))
         };
-        leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
-        let token = |patch: Patch| Token::from_patch(patch, patch_side);
-        TokenPlan { patch_side, tokens: leaves.into_iter().map(token).collect() }
+        let tokens = match self {
+            Self::Foveal { e0_px, .. } => {
+                let e0_px = or_default(e0_px);
+                let priority = foveal::Priority { fixations, e0_px, relevance };
+                foveal::tokens(PatchGrids::new(shape, patch_side), budget, &priority)
+            }
+            Self::Uniform => uniform::tokens(shape, patch_side, budget),
+            Self::Directional { e0_px } => directional::tokens(request, or_default(e0_px)),
+            Self::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
+            Self::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
+        };
+        TokenPlan { patch_side, tokens }
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! A token is stored channel by channel, row by row: `[3, P, P]`, R then G then B.
 
+use std::ops::RangeInclusive;
+
+use crate::geometry::pyramid::rounded_mean;
+
 #[cfg(feature = "half")]
 pub mod numbers;
 #[cfg(feature = "serde")]
@@ -35,6 +39,57 @@ impl DType {
             Self::F32 => 4,
         }
     }
+}
+
+/// What a texel without a real pixel is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Outside {
+    /// The nearest texel of the token's grid that has one.
+    #[default]
+    Edge,
+    /// 0: the mean of a normalised view.
+    Mean,
+}
+
+crate::codes!(Outside { Edge = 0, Mean = 1 });
+
+/// How the mean of a texel's pixels becomes 8 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+pub enum Rounding {
+    /// To the nearest value, half up.
+    #[default]
+    HalfUp,
+    /// Down.
+    Floor,
+}
+
+crate::codes!(Rounding { HalfUp = 0, Floor = 1 });
+
+impl Rounding {
+    /// The mean of `count` samples with sum `sum`, rounded once. `count` is at most 2^22.
+    #[inline]
+    pub const fn mean(self, sum: u32, count: u32) -> u8 {
+        match self {
+            Self::HalfUp => rounded_mean(sum, count),
+            #[expect(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples")]
+            Self::Floor => (sum / count) as u8,
+        }
+    }
+}
+
+/// Sides of a token in texels, both included; those of windows are larger.
+pub const PATCH_SIDES: RangeInclusive<u32> = 8..=64;
+
+/// Sides of a window in texels, both included.
+pub const WINDOW_SIDES: RangeInclusive<u32> = 224..=1024;
+
+/// Whether a token may have `side` texels a side.
+pub fn is_patch_side(side: u32) -> bool {
+    side.is_multiple_of(2) && (PATCH_SIDES.contains(&side) || WINDOW_SIDES.contains(&side))
 }
 
 /// How 0..=255 becomes a model's input: (value / 255 - mean) / std, for R, G and B. As text it is the name of a preset, or the
@@ -79,19 +134,24 @@ impl Normalisation {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "text::FormatKeys"))]
 pub struct TokenFormat {
-    /// P: side of a token in texels, 14 or 16.
+    /// P: side of a token in texels, even; see [`is_patch_side`].
     #[cfg_attr(feature = "serde", serde(rename = "patch"))]
     pub patch_side: u32,
     /// Number format of a texel.
     pub dtype: DType,
     /// From 0..=255 to the number; [`Normalisation::NONE`] for [`DType::U8`].
     pub normalisation: Normalisation,
+    /// What a texel without a real pixel is.
+    pub outside: Outside,
+    /// How means become 8 bits.
+    pub rounding: Rounding,
 }
 
 impl Default for TokenFormat {
     fn default() -> Self {
         let (dtype, normalisation) = (DType::F16, Normalisation::IMAGENET);
-        Self { patch_side: 16, dtype, normalisation }
+        let (outside, rounding) = (Outside::default(), Rounding::default());
+        Self { patch_side: 16, dtype, normalisation, outside, rounding }
     }
 }
 

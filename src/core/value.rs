@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::camera::FRAME_BYTES_MAX;
+use crate::layout::rings::Preset;
 use crate::name::is_name;
+use crate::token::is_patch_side;
 
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,10 +151,27 @@ newtype!(
 );
 
 newtype!(
-    /// The side of a patch in texels.
+    /// The side of a token in texels.
     PatchSide(u32):
-    "14 or 16",
-    |given| given.whole().filter(|side| [14, 16].contains(side))
+    "an even number from 8 to 64, or, with the layout \"windows\", from 224 to 1024",
+    |given| given.whole().filter(|side| is_patch_side(*side))
+);
+
+newtype!(
+    /// A list of whole numbers.
+    Wholes(Vec<u32>):
+    "a list of whole numbers, such as [1, 2, 4]",
+    |given| {
+        let Given::List(list) = given else { return None };
+        list.iter().map(Given::whole).collect()
+    }
+);
+
+newtype!(
+    /// The name of the rings of a published model.
+    PresetName(Preset):
+    "\"stt172\" or \"giava20\"",
+    |given| Preset::named(given.text()?)
 );
 
 newtype!(

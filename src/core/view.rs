@@ -28,6 +28,11 @@ pub struct ViewSpec {
 }
 
 impl ViewSpec {
+    /// Most tokens of a frame of any source.
+    pub fn capacity(&self) -> usize {
+        self.layout.capacity(self.format.patch_side, self.budget)
+    }
+
     /// The planes that the view publishes.
     pub fn planes(&self) -> Vec<PlaneSpec> {
         vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()]

@@ -221,7 +221,7 @@ impl ViewChannel {
         self.shared.newest_frame.store(update.frame_seq, Ordering::Relaxed);
         self.queue_plan(update);
         self.send_gaze(update);
-        self.pending.fixation = Some(update.gaze.fixation);
+        self.pending.fixation = Some(update.gaze.first());
         if update.is_settled {
             self.pending.settled = self.taken;
         }

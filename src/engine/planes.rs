@@ -4,8 +4,9 @@ use std::any::Any;
 use std::fmt;
 
 use bytemuck::Zeroable;
+use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
-use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::TokenFormat;
@@ -63,6 +64,8 @@ pub struct Planes {
     spec: SamplerSpec,
     pub(crate) sampler: Sampler,
     pub(crate) plan: TokenPlan,
+    /// The source pixels that each token is read from.
+    boxes: Vec<PixelBox>,
     pixels: Vec<u8>,
     relevance: Vec<f32>,
     records: Vec<TokenRecord>,
@@ -83,6 +86,7 @@ impl Planes {
             spec,
             sampler,
             plan: TokenPlan { patch_side: format.patch_side, tokens: Vec::new() },
+            boxes: Vec::with_capacity(capacity),
             pixels: Vec::with_capacity(capacity * format.token_bytes()),
             relevance: Vec::with_capacity(capacity),
             records: Vec::with_capacity(capacity),
@@ -110,18 +114,20 @@ impl Planes {
         std::mem::replace(&mut self.sampler, sampler)
     }
 
-    /// Samples `plan` from the next update on.
+    /// Samples `plan` over a source of `extent` from the next update on.
     ///
     /// # Panics
     ///
     /// If it holds more tokens than there is room for, or patches of another side.
-    pub fn set_plan(&mut self, plan: TokenPlan) {
+    pub fn set_plan(&mut self, plan: TokenPlan, extent: Extent) {
         let TokenPlan { patch_side, tokens } = &plan;
         assert_eq!(
             *patch_side, self.spec.format.patch_side,
             "patch side of the plan and of the view"
         );
         assert!(tokens.len() <= self.spec.capacity, "a plan beyond the view's capacity");
+        self.boxes.clear();
+        self.boxes.extend(tokens.iter().map(|token| token.read_box(extent, *patch_side)));
         self.pixels.resize(tokens.len() * self.spec.format.token_bytes(), 0);
         self.relevance.resize(tokens.len(), EVEN_RELEVANCE);
         self.records.resize(tokens.len(), TokenRecord::zeroed());
@@ -178,13 +184,12 @@ impl Planes {
     }
 
     /// Begins an update: finds the tokens that were never sampled or lie over a tile of `ingested`.
-    pub(crate) fn find_stale(&mut self, ingested: &TileSet, shape: PyramidShape) {
+    pub(crate) fn find_stale(&mut self, ingested: &TileSet) {
         if self.begin_update(0 < ingested.count()) {
             return;
         }
-        for ((index, token), version) in (0..).zip(&self.plan.tokens).zip(&mut self.versions) {
-            let region = || token.pixel_box(shape, self.plan.patch_side);
-            if *version == 0 || ingested.reaches(region()) {
+        for ((index, region), version) in (0..).zip(&self.boxes).zip(&mut self.versions) {
+            if *version == 0 || ingested.reaches(*region) {
                 *version = self.update;
                 self.stale.push(index);
             }
@@ -239,20 +244,19 @@ impl Planes {
     #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
     pub(crate) fn record(
         &mut self,
-        shape: PyramidShape,
+        extent: Extent,
         tracker: &ChangeTracker,
         relevance: Option<&RelevanceMap>,
     ) {
         let TokenPlan { patch_side, tokens } = &self.plan;
         for index in self.stale.iter().map(|&index| index as usize) {
-            let region = tokens[index].pixel_box(shape, *patch_side);
-            let weight = relevance.map_or(EVEN_RELEVANCE, |relevance| {
-                relevance.greatest(shape.extent(), region) as f32
-            });
+            let region = self.boxes[index];
+            let weight = relevance
+                .map_or(EVEN_RELEVANCE, |relevance| relevance.greatest(extent, region) as f32);
             self.relevance[index] = weight;
             let changed_frame = tracker.changed_frame(region);
             self.records[index] =
-                TokenRecord::new(tokens[index], shape, *patch_side, changed_frame, weight);
+                TokenRecord::new(tokens[index], extent, *patch_side, changed_frame, weight);
         }
     }
 }

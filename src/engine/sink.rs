@@ -48,7 +48,7 @@ impl SampledFrame<'_> {
     pub fn token_frame(&self) -> TokenFrame<'_> {
         TokenFrame {
             stamp: self.stamp,
-            fixation: self.gaze.fixation,
+            fixations: &self.gaze.fixations,
             relevance_frame: self.gaze.relevance.as_ref().map_or(0, |map| map.frame_seq),
             asked_ns: self.asked_ns,
             sample_bound: self.sample_bound,

@@ -7,6 +7,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::layout::PlanRequest;
 use foveate_core::view::ViewSpec;
 
 use crate::backend::{BackendError, SamplerMaker};
@@ -63,7 +64,8 @@ impl ViewBuilder {
     /// If the backend refuses it.
     pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
         let (generation, extent) = (self.generation, self.kind.extent);
-        let planes = Planes::new(sampler_of(&spec), (self.make_sampler)(sampler_of(&spec))?);
+        let sampler = sampler_of(&spec);
+        let planes = Planes::new(sampler, (self.make_sampler)(sampler)?);
         let (gaze, planned, feedback_ns, asked_ns) = (None, None, 0, 0);
         Ok(View { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink })
     }
@@ -147,12 +149,13 @@ impl<S> View<S> {
         let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
         let begin = || Controller::new(policy.clone(), *parameters, *extent, at);
         let controller = self.gaze.get_or_insert_with(begin);
-        let id_before = controller.gaze().fixation.id;
+        let before = controller.gaze().newest().id;
         step(controller);
         let gaze = controller.gaze().clone();
-        if gaze.fixation.id != id_before {
+        let newest = gaze.newest();
+        if newest.id != before {
             let from_client =
-                matches!(gaze.fixation.reason, FixationReason::Look | FixationReason::Attend);
+                matches!(newest.reason, FixationReason::Look | FixationReason::Attend);
             self.asked_ns = if from_client { self.feedback_ns } else { 0 };
         }
         gaze
@@ -174,10 +177,14 @@ impl<S> View<S> {
 
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
         let ViewSpec { layout, budget, format, .. } = &self.spec;
-        let fixation = (gaze.fixation.x, gaze.fixation.y);
-        let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-        let plan = layout.plan(shape, format.patch_side, *budget, fixation, relevance);
-        self.planes.set_plan(plan);
+        let plan = layout.plan(&PlanRequest {
+            shape,
+            patch_side: format.patch_side,
+            budget: *budget,
+            fixations: &gaze.points(),
+            relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
+        });
+        self.planes.set_plan(plan, shape.extent());
         self.planned = Some(Planned { gaze, since_frame: at.frame_seq });
     }
 }
@@ -187,7 +194,7 @@ impl<S: Sink> View<S> {
     pub(crate) fn publish(&mut self, stamp: &FrameStamp, changes: &FrameChanges<'_>) {
         let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);
-        self.planes.record(changes.shape, changes.tracker, relevance);
+        self.planes.record(changes.shape.extent(), changes.tracker, relevance);
         self.sink.publish(&SampledFrame {
             stamp: *stamp,
             gaze: &planned.gaze,
@@ -205,7 +212,7 @@ impl<S: Sink> View<S> {
 }
 
 fn sampler_of(spec: &ViewSpec) -> SamplerSpec {
-    SamplerSpec { format: spec.format, capacity: spec.budget }
+    SamplerSpec { format: spec.format, capacity: spec.capacity() }
 }
 
 /// What changed in a frame, for all views of it.

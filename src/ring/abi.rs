@@ -1,4 +1,4 @@
-//! Memory layout of a segment: ABI 1.3. `docs/abi.md` documents it for readers in other languages.
+//! Memory layout of a segment: ABI 2.0. `docs/abi.md` documents it for readers in other languages.
 //!
 //! ```text
 //! 0     SegmentHeader   written once, before the segment is shared
@@ -16,8 +16,9 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 use foveate_core::geometry::plan::Token;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::PixelBox;
 
 /// Defines a plain-data struct: valid for any bytes, without padding. Checks what `derive(Pod)` would, without its crates.
@@ -48,10 +49,10 @@ macro_rules! plain {
 pub const MAGIC: [u8; 8] = *b"FOVEATE\0";
 
 /// Incremented when an old reader would misread a new segment.
-pub const ABI_MAJOR: u32 = 1;
+pub const ABI_MAJOR: u32 = 2;
 
 /// Incremented when reserved bytes or a plane gain a meaning that old readers may ignore.
-pub const ABI_MINOR: u32 = 3;
+pub const ABI_MINOR: u32 = 0;
 
 /// Offset of the first slot.
 pub const HEADER_BYTES: usize = 4096;
@@ -121,8 +122,8 @@ plain! {
         pub source_height: u32,
         /// [`BackendKind::code`](foveate_core::backend::BackendKind::code).
         pub backend_kind: u32,
-        /// 0.
-        pub reserved_0: u32,
+        /// Most fixations of a frame, 1 to [`FOVEAE_MAX`].
+        pub fovea_capacity: u32,
         /// Of the normalisation, for R, G and B.
         pub mean: [f64; 3],
         /// Of the normalisation, for R, G and B.
@@ -137,12 +138,18 @@ plain! {
         pub layout_name: [u8; 32],
         /// Name of the device, perhaps truncated.
         pub backend_device: [u8; 64],
-        /// 0.
-        pub reserved_1: u64,
+        /// Columns of the tokens, row by row; 0 if they form no grid.
+        pub grid_columns: u32,
+        /// Rows of the tokens; 0 if they form no grid.
+        pub grid_rows: u32,
         /// The camera model.
         pub camera: CameraBlock,
+        /// [`Outside::code`](foveate_core::token::Outside::code).
+        pub outside: u32,
+        /// [`Rounding::code`](foveate_core::token::Rounding::code).
+        pub rounding: u32,
         /// 0.
-        pub reserved_2: [u64; 6],
+        pub reserved: [u64; 3],
         /// The table of planes.
         pub planes: [PlaneEntry; MAX_PLANE_COUNT],
     }
@@ -162,7 +169,7 @@ plain! {
         /// Entries of `coefficients` that are in use.
         pub coefficient_count: u32,
         /// Name of the distortion model.
-        pub distortion_name: [u8; 16],
+        pub distortion_name: [u8; 32],
         /// The camera matrix, row by row, in pixels of the calibrated picture.
         pub k: [f64; 9],
         /// Coefficients of the distortion, in the order of `D` of ROS's `camera_info`.
@@ -273,16 +280,6 @@ plain! {
         pub flags: u32,
         /// [`CaptureClock::code`](foveate_core::frame::CaptureClock::code).
         pub capture_clock: u32,
-        /// Counts the fixations of the view, from 1.
-        pub fixation_id: u64,
-        /// Pixels right of the source's left edge.
-        pub fixation_x: f64,
-        /// Pixels below the source's top edge.
-        pub fixation_y: f64,
-        /// `frame_seq` of the first frame that was sampled around this fixation.
-        pub fixation_since_frame: u64,
-        /// [`FixationReason::code`](foveate_core::geometry::fixation::FixationReason::code).
-        pub fixation_reason: u32,
         /// Bound on the difference between a camera sample and the one that a token was made from.
         pub sample_bound: u32,
         /// The same for a channel of an RGB pixel.
@@ -293,12 +290,34 @@ plain! {
         pub dirty_tiles: u32,
         /// Tiles of the source.
         pub tile_count: u32,
+        /// Entries of `fixations` that are in use, at least 1.
+        pub fixation_count: u32,
         /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
         pub relevance_frame: u64,
-        /// Arrival of the message that led to this fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
+        /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
         pub asked_ns: u64,
+        /// Where the view looked, the most important first.
+        pub fixations: [FixationBlock; FOVEAE_MAX],
         /// 0.
-        pub reserved: [u64; 14],
+        pub reserved: [u64; 10],
+    }
+}
+
+plain! {
+    /// A point that a view looked at.
+    pub struct FixationBlock {
+        /// Counts the fixations of the view, from 1.
+        pub id: u64,
+        /// Pixels right of the source's left edge.
+        pub x: f64,
+        /// Pixels below the source's top edge.
+        pub y: f64,
+        /// `frame_seq` of the first frame that was sampled around this fixation.
+        pub since_frame: u64,
+        /// Value of the map here when it was chosen, as a share of the greatest; 1 for a point.
+        pub weight: f32,
+        /// [`FixationReason::code`](foveate_core::geometry::fixation::FixationReason::code).
+        pub reason: u32,
     }
 }
 
@@ -308,7 +327,7 @@ plain! {
     pub struct TokenRecord {
         /// Newest `frame_seq` in which a pixel under the token changed.
         pub changed_frame: u64,
-        /// First column of the box in source pixels. The box is half-open and clipped to the source.
+        /// First column of the box in source pixels. The box is half-open and clipped to the source; empty if the token lies outside.
         pub x0: u32,
         /// First row of the box in source pixels.
         pub y0: u32,
@@ -316,22 +335,32 @@ plain! {
         pub x1: u32,
         /// One past the last row of the box in source pixels.
         pub y1: u32,
-        /// Leftmost column, in texels of the level.
-        pub x: u32,
-        /// Topmost row, in texels of the level.
-        pub y: u32,
-        /// Pyramid level.
-        pub level: u16,
+        /// Left edge in source pixels; may lie outside the source.
+        pub x: i32,
+        /// Top edge in source pixels; may lie outside the source.
+        pub y: i32,
+        /// Source pixels from one texel to the next along a row.
+        pub sx: u16,
+        /// Source pixels from one texel to the next down a column.
+        pub sy: u16,
         /// P: side in texels.
         pub size: u16,
-        /// Columns inside the level; the others repeat the last of them.
+        /// Pyramid level, ring or window; see the layout.
+        pub group: u16,
+        /// First column with a real pixel.
+        pub first_column: u16,
+        /// Columns with a real pixel; the others are filled as the header says.
         pub columns: u16,
-        /// Rows inside the level; the others repeat the last of them.
+        /// First row with a real pixel.
+        pub first_row: u16,
+        /// Rows with a real pixel.
         pub rows: u16,
+        /// Index of the fixation that it belongs to.
+        pub fovea: u16,
+        /// 0.
+        pub reserved: u16,
         /// Relevance used by the layout.
         pub relevance: f32,
-        /// 0.
-        pub reserved: u32,
     }
 }
 
@@ -341,36 +370,43 @@ const _: () = {
         CAMERA_FRAME_OFFSET + size_of::<CameraFrameBlock>() <= HEADER_BYTES,
         "reserved room is left"
     );
-    assert!(size_of::<SlotHeader>() == 256, "the slot header keeps its size");
-    assert!(size_of::<TokenRecord>() == 48, "the record keeps its size");
+    assert!(size_of::<SlotHeader>() == 512, "the slot header keeps its size");
+    assert!(size_of::<TokenRecord>() == 56, "the record keeps its size");
 };
 
 impl TokenRecord {
-    /// The record of `token` in a pyramid of `shape`.
-    #[expect(clippy::cast_possible_truncation, reason = "a level is below 16, P at most 16")]
+    /// The record of `token` over a source of `extent`.
+    #[expect(clippy::cast_possible_truncation, reason = "P is at most 1024")]
     pub fn new(
         token: Token,
-        shape: PyramidShape,
+        extent: Extent,
         patch_side: u32,
         changed_frame: u64,
         relevance: f32,
     ) -> Self {
-        let PixelBox { x0, y0, x1, y1 } = token.pixel_box(shape, patch_side);
-        let real = token.real_extent(shape, patch_side);
+        let PixelBox { x0, y0, x1, y1 } = token.pixel_box(extent, patch_side);
+        let columns = token.columns(extent, patch_side).real();
+        let rows = token.rows(extent, patch_side).real();
+        let Token { x, y, sx, sy, group, fovea } = token;
         Self {
             changed_frame,
             x0,
             y0,
             x1,
             y1,
-            x: token.x,
-            y: token.y,
-            level: token.level as u16,
+            x,
+            y,
+            sx,
+            sy,
             size: patch_side as u16,
-            columns: real.width as u16,
-            rows: real.height as u16,
-            relevance,
+            group,
+            first_column: columns.start as u16,
+            columns: columns.len() as u16,
+            first_row: rows.start as u16,
+            rows: rows.len() as u16,
+            fovea,
             reserved: 0,
+            relevance,
         }
     }
 
@@ -379,10 +415,21 @@ impl TokenRecord {
         PixelBox { x0: self.x0, y0: self.y0, x1: self.x1, y1: self.y1 }
     }
 
-    /// The token's place in the pyramid.
+    /// The token.
     pub fn token(&self) -> Token {
-        Token { level: u32::from(self.level), x: self.x, y: self.y }
+        let Self { x, y, sx, sy, group, fovea, .. } = *self;
+        Token { x, y, sx, sy, group, fovea }
     }
+}
+
+/// Fixations as a slot has them.
+pub fn fixation_blocks(fixations: &[Fixation]) -> [FixationBlock; FOVEAE_MAX] {
+    let mut blocks = [FixationBlock::zeroed(); FOVEAE_MAX];
+    for (block, fixation) in blocks.iter_mut().zip(fixations) {
+        let Fixation { id, x, y, since_frame, reason, weight } = *fixation;
+        *block = FixationBlock { id, x, y, since_frame, weight, reason: reason.code() };
+    }
+    blocks
 }
 
 /// State of a view.

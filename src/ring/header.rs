@@ -12,8 +12,9 @@ use super::error::{RingError, ensure, malformed, text};
 use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
 use foveate_core::backend::BackendKind;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::plane::{self, PlaneSpec};
-use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 
 /// The header of a segment for `spec`, laid out as `layout` says.
 #[expect(
@@ -47,6 +48,7 @@ pub(super) fn header_from_spec(
         source_width: spec.extent.width,
         source_height: spec.extent.height,
         backend_kind: spec.backend.code(),
+        fovea_capacity: spec.foveae as u32,
         mean: spec.format.normalisation.mean,
         std: spec.format.normalisation.std,
         pixel_format: whole_text("pixel_format", &spec.pixel_format, "at most 15 bytes, no NUL")?,
@@ -54,7 +56,11 @@ pub(super) fn header_from_spec(
         view_name: whole_text("view", &spec.view, "at most 63 bytes, no NUL")?,
         layout_name: whole_text("layout", &spec.layout, "at most 31 bytes, no NUL")?,
         backend_device: padded_text(&spec.device),
+        grid_columns: spec.grid.map_or(0, |grid| grid.width),
+        grid_rows: spec.grid.map_or(0, |grid| grid.height),
         camera: camera::blocks(spec.camera.as_ref()).0,
+        outside: spec.format.outside.code(),
+        rounding: spec.format.rounding.code(),
         planes,
         ..SegmentHeader::zeroed()
     })
@@ -143,6 +149,8 @@ pub(super) fn info_from_header(
         layout: text("layout_name", &header.layout_name)?,
         format,
         capacity: layout.capacity,
+        grid: grid(header)?,
+        foveae: foveae(header)?,
         extent,
         pixel_format: text("pixel_format", &header.pixel_format)?,
         backend,
@@ -255,7 +263,29 @@ fn token_format(header: &SegmentHeader, pixels: &PlaneInfo) -> Result<TokenForma
     let small = side <= u32::from(u16::MAX);
     ensure(dense && small, "patch_side", side)?;
     let normalisation = Normalisation { mean: header.mean, std: header.std };
-    Ok(TokenFormat { patch_side: side, dtype: pixels.dtype, normalisation })
+    let outside =
+        Outside::from_code(header.outside).ok_or_else(|| malformed("outside", header.outside))?;
+    let rounding = Rounding::from_code(header.rounding)
+        .ok_or_else(|| malformed("rounding", header.rounding))?;
+    Ok(TokenFormat { patch_side: side, dtype: pixels.dtype, normalisation, outside, rounding })
+}
+
+/// The grid of the tokens; `None` if they form none.
+fn grid(header: &SegmentHeader) -> Result<Option<Extent>, RingError> {
+    let grid = Extent::new(header.grid_columns, header.grid_rows);
+    if grid == Extent::new(0, 0) {
+        return Ok(None);
+    }
+    let cells = u64::from(grid.width) * u64::from(grid.height);
+    let fits = (1..=u64::from(header.token_capacity)).contains(&cells);
+    ensure(fits, "grid_columns x grid_rows", grid)?;
+    Ok(Some(grid))
+}
+
+fn foveae(header: &SegmentHeader) -> Result<usize, RingError> {
+    let foveae = header.fovea_capacity as usize;
+    ensure((1..=FOVEAE_MAX).contains(&foveae), "fovea_capacity", foveae)?;
+    Ok(foveae)
 }
 
 /// A size already validated against the mapped file.

@@ -14,8 +14,8 @@ use rustix::time::Timespec;
 
 use super::MAX_TRIES;
 use super::abi::{
-    CAMERA_FRAME_OFFSET, CameraFrameBlock, FLAG_PTS, HEADER_BYTES, SegmentHeader, SlotHeader,
-    State, StateBlock, TokenRecord, unpadded,
+    CAMERA_FRAME_OFFSET, CameraFrameBlock, FLAG_PTS, FixationBlock, HEADER_BYTES, SegmentHeader,
+    SlotHeader, State, StateBlock, TokenRecord, unpadded,
 };
 use super::error::{RingError, SystemResultExt};
 use super::header::info_from_header;
@@ -24,14 +24,14 @@ use super::protocol::Look;
 use super::segment::{REQUIRED_SEALS, Segment, SegmentInfo, SegmentLayout, Slot};
 use foveate_core::clock;
 use foveate_core::frame::{CaptureClock, FrameStamp};
-use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations};
 
 /// Bounds of [`Reader::patience`], in nanoseconds. A writer that dies wakes nobody, so the upper one bounds how late that is noticed.
 const PATIENCE_MIN_NS: u64 = 1_000_000;
 const PATIENCE_MAX_NS: u64 = 100_000_000;
 
 /// Metadata of a frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FrameHead {
     /// Number of the frame in the segment, from 1.
     pub ring_sequence: u64,
@@ -39,8 +39,8 @@ pub struct FrameHead {
     pub stamp: FrameStamp,
     /// Publish time on CLOCK_MONOTONIC, in nanoseconds.
     pub publish_ns: u64,
-    /// Where the view looked.
-    pub fixation: Fixation,
+    /// Where the view looked, the most important first; at least one.
+    pub fixations: Fixations,
     /// Bound on the difference between a camera sample and the one that a token was made from.
     pub sample_bound: u32,
     /// The same for a channel of an RGB pixel.
@@ -51,7 +51,7 @@ pub struct FrameHead {
     pub tile_count: u32,
     /// `frame_seq` of the frame that the relevance of the tokens was made from; 0 where all matter alike.
     pub relevance_frame: u64,
-    /// Arrival of the message that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
+    /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
     pub asked_ns: u64,
 }
 
@@ -59,6 +59,11 @@ impl FrameHead {
     /// Time since its camera frame was captured.
     pub fn age(&self) -> Duration {
         Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.stamp.capture_ns))
+    }
+
+    /// The most important fixation.
+    pub fn fixation(&self) -> Fixation {
+        self.fixations[0]
     }
 }
 
@@ -398,7 +403,7 @@ impl TokenFrameBuf {
 
 /// A frame in place. The writer may overwrite it at any time: results are valid only if [`Borrowed::finish`] succeeds
 /// afterwards.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Borrowed<'a> {
     slot: Slot<'a>,
     layout: SegmentLayout,
@@ -495,15 +500,7 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
             arrival_ns: header.arrival_ns,
         },
         publish_ns: header.publish_ns,
-        fixation: Fixation {
-            id: header.fixation_id,
-            x: header.fixation_x,
-            y: header.fixation_y,
-            since_frame: header.fixation_since_frame,
-            // Reasons added by later minor versions are those of policies.
-            reason: FixationReason::from_code(header.fixation_reason)
-                .unwrap_or(FixationReason::Policy),
-        },
+        fixations: fixations(header),
         sample_bound: header.sample_bound,
         rgb_bound: header.rgb_bound,
         dirty_tiles: header.dirty_tiles,
@@ -511,6 +508,21 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
         relevance_frame: header.relevance_frame,
         asked_ns: header.asked_ns,
     }
+}
+
+/// The fixations of a frame; a count out of bounds is clamped.
+fn fixations(header: &SlotHeader) -> Fixations {
+    let fixation = |block: &FixationBlock| Fixation {
+        id: block.id,
+        x: block.x,
+        y: block.y,
+        since_frame: block.since_frame,
+        // Reasons added by later minor versions are those of policies.
+        reason: FixationReason::from_code(block.reason).unwrap_or(FixationReason::Policy),
+        weight: block.weight,
+    };
+    let count = (header.fixation_count as usize).clamp(1, FOVEAE_MAX);
+    header.fixations[..count].iter().map(fixation).collect()
 }
 
 /// Size of `file` in bytes, if it is a memfd whose size and content are sealed and whose pages are all reserved, so that access

@@ -17,8 +17,10 @@ use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::CameraFacts;
 use foveate_core::frame::FrameKind;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::FOVEAE_MAX;
+use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::plane::PlaneSpec;
-use foveate_core::token::{DType, TokenFormat};
+use foveate_core::token::{DType, TokenFormat, WINDOW_SIDES};
 use foveate_core::view::ViewSpec;
 
 /// Seals that fix a segment's size, and prevent writes except through the writer's own mapping.
@@ -29,7 +31,7 @@ pub(super) const REQUIRED_SEALS: SealFlags =
 pub const DEFAULT_SLOT_COUNT: usize = 8;
 
 /// Largest side of a token; far above any use, so that no size overflows.
-const MAX_PATCH_SIDE: u32 = 64;
+const MAX_PATCH_SIDE: u32 = *WINDOW_SIDES.end();
 
 /// Specification of a segment.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +46,10 @@ pub struct SegmentSpec {
     pub format: TokenFormat,
     /// Most tokens of a frame.
     pub capacity: usize,
+    /// Columns and rows of the tokens, if they form a grid, row by row.
+    pub grid: Option<Extent>,
+    /// Most fixations of a frame, 1 to 8.
+    pub foveae: usize,
     /// Width and height of the source in pixels.
     pub extent: Extent,
     /// The camera's format in GStreamer's caps, at most 15 bytes.
@@ -70,12 +76,15 @@ impl SegmentSpec {
         kind: FrameKind,
         backend: &BackendInfo,
     ) -> Self {
+        let shape = PyramidShape::new(kind.extent);
         Self {
             stream: stream.to_owned(),
             view: view.to_owned(),
             layout: spec.layout.name().to_owned(),
             format: spec.format,
-            capacity: spec.budget,
+            capacity: spec.capacity(),
+            grid: spec.layout.grid(shape, spec.format.patch_side, spec.budget),
+            foveae: spec.layout.foveae(),
             extent: kind.extent,
             pixel_format: kind.format.name().to_owned(),
             backend: backend.kind,
@@ -109,6 +118,10 @@ pub struct SegmentInfo {
     pub format: TokenFormat,
     /// Most tokens of a frame.
     pub capacity: usize,
+    /// Columns and rows of the tokens, if they form a grid, row by row.
+    pub grid: Option<Extent>,
+    /// Most fixations of a frame, 1 to 8.
+    pub foveae: usize,
     /// Width and height of the source in pixels.
     pub extent: Extent,
     /// The camera's format in GStreamer's caps.
@@ -186,7 +199,10 @@ impl SegmentLayout {
         let capacity = spec.capacity;
         ensure((1..=1 << 24).contains(&capacity), "capacity", capacity, "1 to 2^24 tokens")?;
         let side = spec.format.patch_side;
-        ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 64 texels")?;
+        ensure((1..=MAX_PATCH_SIDE).contains(&side), "patch_side", side, "1 to 1024 texels")?;
+        ensure((1..=FOVEAE_MAX).contains(&spec.foveae), "foveae", spec.foveae, "1 to 8")?;
+        let grid_fits = spec.grid.is_none_or(|grid| (1..=capacity).contains(&grid.area()));
+        ensure(grid_fits, "grid", format!("{:?}", spec.grid), "at most as many cells as tokens")?;
 
         let plane_count = 1 + spec.planes.len();
         ensure(plane_count <= MAX_PLANE_COUNT, "planes", plane_count - 1, "at most 7")?;

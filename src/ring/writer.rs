@@ -10,7 +10,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
     CAMERA_FRAME_OFFSET, FLAG_PTS, MAX_PLANE_COUNT, SlotHeader, State, StateBlock, TokenRecord,
-    padded_text,
+    fixation_blocks, padded_text,
 };
 use super::camera;
 use super::error::{RingError, SystemResultExt};
@@ -20,18 +20,18 @@ use super::memory::{reopened, reserved_memory, seal};
 use super::segment::{Segment, SegmentLayout, SegmentSpec};
 use foveate_core::clock;
 use foveate_core::frame::FrameStamp;
-use foveate_core::geometry::fixation::Fixation;
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 
 /// A token frame to publish.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenFrame<'a> {
     /// The camera frame that it was sampled from.
     pub stamp: FrameStamp,
-    /// Where the view looked.
-    pub fixation: Fixation,
+    /// Where the view looked, the most important first; 1 to 8.
+    pub fixations: &'a [Fixation],
     /// `frame_seq` of the frame that the relevance of the records was made from; 0 where all matter alike.
     pub relevance_frame: u64,
-    /// Arrival of the message that led to the fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
+    /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
     pub asked_ns: u64,
     /// Bound on the difference between a camera sample and the one that a token was made from.
     pub sample_bound: u32,
@@ -132,6 +132,7 @@ impl Writer {
                 "items of {token_count} tokens"
             );
         }
+        assert!((1..=FOVEAE_MAX).contains(&frame.fixations.len()), "1 to 8 fixations");
         assert_eq!(frame.versions.len(), token_count, "versions of {token_count} tokens");
 
         let sequence = self.published + 1;
@@ -204,7 +205,7 @@ fn random_epoch() -> Result<u64, RingError> {
 
 #[expect(clippy::cast_possible_truncation, reason = "no more tokens than the capacity, a u32")]
 fn slot_header(frame: &TokenFrame<'_>, sequence: u64, publish_ns: u64) -> SlotHeader {
-    let TokenFrame { stamp, fixation, .. } = frame;
+    let TokenFrame { stamp, fixations, .. } = frame;
     SlotHeader {
         ring_sequence: sequence,
         frame_seq: stamp.frame_seq,
@@ -215,18 +216,15 @@ fn slot_header(frame: &TokenFrame<'_>, sequence: u64, publish_ns: u64) -> SlotHe
         publish_ns,
         flags: if stamp.pts_ns.is_some() { FLAG_PTS } else { 0 },
         capture_clock: stamp.capture_clock.code(),
-        fixation_id: fixation.id,
-        fixation_x: fixation.x,
-        fixation_y: fixation.y,
-        fixation_since_frame: fixation.since_frame,
-        fixation_reason: fixation.reason.code(),
         sample_bound: frame.sample_bound,
         rgb_bound: frame.rgb_bound,
         token_count: frame.records.len() as u32,
         dirty_tiles: frame.dirty_tiles,
         tile_count: frame.tile_count,
+        fixation_count: fixations.len() as u32,
         relevance_frame: frame.relevance_frame,
         asked_ns: frame.asked_ns,
+        fixations: fixation_blocks(fixations),
         ..SlotHeader::zeroed()
     }
 }

@@ -14,16 +14,17 @@ use self::report::{
 };
 use self::session::{Samples, Session, Setup, SinkChoice};
 use super::{ToolError, write_json_line};
+use clap::ValueEnum;
 use foveate_config::{GazeConfig, ViewConfig};
 use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
 use foveate_core::frame::PixelFormat;
+use foveate_core::gaze;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::TILE_SIDE;
-use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::token::{DType, is_patch_side};
 use foveate_core::view::{DEFAULT_BUDGET, VIEWS_MAX};
-use foveate_core::{gaze, layout};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
 
@@ -66,6 +67,9 @@ pub struct Arguments {
     /// Arrangement of the tokens over the image
     #[arg(long, value_enum, default_value = "foveal")]
     layout: Layout,
+    /// Fixations at a time of the layout foveal, 1 to 8
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8), default_value_t = 1)]
+    foveae: u32,
     /// Most tokens of a view, 1 to 5000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5000), default_value_t = DEFAULT_BUDGET)]
     budget: u32,
@@ -78,7 +82,7 @@ pub struct Arguments {
     /// Number format of the tokens: u8, f16, bf16 or f32
     #[arg(long, value_parser = dtype, default_value = "f16")]
     dtype: DType,
-    /// Side of a token in texels, 14 or 16
+    /// Side of a token in texels, even: 8 to 64, or 224 to 1024 of windows
     #[arg(long, value_name = "P", value_parser = patch_side, default_value = "16")]
     patch: u32,
     /// Differences of samples above this count as a change, 0 to 255
@@ -140,6 +144,10 @@ enum ChangeSide {
 enum Layout {
     Foveal,
     Uniform,
+    Directional,
+    Stt172,
+    Giava20,
+    Windows,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -174,7 +182,7 @@ fn bench_frames(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolEr
     let frames = frames(arguments)?;
     if let Some(folder) = &arguments.dump {
         let mut session = cpu_session(arguments, &frames)?;
-        return dump::write(folder, &frames, &mut session, setup(arguments).view.format, out);
+        return dump::write(folder, &frames, &mut session, view(arguments)?.format, out);
     }
     let mut benches = benches(arguments, &frames)?;
     if !arguments.each_line {
@@ -251,7 +259,7 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
 
 fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<'a>, ToolError> {
     let chosen = StreamBackend::cpu("it is measured".to_owned(), &Arc::new(Pool::of_threads(None)));
-    Session::open(frames, &setup(arguments), chosen)
+    Session::open(frames, &setup(arguments)?, chosen)
 }
 
 fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'a>, ToolError> {
@@ -264,7 +272,7 @@ fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'
     let backend = Backends::default().choose(BackendChoice::Vulkan, device)?;
     let backend = backend.with_change_on(change_on)?;
     let driver = driver_of(device);
-    Ok(Bench { session: Session::open(frames, &setup(arguments), backend)?, driver })
+    Ok(Bench { session: Session::open(frames, &setup(arguments)?, backend)?, driver })
 }
 
 /// Name and version of the driver of the device that was chosen.
@@ -281,19 +289,9 @@ fn driver_of(_device: Option<&str>) -> Option<String> {
     None
 }
 
-fn setup(arguments: &Arguments) -> Setup {
-    let layout = match arguments.layout {
-        Layout::Foveal => layout::Layout::default(),
-        Layout::Uniform => layout::Layout::Uniform,
-    };
-    let view = ViewConfig::default();
-    let normalisation = match arguments.dtype {
-        DType::U8 => Normalisation::NONE,
-        _ => view.format.normalisation,
-    };
-    let format = TokenFormat { patch_side: arguments.patch, dtype: arguments.dtype, normalisation };
-    Setup {
-        view: ViewConfig { layout, budget: arguments.budget, format, ..view },
+fn setup(arguments: &Arguments) -> Result<Setup, ToolError> {
+    Ok(Setup {
+        view: view(arguments)?,
         view_count: arguments.views.into(),
         gaze: (arguments.policy == Policy::Saliency).then(|| GazeConfig {
             policy: gaze::controller::Policy::Saliency,
@@ -305,7 +303,28 @@ fn setup(arguments: &Arguments) -> Setup {
         },
         cold: arguments.cold,
         sink: arguments.sink,
-    }
+    })
+}
+
+/// The view to measure, checked like one of a configuration.
+fn view(arguments: &Arguments) -> Result<ViewConfig, ToolError> {
+    let Arguments { layout, foveae, budget, patch, dtype, .. } = arguments;
+    let layout = match layout {
+        Layout::Foveal => format!("layout = \"foveal\"\nfoveae = {foveae}"),
+        Layout::Stt172 => "layout = \"rings\"\npreset = \"stt172\"".to_owned(),
+        Layout::Giava20 => "layout = \"rings\"\npreset = \"giava20\"".to_owned(),
+        Layout::Uniform | Layout::Directional | Layout::Windows => {
+            format!("layout = \"{}\"", layout_name(*layout))
+        }
+    };
+    let text = format!(
+        "name = \"main\"\n{layout}\nbudget = {budget}\npatch = {patch}\ndtype = \"{dtype}\""
+    );
+    Ok(ViewConfig::parse(&text)?)
+}
+
+fn layout_name(layout: Layout) -> String {
+    layout.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Measures each backend once.
@@ -331,7 +350,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
     let frames = frame_facts(arguments, session, samples);
     let mean = |sum: f64| sum / samples.times.len() as f64;
     let uploaded: u64 = samples.times.iter().map(|times| times.update.uploaded_bytes).sum();
-    let token_bytes = setup(arguments).view.format.token_bytes();
+    let token_bytes = session.format().token_bytes();
     let compared = frame_bytes(session.frames().kind()) as u64;
     Report {
         backend: backend.kind,
@@ -383,10 +402,8 @@ fn frame_facts(arguments: &Arguments, session: &Session<'_>, samples: &Samples) 
 fn view_facts(arguments: &Arguments) -> ViewFacts {
     ViewFacts {
         count: arguments.views.into(),
-        layout: match arguments.layout {
-            Layout::Foveal => "foveal",
-            Layout::Uniform => "uniform",
-        },
+        layout: layout_name(arguments.layout),
+        foveae: arguments.foveae,
         policy: match arguments.policy {
             Policy::Fixed => "fixed",
             Policy::Saliency => "saliency",
@@ -431,9 +448,6 @@ fn dtype(text: &str) -> Result<DType, String> {
 }
 
 fn patch_side(text: &str) -> Result<u32, String> {
-    match text {
-        "14" => Ok(14),
-        "16" => Ok(16),
-        _ => Err("it takes 14 or 16".to_owned()),
-    }
+    let side = text.parse().ok().filter(|side| is_patch_side(*side));
+    side.ok_or_else(|| "it takes an even number from 8 to 64, or from 224 to 1024".to_owned())
 }

@@ -25,11 +25,13 @@ use foveate_config::{Config, Pace, SourceChoice, StreamConfig};
 use foveate_core::camera::Camera;
 use foveate_core::color::ColorMatrix;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
+use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::token::DType;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
 use foveate_engine::{Engine, Memory, View};
+use foveate_ring::abi::{FixationBlock, fixation_blocks};
 use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
 
@@ -324,11 +326,8 @@ struct FrameRow {
     capture_unix_ns: u64,
     arrival_ns: u64,
     publish_ns: u64,
-    fixation_id: u64,
-    fixation_since_frame: u64,
-    fixation_x: f64,
-    fixation_y: f64,
-    fixation_reason: u32,
+    fixations: [FixationBlock; FOVEAE_MAX],
+    fixation_count: u32,
     capture_clock: u32,
     has_pts: u32,
     sample_bound: u32,
@@ -342,16 +341,18 @@ struct FrameRow {
 
 /// [`FrameRow`] as a NumPy dtype.
 const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_ns', '<u8'), \
-    ('capture_unix_ns', '<u8'), ('arrival_ns', '<u8'), ('publish_ns', '<u8'), ('fixation_id', '<u8'), \
-    ('fixation_since_frame', '<u8'), ('fixation_x', '<f8'), ('fixation_y', '<f8'), ('fixation_reason', '<u4'), \
+    ('capture_unix_ns', '<u8'), ('arrival_ns', '<u8'), ('publish_ns', '<u8'), \
+    ('fixations', [('id', '<u8'), ('x', '<f8'), ('y', '<f8'), ('since_frame', '<u8'), ('weight', '<f4'), \
+    ('reason', '<u4')], (8,)), ('fixation_count', '<u4'), \
     ('capture_clock', '<u4'), ('has_pts', '<u4'), ('sample_bound', '<u4'), ('rgb_bound', '<u4'), \
     ('dirty_tiles', '<u4'), ('tile_count', '<u4'), ('token_count', '<u4'), ('segment', '<u4'), \
     ('reserved', '<u4')]";
 
 /// [`TokenRecord`] as a NumPy dtype.
 const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u4'), ('x1', '<u4'), ('y1', '<u4'), \
-    ('x', '<u4'), ('y', '<u4'), ('level', '<u2'), ('size', '<u2'), ('columns', '<u2'), ('rows', '<u2'), \
-    ('relevance', '<f4'), ('reserved', '<u4')]";
+    ('x', '<i4'), ('y', '<i4'), ('sx', '<u2'), ('sy', '<u2'), ('size', '<u2'), ('group', '<u2'), \
+    ('first_column', '<u2'), ('columns', '<u2'), ('first_row', '<u2'), ('rows', '<u2'), ('fovea', '<u2'), \
+    ('reserved', '<u2'), ('relevance', '<f4')]";
 
 impl Extraction {
     fn new(folder: PathBuf) -> Result<Self, ToolError> {
@@ -458,16 +459,9 @@ fn push(array: &mut NpyWriter, parts: &[&[u8]]) -> Result<(), ToolError> {
 
 #[expect(clippy::cast_possible_truncation, reason = "tokens and segments are fewer than 2^32")]
 fn frame_row(frame: &TokenFrameBuf, segment: usize) -> FrameRow {
-    let FrameHead {
-        stamp,
-        publish_ns,
-        fixation,
-        sample_bound,
-        rgb_bound,
-        dirty_tiles,
-        tile_count,
-        ..
-    } = frame.head;
+    let FrameHead { stamp, publish_ns, sample_bound, rgb_bound, dirty_tiles, tile_count, .. } =
+        frame.head;
+    let fixations = &frame.head.fixations;
     FrameRow {
         frame_seq: stamp.frame_seq,
         pts_ns: stamp.pts_ns.unwrap_or(0),
@@ -475,11 +469,8 @@ fn frame_row(frame: &TokenFrameBuf, segment: usize) -> FrameRow {
         capture_unix_ns: stamp.capture_unix_ns,
         arrival_ns: stamp.arrival_ns,
         publish_ns,
-        fixation_id: fixation.id,
-        fixation_since_frame: fixation.since_frame,
-        fixation_x: fixation.x,
-        fixation_y: fixation.y,
-        fixation_reason: fixation.reason.code(),
+        fixations: fixation_blocks(fixations),
+        fixation_count: fixations.len() as u32,
         capture_clock: stamp.capture_clock.code(),
         has_pts: stamp.pts_ns.is_some().into(),
         sample_bound,

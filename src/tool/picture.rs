@@ -1,5 +1,6 @@
 //! Pictures of token frames: the rebuilt image, the boxes of tokens, their density, the scanpath.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use foveate_core::geometry::extent::Extent;
@@ -94,8 +95,9 @@ impl Picture {
 /// The picture rebuilt from the tokens: each texel fills the source pixels that it is the mean of.
 pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = Picture::new(segment.extent);
-    let values = frame.pixels.chunks_exact(segment.format.token_bytes());
-    for (record, values) in frame.records.iter().zip(values) {
+    let token_bytes = segment.format.token_bytes();
+    for (index, record) in coarse_to_fine(frame) {
+        let values = &frame.pixels[index * token_bytes..][..token_bytes];
         paint_token(&mut picture, record, segment.format, values);
     }
     picture
@@ -105,13 +107,13 @@ pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
 pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = rebuilt(segment, frame);
     picture.dim();
-    for record in &frame.records {
-        let color = LEVEL_COLORS[usize::from(record.level).min(LEVEL_COLORS.len() - 1)];
+    for (_, record) in coarse_to_fine(frame) {
+        let color = LEVEL_COLORS[(octaves(record) as usize).min(LEVEL_COLORS.len() - 1)];
         let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1];
         picture.fill(x0..x1, y0..y0 + 1, color);
         picture.fill(x0..x0 + 1, y0..y1, color);
     }
-    paint_cross(&mut picture, frame.head.fixation);
+    paint_crosses(&mut picture, &frame.head.fixations);
     picture
 }
 
@@ -131,36 +133,54 @@ pub(super) fn scanpath(
         picture.draw_line(pair[0], pair[1], width, color);
         picture.draw_disc(pair[0], 3 * width, color);
     }
-    paint_cross(&mut picture, frame.head.fixation);
+    paint_crosses(&mut picture, &frame.head.fixations);
     picture
 }
 
-/// Heat map of the token density, from white at full resolution to the darkest at the coarsest level; one step per level.
+/// Heat map of the token density, from white at full resolution to the darkest at the coarsest steps; one step per octave. Finer
+/// tokens are above coarser ones.
 pub(super) fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = Picture::new(segment.extent);
-    let coarsest = frame.records.iter().map(|record| record.level).max().unwrap_or(0);
-    for record in &frame.records {
-        let heat = 1.0 - f64::from(record.level) / f64::from(coarsest + 1);
+    let coarsest = frame.records.iter().map(octaves).max().unwrap_or(0);
+    for (_, record) in coarse_to_fine(frame) {
+        let heat = 1.0 - f64::from(octaves(record)) / f64::from(coarsest + 1);
         picture.fill(record.x0..record.x1, record.y0..record.y1, heat_color(heat));
     }
-    paint_cross(&mut picture, frame.head.fixation);
+    paint_crosses(&mut picture, &frame.head.fixations);
     picture
+}
+
+/// The records of a frame with their indices, so that finer ones come over coarser ones.
+fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
+    let mut records: Vec<_> = frame.records.iter().enumerate().collect();
+    records.sort_by_key(|(_, record)| Reverse(u32::from(record.sx) * u32::from(record.sy)));
+    records
+}
+
+/// log2 of the side of a texel in source pixels, rounded down; of the geometric mean of unlike sides.
+fn octaves(record: &TokenRecord) -> u32 {
+    (u32::from(record.sx) * u32::from(record.sy)).ilog2() / 2
 }
 
 fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat, values: &[u8]) {
-    let side = format.patch_side;
-    let texel_px = 1u32 << record.level;
-    for row in 0..u32::from(record.rows) {
-        for column in 0..u32::from(record.columns) {
+    let side = u32::from(record.size);
+    let (columns, rows) =
+        (record.token().columns(picture.extent, side), record.token().rows(picture.extent, side));
+    for row in rows.real() {
+        for column in columns.real() {
             let color = std::array::from_fn(|channel| {
-                let texel =
-                    (channel * side as usize + row as usize) * side as usize + column as usize;
-                format.denormalised(channel, &values[texel * format.dtype.bytes()..])
+                let texel = (channel as u32 * side + row) * side + column;
+                format.denormalised(channel, &values[texel as usize * format.dtype.bytes()..])
             });
-            let x = (record.x + column) << record.level;
-            let y = (record.y + row) << record.level;
-            picture.fill(x..x + texel_px, y..y + texel_px, color);
+            picture.fill(columns.pixels(column), rows.pixels(row), color);
         }
+    }
+}
+
+/// A cross at each fixation, the most important one on top.
+fn paint_crosses(picture: &mut Picture, fixations: &[Fixation]) {
+    for fixation in fixations.iter().rev() {
+        paint_cross(picture, *fixation);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use foveate_core::backend::BackendKind;
-use foveate_core::token::{DType, TokenFormat};
+use foveate_core::token::{DType, Outside, Rounding, TokenFormat};
 use foveate_ring::{PlaneInfo, SegmentInfo, abi};
 
 /// The segment header without its epoch, which differs from run to run.
@@ -17,7 +17,11 @@ pub(super) struct SegmentFacts {
     dtype: DType,
     mean: [f64; 3],
     std: [f64; 3],
+    outside: Outside,
+    rounding: Rounding,
     capacity: usize,
+    grid: Option<[u32; 2]>,
+    foveae: usize,
     source_width: u32,
     source_height: u32,
     pixel_format: String,
@@ -42,7 +46,7 @@ struct PlaneFacts {
 impl From<&SegmentInfo> for SegmentFacts {
     fn from(segment: &SegmentInfo) -> Self {
         let segment = segment.clone();
-        let TokenFormat { patch_side, dtype, normalisation } = segment.format;
+        let TokenFormat { patch_side, dtype, normalisation, outside, rounding } = segment.format;
         Self {
             abi: [abi::ABI_MAJOR, segment.abi_minor],
             stream: segment.stream,
@@ -52,7 +56,11 @@ impl From<&SegmentInfo> for SegmentFacts {
             dtype,
             mean: normalisation.mean,
             std: normalisation.std,
+            outside,
+            rounding,
             capacity: segment.capacity,
+            grid: segment.grid.map(|grid| [grid.width, grid.height]),
+            foveae: segment.foveae,
             source_width: segment.extent.width,
             source_height: segment.extent.height,
             pixel_format: segment.pixel_format,

@@ -9,6 +9,7 @@ use super::watch::seconds;
 use super::{ToolError, Until};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
+use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::{FrameHead, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
@@ -56,7 +57,8 @@ fn trace(
     while !until.is_over() {
         match subscription.next_in_order(&mut frame, until.slice())? {
             Next::Frame { .. } => {
-                if fixation.replace(frame.head.fixation.id) != Some(frame.head.fixation.id) {
+                let id = newest(&frame.head).id;
+                if fixation.replace(id) != Some(id) {
                     writeln!(out, "{}", row(&frame.head))
                         .and_then(|()| out.flush())
                         .map_err(error)?;
@@ -69,8 +71,15 @@ fn trace(
     Ok(())
 }
 
+/// The fixation that was chosen last.
+fn newest(head: &FrameHead) -> Fixation {
+    let fixations = head.fixations.iter().copied();
+    fixations.max_by_key(|fixation| fixation.id).unwrap_or(head.fixation())
+}
+
 fn row(head: &FrameHead) -> String {
-    let FrameHead { stamp, fixation, asked_ns, publish_ns, .. } = head;
+    let FrameHead { stamp, asked_ns, publish_ns, .. } = head;
+    let fixation = newest(head);
     let began_ns = if *asked_ns == 0 { stamp.arrival_ns } else { *asked_ns };
     let latency_ms = publish_ns.saturating_sub(began_ns) as f64 / 1e6;
     let (seconds, rest) =

@@ -99,7 +99,7 @@ struct Watch {
     /// Of the segment in use; `None` before the first.
     segment: Option<SegmentFacts>,
     /// Tokens of the newest frame on each level.
-    tokens_per_level: Vec<u32>,
+    tokens_per_group: Vec<u32>,
     ended: Option<String>,
     /// Lines of the table on the terminal.
     lines_drawn: usize,
@@ -113,7 +113,7 @@ impl Watch {
             meter: Meter::default(),
             frame: TokenFrameBuf::default(),
             segment: None,
-            tokens_per_level: Vec::new(),
+            tokens_per_group: Vec::new(),
             ended: None,
             lines_drawn: 0,
         }
@@ -172,7 +172,7 @@ impl Watch {
         let frame_seq = stamp.frame_seq;
         let publish_ns = self.frame.head.publish_ns;
         self.meter.observe(Observation { publish_ns, read_ns, age_ns, frame_seq, lapped });
-        count_per_level(&self.frame, &mut self.tokens_per_level);
+        count_per_group(&self.frame, &mut self.tokens_per_group);
         match self.display {
             Display::Json => self.write_json(age_ns, lapped, out),
             Display::Lines | Display::Table => Ok(()),
@@ -197,7 +197,7 @@ impl Watch {
             arrival_ns: head.stamp.arrival_ns,
             publish_ns: head.publish_ns,
             age_ns,
-            fixation: head.fixation,
+            fixations: &head.fixations,
             asked_ns: head.asked_ns,
             relevance_frame: head.relevance_frame,
             sample_bound: head.sample_bound,
@@ -205,7 +205,7 @@ impl Watch {
             dirty_tiles: head.dirty_tiles,
             tile_count: head.tile_count,
             token_count: self.frame.records.len(),
-            tokens_per_level: &self.tokens_per_level,
+            tokens_per_group: &self.tokens_per_group,
             state: reader.state().0,
             segment,
         };
@@ -242,10 +242,13 @@ impl Watch {
     fn rows(&self) -> [String; 6] {
         let head = &self.frame.head;
         let Rates { fps, age_p50_ns, age_p99_ns } = self.meter.recent(monotonic_ns());
-        let levels = self.tokens_per_level.iter().enumerate();
-        let levels = levels.map(|(level, count)| format!("L{level} {count}")).collect::<Vec<_>>();
+        let groups = self.tokens_per_group.iter().enumerate();
+        let groups = groups.map(|(group, count)| format!("{group}: {count}")).collect::<Vec<_>>();
         let changed = 100.0 * f64::from(head.dirty_tiles) / f64::from(head.tile_count.max(1));
-        let fixation = &head.fixation;
+        let look = |fixation: &Fixation| {
+            format!("{:.1}, {:.1} (#{})", fixation.x, fixation.y, fixation.id)
+        };
+        let looks: Vec<_> = head.fixations.iter().map(look).collect();
         [
             self.title(),
             format!(
@@ -254,10 +257,10 @@ impl Watch {
                 Milliseconds(age_p50_ns),
                 Milliseconds(age_p99_ns)
             ),
-            format!("tokens {} ({})", self.frame.records.len(), levels.join(" ")),
+            format!("tokens {} ({})", self.frame.records.len(), groups.join(", ")),
             format!("changed {changed:.1} % of {} tiles", head.tile_count),
             format!("dropped {}  lapped {}", self.meter.dropped(), self.meter.lapped()),
-            format!("looks at {:.1}, {:.1} (#{})", fixation.x, fixation.y, fixation.id),
+            format!("looks at {}", looks.join("; ")),
         ]
     }
 
@@ -330,7 +333,8 @@ struct FrameLine<'a> {
     publish_ns: u64,
     /// From capture to the read.
     age_ns: u64,
-    fixation: Fixation,
+    /// The most important first.
+    fixations: &'a [Fixation],
     /// Arrival of the message that caused the fixation; 0 if none did.
     asked_ns: u64,
     /// The frame of the relevance map; 0 without one.
@@ -340,23 +344,23 @@ struct FrameLine<'a> {
     dirty_tiles: u32,
     tile_count: u32,
     token_count: usize,
-    /// From level 0 to the coarsest in use.
-    tokens_per_level: &'a [u32],
+    /// Tokens of each group: pyramid level, ring or window.
+    tokens_per_group: &'a [u32],
     /// State of the view.
     state: State,
     /// Constant within an epoch.
     segment: &'a SegmentFacts,
 }
 
-/// Counts the tokens of each level, from 0 to the coarsest that has one.
-fn count_per_level(frame: &TokenFrameBuf, counts: &mut Vec<u32>) {
+/// Counts the tokens of each group, from 0 to the last that has one.
+fn count_per_group(frame: &TokenFrameBuf, counts: &mut Vec<u32>) {
     counts.clear();
     for record in &frame.records {
-        let level = usize::from(record.level);
-        if counts.len() <= level {
-            counts.resize(level + 1, 0);
+        let group = usize::from(record.group);
+        if counts.len() <= group {
+            counts.resize(group + 1, 0);
         }
-        counts[level] += 1;
+        counts[group] += 1;
     }
 }
 

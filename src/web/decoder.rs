@@ -70,7 +70,7 @@ impl Decoder {
             extent: self.extent,
             patch_side: self.format.patch_side,
             capacity: self.capacity,
-            head: frame.head,
+            head: frame.head.clone(),
             records: frame.records.clone(),
             pixels: self.pixels(&frame.pixels),
         }

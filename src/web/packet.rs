@@ -8,10 +8,10 @@ use super::decoder::DecodedFrame;
 use foveate_core::clock::monotonic_ns;
 use foveate_ring::TokenRecord;
 
-const MAGIC: [u8; 4] = *b"FVW1";
+const MAGIC: [u8; 4] = *b"FVW2";
 
 const HEADER_BYTES: usize = 88;
-const RECORD_BYTES: usize = 24;
+const RECORD_BYTES: usize = 32;
 
 /// Texel index of a token that the page already holds.
 const HELD: u32 = u32::MAX;
@@ -51,8 +51,8 @@ pub(super) fn packet(
     bytes
 }
 
-fn place(record: &TokenRecord) -> (u16, u32, u32) {
-    (record.level, record.x, record.y)
+fn place(record: &TokenRecord) -> (i32, i32, u16, u16) {
+    (record.x, record.y, record.sx, record.sy)
 }
 
 fn put_header(
@@ -76,11 +76,11 @@ fn put_header(
         frame.extent.height,
         head.dirty_tiles,
         head.tile_count,
-        narrowed(head.fixation.id),
+        narrowed(head.fixation().id),
     ] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    for number in [head.fixation.x, head.fixation.y] {
+    for number in [head.fixation().x, head.fixation().y] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     for number in [head.stamp.frame_seq, head.ring_sequence, age_ns, frame.epoch] {
@@ -92,9 +92,9 @@ fn put_record(bytes: &mut Vec<u8>, record: &TokenRecord, frame: &DecodedFrame, t
     let unchanged = frame.head.stamp.frame_seq.saturating_sub(record.changed_frame);
     bytes.extend_from_slice(&record.x.to_le_bytes());
     bytes.extend_from_slice(&record.y.to_le_bytes());
-    bytes.extend_from_slice(&record.level.to_le_bytes());
-    for count in [record.columns, record.rows] {
-        bytes.push(u8::try_from(count).unwrap_or(u8::MAX));
+    let TokenRecord { sx, sy, first_column, columns, first_row, rows, .. } = *record;
+    for number in [sx, sy, first_column, columns, first_row, rows] {
+        bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend_from_slice(&record.relevance.to_le_bytes());
     bytes.extend_from_slice(&narrowed(unchanged).to_le_bytes());

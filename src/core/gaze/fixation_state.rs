@@ -50,11 +50,11 @@ impl FixationState {
         let (x, y) = pixel_from_share(extent, share);
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason };
+        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
         Self {
             parameters,
             extent,
-            gaze: Gaze { fixation, relevance: None },
+            gaze: Gaze::at(fixation, None),
             before: fixation,
             at,
             elapsed_ns: 0,
@@ -88,7 +88,7 @@ impl FixationState {
         let passed_ns = at.time_ns.saturating_sub(self.at.time_ns);
         self.elapsed_ns = self.elapsed_ns.saturating_add(passed_ns);
         self.at = at;
-        self.before = self.gaze.fixation;
+        self.before = self.gaze.first();
         if let Some(Hold::Until(end_ns) | Hold::UntilNewerOr(end_ns)) = self.hold
             && end_ns <= self.elapsed_ns
         {
@@ -143,7 +143,7 @@ impl FixationState {
 
     /// Whether a client chose the current fixation.
     pub(super) fn is_client_driven(&self) -> bool {
-        matches!(self.gaze.fixation.reason, FixationReason::Look | FixationReason::Attend)
+        matches!(self.gaze.first().reason, FixationReason::Look | FixationReason::Attend)
     }
 
     /// Ends a hold that yields to newer attention.
@@ -165,7 +165,7 @@ impl FixationState {
     /// Scales the fixation to a new source size. No saccade: the dwell time goes on.
     pub(super) fn resize(&mut self, extent: Extent, at: FrameTime) {
         self.advance(at);
-        let Fixation { x, y, reason, .. } = self.gaze.fixation;
+        let Fixation { x, y, reason, .. } = self.gaze.first();
         let scaled = |value: f64, from: u32, to: u32| value / f64::from(from) * f64::from(to);
         let x = scaled(x, self.extent.width, extent.width);
         let y = scaled(y, self.extent.height, extent.height);
@@ -179,8 +179,8 @@ impl FixationState {
         let Fixation { id, x: before_x, y: before_y, reason: before_reason, .. } = self.before;
         let is_new = (x, y, reason) != (before_x, before_y, before_reason);
         let since_frame = self.at.frame_seq;
-        let other = Fixation { id: id + 1, x, y, since_frame, reason };
-        self.gaze.fixation = if is_new { other } else { self.before };
+        let other = Fixation { id: id + 1, x, y, since_frame, reason, weight: 1.0 };
+        self.gaze.fixations[0] = if is_new { other } else { self.before };
         is_new
     }
 }

@@ -3,7 +3,7 @@
 //! A log is text with one JSON object a line. The first line is the header:
 //!
 //! ```json
-//! {"foveate_gaze_log":1,"view":"camera/main","extent":[768,576]}
+//! {"foveate_gaze_log":2,"view":"camera/main","extent":[768,576]}
 //! ```
 //!
 //! Each further line holds the gaze from frame `frame` on. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
@@ -25,7 +25,7 @@ use crate::geometry::fixation::Gaze;
 use crate::geometry::gaze_entry::GazeEntry;
 
 /// Format version.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A recorded gaze.
 #[derive(Clone, Debug, PartialEq)]

@@ -118,7 +118,7 @@ impl Scan {
         if !state.may_move() {
             return;
         }
-        let fixation = state.gaze().fixation;
+        let fixation = state.gaze().first();
         let is_own = fixation.reason == FixationReason::Saliency;
         let weights = self.weights(&self.inhibited);
         if let Some(peak) = weights.peak(self.extent) {
@@ -135,7 +135,7 @@ impl Scan {
 
     /// Inhibits the current fixation from now on.
     pub(super) fn leave_trace(&mut self, state: &FixationState) {
-        let fixation = state.gaze().fixation;
+        let fixation = state.gaze().first();
         let change = self.weights(self.saliency.change()).at(fixation.x, fixation.y);
         let (x, y) = (fixation.x / self.cell_px, fixation.y / self.cell_px);
         self.inhibition.look(x, y, MOVING < change, self.radius(), state.elapsed_ns());

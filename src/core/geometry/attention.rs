@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::extent::Extent;
 use super::plan::TokenPlan;
-use super::pyramid::PyramidShape;
 use super::region::Region;
 use super::weights::{Peak, Weights};
 
@@ -117,16 +116,16 @@ impl AttentionMap {
 
     /// Paints one score per token onto a grid. Scores beyond the last token are padding, and ignored.
     ///
-    /// A cell is a patch of the finest level in the plan, so each takes the score of the token that covers it; where that makes
-    /// more than 512 cells a side, cells are larger and take the greatest score of the tokens that they touch. Either way, a
-    /// token with a higher score is painted higher.
+    /// A cell is as wide as the finest token of the plan. On the patch grid each takes the score of the token that covers it; in other
+    /// plans, and where cells are larger because there would be more than 512 a side, the greatest score of the tokens that touch
+    /// it. Either way, a token with a higher score is painted higher.
     ///
     /// # Errors
     ///
     /// If there are too few scores, or they are invalid.
     pub fn painted(
         plan: &TokenPlan,
-        shape: PyramidShape,
+        image: Extent,
         scores: &[f32],
     ) -> Result<Self, AttentionError> {
         let wanted = plan.tokens.len();
@@ -134,16 +133,15 @@ impl AttentionMap {
             return Err(AttentionError::Count { given: scores.len(), wanted });
         };
         check_numbers(scores)?;
-        let image = shape.extent();
-        let finest = plan.tokens.iter().map(|token| token.level).min().unwrap_or(0);
-        let mut cell = plan.patch_side << finest;
+        let finest = plan.tokens.iter().map(|token| token.sx.min(token.sy)).min().unwrap_or(1);
+        let mut cell = plan.patch_side * u32::from(finest);
         while PAINTED_SIDE_MAX < image.in_cells(cell).longer_side() {
             cell *= 2;
         }
         let grid = image.in_cells(cell);
         let mut weights = vec![0.0; grid.area()];
         for (token, score) in plan.tokens.iter().zip(scores) {
-            let lies = token.pixel_box(shape, plan.patch_side);
+            let lies = token.pixel_box(image, plan.patch_side);
             for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
                 for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
                     let at = row as usize * grid.width as usize + column as usize;

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
+
 use super::extent::Extent;
 use super::relevance::Relevance;
 
 /// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
+
+/// Most fixations of a view.
+pub const FOVEAE_MAX: usize = 8;
 
 /// Why a fixation was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +44,46 @@ pub struct Fixation {
     pub since_frame: u64,
     /// Why it was chosen.
     pub reason: FixationReason,
+    /// How strongly the map asked for it when it was chosen, as a share of the map's greatest value; 1 for a point.
+    pub weight: f32,
 }
 
 crate::object!(Fixation {
-    "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason,
+    "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight,
 });
 
-/// Fixation and relevance of a view.
+/// The fixations of a view, at least one; the first is the most important.
+pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
+
+/// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gaze {
-    /// The point.
-    pub fixation: Fixation,
+    /// The points.
+    pub fixations: Fixations,
     /// Relevance of each part of the image; `None` where all of it matters alike.
     pub relevance: Option<Arc<Relevance>>,
+}
+
+impl Gaze {
+    /// A gaze at one point.
+    pub fn at(fixation: Fixation, relevance: Option<Arc<Relevance>>) -> Self {
+        Self { fixations: Fixations::from_iter([fixation]), relevance }
+    }
+
+    /// The most important fixation.
+    pub fn first(&self) -> Fixation {
+        self.fixations[0]
+    }
+
+    /// The fixation that was chosen last.
+    pub fn newest(&self) -> Fixation {
+        self.fixations.iter().copied().max_by_key(|fixation| fixation.id).expect("at least one")
+    }
+
+    /// The points, in order.
+    pub fn points(&self) -> ArrayVec<(f64, f64), FOVEAE_MAX> {
+        self.fixations.iter().map(|fixation| (fixation.x, fixation.y)).collect()
+    }
 }
 
 /// The nearest valid fixation in a source of `extent`: inside the image, on a grid of 1/16 pixel.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::extent::Extent;
-use super::fixation::{Fixation, FixationReason, Gaze};
+use super::fixation::{FOVEAE_MAX, Fixation, Fixations, Gaze};
 use super::relevance::{Relevance, RelevanceMap};
 
 /// Longest side of a recorded relevance map.
@@ -14,23 +14,13 @@ const GRID_SIDE_MAX: u32 = 128;
 pub struct GazeEntry {
     /// `frame_seq` of the first frame that was sampled so, or of the first one after recording began.
     pub frame: u64,
-    /// Grows by one with every new fixation of the view, from 1.
-    pub id: u64,
-    /// Pixels right of the source's left edge.
-    pub x: f64,
-    /// Pixels below the source's top edge.
-    pub y: f64,
-    /// `frame_seq` of the first frame that was sampled around it.
-    pub since_frame: u64,
-    /// Why it was chosen.
-    pub reason: FixationReason,
+    /// The points, 1 to 8.
+    pub fixations: Vec<Fixation>,
     /// Relevance of each part of the image; `null` where all of it matters alike.
     pub relevance: Option<RelevanceEntry>,
 }
 
-crate::object!(GazeEntry {
-    "frame": frame, "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "relevance": relevance,
-}, strict);
+crate::object!(GazeEntry { "frame": frame, "fixations": fixations, "relevance": relevance }, strict);
 
 /// A relevance map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,21 +38,22 @@ crate::object!(RelevanceEntry { "frame": frame, "grid": grid, "codes": codes }, 
 impl GazeEntry {
     /// The entry for a view that has `gaze` from `frame_seq` on.
     pub fn new(gaze: &Gaze, frame_seq: u64) -> Self {
-        let Fixation { id, x, y, since_frame, reason } = gaze.fixation;
         let relevance = gaze.relevance.as_deref().map(RelevanceEntry::from);
-        Self { frame: frame_seq, id, x, y, since_frame, reason, relevance }
+        Self { frame: frame_seq, fixations: gaze.fixations.to_vec(), relevance }
     }
 
     /// The gaze of this entry.
     ///
     /// # Errors
     ///
-    /// If its relevance map is malformed, with what was expected.
+    /// If it has no fixation or too many, or its relevance map is malformed, with what was expected.
     pub fn gaze(&self) -> Result<Gaze, String> {
-        let Self { id, x, y, since_frame, reason, .. } = *self;
         let relevance = self.relevance.as_ref().map(RelevanceEntry::relevance).transpose()?;
-        let fixation = Fixation { id, x, y, since_frame, reason };
-        Ok(Gaze { fixation, relevance: relevance.map(Arc::new) })
+        let fixations = Fixations::try_from(self.fixations.as_slice()).ok();
+        let fixations = fixations.filter(|fixations| !fixations.is_empty());
+        let fixations =
+            fixations.ok_or_else(|| format!("1 to {FOVEAE_MAX} fixations are expected"))?;
+        Ok(Gaze { fixations, relevance: relevance.map(Arc::new) })
     }
 }
 

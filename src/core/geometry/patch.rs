@@ -50,6 +50,16 @@ impl PatchGrids {
         Self { shape, patch_side }
     }
 
+    /// The pyramid.
+    pub fn shape(self) -> PyramidShape {
+        self.shape
+    }
+
+    /// P: side of a patch in texels.
+    pub fn patch_side(self) -> u32 {
+        self.patch_side
+    }
+
     /// Columns and rows at `level`.
     pub fn level(self, level: u32) -> Extent {
         self.shape.level_extent(level).in_cells(self.patch_side)

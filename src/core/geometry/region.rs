@@ -1,5 +1,7 @@
 //! Boxes in source pixels.
 
+use std::ops::Range;
+
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::extent::Extent;
@@ -15,6 +17,18 @@ pub struct PixelBox {
     pub x1: u32,
     /// One past the last row.
     pub y1: u32,
+}
+
+impl PixelBox {
+    /// The box over `columns` and `rows`.
+    pub fn of(columns: Range<u32>, rows: Range<u32>) -> Self {
+        Self { x0: columns.start, y0: rows.start, x1: columns.end, y1: rows.end }
+    }
+
+    /// Whether it holds no pixel.
+    pub fn is_empty(self) -> bool {
+        self.x1 <= self.x0 || self.y1 <= self.y0
+    }
 }
 
 /// A box in source pixels. It may reach beyond the image, as the model input that attention was computed on may have been

@@ -91,6 +91,32 @@ impl RelevanceMap {
         let row = |row: usize| &self.weights[row * self.grid.width as usize..][columns.clone()];
         rows.flat_map(row).copied().fold(Self::MIN, f64::max)
     }
+
+    /// Sums of the squared differences between neighbouring cells along x, and along y, of the cells that touch `region` of an
+    /// image of `image` pixels and those around them.
+    pub fn structure(&self, image: Extent, region: PixelBox) -> [f64; 2] {
+        let widened = |cells: std::ops::Range<usize>, count: u32| {
+            cells.start.saturating_sub(1)..(cells.end + 1).min(count as usize)
+        };
+        let columns =
+            widened(cells(region.x0, region.x1, image.width, self.grid.width), self.grid.width);
+        let rows =
+            widened(cells(region.y0, region.y1, image.height, self.grid.height), self.grid.height);
+        let weight =
+            |column: usize, row: usize| self.weights[row * self.grid.width as usize + column];
+        let mut sums = [0.0; 2];
+        for row in rows.clone() {
+            for column in columns.clone() {
+                if column + 1 < columns.end {
+                    sums[0] += (weight(column + 1, row) - weight(column, row)).powi(2);
+                }
+                if row + 1 < rows.end {
+                    sums[1] += (weight(column, row + 1) - weight(column, row)).powi(2);
+                }
+            }
+        }
+        sums
+    }
 }
 
 /// Those of `count` cells over `side` pixels that `[start, end)` touches.

@@ -13,7 +13,6 @@ use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::Token;
-use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::RelevanceMap;
 
 /// Most patches that the quadtree starts from.
@@ -29,7 +28,7 @@ pub fn default_e0_px(extent: Extent, patch_side: u32) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Priority<'a> {
     /// Where the view looks, in pixels; clamped into the image and rounded to 1/16 pixel.
-    pub fixation: (f64, f64),
+    pub fixations: &'a [(f64, f64)],
     /// The eccentricity in pixels at which magnification has halved; above 0.
     pub e0_px: f64,
     /// Weights that multiply the priority; 1 everywhere where there are none.
@@ -37,35 +36,53 @@ pub struct Priority<'a> {
 }
 
 impl Priority<'_> {
-    /// Side in pixels / (e + e0) * relevance, where e is the distance from the fixation to the patch in pixels.
+    /// Side in pixels / (e + e0) * relevance, where e is the distance from the nearest fixation to the patch in pixels.
     /// A patch is never above the patch that it is a child of.
-    pub fn of(&self, patch: Patch, shape: PyramidShape, patch_side: u32) -> f64 {
-        let side = f64::from(patch.side_px(patch_side));
-        let (x, y) = fixation::snapped(shape.extent(), self.fixation.0, self.fixation.1);
+    pub fn of(&self, patch: Patch, grids: PatchGrids) -> f64 {
+        let (_, eccentricity) = self.nearest(patch, grids);
+        let side = f64::from(patch.side_px(grids.patch_side()));
+        side / (eccentricity + self.e0_px) * self.relevance_of(patch, grids)
+    }
+
+    /// The nearest fixation, the first of several, and its distance to `patch` in pixels.
+    fn nearest(&self, patch: Patch, grids: PatchGrids) -> (usize, f64) {
+        let side = f64::from(patch.side_px(grids.patch_side()));
         let distance = |position: f64, index: u32| {
             let start = f64::from(index) * side;
             (start - position).max(position - (start + side)).max(0.0)
         };
-        let (dx, dy) = (distance(x, patch.i), distance(y, patch.j));
-        let eccentricity = (dx * dx + dy * dy).sqrt();
-        side / (eccentricity + self.e0_px) * self.relevance_of(patch, shape, patch_side)
+        let eccentricity = |&(x, y): &(f64, f64)| {
+            let (x, y) = fixation::snapped(grids.shape().extent(), x, y);
+            let (dx, dy) = (distance(x, patch.i), distance(y, patch.j));
+            (dx * dx + dy * dy).sqrt()
+        };
+        let eccentricities = self.fixations.iter().map(eccentricity).enumerate();
+        eccentricities.min_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((0, f64::INFINITY))
     }
 
-    fn relevance_of(&self, patch: Patch, shape: PyramidShape, patch_side: u32) -> f64 {
-        let region = Token::from_patch(patch, patch_side).pixel_box(shape, patch_side);
-        self.relevance.map_or(1.0, |map| map.greatest(shape.extent(), region))
+    fn relevance_of(&self, patch: Patch, grids: PatchGrids) -> f64 {
+        let extent = grids.shape().extent();
+        let side = grids.patch_side();
+        let region = Token::from_patch(patch, side).pixel_box(extent, side);
+        self.relevance.map_or(1.0, |map| map.greatest(extent, region))
     }
 }
 
+/// The tokens of the leaves, ordered by level, then along the Morton curve.
+pub fn tokens(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<Token> {
+    let mut leaves = leaves(grids, budget, priority);
+    leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
+    let token = |patch: Patch| {
+        let (nearest, _) = priority.nearest(patch, grids);
+        let fovea = u16::try_from(nearest).expect("at most 8 fixations");
+        Token { fovea, ..Token::from_patch(patch, grids.patch_side()) }
+    };
+    leaves.into_iter().map(token).collect()
+}
+
 /// The leaves of the quadtree, in no particular order: they cover the image once, and are at most `budget`.
-pub fn leaves(
-    shape: PyramidShape,
-    patch_side: u32,
-    budget: usize,
-    priority: &Priority<'_>,
-) -> Vec<Patch> {
-    let grids = PatchGrids::new(shape, patch_side);
-    let candidate = |patch| Candidate { priority: priority.of(patch, shape, patch_side), patch };
+pub fn leaves(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<Patch> {
+    let candidate = |patch| Candidate { priority: priority.of(patch, grids), patch };
 
     let roots = grids.patches(grids.finest_level_within(budget.min(ROOTS_MAX)));
     let (mut finest, splittable): (Vec<Patch>, Vec<Patch>) =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{DType, Normalisation, TokenFormat};
+use super::{DType, Normalisation, Outside, Rounding, TokenFormat};
 use crate::value::{Given, PatchSide, checked};
 
 impl TryFrom<Given> for Normalisation {
@@ -52,6 +52,8 @@ pub(super) struct FormatKeys {
     #[serde(deserialize_with = "Numbers::deserialize")]
     dtype: DType,
     normalisation: Option<Normalisation>,
+    outside: Outside,
+    rounding: Rounding,
 }
 
 /// [`DType`] as an enum of serde's, so that a reader knows all names of it.
@@ -66,16 +68,18 @@ enum Numbers {
 
 impl Default for FormatKeys {
     fn default() -> Self {
-        let TokenFormat { patch_side: patch, dtype, .. } = TokenFormat::default();
-        Self { patch, dtype, normalisation: None }
+        let TokenFormat { patch_side: patch, dtype, outside, rounding, .. } =
+            TokenFormat::default();
+        Self { patch, dtype, normalisation: None, outside, rounding }
     }
 }
 
 impl From<FormatKeys> for TokenFormat {
     /// Without a word about it, whole numbers are not normalised.
-    fn from(FormatKeys { patch, dtype, normalisation }: FormatKeys) -> Self {
+    fn from(FormatKeys { patch, dtype, normalisation, outside, rounding }: FormatKeys) -> Self {
         let default =
             if dtype == DType::U8 { Normalisation::NONE } else { Normalisation::IMAGENET };
-        Self { patch_side: patch, dtype, normalisation: normalisation.unwrap_or(default) }
+        let normalisation = normalisation.unwrap_or(default);
+        Self { patch_side: patch, dtype, normalisation, outside, rounding }
     }
 }

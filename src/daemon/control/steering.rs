@@ -75,7 +75,7 @@ impl SteeringRequest<'_> {
             return Err(self.too_old(attend.frame));
         };
         let scores = numbers(attend.dtype, payload)?;
-        let map = AttentionMap::painted(&shown.plan, shown.shape, &scores);
+        let map = AttentionMap::painted(&shown.plan, image, &scores);
         self.send_map(map, image, attend.frame)
     }
 

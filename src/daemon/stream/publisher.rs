@@ -202,7 +202,7 @@ impl Sink for Publisher {
             counted_fixation,
             ..
         } = self;
-        let fixation = frame.gaze.fixation.id;
+        let fixation = frame.gaze.newest().id;
         // The first fixation is no saccade. A change of the picture may have moved it, too.
         let before = std::mem::replace(counted_fixation, fixation);
         channel.counters().saccades.add(fixation.saturating_sub(before.max(1)));

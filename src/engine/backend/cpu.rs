@@ -108,7 +108,7 @@ impl Backend for CpuBackend {
         reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
         let reduce = ingest.next();
         for view in views {
-            view.find_stale(ingested, pyramid.shape);
+            view.find_stale(ingested);
             pyramid.sample(&resident, view);
         }
         let sample = reduce.next();
@@ -165,7 +165,7 @@ impl Pyramid {
 
     /// Samples the stale tokens of one view.
     fn sample(&self, frame: &FrameView<'_>, view: &mut Planes) {
-        let texels = Texels { frame, levels: &self.levels };
+        let texels = Texels { shape: self.shape, frame, levels: &self.levels };
         let part_count = parts(view.stale().len());
         let (sampler, mut tokens) = view.stale_tokens(part_count);
         let encoder = sampler.get::<Encoder>();

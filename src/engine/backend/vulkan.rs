@@ -240,7 +240,7 @@ impl Backend for VulkanBackend {
             let start_ns = monotonic_ns();
             staging.upload(&detector.resident(), ingested);
             for view in &mut *views {
-                view.find_stale(ingested, self.shape);
+                view.find_stale(ingested);
                 ViewPasses::upload(view);
             }
             self.times.upload = Span::since(start_ns);

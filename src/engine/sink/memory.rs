@@ -2,6 +2,7 @@
 
 use bytemuck::Zeroable;
 use foveate_core::clock;
+use foveate_core::geometry::fixation::Fixations;
 use foveate_ring::{FrameHead, TokenFrameBuf, TokenRecord};
 
 use super::{SampledFrame, Sink};
@@ -38,7 +39,7 @@ impl Sink for Memory {
             ring_sequence: frame.head.ring_sequence + 1,
             stamp: source.stamp,
             publish_ns: clock::monotonic_ns(),
-            fixation: source.fixation,
+            fixations: Fixations::from_iter(source.fixations.iter().copied()),
             sample_bound: source.sample_bound,
             rgb_bound: source.rgb_bound,
             dirty_tiles: source.dirty_tiles,

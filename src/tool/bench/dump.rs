@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::ToolError;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::TokenFormat;
-use foveate_ring::TokenFrameBuf;
+use foveate_ring::{TokenFrameBuf, TokenRecord};
 
 /// `plan.json`.
 #[derive(Debug, Serialize)]
@@ -28,8 +28,8 @@ struct Plan {
     std: [f64; 3],
     /// Width and height of each level of the pyramid.
     levels: Vec<[u32; 2]>,
-    /// Level, column and row of each token of each view, in texels of the level.
-    views: Vec<Vec<[u32; 3]>>,
+    /// Left and top edge of each token of each view, and its steps along x and y, in source pixels.
+    views: Vec<Vec<[i32; 4]>>,
 }
 
 /// Writes all frames to `frames.FORMAT`, the plan of each view to `plan.json`, and the tokens of the newest frame of `session`
@@ -69,8 +69,9 @@ pub(super) fn write(
     save(folder.join(format!("frames.{}", format.to_lowercase())), frames.buffers(), out)
 }
 
-fn places(frame: &TokenFrameBuf) -> Vec<[u32; 3]> {
-    frame.records.iter().map(|record| [record.level.into(), record.x, record.y]).collect()
+fn places(frame: &TokenFrameBuf) -> Vec<[i32; 4]> {
+    let place = |record: &TokenRecord| [record.x, record.y, record.sx.into(), record.sy.into()];
+    frame.records.iter().map(place).collect()
 }
 
 fn save(path: PathBuf, parts: &[impl AsRef<[u8]>], out: &mut dyn Write) -> Result<(), ToolError> {

@@ -57,7 +57,8 @@ pub(super) struct FrameFacts {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ViewFacts {
     pub(super) count: usize,
-    pub(super) layout: &'static str,
+    pub(super) layout: String,
+    pub(super) foveae: u32,
     pub(super) policy: &'static str,
     pub(super) budget: u32,
     pub(super) patch_side: u32,

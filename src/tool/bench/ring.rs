@@ -28,7 +28,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
-use foveate_core::token::{DType, TokenFormat};
+use foveate_core::token::{DType, Outside, Rounding, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
@@ -140,6 +140,8 @@ const TOKEN_FORMAT: TokenFormat = TokenFormat {
     patch_side: 16,
     dtype: DType::F16,
     normalisation: foveate_core::token::Normalisation::NONE,
+    outside: Outside::Edge,
+    rounding: Rounding::HalfUp,
 };
 
 /// A minimal daemon: a server with one view of synthetic frames.
@@ -201,13 +203,14 @@ impl Stage {
                 arrival_ns: started_ns,
                 ..FrameStamp::numbered(self.frame_seq)
             },
-            fixation: Fixation {
+            fixations: &[Fixation {
                 id: 1,
                 x: 0.0,
                 y: 0.0,
                 since_frame: 1,
                 reason: FixationReason::Policy,
-            },
+                weight: 1.0,
+            }],
             relevance_frame: 0,
             asked_ns: 0,
             sample_bound: 0,
@@ -255,6 +258,8 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
         layout: "foveal".to_owned(),
         format: TOKEN_FORMAT,
         capacity: tokens,
+        grid: None,
+        foveae: 1,
         extent: Extent::new(1920, 1080),
         pixel_format: "NV12".to_owned(),
         backend: BackendKind::Cpu,

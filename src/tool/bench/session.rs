@@ -12,6 +12,7 @@ use foveate_core::clock::{Span, monotonic_ns, unix_ns};
 use foveate_core::frame::FrameStamp;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::token::TokenFormat;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View};
@@ -157,6 +158,11 @@ impl<'a> Session<'a> {
     /// Index of the frame played last.
     pub(super) fn newest_index(&self) -> usize {
         self.frames.index_at(self.position - 1)
+    }
+
+    /// What the tokens look like in memory.
+    pub(super) fn format(&self) -> TokenFormat {
+        self.views[0].spec().format
     }
 
     /// The backend in use.

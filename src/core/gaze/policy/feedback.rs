@@ -80,7 +80,7 @@ impl Feedbacked {
     /// Looks at the peak of a map, if that beats the present place, or another reason led there.
     fn follow(&mut self, map: &AttentionMap) {
         let peak = map.peak();
-        let fixation = self.state.gaze().fixation;
+        let fixation = self.state.gaze().first();
         let here = f64::from(map.as_weights().at(fixation.x, fixation.y));
         let beats = self.parameters.hysteresis * here < f64::from(peak.weight);
         if self.state.may_move() && (beats || fixation.reason != FixationReason::Attend) {

@@ -33,8 +33,8 @@ impl Replay {
         let (x, y) = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
         let (x, y) = snapped(extent, x, y);
         let reason = FixationReason::Policy;
-        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason };
-        let gaze = Gaze { fixation, relevance: None };
+        let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
+        let gaze = Gaze::at(fixation, None);
         let mut replay = Self { log, extent, scale, index: usize::MAX, gaze };
         replay.turn_to(at.frame_seq);
         replay
@@ -51,9 +51,11 @@ impl Replay {
 
     fn load(&mut self) {
         let Some((_, gaze)) = self.log.entries.get(self.index) else { return };
-        let Gaze { fixation, relevance } = &**gaze;
-        let (x, y) = snapped(self.extent, fixation.x * self.scale.0, fixation.y * self.scale.1);
-        self.gaze = Gaze { fixation: Fixation { x, y, ..*fixation }, relevance: relevance.clone() };
+        self.gaze = Gaze::clone(gaze);
+        for fixation in &mut self.gaze.fixations {
+            let (x, y) = (fixation.x * self.scale.0, fixation.y * self.scale.1);
+            (fixation.x, fixation.y) = snapped(self.extent, x, y);
+        }
     }
 }
 
@@ -73,8 +75,8 @@ impl FixationPolicy for Replay {
         self.turn_to(at.frame_seq);
         self.load();
         if self.log.entries.is_empty() {
-            let Fixation { x, y, .. } = self.gaze.fixation;
-            (self.gaze.fixation.x, self.gaze.fixation.y) = snapped(extent, x, y);
+            let fixation = &mut self.gaze.fixations[0];
+            (fixation.x, fixation.y) = snapped(extent, fixation.x, fixation.y);
         }
     }
 }

@@ -1,14 +1,17 @@
-//! Tokens: texels of the pyramid through the normalisation table into bytes.
+//! Tokens: texels of the pyramid, or means of boxes of pixels, through the normalisation table into bytes.
 //!
 //! Twin of `glsl/sample.comp`. Texels of level 0 are converted from the camera's samples here.
+
+use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::Level;
 use crate::simd::{Kernel, Vectors};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::plan::Token;
-use foveate_core::token::{DType, TokenFormat};
+use foveate_core::geometry::plan::{self, Token};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::token::{DType, Outside, Rounding, TokenFormat, WINDOW_SIDES};
 
 /// Encodes texels in the number format of one view.
 #[derive(Debug)]
@@ -54,6 +57,8 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
 /// The pyramid that tokens are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Texels<'a> {
+    /// Its levels.
+    pub shape: PyramidShape,
     /// Level 0 in the camera's samples.
     pub frame: &'a FrameView<'a>,
     /// Level 1 and those above.
@@ -78,73 +83,236 @@ impl Kernel for SampleToken<'_> {
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
-        let Self { texels, encoder, token, pixels } = self;
-        let side = encoder.format.patch_side as usize;
-        let mut values = [[0; TEXELS_MAX]; 3];
-        gather(vectors, texels, token, side, &mut values);
-        let channel_bytes = pixels.len() / 3;
-        for (channel, pixels) in pixels.chunks_exact_mut(channel_bytes).enumerate() {
-            let values = &values[channel][..side * side];
-            match &encoder.table {
-                Table::One(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
-                Table::Two(table) => {
-                    vectors.looked_up(&table[channel], values, pixels.as_chunks_mut().0);
-                }
-                Table::Four(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
-            }
-        }
-    }
-}
-
-/// Most columns of a token, and most rows.
-const PATCH_SIDE_MAX: usize = 16;
-
-const TEXELS_MAX: usize = PATCH_SIDE_MAX * PATCH_SIDE_MAX;
-
-/// A row of level 0 is converted in one piece, with the pixel before it that shares its chroma.
-const _: () = assert!(PATCH_SIDE_MAX < SIDE);
-
-/// R, G and B of the texels of a token. Columns and rows past the level's edges repeat the last one inside.
-#[inline(always)]
-fn gather<V: Vectors>(
-    vectors: V,
-    texels: Texels<'_>,
-    token: Token,
-    side: usize,
-    values: &mut [[u8; TEXELS_MAX]; 3],
-) {
-    let extent = texels.extent(token.level);
-    let (x, y) = (token.x as usize, token.y as usize);
-    let columns = side.min(extent.width as usize - x);
-    let last_row = extent.height as usize - 1;
-    let converter = Converter::new(vectors, texels.frame.color());
-    for row in 0..side {
-        let y = (y + row).min(last_row);
-        let place = row * side..(row + 1) * side;
-        if let Some(level) = texels.above_0(token.level) {
-            for (channel, values) in values.iter_mut().enumerate() {
-                spread(&level.row(channel, y)[x..][..columns], &mut values[place.clone()]);
-            }
+        if self.encoder.format.patch_side <= SMALL_SIDE {
+            self.sample::<V, SMALL_TEXELS>(vectors);
         } else {
-            // Pairs of pixels share their chroma.
-            let skipped = x % 2;
-            let rgb = rgb_row(&converter, texels.frame, x - skipped, y, skipped + columns);
-            for (values, rgb) in values.iter_mut().zip(&rgb) {
-                spread(&rgb[skipped..][..columns], &mut values[place.clone()]);
-            }
+            self.sample::<V, LARGE_TEXELS>(vectors);
         }
     }
 }
 
-/// Fills a row, and repeats the last texel where there are no more.
+/// Longest side of a token whose texels are gathered at once.
+const SMALL_SIDE: u32 = 16;
+const SMALL_TEXELS: usize = (SMALL_SIDE * SMALL_SIDE) as usize;
+
+/// Texels of a larger token that are gathered at a time: at least a row.
+const LARGE_TEXELS: usize = *WINDOW_SIDES.end() as usize;
+
+impl SampleToken<'_> {
+    /// Samples as many rows at a time as have `TEXELS` texels.
+    #[inline(always)]
+    fn sample<V: Vectors, const TEXELS: usize>(self, vectors: V) {
+        let Self { texels, encoder, token, pixels } = self;
+        let format = encoder.format;
+        let side = format.patch_side as usize;
+        let extent = texels.frame.extent();
+        let rows = token.rows(extent, format.patch_side);
+        let source = RowSource::new(vectors, texels, token, format);
+        let mut values = [[0; TEXELS]; 3];
+        let (texel_bytes, channel_bytes) = (format.dtype.bytes(), pixels.len() / 3);
+        let at_once = (TEXELS / side).min(side);
+        for first in (0..side).step_by(at_once) {
+            let count = at_once.min(side - first);
+            #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
+            let under = |row: usize| rows.pixels((first + row) as u32);
+            for row in 0..count {
+                // Rows outside the source repeat the nearest one.
+                if 0 < row && under(row) == under(row - 1) {
+                    values.iter_mut().for_each(|values| {
+                        values.copy_within((row - 1) * side..row * side, row * side);
+                    });
+                } else {
+                    let place = row * side..(row + 1) * side;
+                    source.gather(
+                        under(row),
+                        values.each_mut().map(|values| &mut values[place.clone()]),
+                    );
+                }
+            }
+            let target = first * side * texel_bytes..(first + count) * side * texel_bytes;
+            for (channel, pixels) in pixels.chunks_exact_mut(channel_bytes).enumerate() {
+                let values = &values[channel][..count * side];
+                encoder.encode(vectors, channel, values, &mut pixels[target.clone()]);
+            }
+        }
+        if format.outside == Outside::Mean {
+            clear_outside(token, extent, format, pixels);
+        }
+    }
+}
+
+/// Fills texels without a real pixel with 0, in every number format all bits.
+fn clear_outside(token: Token, extent: Extent, format: TokenFormat, pixels: &mut [u8]) {
+    let side = format.patch_side;
+    let (columns, rows) = (token.columns(extent, side).real(), token.rows(extent, side).real());
+    let texel_bytes = format.dtype.bytes();
+    let columns = columns.start as usize * texel_bytes..columns.end as usize * texel_bytes;
+    for (row, texels) in pixels.chunks_exact_mut(side as usize * texel_bytes).enumerate() {
+        // Channels follow one another.
+        if rows.contains(&(row as u32 % side)) {
+            texels[..columns.start].fill(0);
+            texels[columns.end..].fill(0);
+        } else {
+            texels.fill(0);
+        }
+    }
+}
+
+/// Where the rows of a token come from.
+struct RowSource<'a, V: Vectors> {
+    texels: Texels<'a>,
+    converter: Converter<V>,
+    columns: plan::Texels,
+    /// The texels that are computed; the others repeat the first or the last of them.
+    distinct: Range<usize>,
+    /// The pixels under those.
+    pixels: Range<usize>,
+    level: Option<u32>,
+    rounding: Rounding,
+}
+
+impl<'a, V: Vectors> RowSource<'a, V> {
+    #[inline(always)]
+    fn new(vectors: V, texels: Texels<'a>, token: Token, format: TokenFormat) -> Self {
+        let columns = token.columns(texels.frame.extent(), format.patch_side);
+        let distinct = columns.distinct();
+        let pixels = columns.pixels(distinct.start).start..columns.pixels(distinct.end - 1).end;
+        Self {
+            texels,
+            converter: Converter::new(vectors, texels.frame.color()),
+            columns,
+            distinct: distinct.start as usize..distinct.end as usize,
+            pixels: pixels.start as usize..pixels.end as usize,
+            level: token.level(texels.shape, format.rounding),
+            rounding: format.rounding,
+        }
+    }
+
+    /// R, G and B of a row of texels over the pixel rows `under`.
+    #[inline(always)]
+    fn gather(&self, under: Range<u32>, mut target: [&mut [u8]; 3]) {
+        match self.level {
+            Some(0) => self.convert(under.start as usize, &mut target),
+            Some(level) => self.copy(level, under.start as usize, &mut target),
+            None => self.average(under, &mut target),
+        }
+        let distinct = self.distinct.clone();
+        for target in target {
+            let (first, last) = (target[distinct.start], target[distinct.end - 1]);
+            target[..distinct.start].fill(first);
+            target[distinct.end..].fill(last);
+        }
+    }
+
+    /// Texels of level 0.
+    #[inline(always)]
+    fn convert(&self, y: usize, target: &mut [&mut [u8]; 3]) {
+        let distinct = self.distinct.clone();
+        for piece in self.pieces() {
+            let at = distinct.start + piece.start - self.pixels.start;
+            let rgb = self.rgb(piece.clone(), y);
+            for (target, rgb) in target.iter_mut().zip(&rgb) {
+                copy_row(&rgb[piece.start % 2..][..piece.len()], &mut target[at..]);
+            }
+        }
+    }
+
+    /// Texels of a level above 0.
+    #[inline(always)]
+    fn copy(&self, level: u32, y: usize, target: &mut [&mut [u8]; 3]) {
+        let distinct = self.distinct.clone();
+        let (x, y) = (self.pixels.start >> level, y >> level);
+        let level = &self.texels.levels[level as usize - 1];
+        for (channel, target) in target.iter_mut().enumerate() {
+            copy_row(&level.row(channel, y)[x..][..distinct.len()], &mut target[distinct.start..]);
+        }
+    }
+
+    /// Means of boxes of pixels, from exact sums.
+    #[inline(always)]
+    fn average(&self, rows: Range<u32>, target: &mut [&mut [u8]; 3]) {
+        let mut texel = self.distinct.start;
+        let mut under = self.under(texel);
+        let mut sums = [0; 3];
+        for piece in self.pieces() {
+            let column_sums = self.column_sums(piece.clone(), rows.clone());
+            for x in piece.clone() {
+                for (sum, columns) in sums.iter_mut().zip(&column_sums) {
+                    *sum += columns[x - piece.start];
+                }
+                if x + 1 == under.end as usize {
+                    #[expect(clippy::cast_possible_truncation, reason = "at most 16384 a side")]
+                    let count = (under.len() * rows.len()) as u32;
+                    for (target, sum) in target.iter_mut().zip(&mut sums) {
+                        target[texel] = self.rounding.mean(std::mem::take(sum), count);
+                    }
+                    texel += 1;
+                    under = self.under(texel);
+                }
+            }
+        }
+    }
+
+    /// Sums of R, G and B down the columns of a piece.
+    #[inline(always)]
+    fn column_sums(&self, piece: Range<usize>, rows: Range<u32>) -> [[u32; SIDE]; 3] {
+        let mut sums = [[0; SIDE]; 3];
+        let skipped = piece.start % 2;
+        for y in rows {
+            let rgb = self.rgb(piece.clone(), y as usize);
+            for (sums, rgb) in sums.iter_mut().zip(&rgb) {
+                for (sum, value) in sums.iter_mut().zip(&rgb[skipped..]) {
+                    *sum += u32::from(*value);
+                }
+            }
+        }
+        sums
+    }
+
+    /// R, G and B of the pixels of a piece of row `y`, after that of the pixel before if the piece begins in an odd column: pairs of
+    /// pixels share their chroma.
+    #[inline(always)]
+    fn rgb(&self, piece: Range<usize>, y: usize) -> [[u8; SIDE]; 3] {
+        let skipped = piece.start % 2;
+        rgb_row(&self.converter, self.texels.frame, piece.start - skipped, y, piece.len() + skipped)
+    }
+
+    /// The pixels under the token in pieces that are converted at once; all but the first begin in an even column.
+    #[inline(always)]
+    fn pieces(&self) -> impl Iterator<Item = Range<usize>> {
+        let Range { mut start, end } = self.pixels;
+        std::iter::from_fn(move || {
+            let piece = start..end.min(start - start % 2 + SIDE);
+            start = piece.end;
+            (!piece.is_empty()).then_some(piece)
+        })
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a column of a token")]
+    fn under(&self, texel: usize) -> Range<u32> {
+        self.columns.pixels(texel as u32)
+    }
+}
+
+/// Copies the texels of a row; of small tokens mostly in one piece.
 #[inline(always)]
-fn spread(texels: &[u8], row: &mut [u8]) {
-    match (texels.first_chunk::<PATCH_SIDE_MAX>(), row.first_chunk_mut::<PATCH_SIDE_MAX>()) {
-        (Some(texels), Some(row)) => *row = *texels,
-        _ => {
-            let (inside, outside) = row.split_at_mut(texels.len());
-            inside.copy_from_slice(texels);
-            outside.fill(texels[texels.len() - 1]);
+fn copy_row(texels: &[u8], target: &mut [u8]) {
+    const WHOLE: usize = SMALL_SIDE as usize;
+    match (texels.as_array::<WHOLE>(), target.first_chunk_mut::<WHOLE>()) {
+        (Some(texels), Some(target)) => *target = *texels,
+        _ => target[..texels.len()].copy_from_slice(texels),
+    }
+}
+
+impl Encoder {
+    #[inline(always)]
+    fn encode<V: Vectors>(&self, vectors: V, channel: usize, values: &[u8], pixels: &mut [u8]) {
+        match &self.table {
+            Table::One(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
+            Table::Two(table) => {
+                vectors.looked_up(&table[channel], values, pixels.as_chunks_mut().0);
+            }
+            Table::Four(table) => encode(&table[channel], values, pixels.as_chunks_mut().0),
         }
     }
 }
@@ -157,16 +325,5 @@ fn encode<const BYTES: usize>(
 ) {
     for (pixel, value) in pixels.iter_mut().zip(values) {
         *pixel = table[usize::from(*value)];
-    }
-}
-
-impl<'a> Texels<'a> {
-    fn extent(&self, level: u32) -> Extent {
-        self.above_0(level).map_or(self.frame.extent(), |level| level.extent)
-    }
-
-    /// A stored level.
-    fn above_0(&self, level: u32) -> Option<&'a Level> {
-        (level as usize).checked_sub(1).map(|index| &self.levels[index])
     }
 }

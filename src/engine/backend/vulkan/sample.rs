@@ -13,7 +13,7 @@ use crate::planes::SamplerSpec;
 use foveate_core::clock::Span;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::{MAX_LEVEL_COUNT, PyramidShape, TILE_LEVEL_COUNT};
-use foveate_core::token::TokenFormat;
+use foveate_core::token::{Outside, Rounding, TokenFormat};
 use foveate_gpu::{
     Binding, BindingKind, Buffer, BufferKind, ComputePass, ComputePassDesc, Gpu, GpuError, Lane,
     Recorder,
@@ -25,16 +25,23 @@ pub(super) const GROUP_INVOCATIONS: u32 = 64;
 /// Bytes of the words that the shader writes.
 const WORD_BYTES: usize = 4;
 
-/// Location of a token in the pyramid.
+/// [`TokenRecord::level`] of a token whose texels are no level's.
+const BOXES: u32 = u32::MAX;
+
+/// Location of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TokenRecord {
-    /// Pyramid level.
+    /// Leftmost column, in texels of the level, or in source pixels.
+    pub x: i32,
+    /// Topmost row, in the same unit.
+    pub y: i32,
+    /// Source pixels per texel along a row.
+    pub sx: u32,
+    /// Source pixels per texel down a column.
+    pub sy: u32,
+    /// Pyramid level, or [`BOXES`].
     pub level: u32,
-    /// Leftmost column, in texels of the level.
-    pub x: u32,
-    /// Topmost row, in texels of the level.
-    pub y: u32,
     /// Where the level starts in the tail, in texels; 0 for the levels of the image.
     pub tail_offset: u32,
 }
@@ -82,7 +89,13 @@ impl SamplePass {
                 BindingKind::Buffer,
                 BindingKind::Buffer,
             ],
-            constants: &[format.patch_side, texels_per_word(format), TILE_LEVEL_COUNT],
+            constants: &[
+                format.patch_side,
+                texels_per_word(format),
+                TILE_LEVEL_COUNT,
+                u32::from(format.outside == Outside::Mean),
+                u32::from(format.rounding == Rounding::Floor),
+            ],
             push_bytes: size_of::<SamplePush>(),
         };
         // Buffers must not be empty, and warming up samples one token.
@@ -109,9 +122,11 @@ impl SamplePass {
     /// Uploads the list of tokens to sample: the stale ones.
     pub(super) fn upload(&mut self, plan: &TokenPlan, stale: &[u32]) {
         assert!(stale.len() <= self.capacity, "a plan beyond the view's capacity");
-        let Self { stale: list, shape, tail_offsets, .. } = self;
+        let Self { stale: list, shape, format, tail_offsets, .. } = self;
         let token = |&index: &u32| plan.tokens[index as usize];
-        list.fill(stale.iter().map(|index| token_record(token(index), *shape, tail_offsets)));
+        list.fill(
+            stale.iter().map(|index| token_record(token(index), *shape, *format, tail_offsets)),
+        );
     }
 
     /// Leaves the list to a pass of the next submission.
@@ -136,7 +151,7 @@ impl SamplePass {
 
     /// A token's record on the device.
     pub(super) fn token_record(&self, token: Token) -> TokenRecord {
-        token_record(token, self.shape, &self.tail_offsets)
+        token_record(token, self.shape, self.format, &self.tail_offsets)
     }
 
     /// When the pass ran in the newest submission of `lane`.
@@ -175,11 +190,19 @@ impl SamplePass {
 fn token_record(
     token: Token,
     shape: PyramidShape,
+    format: TokenFormat,
     tail_offsets: &[u32; MAX_LEVEL_COUNT as usize],
 ) -> TokenRecord {
-    let Token { level, x, y } = token;
-    assert!(level < shape.level_count(), "{token:?} lies above the pyramid");
-    TokenRecord { level, x, y, tail_offset: tail_offsets[level as usize] }
+    let Token { x, y, sx, sy, .. } = token;
+    let (sx, sy) = (u32::from(sx), u32::from(sy));
+    match token.level(shape, format.rounding) {
+        // Exact, as the token is aligned.
+        Some(level) => {
+            let tail_offset = tail_offsets[level as usize];
+            TokenRecord { x: x >> level, y: y >> level, sx, sy, level, tail_offset }
+        }
+        None => TokenRecord { x, y, sx, sy, level: BOXES, tail_offset: 0 },
+    }
 }
 
 /// Words of a channel of a token; each has an invocation.

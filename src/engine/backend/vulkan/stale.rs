@@ -10,6 +10,7 @@ use super::sample::{GROUP_INVOCATIONS, SamplePass, TokenRecord, channel_words, c
 use super::shaders;
 use crate::planes::SamplerSpec;
 use foveate_core::clock::Span;
+use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, tiles_under};
@@ -102,9 +103,9 @@ impl StalePass {
         self.push.token_count = count(plan.tokens.len());
         self.push.is_new = u32::from(is_new);
         if is_new {
-            let (shape, patch_side) = (self.shape, self.patch_side);
+            let (extent, patch_side) = (self.shape.extent(), self.patch_side);
             for (entry, token) in self.plan.mapped::<TokenEntry>().iter_mut().zip(&plan.tokens) {
-                *entry = token_entry(*token, pass.token_record(*token), shape, patch_side);
+                *entry = token_entry(*token, pass.token_record(*token), extent, patch_side);
             }
         }
         pass.leave_to_device();
@@ -152,13 +153,8 @@ impl StalePass {
     }
 }
 
-fn token_entry(
-    token: Token,
-    record: TokenRecord,
-    shape: PyramidShape,
-    patch_side: u32,
-) -> TokenEntry {
-    let region = token.pixel_box(shape, patch_side);
+fn token_entry(token: Token, record: TokenRecord, extent: Extent, patch_side: u32) -> TokenEntry {
+    let region = token.read_box(extent, patch_side);
     let (columns, rows) = (tiles_under(region.x0, region.x1), tiles_under(region.y0, region.y1));
     TokenEntry {
         token: record,
