@@ -27,8 +27,7 @@ use crate::wait::HANG;
 /// The clips, and how many frames they have: people before a fixed camera; a hand that turns a box.
 const CLIPS: [(&str, u64); 2] = [("vtest.avi", 795), ("box.mp4", 455)];
 
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 16, dtype: DType::U8, normalisation: Normalisation::NONE };
+const FORMAT: TokenFormat = TokenFormat::new(16, DType::U8, Normalisation::NONE);
 
 /// The levels that all tokens of are sampled.
 const TOKEN_LEVELS: [u32; 2] = [1, 3];

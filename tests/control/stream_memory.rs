@@ -17,8 +17,7 @@ use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamError, ViewPace};
 use foveate_ring::{RingError, SegmentSpec, check_memory};
 
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
+const FORMAT: TokenFormat = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
 
 const VIEWS: usize = 8;
 

@@ -342,11 +342,7 @@ fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
         spec: ViewSpec {
             layout,
             budget,
-            format: TokenFormat {
-                patch_side: 16,
-                dtype: DType::U8,
-                normalisation: Normalisation::NONE,
-            },
+            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy: Policy::Fixed { x: 0.3, y: 0.6 },
             parameters: GazeParameters::default(),
         },
@@ -369,7 +365,7 @@ fn random_plan(random: &mut Random) -> ServedView {
         ServedView {
             slot_count: 2 + random.below(3) as usize,
             spec: ViewSpec {
-                format: TokenFormat { patch_side, dtype, normalisation },
+                format: TokenFormat::new(patch_side, dtype, normalisation),
                 policy: Policy::Fixed { x: share(random), y: share(random) },
                 ..base.spec.clone()
             },

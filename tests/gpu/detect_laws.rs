@@ -386,7 +386,7 @@ impl Pair {
         let formats =
             [(16, DType::F16, Normalisation::IMAGENET), (14, DType::U8, Normalisation::NONE)];
         let views = formats.map(|(patch_side, dtype, normalisation)| SamplerSpec {
-            format: TokenFormat { patch_side, dtype, normalisation },
+            format: TokenFormat::new(patch_side, dtype, normalisation),
             capacity: CAPACITY,
         });
         let cpu = Side::new(CpuBackend::new(frame.kind(), pool()), config);

@@ -206,7 +206,7 @@ impl Played {
                 spec: ViewSpec {
                     layout,
                     budget: 60,
-                    format: TokenFormat { patch_side, dtype, normalisation },
+                    format: TokenFormat::new(patch_side, dtype, normalisation),
                     policy: Policy::Fixed { x: 0.3, y: 0.6 },
                     parameters: GazeParameters::default(),
                 },
