@@ -256,15 +256,16 @@ def table_taps(tokens: Tokens, side: int) -> tuple[NDArray[np.int64], NDArray[np
 
     :returns: the entries, [4 N, 4], and their weights.
     """
-    counts = np.array([tokens.grid.rows, tokens.grid.columns])
-    place = tokens.positions.astype(np.float64) * (side - 1) / np.maximum(counts - 1, 1)
+    # In float32, as the model computes it.
+    spans = np.maximum(np.array([tokens.grid.rows, tokens.grid.columns]) - 1, 1).astype(np.float32)
+    place = tokens.positions * np.float32(side - 1) / spans
     low = np.floor(place).astype(np.int64)
     high = np.minimum(low + 1, side - 1)
-    rest = place - low
+    rest = place - low.astype(np.float32)
     taps, weights = np.stack([low, high], axis=-1), np.stack([1 - rest, rest], axis=-1)
     indices = taps[:, 0, :, None] * side + taps[:, 1, None, :]
     products = weights[:, 0, :, None] * weights[:, 1, None, :]
-    return indices.reshape(-1, 4), products.reshape(-1, 4).astype(np.float32)
+    return indices.reshape(-1, 4), products.reshape(-1, 4)
 
 
 def mrope_ids(is_image: ArrayLike, *images: Tokens) -> tuple[NDArray[np.int64], int]:
