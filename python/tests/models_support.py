@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import http.server
 import importlib
+import io
+import json
 import os
+import threading
 import unittest
+import urllib.request
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -185,3 +191,63 @@ def module_or_skip(name: str) -> Any:
         if os.environ.get("FOVEATE_REQUIRE_MODELS") == "1":
             raise
         raise unittest.SkipTest(f"{name} is not installed: scripts/test.sh --long installs it") from None
+
+
+class ChatServer:
+    """Decodes the pictures of a chat message, and answers with the brightest pixel of each, in its coordinates."""
+
+    def __init__(self) -> None:
+        self.pictures: list[Any] = []
+        self.texts: list[str] = []
+        owner = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                answer = owner.answer(request) if self.path == "/v1/chat/completions" else None
+                body = json.dumps(answer).encode()
+                self.send_response(404 if answer is None else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def answer(self, request: Any) -> Any:
+        (message,) = request["messages"]
+        for part in message["content"]:
+            if part["type"] == "text":
+                self.texts.append(part["text"])
+            else:
+                head, _, data = part["image_url"]["url"].partition(";base64,")
+                from PIL import Image
+
+                image = Image.open(io.BytesIO(base64.b64decode(data)))
+                assert head == f"data:image/{image.format.lower()}"
+                self.pictures.append(np.asarray(image.convert("RGB")))
+        points = [np.unravel_index(picture.sum(axis=2).argmax(), picture.shape[:2])[::-1] for picture in self.pictures]
+        content = json.dumps([[int(x) + 0.5, int(y) + 0.5] for x, y in points])
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
+        return {"id": "1", "object": "chat.completion", "model": request["model"], "choices": [choice]}
+
+    def ask(self, content: list[dict[str, Any]]) -> Any:
+        """What the model says, decoded."""
+        body = {"model": "any", "messages": [{"role": "user", "content": content}]}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.server.server_port}/v1/chat/completions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(json.load(answer)["choices"][0]["message"]["content"])

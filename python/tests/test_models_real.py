@@ -142,9 +142,18 @@ class TowersTakePlaces(unittest.TestCase):
             output = family.tower(visual, tokens)
             self.assertEqual(len(output.pooler_output), len(frame.tokens))
             self.assertTrue(self.torch.isfinite(family.embeddings(output)).all())
-            taps = family.arguments(visual, tokens).get("interp_indices")
+            taps = family.tower_arguments(visual, tokens).get("interp_indices")
             if taps is not None:
                 self.assertTrue(0 <= taps.min() and taps.max() < visual.num_grid_per_side**2)
+
+    def test_the_tower_of_qwen3_5_takes_the_same(self) -> None:
+        kind = module_or_skip("transformers.models.qwen3_5.modeling_qwen3_5")
+        sizes = dict(depth=2, hidden_size=32, intermediate_size=48, num_heads=2, out_hidden_size=24)
+        visual = lively(kind.Qwen3_5VisionModel(kind.Qwen3_5VisionConfig(**sizes)))
+        self.torch.nn.init.normal_(visual.pos_embed.weight)
+        rows, tokens = both(qwen3_vl, scene(32 * 7, 32 * 6))
+        want = stock(visual, qwen3_vl.tensors(rows)).pooler_output
+        self.torch.testing.assert_close(qwen3_vl.tower(visual, tokens).pooler_output, want, rtol=0, atol=1e-5)
 
     def test_a_tower_of_the_other_family_is_refused(self) -> None:
         frame = uniform(scene(64, 64), 32)
@@ -194,32 +203,41 @@ class WholeModelsTakePlaces(unittest.TestCase):
     def prompt(self, count: int) -> Any:
         return self.torch.tensor([[1, 2, 62, *[60] * count, 63, 3, 4]])
 
-    def ours(self, family: Any, model: Any, tokens: Any, prompt: Any) -> Any:
-        """As docs/models.md does it."""
-        ids, _ = family.mrope_ids(prompt == model.config.image_token_id, tokens)
-        places = family.arguments(model.model.visual, tokens)
-        return model(
-            input_ids=prompt,
-            **family.tensors(tokens),
-            position_ids=self.torch.from_numpy(ids)[:, None],
-            **{f"image_{name}": value for name, value in places.items()},
-        ).logits
-
     def test_at_full_resolution_it_is_the_stock_forward_pass(self) -> None:
         for family, _, side in FAMILIES:
-            frame = uniform(scene(side * 5, side * 6), side)
-            model, prompt = whole_model(family), self.prompt(30)
-            kinds = (prompt == 60).int()
-            want = model(input_ids=prompt, mm_token_type_ids=kinds, **family.tensors(family.rows(frame))).logits
-            found = self.ours(family, model, family.tokens(frame), prompt)
+            model, (rows, tokens) = whole_model(family), both(family, scene(side * 5, side * 6))
+            prompt = self.prompt(30)
+            stock = dict(input_ids=prompt, mm_token_type_ids=(prompt == 60).int(), **family.tensors(rows))
+            ours = family.model_arguments(model, prompt, tokens)
+            with self.subTest(family=family.__name__):
+                self.torch.testing.assert_close(model(**ours).logits, model(**stock).logits, rtol=0, atol=1e-5)
+                steps = dict(do_sample=False, max_new_tokens=8)
+                self.assertEqual(model.generate(**ours, **steps).tolist(), model.generate(**stock, **steps).tolist())
+
+    def test_several_images_of_one_prompt(self) -> None:
+        for family, _, side in FAMILIES:
+            model = whole_model(family)
+            pictures = [both(family, scene(side * 5, side * 6)), both(family, scene(side * 9, side * 2, seed=2))]
+            prompt = self.torch.cat([self.prompt(30), self.prompt(18)], dim=1)
+            rows = [family.tensors(rows) for rows, _ in pictures]
+            stock = {name: self.torch.cat([tensors[name] for tensors in rows]) for name in rows[0]}
+            want = model(input_ids=prompt, mm_token_type_ids=(prompt == 60).int(), **stock).logits
+            found = model(**family.model_arguments(model, prompt, *(tokens for _, tokens in pictures))).logits
             self.torch.testing.assert_close(found, want, rtol=0, atol=1e-5)
 
     def test_foveal_tokens_run(self) -> None:
         for family, _, side in FAMILIES:
             tokens = family.tokens(foveal(scene(900, 600), side, 300, 200))
-            model = whole_model(family)
-            logits = self.ours(family, model, tokens, self.prompt(tokens.mrope.shape[1]))
-            self.assertTrue(self.torch.isfinite(logits).all())
+            model, prompt = whole_model(family), self.prompt(tokens.mrope.shape[1])
+            arguments = family.model_arguments(model, prompt, tokens)
+            self.assertTrue(self.torch.isfinite(model(**arguments).logits).all())
+            self.assertEqual(model.generate(**arguments, max_new_tokens=3, min_new_tokens=3).shape[1], prompt.shape[1] + 3)
+
+
+def both(family: Any, picture: Any) -> Any:
+    """A picture as rows, and as tokens with places."""
+    frame = uniform(picture, family.MODEL.side)
+    return family.rows(frame), family.tokens(frame)
 
 
 class ServersTakeRows(unittest.TestCase):

@@ -152,15 +152,13 @@ def normalised(
     return floats(frame)
 
 
-def check_patch(frame: Any, model: str, side: int, multiple: bool = False) -> None:
-    """Checks the side of a frame's tokens: ``side``, or a multiple of it.
+def check_patch(frame: Any, model: str, side: int) -> None:
+    """Checks the side of a frame's tokens.
 
     :raises Unsuitable: if it is another.
     """
-    patch = frame.info.patch
-    if patch % side if multiple else patch != side:
-        many = "a multiple of " if multiple else ""
-        raise Unsuitable(model, "patch", patch, f"its tokens have {many}{side} texels a side: open the view with such a patch")
+    if frame.info.patch != side:
+        raise Unsuitable(model, "patch", frame.info.patch, f"open the view with patch = {side}")
 
 
 def places(frame: Any, model: str) -> list[Place]:
@@ -169,9 +167,8 @@ def places(frame: Any, model: str) -> list[Place]:
     :raises Unsuitable: if the frame has another layout, or does not fill its grid.
     """
     info, tokens = frame.info, frame.tokens
-    corners = zip(*(tokens[name].tolist() for name in ("x", "y", "sx", "sy")))
     if info.layout == "windows":
-        return [Place(*corner, info.patch, info.patch) for corner in corners]
+        return [_place(token, info.patch, info.patch) for token in tokens]
     if info.grid is None:
         raise Unsuitable(
             model, "layout", info.layout, 'it takes whole pictures: open the view with layout = "uniform" or "windows"'
@@ -179,7 +176,7 @@ def places(frame: Any, model: str) -> list[Place]:
     columns, rows = info.grid
     if columns * rows != len(tokens):
         raise Unsuitable(model, "grid", tuple(info.grid), f"the frame has {len(tokens)} tokens, which do not fill it")
-    return [Place(*next(corners), columns * info.patch, rows * info.patch)]
+    return [_place(tokens[0], columns * info.patch, rows * info.patch)]
 
 
 def pictures(frame: Any, texels: NDArray[Any], model: str) -> list[NDArray[Any]]:
@@ -246,6 +243,11 @@ def content_id(frame: Any, indices: Any = slice(None), what: str = "tokens") -> 
     digest = hashlib.sha256(keys.tobytes()).hexdigest()[:16]
     newest = int(tokens["changed_frame"].max()) if len(tokens) else 0
     return f"foveate-{frame.info.epoch:016x}-{newest}-{digest}-{what}"
+
+
+def _place(first: Any, width: int, height: int) -> Place:
+    """Of a picture that begins with the token ``first``."""
+    return Place(int(first["x"]), int(first["y"]), int(first["sx"]), int(first["sy"]), width, height)
 
 
 def _by_channel(values: Sequence[float]) -> NDArray[np.float64]:

@@ -80,13 +80,14 @@ def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
 
 def _real_part(frame: Any, index: int, place: Place, picture: NDArray[np.uint8]) -> tuple[Place, NDArray[np.uint8]]:
     """The part of a picture that the camera saw, as [height, width, 3]."""
-    width, height = frame.info.extent
-    # Of a step at the edge a part is real, and its mean is of that part.
-    left, top = (max(0, -start) // step for start, step in ((place.x, place.sx), (place.y, place.sy)))
-    right = min(place.width, -(-(width - place.x) // place.sx))
-    bottom = min(place.height, -(-(height - place.y) // place.sy))
-    cut = Place(
-        place.x + left * place.sx, place.y + top * place.sy, place.sx, place.sy, right - left, bottom - top
+    is_window = frame.info.layout == "windows"
+    first, last = (frame.tokens[index], frame.tokens[index]) if is_window else (frame.tokens[0], frame.tokens[-1])
+    side = frame.info.patch
+    left, top = int(first["first_column"]), int(first["first_row"])
+    right = place.width - side + int(last["first_column"]) + int(last["columns"])
+    bottom = place.height - side + int(last["first_row"]) + int(last["rows"])
+    cut = place._replace(
+        x=place.x + left * place.sx, y=place.y + top * place.sy, width=right - left, height=bottom - top
     )
     return cut, np.ascontiguousarray(picture[:, top:bottom, left:right].transpose(1, 2, 0))
 

@@ -165,41 +165,70 @@ class Qwen:
             id=content_id(frame, what=self.name),
         )
 
-    def arguments(self, visual: Any, tokens: Tokens) -> dict[str, Any]:
-        """What tells transformers' own vision tower where tokens lie, as the arguments that its ``forward`` takes in
-        place of what it would compute from a grid.
+    def tower_arguments(self, visual: Any, *images: Tokens) -> dict[str, Any]:
+        """What transformers' own vision tower takes for tokens of unlike size: ``visual(**tower_arguments(visual, image))``.
 
-        For a whole model, put ``image_`` before each name.
+        Their places are given in place of what it would compute from a grid.
 
         :param visual: the tower: ``model.model.visual``.
+        :param images: one or more; attention stays inside each.
+        :returns: tensors on the tower's device.
         :raises MissingLibrary: if this tower does not take places; transformers 5.23 is tested.
-        :raises Unsuitable: if the tower is not of this family.
+        :raises Unsuitable: if the tower is not of this family, or there are no images.
         """
         torch = library("torch", "torch", self.name)
         self._check_tower(visual)
-        device = next(visual.parameters()).device
-        found: dict[str, NDArray[Any]] = {"position_ids": tokens.positions}
+        if not images:
+            raise Unsuitable(self.name, "images", (), "give at least one")
+        found: dict[str, Sequence[NDArray[Any]]] = {
+            "hidden_states": [image.pixel_values for image in images],
+            "grid_thw": [image.image_grid_thw for image in images],
+            "position_ids": [image.positions for image in images],
+        }
         if hasattr(visual, "window_size"):
             side = visual.window_size // visual.spatial_merge_size // visual.patch_size
-            found["window_index"], found["cu_window_seqlens"] = windows(tokens, side)
+            found["window_index"], found["cu_window_seqlens"] = _all_windows(images, side)
         if hasattr(visual, "num_grid_per_side"):
-            found["interp_indices"], found["interp_weights"] = table_taps(tokens, visual.num_grid_per_side)
-        return {name: torch.from_numpy(array).to(device) for name, array in found.items()}
+            taps = [table_taps(image, visual.num_grid_per_side) for image in images]
+            found["interp_indices"], found["interp_weights"] = (list(arrays) for arrays in zip(*taps))
+        device = next(visual.parameters()).device
+        return {name: torch.from_numpy(np.concatenate(arrays)).to(device) for name, arrays in found.items()}
 
-    def tower(self, visual: Any, tokens: Tokens) -> Any:
+    def tower(self, visual: Any, *images: Tokens) -> Any:
         """Runs transformers' own vision tower on tokens of unlike size.
 
-        :param visual: the tower: ``model.model.visual``.
-        :returns: its output: ``pooler_output`` is [N, width of the language model]; of Qwen3-VL ``deepstack_features``
-            is a list of the same shape.
-        :raises MissingLibrary: as :meth:`arguments`, as is :class:`Unsuitable`.
+        :param visual: as :meth:`tower_arguments`, as ``images``.
+        :returns: its output: ``pooler_output`` is [N, width of the language model], the tokens of all images; of Qwen3-VL
+            ``deepstack_features`` is a list of the same shape.
+        :raises MissingLibrary: as :meth:`tower_arguments`, as is :class:`Unsuitable`.
+        """
+        return visual(**self.tower_arguments(visual, *images))
+
+    def model_arguments(self, model: Any, input_ids: Any, *images: Tokens) -> dict[str, Any]:
+        """What the whole model of transformers takes for a prompt with tokens of unlike size: ``model(**...)`` and
+        ``model.generate(**...)``. The vision tower runs here.
+
+        :param model: a ``Qwen2_5_VLForConditionalGeneration`` or ``Qwen3VLForConditionalGeneration``.
+        :param input_ids: the prompt, [1, length], in which ``model.config.image_token_id`` is repeated for each token.
+        :param images: the tokens of each image, in the order of the prompt.
+        :raises MissingLibrary: as :meth:`tower_arguments`.
+        :raises Unsuitable: as :meth:`tower_arguments`, and as :func:`mrope_ids`.
         """
         torch = library("torch", "torch", self.name)
-        arguments = self.arguments(visual, tokens)
-        parameter = next(visual.parameters())
-        rows = torch.from_numpy(tokens.pixel_values).to(parameter.device, parameter.dtype)
-        grid = torch.from_numpy(tokens.image_grid_thw).to(parameter.device)
-        return visual(rows, grid_thw=grid, **arguments)
+        if input_ids.shape[0] != 1:
+            raise Unsuitable(self.name, "input_ids", tuple(input_ids.shape), "give one prompt at a time, [1, length]")
+        ids, _ = mrope_ids((input_ids == model.config.image_token_id).cpu().numpy(), *images)
+        output = self.tower(model.model.visual, *images)
+        # As the model's own `get_image_features` leaves it.
+        counts = [image.mrope.shape[1] for image in images]
+        output.pooler_output = output.pooler_output.split(counts)
+        if getattr(output, "deepstack_features", None):
+            output.deepstack_features = [feature.split(counts) for feature in output.deepstack_features]
+        return {
+            "input_ids": input_ids,
+            "position_ids": torch.from_numpy(ids)[:, None].to(input_ids.device),
+            "mm_encoder_outputs": {"image": output},
+        }
 
     def _rows(self, picture: NDArray[np.float32]) -> NDArray[np.float32]:
         """[3, height, width] -> [patches in merge order, 3 * 2 * p * p]."""
@@ -248,6 +277,18 @@ def windows(tokens: Tokens, side: int) -> tuple[NDArray[np.int64], NDArray[np.in
     is_new = (np.diff(keys[:, order], axis=1) != 0).any(axis=0)
     starts = np.flatnonzero(np.concatenate([[True], is_new, [True]]))
     return order.astype(np.int64), (starts * _MERGE**2).astype(np.int32)
+
+
+def _all_windows(images: Sequence[Tokens], side: int) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int32]]]:
+    """:func:`windows` of several images, one after the other."""
+    orders, edges = [], [np.zeros(1, np.int32)]
+    done = 0
+    for image in images:
+        order, own_edges = windows(image, side)
+        orders.append(order + done)
+        edges.append(own_edges[1:] + np.int32(done * _MERGE**2))
+        done += len(order)
+    return orders, edges
 
 
 def table_taps(tokens: Tokens, side: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

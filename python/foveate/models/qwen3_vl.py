@@ -15,7 +15,20 @@ MODEL = Qwen(
 )
 rows = MODEL.rows
 tokens = MODEL.tokens
-arguments = MODEL.arguments
 tower = MODEL.tower
+tower_arguments = MODEL.tower_arguments
+model_arguments = MODEL.model_arguments
 
-__all__ = ["MODEL", "Rows", "Tokens", "arguments", "embeddings", "mrope_ids", "rows", "tensors", "tokens", "tower"]
+__all__ = [
+    "MODEL",
+    "Rows",
+    "Tokens",
+    "embeddings",
+    "model_arguments",
+    "mrope_ids",
+    "rows",
+    "tensors",
+    "tokens",
+    "tower",
+    "tower_arguments",
+]

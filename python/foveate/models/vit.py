@@ -140,9 +140,9 @@ def _check_model(model: Any, area_bias: bool) -> None:
 
 def _normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What the model's weights were trained with."""
-    config = model.pretrained_cfg if getattr(model, "pretrained_cfg", None) else {}
-    read = config.get if isinstance(config, dict) else lambda name: getattr(config, name, None)
-    mean, std = read("mean"), read("std")
+    config = getattr(model, "pretrained_cfg", None) or {}
+    found = config if isinstance(config, dict) else vars(config)
+    mean, std = found.get("mean"), found.get("std")
     if mean is None or std is None:
         raise Unsuitable(
             _NAME, "model.pretrained_cfg", config, 'say how it was trained: model.pretrained_cfg = {"mean": ..., "std": ...}'
