@@ -258,6 +258,12 @@ class NamesOfContents(unittest.TestCase):
         self.assertIn("f0", before)
 
 
+    def test_stand_for_what_a_server_has_cached(self) -> None:
+        self.assertEqual(
+            models.vllm.cached_part("a", "image_url"), {"type": "image_url", "image_url": None, "uuid": "a"}
+        )
+
+
 class UnsuitableViews(unittest.TestCase):
     def test_are_refused_with_the_key_the_value_and_what_would_do(self) -> None:
         picture = scene(448, 448)
@@ -301,6 +307,14 @@ class UnsuitableViews(unittest.TestCase):
         with self.assertRaises(Unsuitable) as caught:
             qwen3_vl.rows(view)
         self.assertEqual((caught.exception.key, caught.exception.value), ("grid", (2, 2)))
+
+
+    def test_a_dtype_of_a_later_daemon_is_refused(self) -> None:
+        view = uniform(scene(64, 64), 32, dtype="f32", **SIGLIP)
+        view.info.dtype = "i16"
+        with self.assertRaises(Unsuitable) as caught:
+            qwen3_vl.rows(view)
+        self.assertEqual((caught.exception.key, caught.exception.value), ("dtype", "i16"))
 
 
 class Imports(unittest.TestCase):

@@ -185,6 +185,8 @@ def whole_model(family: Any) -> Any:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=2,
+        bos_token_id=1,
+        eos_token_id=2,
         rope_parameters={"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 4, 4]},
     )
     if family is qwen3_vl:

@@ -119,10 +119,15 @@ def rgb(frame: Any) -> NDArray[np.uint8]:
 
 
 def floats(frame: Any) -> NDArray[np.float32]:
-    """The texels as they are, [N, 3, P, P]; exact, since each dtype is a subset of float32."""
+    """The texels as they are, [N, 3, P, P]; exact, since each dtype is a subset of float32.
+
+    :raises Unsuitable: if it is a dtype that is not known here.
+    """
     if frame.info.dtype == "bf16":
         # A bfloat16 is the upper half of a float32.
         return (frame.pixels.astype(np.uint32) << 16).view(np.float32)
+    if frame.info.dtype not in ("u8", "f16", "f32"):
+        raise Unsuitable("foveate.models", "dtype", frame.info.dtype, 'open the view with dtype = "u8", "f16", "bf16" or "f32"')
     return frame.pixels.astype(np.float32)
 
 

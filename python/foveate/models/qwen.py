@@ -146,8 +146,8 @@ class Qwen:
         merged = cells(frame)
         whole = np.floor(positions(frame)).astype(np.int64)
         return Tokens(
-            # A token in merge order is what a picture of 2 x 2 patches is.
-            pixel_values=np.concatenate([self._rows(token) for token in texels]),
+            # Side by side they are a picture whose merge order is theirs.
+            pixel_values=self._rows(texels.transpose(1, 2, 0, 3).reshape(3, self.side, count * self.side)),
             image_grid_thw=np.array([(1, _MERGE, _MERGE * count)], np.int64),
             positions=positions(frame, _MERGE).astype(np.float32),
             grid=cells(frame, _MERGE),

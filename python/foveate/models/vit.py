@@ -126,9 +126,13 @@ def paint(frame: Any, values: Any) -> Any:
 
 def _check_model(model: Any, area_bias: bool) -> None:
     module = library("timm.models.vision_transformer", "timm", _NAME)
-    if not isinstance(model, module.VisionTransformer) or model.pos_embed is None:
+    fits = isinstance(model, module.VisionTransformer) and isinstance(model.patch_embed, module.PatchEmbed)
+    if not fits or model.pos_embed is None:
         raise Unsuitable(
-            _NAME, "model", type(model).__name__, "give a timm VisionTransformer with a learned table of positions"
+            _NAME,
+            "model",
+            type(model).__name__,
+            "give a timm VisionTransformer with patches for tokens and a learned table of positions",
         )
     rows, columns = model.patch_embed.patch_size
     if rows != columns:
