@@ -92,12 +92,14 @@ class TokensOfQwen(unittest.TestCase):
             np.testing.assert_array_equal(tokens.pixel_values[4 * index : 4 * index + 4], alone)
 
     def test_a_large_token_lies_in_the_middle_of_the_cells_that_it_covers(self) -> None:
-        view = frame(scene(28 * 8, 28 * 8), [(56, 112, 2, 2, 1), (0, 28, 1, 1, 0)], 28, "foveal")
+        specs = [(56, 112, 2, 2, 1), (0, 28, 1, 1, 0), (112, 0, 4, 4, 2)]
+        view = frame(scene(28 * 8, 28 * 8), specs, 28, "foveal")
         tokens = qwen2_5_vl.tokens(view)
         # Its patches are 2 x 2 patches of the grid each: columns 4 5 | 6 7, rows 8 9 | 10 11.
         self.assertEqual(tokens.positions[:4].tolist(), [[8.5, 4.5], [8.5, 6.5], [10.5, 4.5], [10.5, 6.5]])
-        self.assertEqual(tokens.positions[4:].tolist(), [[2, 0], [2, 1], [3, 0], [3, 1]])
-        self.assertEqual(tokens.mrope.T.tolist(), [[0, 4, 2], [0, 1, 0]])
+        self.assertEqual(tokens.positions[4:8].tolist(), [[2, 0], [2, 1], [3, 0], [3, 1]])
+        # The cell at the centre, or the one above and to the left of it.
+        self.assertEqual(tokens.mrope.T.tolist(), [[0, 4, 2], [0, 1, 0], [0, 1, 5]])
         self.assertEqual((tokens.grid.rows, tokens.grid.columns, tokens.mrope_side), (16, 16, 8))
 
     def test_places_are_inside_the_table_and_mrope_ids_are_unique(self) -> None:

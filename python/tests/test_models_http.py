@@ -6,7 +6,7 @@ import unittest
 from typing import Any
 
 import numpy as np
-from models_support import CLIP, ChatServer, foveal, scene, smooth, uniform, windows
+from models_support import CLIP, ChatServer, foveal, frame, scene, smooth, uniform, windows
 
 from foveate.models import Unsuitable
 from foveate.models.crops import crops
@@ -40,6 +40,20 @@ class CropsOverHttp(unittest.TestCase):
         for crop, arrived in zip(found, self.server.pictures):
             self.assertEqual(arrived.shape, crop.pixels.shape)
             self.assertLess(np.abs(arrived.astype(int) - crop.pixels).max(), 8)
+
+    def test_jpeg_keeps_the_edges_of_colours(self) -> None:
+        stripes = np.zeros((224, 224, 3), np.uint8)
+        stripes[:, ::2, 0] = stripes[:, 1::2, 2] = 255
+        found, _ = self.sent(uniform(stripes, 28))
+        self.assertLess(np.abs(self.server.pictures[0].astype(int) - found[0].pixels).mean(), 20)
+
+    def test_what_lies_beyond_the_picture_is_cut_off_on_every_side(self) -> None:
+        picture = scene(300, 200)
+        view = frame(picture, [(-20, -10, 2, 2, 0), (-7, -7, 1, 1, 1)], 224, "windows")
+        coarse, fine = crops(view, "png")
+        self.assertEqual(coarse.place, (0, 0, 2, 2, 150, 100))
+        self.assertEqual(fine.place, (0, 0, 1, 1, 217, 200))
+        np.testing.assert_array_equal(fine.pixels, picture[:, :217])
 
     def test_a_uniform_view_is_one_picture(self) -> None:
         picture = scene(300, 200)

@@ -127,7 +127,7 @@ def floats(frame: Any) -> NDArray[np.float32]:
         # A bfloat16 is the upper half of a float32.
         return (frame.pixels.astype(np.uint32) << 16).view(np.float32)
     if frame.info.dtype not in ("u8", "f16", "f32"):
-        raise Unsuitable("foveate.models", "dtype", frame.info.dtype, 'open the view with dtype = "u8", "f16", "bf16" or "f32"')
+        raise Unsuitable("foveate.models", "dtype", frame.info.dtype, 'open the view with dtype = "u8", "f16" or "bf16"')
     return frame.pixels.astype(np.float32)
 
 
