@@ -278,6 +278,7 @@ class UnsuitableViews(unittest.TestCase):
             (qwen2_5_vl.tokens, foveal(picture, 32, 9, 9), "patch", 32, "28"),
             (qwen3_vl.tokens, foveal(picture, 28, 9, 9), "patch", 28, "32"),
             (qwen3_vl.tokens, frame(picture, [], 32, "foveal"), "tokens", 0, "at least one"),
+            (qwen3_vl.rows, frame(picture, [], 224, "windows"), "tokens", 0, "at least one"),
             (
                 qwen2_5_vl.rows,
                 uniform(picture, 28, dtype="f16", **SIGLIP),

@@ -166,12 +166,22 @@ def check_patch(frame: Any, model: str, side: int) -> None:
         raise Unsuitable(model, "patch", frame.info.patch, f"open the view with patch = {side}")
 
 
+def check_tokens(frame: Any, model: str) -> None:
+    """Checks that a frame has any tokens.
+
+    :raises Unsuitable: if not.
+    """
+    if len(frame.tokens) == 0:
+        raise Unsuitable(model, "tokens", 0, "it needs at least one")
+
+
 def places(frame: Any, model: str) -> list[Place]:
     """The pictures that a frame consists of: one of a ``uniform`` view, each window of a ``windows`` view.
 
-    :raises Unsuitable: if the frame has another layout, or does not fill its grid.
+    :raises Unsuitable: if the frame has another layout, does not fill its grid, or has no tokens.
     """
     info, tokens = frame.info, frame.tokens
+    check_tokens(frame, model)
     if info.layout == "windows":
         return [_place(token, info.patch, info.patch) for token in tokens]
     if info.grid is None:

@@ -26,6 +26,7 @@ from .common import (
     Unsuitable,
     cells,
     check_patch,
+    check_tokens,
     content_id,
     library,
     normalised,
@@ -126,8 +127,8 @@ class Qwen:
         grids = [(1, place.height // self.patch, place.width // self.patch) for place in where]
         each = [slice(index, index + 1) for index in range(len(where))] if len(where) > 1 else [slice(None)]
         return Rows(
-            pixel_values=np.concatenate(rows) if rows else self._rows(np.empty((3, 0, 0), np.float32)),
-            image_grid_thw=np.array(grids, np.int64).reshape(-1, 3),
+            pixel_values=rows[0] if len(rows) == 1 else np.concatenate(rows),
+            image_grid_thw=np.array(grids, np.int64),
             places=tuple(where),
             ids=tuple(content_id(frame, indices, self.name) for indices in each),
         )
@@ -137,11 +138,10 @@ class Qwen:
 
         :raises Unsuitable: if the view has another P or normalisation, or the frame has no tokens.
         """
+        check_tokens(frame, self.name)
         check_patch(frame, self.name, self.side)
         texels = normalised(frame, self.name, self.mean, self.std, self.normalisation)
         count = len(frame.tokens)
-        if count == 0:
-            raise Unsuitable(self.name, "tokens", 0, "the tower needs at least one")
         fields = {name: frame.tokens[name].astype(np.int64) for name in ("x", "y", "sx", "sy")}
         merged = cells(frame)
         whole = np.floor(positions(frame)).astype(np.int64)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .common import MissingLibrary, Unsuitable, cells, check_patch, library, normalised, positions
+from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, positions
 
 _NAME = "models.vit"
 #: Parameter of the cubic kernel: what PyTorch takes with ``antialias=True``, as timm does.
@@ -30,11 +30,13 @@ def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
     :param area_bias: whether a token counts in attention by the area that it stands for; see :func:`log_area`. Models are
         trained without it.
     :returns: a tensor, [1, prefix + N, D]; the class token and registers are first.
-    :raises Unsuitable: if the model has no table of positions, or the frame has another P or normalisation.
+    :raises Unsuitable: if the model has no table of positions, or the frame has another P or
+        normalisation, or no tokens.
     :raises MissingLibrary: if torch or timm is not installed.
     """
     torch = library("torch", "torch", _NAME)
     _check_model(model, area_bias)
+    check_tokens(frame, _NAME)
     check_patch(frame, _NAME, model.patch_embed.patch_size[0])
     mean, std = _normalisation(model)
     texels = normalised(frame, _NAME, mean, std, f"{{ mean = {list(mean)}, std = {list(std)} }}")
