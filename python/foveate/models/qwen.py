@@ -65,7 +65,7 @@ class Tokens:
     :ivar pixel_values: [4 N, 3 * 2 * p * p] float32, as in :class:`Rows`.
     :ivar image_grid_thw: [1, 3] int64: (1, 2, 2 N), which says how many patches there are, not where.
     :ivar positions: [4 N, 2] float32: row and column of each patch's centre, in patches of the source at full
-        resolution (or of a ``uniform`` view's own); between halves for larger tokens.
+        resolution (of a ``uniform`` view, at its own); fractions for larger tokens.
     :ivar grid: the rows and columns that ``positions`` refer to.
     :ivar mrope: [3, N] int64: time (0), row and column of each token for M-RoPE, which knows whole numbers: those of the
         cell at its centre, so tokens that do not overlap have different ones.
@@ -112,8 +112,8 @@ class Qwen:
         :raises Unsuitable: if the view has another layout or normalisation, or a picture's sides are no multiples of
             28 (Qwen3-VL: 32).
         """
-        texels = normalised(frame, self.name, self.mean, self.std, self.normalisation)
         where = places(frame, self.name)
+        texels = normalised(frame, self.name, self.mean, self.std, self.normalisation)
         for place in where:
             if place.width % self.side or place.height % self.side:
                 raise Unsuitable(
