@@ -23,9 +23,10 @@ class _Place(NamedTuple):
     @classmethod
     def of(cls, token: Any) -> _Place:
         """From a record. This is the only place here that knows its fields."""
-        level = int(token["level"])
-        x, y, step = int(token["x"]) << level, int(token["y"]) << level, 1 << level
-        return cls(x, y, step, step, slice(0, int(token["columns"])), slice(0, int(token["rows"])))
+        x, y, sx, sy, column, columns, row, rows = (
+            int(token[name]) for name in ("x", "y", "sx", "sy", "first_column", "columns", "first_row", "rows")
+        )
+        return cls(x, y, sx, sy, slice(column, column + columns), slice(row, row + rows))
 
 
 def replicated(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple
 
 import cv2
 import numpy as np
@@ -62,12 +62,12 @@ class Scene(NamedTuple):
         return np.ascontiguousarray(self.frames[index, :, :, :3])
 
     def pipeline(self, is_live: bool = False) -> str:
-        """For GStreamer, at ten frames a second."""
+        """For GStreamer, at ten frames a second, or at four as from a camera, for a consumer on a busy machine to keep up."""
         width, height = self.size
-        pace = "! identity sync=true " if is_live else ""
+        pace, rate = ("! identity sync=true ", 4) if is_live else ("", 10)
         return (
             f"filesrc location={self.path} blocksize={width * height * 4} "
-            f"! rawvideoparse format=rgbx width={width} height={height} framerate=10/1 {pace}! appsink name=frames"
+            f"! rawvideoparse format=rgbx width={width} height={height} framerate={rate}/1 {pace}! appsink name=frames"
         )
 
 
@@ -88,29 +88,50 @@ def clip_frames(path: Path) -> list[Any]:
 
 
 def scene(name: str) -> Scene:
-    """`walkers` or `apart` (1536x1152), `camera` (768x576), made once."""
+    """`walkers` or `apart` (1536x1152), `camera` (768x576), `signs` (1920x960, six photographs of signs), made once."""
+    make, (width, height), measured = _MAKERS[name]
     path = CACHE / "scenes" / f"{name}.rgbx"
-    if name == "camera":
-        width, height = 768, 576
-        count, measured = LENGTH, list(range(WARM_UP, LENGTH, STEP))
-    else:
-        width, height = 1536, 1152
-        count, measured = LENGTH, list(range(WARM_UP, LENGTH, STEP))
     if not path.exists():
-        clip = clip_frames(CACHE.parent / "vtest.avi")
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         with part.open("wb") as file:
-            for at in range(count):
-                if name == "camera":
-                    whole = clip[600 + at]
-                else:
-                    four = [clip[start + at] for start in STRETCHES[name]]
-                    whole = np.vstack([np.hstack(four[:2]), np.hstack(four[2:])])
-                file.write(cv2.cvtColor(whole, cv2.COLOR_RGB2RGBA).tobytes())
+            for picture in make(name):
+                file.write(cv2.cvtColor(picture, cv2.COLOR_RGB2RGBA).tobytes())
         part.rename(path)
     frames = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 4)
     return Scene(name, path, frames, measured)
+
+
+def _four_cameras(name: str) -> Iterator[Any]:
+    clip = clip_frames(CACHE.parent / "vtest.avi")
+    for at in range(LENGTH):
+        four = [clip[start + at] for start in STRETCHES[name]]
+        yield np.vstack([np.hstack(four[:2]), np.hstack(four[2:])])
+
+
+def _one_camera(_name: str) -> Iterator[Any]:
+    yield from clip_frames(CACHE.parent / "vtest.avi")[600 : 600 + LENGTH]
+
+
+def _signs(_name: str) -> Iterator[Any]:
+    cells = []
+    for number in range(1, 7):
+        sign = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / f"scenetext0{number}.jpg")), cv2.COLOR_BGR2RGB)
+        scale = min(640 / sign.shape[1], 480 / sign.shape[0])
+        size = round(sign.shape[1] * scale), round(sign.shape[0] * scale)
+        cell = np.zeros((480, 640, 3), np.uint8)
+        cell[: size[1], : size[0]] = cv2.resize(sign, size, interpolation=cv2.INTER_AREA)
+        cells.append(cell)
+    picture = np.vstack([np.hstack(cells[:3]), np.hstack(cells[3:])])
+    yield from [picture] * 12
+
+
+_MAKERS = {
+    "walkers": (_four_cameras, (1536, 1152), list(range(WARM_UP, LENGTH, STEP))),
+    "apart": (_four_cameras, (1536, 1152), list(range(WARM_UP, LENGTH, STEP))),
+    "camera": (_one_camera, (768, 576), list(range(WARM_UP, LENGTH, STEP))),
+    "signs": (_signs, (1920, 960), [10]),
+}
 
 
 # The product.
@@ -273,3 +294,45 @@ def reference_people(source: Scene) -> list[Any]:
         return {"boxes": np.array([*lists, None], object)}
 
     return list(cached("reference", [source.name, WARM_UP, MEASURED, STEP], make)["boxes"][:-1])
+
+
+# Text: PP-OCR.
+
+_OCR: Any = None
+
+
+def ocr() -> Any:
+    """The reader, loaded once."""
+    global _OCR
+    if _OCR is None:
+        from rapidocr import RapidOCR
+
+        _OCR = RapidOCR(params={"Global.log_level": "error"})
+    return _OCR
+
+
+def lines_in(picture: Any) -> Any:
+    """Boxes of lines of text, [N, 4] (x0, y0, x1, y1)."""
+    boxes = ocr()(cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)).boxes
+    if boxes is None:
+        return np.zeros((0, 4))
+    return np.concatenate([boxes.min(axis=1), boxes.max(axis=1)], axis=1)
+
+
+def read(picture: Any, box: Any) -> str:
+    """What a line says: recognition alone."""
+    height, width = picture.shape[:2]
+    x0, y0, x1, y1 = np.clip(np.round(box), 0, (width, height, width, height)).astype(int)
+    crop = cv2.cvtColor(picture[y0:y1, x0:x1], cv2.COLOR_RGB2BGR)
+    texts = ocr()(crop, use_det=False, use_cls=False, use_rec=True).txts
+    return texts[0].lower().replace(" ", "") if texts else ""
+
+
+def alike(text: str, reference: str) -> int:
+    """Characters of the reference less the edits (Levenshtein) that lead to it, not below 0."""
+    row = list(range(len(reference) + 1))
+    for i, a in enumerate(text, 1):
+        before, row[0] = row[0], i
+        for j, b in enumerate(reference, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
+    return max(0, len(reference) - row[-1])

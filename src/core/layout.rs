@@ -1,7 +1,10 @@
 //! Where the tokens of a frame lie: pure functions from extent, patch side, budget, fixations and relevance to a
 //! [`TokenPlan`].
 
+use std::borrow::Cow;
+
 use crate::geometry::extent::Extent;
+use crate::geometry::fixation::Gaze;
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
@@ -37,6 +40,12 @@ pub enum Layout {
             serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")
         )]
         foveae: u32,
+        /// No token is above this level, as far as the budget allows; `None` is no bound.
+        #[cfg_attr(
+            feature = "serde",
+            serde(default, deserialize_with = "optional::<Whole<0, 11>, _, _>")
+        )]
+        coarsest: Option<u32>,
     },
     /// One level everywhere, row by row.
     Uniform,
@@ -62,7 +71,7 @@ fn one() -> u32 {
 
 impl Default for Layout {
     fn default() -> Self {
-        Self::Foveal { e0_px: None, foveae: 1 }
+        Self::Foveal { e0_px: None, foveae: 1, coarsest: None }
     }
 }
 
@@ -111,6 +120,19 @@ impl Layout {
         }
     }
 
+    /// The layout for a gaze: where a map chose the fixations, and no e0 is given, [`foveal::led_e0_px`] is.
+    pub fn guided(&self, gaze: &Gaze, extent: Extent, patch_side: u32) -> Cow<'_, Self> {
+        let Some(map) = gaze.leading_map() else { return Cow::Borrowed(self) };
+        let e0_px = || Some(foveal::led_e0_px(extent, patch_side, map, &gaze.points()));
+        match *self {
+            Self::Foveal { e0_px: None, foveae, coarsest } => {
+                Cow::Owned(Self::Foveal { e0_px: e0_px(), foveae, coarsest })
+            }
+            Self::Directional { e0_px: None } => Cow::Owned(Self::Directional { e0_px: e0_px() }),
+            _ => Cow::Borrowed(self),
+        }
+    }
+
     /// Columns and rows of its tokens, if they form a grid over the picture, row by row.
     pub fn grid(&self, shape: PyramidShape, patch_side: u32, budget: usize) -> Option<Extent> {
         matches!(self, Self::Uniform).then(|| uniform::grid(shape, patch_side, budget))
@@ -125,10 +147,10 @@ impl Layout {
             e0_px.unwrap_or_else(|| foveal::default_e0_px(shape.extent(), patch_side))
         };
         let tokens = match self {
-            Self::Foveal { e0_px, .. } => {
+            Self::Foveal { e0_px, coarsest, .. } => {
                 let e0_px = or_default(e0_px);
                 let priority = foveal::Priority { fixations, e0_px, relevance };
-                foveal::tokens(PatchGrids::new(shape, patch_side), budget, &priority)
+                foveal::tokens(PatchGrids::new(shape, patch_side), budget, *coarsest, &priority)
             }
             Self::Uniform => uniform::tokens(shape, patch_side, budget),
             Self::Directional { e0_px } => directional::tokens(request, or_default(e0_px)),

@@ -160,8 +160,33 @@ impl TokenFormat {
         Self { patch_side, dtype, normalisation, outside, rounding }
     }
 
+    /// The 8-bit value that a texel of `channel` was made from; `bytes` begin with the texel.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    pub fn denormalised(self, channel: usize, bytes: &[u8]) -> u8 {
+        let number = match self.dtype {
+            DType::U8 => return bytes[0],
+            DType::F16 => f64_from_f16(u16::from_le_bytes([bytes[0], bytes[1]])),
+            DType::Bf16 => f64::from(f32::from_le_bytes([0, 0, bytes[0], bytes[1]])),
+            DType::F32 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        };
+        let Normalisation { mean, std } = self.normalisation;
+        ((number * std[channel] + mean[channel]) * 255.0).round().clamp(0.0, 255.0) as u8
+    }
+
     /// Bytes of one token: 3 * P * P texels. A multiple of 4.
     pub const fn token_bytes(self) -> usize {
         3 * (self.patch_side * self.patch_side) as usize * self.dtype.bytes()
     }
+}
+
+/// The value of an IEEE 754 binary16, by its bits. A subnormal is its fraction times 2^-24.
+fn f64_from_f16(bits: u16) -> f64 {
+    let (sign, exponent, fraction) = (bits >> 15, bits >> 10 & 0x1F, f64::from(bits & 0x3FF));
+    let magnitude = match exponent {
+        0 => fraction * 2f64.powi(-24),
+        0x1F if fraction == 0.0 => f64::INFINITY,
+        0x1F => f64::NAN,
+        _ => (fraction / 1024.0 + 1.0) * 2f64.powi(i32::from(exponent) - 15),
+    };
+    if sign == 0 { magnitude } else { -magnitude }
 }

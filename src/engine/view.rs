@@ -177,6 +177,7 @@ impl<S> View<S> {
 
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
         let ViewSpec { layout, budget, format, .. } = &self.spec;
+        let layout = layout.guided(&gaze, shape.extent(), format.patch_side);
         let plan = layout.plan(&PlanRequest {
             shape,
             patch_side: format.patch_side,

@@ -23,6 +23,7 @@ mod header;
 mod mapping;
 #[cfg(feature = "writer")]
 pub mod memory;
+pub mod picture;
 mod protocol;
 pub mod reader;
 pub mod segment;

@@ -5,10 +5,8 @@ use std::io::{self, Write};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
-use foveate_core::token::TokenFormat;
+use foveate_ring::picture::Rgb;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
-
-type Rgb = [u8; 3];
 
 /// Colours by level, from fine (warm) to coarse (cool).
 const LEVEL_COLORS: [Rgb; 7] = [
@@ -92,20 +90,19 @@ impl Picture {
     }
 }
 
-/// The picture rebuilt from the tokens: each texel fills the source pixels that it is the mean of.
+/// The picture rebuilt from the tokens, as a model is given it.
 pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
-    let mut picture = Picture::new(segment.extent);
-    let token_bytes = segment.format.token_bytes();
-    for (index, record) in coarse_to_fine(frame) {
-        let values = &frame.pixels[index * token_bytes..][..token_bytes];
-        paint_token(&mut picture, record, segment.format, values);
-    }
-    picture
+    Picture { extent: segment.extent, texels: frame.smoothed(segment) }
 }
 
-/// The rebuilt picture with the boxes of all tokens, coloured by level, and a cross at the fixation.
+/// The picture in which each texel fills its pixels.
+fn replicated(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
+    Picture { extent: segment.extent, texels: frame.replicated(segment) }
+}
+
+/// The picture of texels with the boxes of all tokens, coloured by level, and a cross at the fixation.
 pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
-    let mut picture = rebuilt(segment, frame);
+    let mut picture = replicated(segment, frame);
     picture.dim();
     for (_, record) in coarse_to_fine(frame) {
         let color = LEVEL_COLORS[(octaves(record) as usize).min(LEVEL_COLORS.len() - 1)];
@@ -117,14 +114,14 @@ pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     picture
 }
 
-/// The rebuilt picture with the scanpath: lines between fixations, the older the bluer, a disc at each, and a cross at the
+/// The picture of texels with the scanpath: lines between fixations, the older the bluer, a disc at each, and a cross at the
 /// current one. `fixations` are in pixels, the current one last.
 pub(super) fn scanpath(
     segment: &SegmentInfo,
     frame: &TokenFrameBuf,
     fixations: &[(f64, f64)],
 ) -> Picture {
-    let mut picture = rebuilt(segment, frame);
+    let mut picture = replicated(segment, frame);
     picture.dim();
     let width = (picture.extent.longer_side() / 400).max(1);
     let ages = (1..fixations.len()).rev();
@@ -160,21 +157,6 @@ fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
 /// log2 of the side of a texel in source pixels, rounded down; of the geometric mean of unlike sides.
 fn octaves(record: &TokenRecord) -> u32 {
     (u32::from(record.sx) * u32::from(record.sy)).ilog2() / 2
-}
-
-fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat, values: &[u8]) {
-    let side = u32::from(record.size);
-    let (columns, rows) =
-        (record.token().columns(picture.extent, side), record.token().rows(picture.extent, side));
-    for row in rows.real() {
-        for column in columns.real() {
-            let color = std::array::from_fn(|channel| {
-                let texel = (channel as u32 * side + row) * side + column;
-                format.denormalised(channel, &values[texel as usize * format.dtype.bytes()..])
-            });
-            picture.fill(columns.pixels(column), rows.pixels(row), color);
-        }
-    }
 }
 
 /// A cross at each fixation, the most important one on top.

@@ -360,7 +360,11 @@ fn random_plan(random: &mut Random) -> ServedView {
         1 => Layout::Directional { e0_px: None },
         2 => Layout::Rings(Rings::new(&[1, 2, 6], &[2, 3, 3]).unwrap()),
         3 => Layout::Windows,
-        _ => Layout::Foveal { e0_px: Some(f64::from(1 + random.below(60))), foveae: 1 },
+        _ => Layout::Foveal {
+            e0_px: Some(f64::from(1 + random.below(60))),
+            foveae: 1,
+            coarsest: None,
+        },
     };
     let (dtype, normalisation) = match random.below(2) {
         0 => (DType::U8, Normalisation::NONE),

@@ -155,7 +155,7 @@ fn engine(picture: &OwnedFrame, generation: u64) -> Engine {
 
 fn spec(budget: usize) -> ViewSpec {
     ViewSpec {
-        layout: Layout::Foveal { e0_px: Some(20.0), foveae: 1 },
+        layout: Layout::Foveal { e0_px: Some(20.0), foveae: 1, coarsest: None },
         budget,
         format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
         policy: Policy::Feedback,

@@ -15,7 +15,7 @@ use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::Rounding;
 use proptest::prelude::*;
 
-const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 8 };
+const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 8, coarsest: None };
 const DIRECTIONAL: Layout = Layout::Directional { e0_px: None };
 
 proptest! {

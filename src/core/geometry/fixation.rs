@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 
 use super::extent::Extent;
-use super::relevance::Relevance;
+use super::relevance::{Relevance, RelevanceMap};
 
 /// Fixations are quantized to this many positions per pixel, so that a plan is a function of few bits.
 const STEPS_PER_PIXEL: f64 = 16.0;
@@ -78,6 +78,17 @@ impl Gaze {
     /// The fixation that was chosen last.
     pub fn newest(&self) -> Fixation {
         self.fixations.iter().copied().max_by_key(|fixation| fixation.id).expect("at least one")
+    }
+
+    /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, and not a fixed place.
+    pub fn leading_map(&self) -> Option<&RelevanceMap> {
+        let by_map = |fixation: &Fixation| {
+            matches!(fixation.reason, FixationReason::Attend | FixationReason::Saliency)
+        };
+        self.relevance
+            .as_ref()
+            .filter(|_| self.fixations.iter().all(by_map))
+            .map(|given| &given.map)
     }
 
     /// The points, in order.

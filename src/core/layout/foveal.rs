@@ -18,10 +18,25 @@ use crate::geometry::relevance::RelevanceMap;
 /// Most patches that the quadtree starts from.
 const ROOTS_MAX: usize = 16;
 
+/// How much wider the fovea is than what matters is spread. By measurement; see docs/gaze.md.
+const SPREAD_FACTOR: f64 = 2.0;
+
 /// The eccentricity in pixels at which magnification has halved, where nothing else is asked for: 3 % of the
 /// longer side, but no more than three patches.
 pub fn default_e0_px(extent: Extent, patch_side: u32) -> f64 {
     (0.03 * f64::from(extent.longer_side())).min(3.0 * f64::from(patch_side))
+}
+
+/// The same where a map chose the fixations: [`SPREAD_FACTOR`] times the distance at which what matters lies from them, so that it
+/// is resolved nearly as well as they are; not below the default. Without anything that stands apart from the fixation it is the
+/// default.
+pub fn led_e0_px(
+    extent: Extent,
+    patch_side: u32,
+    map: &RelevanceMap,
+    fixations: &[(f64, f64)],
+) -> f64 {
+    (SPREAD_FACTOR * map.spread_px(extent, fixations)).max(default_e0_px(extent, patch_side))
 }
 
 /// What makes a leaf worth splitting.
@@ -69,8 +84,13 @@ impl Priority<'_> {
 }
 
 /// The tokens of the leaves, ordered by level, then along the Morton curve.
-pub fn tokens(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<Token> {
-    let mut leaves = leaves(grids, budget, priority);
+pub fn tokens(
+    grids: PatchGrids,
+    budget: usize,
+    coarsest: Option<u32>,
+    priority: &Priority<'_>,
+) -> Vec<Token> {
+    let mut leaves = leaves(grids, budget, coarsest, priority);
     leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
     let token = |patch: Patch| {
         let (nearest, _) = priority.nearest(patch, grids);
@@ -80,11 +100,23 @@ pub fn tokens(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<
     leaves.into_iter().map(token).collect()
 }
 
+/// The level that the quadtree starts from: the finest with at most 16 patches, or `coarsest` where that is finer; where its patches
+/// exceed the budget, the finest level whose patches do not.
+pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u32 {
+    let few = grids.finest_level_within(budget.min(ROOTS_MAX));
+    coarsest.map_or(few, |coarsest| few.min(coarsest.max(grids.finest_level_within(budget))))
+}
+
 /// The leaves of the quadtree, in no particular order: they cover the image once, and are at most `budget`.
-pub fn leaves(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<Patch> {
+pub fn leaves(
+    grids: PatchGrids,
+    budget: usize,
+    coarsest: Option<u32>,
+    priority: &Priority<'_>,
+) -> Vec<Patch> {
     let candidate = |patch| Candidate { priority: priority.of(patch, grids), patch };
 
-    let roots = grids.patches(grids.finest_level_within(budget.min(ROOTS_MAX)));
+    let roots = grids.patches(root_level(grids, budget, coarsest));
     let (mut finest, splittable): (Vec<Patch>, Vec<Patch>) =
         roots.partition(|patch| patch.level == 0);
     let mut queue: BinaryHeap<Candidate> = splittable.into_iter().map(candidate).collect();

@@ -1,21 +1,8 @@
-//! From 0..=255 to the numbers of a token's format, and back.
+//! From 0..=255 to the numbers of a token's format.
 
 use super::{DType, Normalisation, TokenFormat};
 
 impl TokenFormat {
-    /// The 8-bit value that a texel of `channel` was made from; `bytes` begin with the texel.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-    pub fn denormalised(self, channel: usize, bytes: &[u8]) -> u8 {
-        let number = match self.dtype {
-            DType::U8 => return bytes[0],
-            DType::F16 => half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
-            DType::Bf16 => half::bf16::from_le_bytes([bytes[0], bytes[1]]).to_f64(),
-            DType::F32 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
-        };
-        let Normalisation { mean, std } = self.normalisation;
-        ((number * std[channel] + mean[channel]) * 255.0).round().clamp(0.0, 255.0) as u8
-    }
-
     /// The number that each value of each channel becomes, as the low [`DType::bytes`] bytes of a word.
     pub fn table(self) -> NormalisationTable {
         let Normalisation { mean, std } = self.normalisation;

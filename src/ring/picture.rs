@@ -1,0 +1,242 @@
+//! Pictures that token frames rebuild: what the tokens are, and what a model is given as a picture.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::region::PixelBox;
+use foveate_core::token::TokenFormat;
+
+use super::abi::TokenRecord;
+use super::reader::TokenFrameBuf;
+use super::segment::SegmentInfo;
+
+/// R, G, B.
+pub type Rgb = [u8; 3];
+
+/// Cells beyond each edge of a token that its pixels are interpolated from.
+const MARGIN: usize = 2;
+
+/// Weights are whole numbers of this part of 1.
+const ONE: i32 = 1 << 14;
+
+impl TokenFrameBuf {
+    /// The picture of a frame of `segment`, row by row; black where no token lies.
+    ///
+    /// Each texel fills the pixels that it is the mean of; where tokens overlap, those with smaller steps are on top. It shows what
+    /// the tokens are.
+    pub fn replicated(&self, segment: &SegmentInfo) -> Vec<Rgb> {
+        let mut picture = Picture::black(segment.extent);
+        for patch in self.coarse_first(segment) {
+            picture.fill(&patch);
+        }
+        picture.texels
+    }
+
+    /// The picture of a frame of `segment` without the edges of texels and tokens, row by row; exact where the steps are 1. It is for
+    /// models and people.
+    ///
+    /// The texels of a token are cells of a grid that goes on beyond the token. A cell outside it has the mean of its pixels in
+    /// the [replicated](Self::replicated) picture, rounded half up; that picture goes on beyond its edges with the pixels at its
+    /// edges. A pixel is interpolated between the centres of 4 x 4 cells by Catmull-Rom splines, with weights rounded to 2^-14 along
+    /// each axis, and rounded half up. Every reader draws the same bytes.
+    pub fn smoothed(&self, segment: &SegmentInfo) -> Vec<Rgb> {
+        let extent = segment.extent;
+        let plain = Picture { extent, texels: self.replicated(segment) };
+        let mut picture = Picture::black(extent);
+        for patch in self.coarse_first(segment) {
+            picture.interpolate(&plain, &patch);
+        }
+        picture.texels
+    }
+
+    /// The tokens in the order of painting: falling area of a texel, then as they come.
+    fn coarse_first<'a>(&'a self, segment: &SegmentInfo) -> Vec<Patch<'a>> {
+        let (extent, format) = (segment.extent, segment.format);
+        let values = self.pixels.chunks_exact(format.token_bytes());
+        let patch = |(record, values): (&TokenRecord, &'a [u8])| {
+            let (token, side) = (record.token(), u32::from(record.size));
+            let (columns, rows) =
+                (token.columns(extent, side).real(), token.rows(extent, side).real());
+            let pixels = token.pixel_box(extent, side);
+            Patch { token, side, columns, rows, pixels, format, values }
+        };
+        let mut patches: Vec<_> = self.records.iter().zip(values).map(patch).collect();
+        patches.sort_by_key(|patch| Reverse(u32::from(patch.token.sx) * u32::from(patch.token.sy)));
+        patches
+    }
+}
+
+/// A token and its texels.
+struct Patch<'a> {
+    token: Token,
+    /// P.
+    side: u32,
+    /// The texels with real pixels.
+    columns: Range<u32>,
+    rows: Range<u32>,
+    /// The real pixels.
+    pixels: PixelBox,
+    format: TokenFormat,
+    values: &'a [u8],
+}
+
+impl Patch<'_> {
+    fn texel(&self, column: u32, row: u32) -> Rgb {
+        std::array::from_fn(|channel| {
+            let index = (channel as u32 * self.side + row) * self.side + column;
+            self.format
+                .denormalised(channel, &self.values[index as usize * self.format.dtype.bytes()..])
+        })
+    }
+}
+
+struct Picture {
+    extent: Extent,
+    texels: Vec<Rgb>,
+}
+
+impl Picture {
+    fn black(extent: Extent) -> Self {
+        Self { extent, texels: vec![[0; 3]; extent.area()] }
+    }
+
+    fn row(&mut self, y: u32, columns: Range<u32>) -> &mut [Rgb] {
+        let start = y as usize * self.extent.width as usize;
+        &mut self.texels[start + columns.start as usize..start + columns.end as usize]
+    }
+
+    fn fill(&mut self, patch: &Patch<'_>) {
+        let token = patch.token;
+        let (columns, rows) =
+            (token.columns(self.extent, patch.side), token.rows(self.extent, patch.side));
+        for row in patch.rows.clone() {
+            for column in patch.columns.clone() {
+                let color = patch.texel(column, row);
+                for y in rows.pixels(row) {
+                    self.row(y, columns.pixels(column)).fill(color);
+                }
+            }
+        }
+    }
+
+    fn interpolate(&mut self, plain: &Self, patch: &Patch<'_>) {
+        let PixelBox { x0, y0, x1, y1 } = patch.pixels;
+        let Token { x, y, sx, sy, .. } = patch.token;
+        let count = patch.side as usize + 2 * MARGIN;
+        let cells = plain.cells(patch);
+        let columns: Vec<_> = (x0..x1).map(|pixel| Taps::of(pixel, x, sx)).collect();
+        for row in y0..y1 {
+            let taps = Taps::of(row, y, sy);
+            let along: Vec<[i32; 3]> =
+                (0..count).map(|column| taps.sum(|cell| cells[cell * count + column])).collect();
+            for (texel, taps) in self.row(row, x0..x1).iter_mut().zip(&columns) {
+                *texel = taps.rounded(&along);
+            }
+        }
+    }
+
+    /// The cells of a token and of the margin around it, row by row.
+    fn cells(&self, patch: &Patch<'_>) -> Vec<[i32; 3]> {
+        let Token { x, y, sx, sy, .. } = patch.token;
+        let margin = MARGIN as i64;
+        let indices = || -margin..i64::from(patch.side) + margin;
+        let inside = |index: i64, real: &Range<u32>| {
+            u32::try_from(index).ok().filter(|index| real.contains(index))
+        };
+        let cell = |row: i64, column: i64| {
+            let own = inside(row, &patch.rows).zip(inside(column, &patch.columns));
+            own.map_or_else(
+                || {
+                    let left = i64::from(x) + column * i64::from(sx);
+                    let top = i64::from(y) + row * i64::from(sy);
+                    self.mean(left..left + i64::from(sx), top..top + i64::from(sy))
+                },
+                |(row, column)| patch.texel(column, row).map(i32::from),
+            )
+        };
+        indices()
+            .flat_map(|row| indices().map(move |column| (row, column)))
+            .map(|(row, column)| cell(row, column))
+            .collect()
+    }
+
+    /// Mean of a box, rounded half up. Beyond its edges the picture goes on with the pixels at its edges.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped; a mean of bytes"
+    )]
+    fn mean(&self, columns: Range<i64>, rows: Range<i64>) -> [i32; 3] {
+        let count = (columns.end - columns.start) * (rows.end - rows.start);
+        let clamped = |place: i64, side: u32| place.clamp(0, i64::from(side) - 1) as usize;
+        let mut sums = [0i64; 3];
+        for y in rows {
+            let row = &self.texels[clamped(y, self.extent.height) * self.extent.width as usize..];
+            for x in columns.clone() {
+                let texel = row[clamped(x, self.extent.width)];
+                for (sum, value) in sums.iter_mut().zip(texel) {
+                    *sum += i64::from(value);
+                }
+            }
+        }
+        sums.map(|sum| ((sum + count / 2) / count) as i32)
+    }
+}
+
+/// The four cells that a pixel is interpolated from along one axis.
+struct Taps {
+    /// Index of the first, from the start of the margin.
+    first: usize,
+    weights: [i32; 4],
+}
+
+impl Taps {
+    /// For `pixel`, of a token that begins at `origin`, with texels of `step` pixels.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a pixel lies inside its token"
+    )]
+    fn of(pixel: u32, origin: i32, step: u16) -> Self {
+        let (offset, step) = (i64::from(pixel) - i64::from(origin), i64::from(step));
+        // In half pixels from the centre of the first cell of the margin.
+        let place = 2 * offset + 1 - step + 2 * MARGIN as i64 * step;
+        let cell = place / (2 * step);
+        let t = (place - 2 * step * cell) as f64 / (2 * step) as f64;
+        let [before, here, after] = [
+            ((2.0 - t) * t - 1.0) * t / 2.0,
+            ((3.0 * t - 5.0) * t * t + 2.0) / 2.0,
+            ((4.0 - 3.0 * t) * t + 1.0) * t / 2.0,
+        ]
+        .map(|weight| (weight * f64::from(ONE) + 0.5).floor() as i32);
+        Self {
+            first: cell as usize - 1,
+            weights: [before, here, after, ONE - before - here - after],
+        }
+    }
+
+    /// In parts of [`ONE`].
+    fn sum(&self, cell: impl Fn(usize) -> [i32; 3]) -> [i32; 3] {
+        let mut sums = [0; 3];
+        for (index, weight) in self.weights.into_iter().enumerate() {
+            for (sum, value) in sums.iter_mut().zip(cell(self.first + index)) {
+                *sum += weight * value;
+            }
+        }
+        sums
+    }
+
+    /// From values in parts of [`ONE`].
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+    fn rounded(&self, along: &[[i32; 3]]) -> Rgb {
+        let one = i64::from(ONE);
+        std::array::from_fn(|channel| {
+            let term =
+                |(weight, cell): (i32, &[i32; 3])| i64::from(weight) * i64::from(cell[channel]);
+            let sum: i64 = self.weights.into_iter().zip(&along[self.first..]).map(term).sum();
+            (sum + one * one / 2).div_euclid(one * one).clamp(0, 255) as u8
+        })
+    }
+}
