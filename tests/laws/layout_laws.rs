@@ -2,14 +2,16 @@
 //! budget, in which order its tokens come, and that none is large for its eccentricity.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::patch::{Patch, PatchGrids};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::PixelBox;
-use foveate_core::geometry::relevance::RelevanceMap;
-use foveate_core::layout::foveal::{Priority, default_e0_px};
+use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_core::layout::foveal::{Priority, default_e0_px, root_level};
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::Rounding;
@@ -72,13 +74,28 @@ proptest! {
     }
 
     #[test]
-    fn no_leaf_above_level_0_outranks_a_split_patch(case in case(16_384)) {
-        let plan = case.plan(&FOVEAL);
+    fn no_leaf_above_level_0_outranks_a_split_patch(case in case(16_384), coarsest in coarsest()) {
+        let plan = case.plan(&bounded(coarsest));
         let leaves = case.leaves(&plan);
-        let least_split = case.split_patches(&leaves).map(|patch| case.priority(patch)).fold(f64::MAX, f64::min);
+        let start = root_level(case.grids(), case.budget, coarsest);
+        let least_split = split_patches(&leaves, start).map(|patch| case.priority(patch)).fold(f64::MAX, f64::min);
         for leaf in leaves.iter().filter(|leaf| 0 < leaf.level) {
             prop_assert!(case.priority(*leaf) <= least_split);
         }
+    }
+
+    #[test]
+    fn no_leaf_is_above_the_coarsest_level_unless_its_patches_exceed_the_budget(
+        case in case(16_384),
+        coarsest in 0..=11u32,
+    ) {
+        let plan = case.plan(&bounded(Some(coarsest)));
+        let highest = case.leaves(&plan).iter().map(|leaf| leaf.level).max().unwrap_or(0);
+        let last = case.shape.level_count() - 1;
+        let fits = case.grids().level(coarsest.min(last)).area() <= case.budget;
+        prop_assert!(highest <= coarsest || !fits);
+        // Where they do not fit, one more level down would not, either.
+        prop_assert!(highest <= coarsest || case.budget < case.grids().level(highest - 1).area());
     }
 
     #[test]
@@ -367,6 +384,37 @@ fn rings_that_do_not_nest_are_refused_with_what_would() {
     assert!(refused(&[1; 9], &[2; 9]).contains("1 to 8"));
 }
 
+/// Eccentricity counts less the farther what matters lies from the fixations, if a map chose these.
+#[test]
+fn e0_follows_the_spread_of_a_map_that_leads() {
+    let extent = Extent::new(1920, 1080);
+    let peaks_at = |columns: &[u32]| {
+        let weight = |cell: u32| if columns.contains(&cell) { 4.0 } else { 0.5 };
+        Some(Arc::new(Relevance {
+            map: RelevanceMap::new(Extent::new(64, 1), (0..64).map(weight)),
+            frame_seq: 1,
+        }))
+    };
+    let e0_px = |reason, relevance| {
+        // In the middle of cell 10.
+        let (id, x, y, since_frame, weight) = (1, 315.0, 540.0, 1, 1.0);
+        let gaze = Gaze::at(Fixation { id, x, y, since_frame, reason, weight }, relevance);
+        match *FOVEAL.guided(&gaze, extent, 16) {
+            Layout::Foveal { e0_px, .. } => e0_px,
+            _ => unreachable!("a foveal layout stays one"),
+        }
+    };
+    for reason in [FixationReason::Attend, FixationReason::Saliency] {
+        assert_eq!(e0_px(reason, peaks_at(&[10])), Some(48.0), "all that matters is looked at");
+        // Half of it lies 20 cells of 30 pixels away: twice the mean distance of 300.
+        assert_eq!(e0_px(reason, peaks_at(&[10, 30])), Some(600.0));
+        assert_eq!(e0_px(reason, None), None);
+    }
+    for reason in [FixationReason::Look, FixationReason::Policy] {
+        assert_eq!(e0_px(reason, peaks_at(&[10, 30])), None, "a point was asked for");
+    }
+}
+
 /// One call of a layout.
 #[derive(Clone, Debug)]
 struct Case {
@@ -400,17 +448,6 @@ impl Case {
 
     fn leaves(&self, plan: &TokenPlan) -> Vec<Patch> {
         plan.tokens.iter().map(|&token| patch(token, self.patch_side)).collect()
-    }
-
-    /// The ancestors of the leaves, up to the level that the quadtree starts from.
-    fn split_patches<'a>(&self, leaves: &'a [Patch]) -> impl Iterator<Item = Patch> + use<'a> {
-        let start = self.grids().finest_level_within(self.budget.min(16));
-        leaves.iter().flat_map(move |leaf| {
-            (leaf.level + 1..=start).map(|level| {
-                let up = level - leaf.level;
-                Patch { level, i: leaf.i >> up, j: leaf.j >> up }
-            })
-        })
     }
 
     /// The step of the token over a pixel.
@@ -461,7 +498,7 @@ fn case(longest_side: u32) -> impl Strategy<Value = Case> {
 }
 
 fn tree_or_grid() -> impl Strategy<Value = Layout> {
-    prop_oneof![Just(FOVEAL), Just(DIRECTIONAL), Just(Layout::Uniform)]
+    prop_oneof![coarsest().prop_map(bounded), Just(DIRECTIONAL), Just(Layout::Uniform)]
 }
 
 fn any_layout() -> impl Strategy<Value = Layout> {
@@ -490,6 +527,24 @@ fn rings() -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
         }
         (strides, grids)
     })
+}
+
+/// The ancestors of the leaves, up to the level that the quadtree starts from.
+fn split_patches(leaves: &[Patch], start: u32) -> impl Iterator<Item = Patch> {
+    leaves.iter().flat_map(move |leaf| {
+        (leaf.level + 1..=start).map(|level| {
+            let up = level - leaf.level;
+            Patch { level, i: leaf.i >> up, j: leaf.j >> up }
+        })
+    })
+}
+
+fn bounded(coarsest: Option<u32>) -> Layout {
+    Layout::Foveal { e0_px: None, foveae: 8, coarsest }
+}
+
+fn coarsest() -> impl Strategy<Value = Option<u32>> {
+    prop::option::of(0..=11u32)
 }
 
 fn patch(token: Token, patch_side: u32) -> Patch {
