@@ -55,6 +55,8 @@ def described(frame: foveate.Frame) -> dict[str, Any]:
         "records": fnv1a_64(frame.tokens.tobytes()),
         "pixels": fnv1a_64(frame.pixels.tobytes()),
         "relevance": fnv1a_64(frame.plane("relevance").tobytes()),
+        "blocks": fnv1a_64(frame.rebuild(smooth=False).tobytes()),
+        "smooth": fnv1a_64(frame.rebuild().tobytes()),
     }
 
 

@@ -62,7 +62,12 @@ impl TokenFrameBuf {
             let pixels = token.pixel_box(extent, side);
             Patch { token, side, columns, rows, pixels, format, values }
         };
-        let mut patches: Vec<_> = self.records.iter().zip(values).map(patch).collect();
+        // Other records are a broken writer's.
+        let is_drawable = |(record, _): &(&TokenRecord, &[u8])| {
+            u32::from(record.size) == format.patch_side && 0 < record.sx.min(record.sy)
+        };
+        let placed = self.records.iter().zip(values).filter(is_drawable);
+        let mut patches: Vec<_> = placed.map(patch).collect();
         patches.sort_by_key(|patch| Reverse(u32::from(patch.token.sx) * u32::from(patch.token.sy)));
         patches
     }

@@ -2,7 +2,7 @@
 //
 //     dump VIEW COUNT
 //
-// `records`, `pixels` and `relevance` are the 64-bit FNV-1a of the bytes, in hexadecimal.
+// `records`, `pixels`, `relevance`, and the pictures `blocks` and `smooth` are the 64-bit FNV-1a of the bytes, in hexadecimal.
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>
@@ -44,7 +44,16 @@ static void print_fixation(const struct foveate_slot_header *head) {
     print_count("fixation_reason", head->fixation_reason);
 }
 
-static void print_frame(const struct foveate_frame *frame, int relevance) {
+static void print_pictures(const struct foveate_segment *segment, const struct foveate_frame *frame) {
+    static uint8_t blocks[1 << 20], smooth[1 << 20];
+    size_t bytes = 3 * (size_t)segment->header.source_width * segment->header.source_height;
+    if (sizeof blocks < bytes) exit(1);
+    foveate_rebuild(segment, frame, blocks, smooth);
+    printf("\"blocks\":\"%016" PRIx64 "\",", fnv1a(blocks, bytes));
+    printf("\"smooth\":\"%016" PRIx64 "\",", fnv1a(smooth, bytes));
+}
+
+static void print_frame(const struct foveate_segment *segment, const struct foveate_frame *frame, int relevance) {
     const struct foveate_slot_header *head = &frame->head;
     printf("{");
     print_count("ring_sequence", head->ring_sequence);
@@ -60,6 +69,7 @@ static void print_frame(const struct foveate_frame *frame, int relevance) {
     print_count("token_count", frame->token_count);
     printf("\"records\":\"%016" PRIx64 "\",", fnv1a(frame->tokens, frame->token_count * sizeof *frame->tokens));
     printf("\"pixels\":\"%016" PRIx64 "\",", fnv1a(frame->pixels, frame->pixel_bytes));
+    print_pictures(segment, frame);
     printf("\"relevance\":\"%016" PRIx64 "\"}\n", fnv1a(frame->planes[relevance], frame->token_count * sizeof(float)));
     fflush(stdout);
 }
@@ -73,7 +83,7 @@ static int dump(struct foveate_reader *reader, struct foveate_frame *frame, long
             relevance = foveate_plane_index(foveate_current_segment(reader), "relevance");
             if (relevance < 0 || foveate_frame_reserve(frame, foveate_current_segment(reader)) != FOVEATE_OK) return 1;
         } else if (result == FOVEATE_OK) {
-            print_frame(frame, relevance);
+            print_frame(foveate_current_segment(reader), frame, relevance);
             count--;
         } else if (result == FOVEATE_ENDED) {
             return 0;

@@ -7,10 +7,9 @@ use foveate::messages::{Attend, Look, NumberFormat, ViewName};
 use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_ring::TokenFrameBuf;
 use serde_json::{Value, json};
 
-use crate::daemon::{Feed, Place, Process};
+use crate::daemon::{Feed, Follower, Place, Process};
 use crate::film::raw_bytes;
 use crate::scene::{bt601, fed, random_film, stream, view};
 use crate::wait::until;
@@ -34,7 +33,7 @@ fn every_reader_reads_every_frame_alike() {
         let daemon = place.daemon(&stream("camera", &fed(&place, "camera", &film), &settings));
         let (mut client, mut follower) = (daemon.client(), daemon.subscribe("camera/main"));
         feed.send(&raw_bytes(film.frame(1)));
-        let mut expected = vec![described(follower.next_frame())];
+        let mut expected = vec![described(&mut follower)];
         let readers = [c_reader(&place), python_reader(&place)];
         let present = 2 + readers.len() as u64;
         until("they follow", || {
@@ -49,7 +48,7 @@ fn every_reader_reads_every_frame_alike() {
                 _ => {}
             }
             feed.send(&raw_bytes(film.frame(frame_seq)));
-            expected.push(described(follower.next_frame()));
+            expected.push(described(&mut follower));
         }
         drop(feed);
         for reader in readers {
@@ -105,7 +104,9 @@ fn exact(mut line: Value) -> Value {
     line
 }
 
-fn described(frame: &TokenFrameBuf) -> Value {
+fn described(follower: &mut Follower) -> Value {
+    follower.next_frame();
+    let (frame, segment) = (&follower.frame, follower.subscription.reader().unwrap().header());
     let head = &frame.head;
     let (stamp, fixation) = (head.stamp, head.fixation);
     json!({
@@ -132,6 +133,8 @@ fn described(frame: &TokenFrameBuf) -> Value {
         "records": fnv1a_64(bytemuck::cast_slice(&frame.records)),
         "pixels": fnv1a_64(&frame.pixels),
         "relevance": fnv1a_64(frame.plane(1)),
+        "blocks": fnv1a_64(frame.replicated(segment).as_flattened()),
+        "smooth": fnv1a_64(frame.smoothed(segment).as_flattened()),
     })
 }
 

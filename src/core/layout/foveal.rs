@@ -7,12 +7,13 @@
 //! Biological Cybernetics 25 (1977), and Van Essen, Newsome and Maunsell, Vision Research 24 (1984).
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::patch::{Patch, PatchGrids};
-use crate::geometry::plan::Token;
+use crate::geometry::plan::{Token, TokenPlan};
+use crate::geometry::pyramid::MAX_LEVEL_COUNT;
 use crate::geometry::relevance::RelevanceMap;
 
 /// Most patches that the quadtree starts from.
@@ -89,8 +90,10 @@ pub fn tokens(
     budget: usize,
     coarsest: Option<u32>,
     priority: &Priority<'_>,
+    before: Option<&TokenPlan>,
 ) -> Vec<Token> {
-    let mut leaves = leaves(grids, budget, coarsest, priority);
+    let roots = root_level(grids, budget, coarsest);
+    let mut leaves = leaves(grids, budget, roots, priority, &split_patches(before));
     leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
     let token = |patch: Patch| {
         let (nearest, _) = priority.nearest(patch, grids);
@@ -107,16 +110,40 @@ pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u3
     coarsest.map_or(few, |coarsest| few.min(coarsest.max(grids.finest_level_within(budget))))
 }
 
-/// The leaves of the quadtree, in no particular order: they cover the image once, and are at most `budget`.
-pub fn leaves(
+/// By which factor a patch that was split in the plan before is preferred over one that was not.
+pub const KEEPING: f64 = 2.0;
+
+/// The patches that were split in a plan.
+fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
+    let mut split = HashSet::new();
+    let Some(plan) = plan else { return split };
+    for token in &plan.tokens {
+        let mut patch = token.patch(plan.patch_side);
+        loop {
+            patch = patch.parent();
+            // Of what was inserted before, so was all above.
+            if patch.level == MAX_LEVEL_COUNT || !split.insert(patch) {
+                break;
+            }
+        }
+    }
+    split
+}
+
+/// The leaves of the quadtree from `root_level` on, in no particular order: they cover the image once, and are at most `budget`.
+fn leaves(
     grids: PatchGrids,
     budget: usize,
-    coarsest: Option<u32>,
+    root_level: u32,
     priority: &Priority<'_>,
+    split_before: &HashSet<Patch>,
 ) -> Vec<Patch> {
-    let candidate = |patch| Candidate { priority: priority.of(patch, grids), patch };
+    let candidate = |patch| {
+        let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
+        Candidate { priority: kept * priority.of(patch, grids), patch }
+    };
 
-    let roots = grids.patches(root_level(grids, budget, coarsest));
+    let roots = grids.patches(root_level);
     let (mut finest, splittable): (Vec<Patch>, Vec<Patch>) =
         roots.partition(|patch| patch.level == 0);
     let mut queue: BinaryHeap<Candidate> = splittable.into_iter().map(candidate).collect();
