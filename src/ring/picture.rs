@@ -90,9 +90,9 @@ struct Patch<'a> {
 impl Patch<'_> {
     fn texel(&self, column: u32, row: u32) -> Rgb {
         std::array::from_fn(|channel| {
-            let index = (channel as u32 * self.side + row) * self.side + column;
-            self.format
-                .denormalised(channel, &self.values[index as usize * self.format.dtype.bytes()..])
+            let (side, row, column) = (self.side as usize, row as usize, column as usize);
+            let index = (channel * side + row) * side + column;
+            self.format.denormalised(channel, &self.values[index * self.format.dtype.bytes()..])
         })
     }
 }
@@ -234,7 +234,6 @@ impl Taps {
     }
 
     /// From values in parts of [`ONE`].
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     fn rounded(&self, along: &[[i32; 3]]) -> Rgb {
         let one = i64::from(ONE);
         std::array::from_fn(|channel| {

@@ -13,6 +13,7 @@ mod thief;
 #[path = "../support/wait.rs"]
 mod wait;
 
+mod picture_laws;
 mod ring_abi;
 mod ring_hostile;
 mod ring_memory;

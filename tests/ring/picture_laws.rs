@@ -1,0 +1,156 @@
+//! The smooth picture of a frame is what its definition says, written down pixel by pixel in real numbers.
+
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::Token;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::layout::{Layout, PlanRequest};
+use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_ring::picture::Rgb;
+use foveate_ring::{SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
+
+use crate::ring::spec;
+
+const EXTENT: Extent = Extent { width: 94, height: 71 };
+const SIDE: u32 = 8;
+
+#[test]
+fn a_smooth_picture_is_interpolated_between_the_cells_of_each_token() {
+    let (segment, frame) = (segment(), frame(|index| (index * 7919 % 256) as u8));
+    let blocks = frame.replicated(&segment);
+    let smooth = frame.smoothed(&segment);
+    for y in 0..EXTENT.height {
+        for x in 0..EXTENT.width {
+            let (index, token) = on_top(&frame, x, y);
+            for channel in 0..3 {
+                let expected = interpolated(&frame, index, token, &blocks, channel, (x, y));
+                let found = f64::from(smooth[at(x, y)][channel]);
+                assert!(
+                    (found - expected.clamp(0.0, 255.0)).abs() <= 0.51,
+                    "({x}, {y}): {found}, {expected}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_smooth_picture_is_exact_where_a_texel_is_a_pixel() {
+    let (segment, frame) = (segment(), frame(|index| (index * 7919 % 256) as u8));
+    let (blocks, smooth) = (frame.replicated(&segment), frame.smoothed(&segment));
+    let mut exact = 0;
+    for (x, y) in (0..EXTENT.width).flat_map(|x| (0..EXTENT.height).map(move |y| (x, y))) {
+        let (_, token) = on_top(&frame, x, y);
+        if token.sx == 1 && token.sy == 1 {
+            assert_eq!(smooth[at(x, y)], blocks[at(x, y)]);
+            exact += 1;
+        }
+    }
+    assert!(64 <= exact, "a fovea has pixels");
+}
+
+#[test]
+fn a_plain_picture_stays_plain() {
+    let (segment, frame) = (segment(), frame(|_| 77));
+    assert!(frame.smoothed(&segment).iter().all(|texel| *texel == [77; 3]));
+}
+
+fn segment() -> SegmentInfo {
+    let format = TokenFormat::new(SIDE, DType::U8, Normalisation::NONE);
+    SegmentInfo::of(&SegmentSpec { format, extent: EXTENT, ..spec(64) }).unwrap()
+}
+
+/// A foveal plan, and over it a token of unlike steps that hangs over a corner; byte i of its texels is `value(i)`.
+fn frame(value: impl Fn(usize) -> u8) -> TokenFrameBuf {
+    let layout = Layout::default();
+    let mut tokens = layout
+        .plan(&PlanRequest {
+            shape: PyramidShape::new(EXTENT),
+            patch_side: SIDE,
+            budget: 40,
+            fixations: &[(30.0, 30.0)],
+            relevance: None,
+            before: None,
+        })
+        .tokens;
+    assert!(tokens.iter().any(|token| token.sx == 1) && tokens.iter().any(|token| 2 < token.sx));
+    tokens.push(Token { x: -5, y: -3, sx: 3, sy: 2, group: 0, fovea: 0 });
+    let records =
+        tokens.iter().map(|token| TokenRecord::new(*token, EXTENT, SIDE, 1, 1.0)).collect();
+    let pixels = (0..tokens.len() * 3 * (SIDE * SIDE) as usize).map(value).collect();
+    TokenFrameBuf { records, pixels, ..TokenFrameBuf::default() }
+}
+
+fn at(x: u32, y: u32) -> usize {
+    (y * EXTENT.width + x) as usize
+}
+
+/// The token that is seen at a pixel: of those over it, the last with the smallest texels.
+fn on_top(frame: &TokenFrameBuf, x: u32, y: u32) -> (usize, TokenRecord) {
+    let covers = |record: &TokenRecord| {
+        (record.x0..record.x1).contains(&x) && (record.y0..record.y1).contains(&y)
+    };
+    let over = frame.records.iter().copied().enumerate().filter(|(_, record)| covers(record));
+    over.rev().min_by_key(|(_, record)| record.sx * record.sy).expect("the plan covers the picture")
+}
+
+fn interpolated(
+    frame: &TokenFrameBuf,
+    index: usize,
+    token: TokenRecord,
+    blocks: &[Rgb],
+    channel: usize,
+    (x, y): (u32, u32),
+) -> f64 {
+    let place = |pixel: u32, origin: i32, step: u16| {
+        (f64::from(pixel) + 0.5 - f64::from(origin)) / f64::from(step) - 0.5
+    };
+    let (u, v) = (place(x, token.x, token.sx), place(y, token.y, token.sy));
+    let near = -3..SIDE as i32 + 3;
+    let cells = near.clone().flat_map(|row| near.clone().map(move |column| (row, column)));
+    let term = |(row, column): (i32, i32)| {
+        let weight = catmull_rom(u - f64::from(column)) * catmull_rom(v - f64::from(row));
+        if weight == 0.0 {
+            0.0
+        } else {
+            weight * cell(frame, index, token, blocks, channel, (row, column))
+        }
+    };
+    cells.map(term).sum()
+}
+
+/// The cubic convolution kernel with a = -1/2: Keys, "Cubic convolution interpolation for digital image processing", IEEE ASSP 29
+/// (1981).
+fn catmull_rom(distance: f64) -> f64 {
+    let d = distance.abs();
+    match d {
+        _ if d < 1.0 => 1.5 * d * d * d - 2.5 * d * d + 1.0,
+        _ if d < 2.0 => -0.5 * d * d * d + 2.5 * d * d - 4.0 * d + 2.0,
+        _ => 0.0,
+    }
+}
+
+fn cell(
+    frame: &TokenFrameBuf,
+    index: usize,
+    token: TokenRecord,
+    blocks: &[Rgb],
+    channel: usize,
+    (row, column): (i32, i32),
+) -> f64 {
+    let real = |index: i32, first: u16, count: u16| {
+        (i32::from(first)..i32::from(first + count)).contains(&index)
+    };
+    if real(row, token.first_row, token.rows) && real(column, token.first_column, token.columns) {
+        let (side, row, column) = (SIDE as usize, row as usize, column as usize);
+        return f64::from(frame.pixels[((index * 3 + channel) * side + row) * side + column]);
+    }
+    let inside = |place: i32, side: u32| place.clamp(0, side as i32 - 1) as u32;
+    let (left, top) = (token.x + column * i32::from(token.sx), token.y + row * i32::from(token.sy));
+    let rows = top..top + i32::from(token.sy);
+    let columns = left..left + i32::from(token.sx);
+    let pixels = rows.flat_map(|y| columns.clone().map(move |x| (x, y)));
+    let value =
+        |(x, y)| f64::from(blocks[at(inside(x, EXTENT.width), inside(y, EXTENT.height))][channel]);
+    let sum: f64 = pixels.map(value).sum();
+    (sum / f64::from(u32::from(token.sx) * u32::from(token.sy)) + 0.5).floor()
+}
