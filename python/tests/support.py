@@ -150,7 +150,12 @@ class FakeRing:
         self.words[self.slot(sequence) // 8] = value
 
     def publish(
-        self, tokens: Any = None, pixels: Any = None, relevance: Any = None, fixations: Any = ((1, 0, 0, 1, 1, 0),), **head: Any
+        self,
+        tokens: Any = None,
+        pixels: Any = None,
+        relevance: Any = None,
+        fixations: Any = ((1, 0, 0, 1, 1, 0),),
+        **head: Any,
     ) -> int:
         """Publishes a frame, by default one token whose texels all are its ring sequence."""
         sequence = self.newest + 1
@@ -319,7 +324,8 @@ class FakeDaemon:
         with self._lock:
             for connection, name in self._subscribers.items():
                 if name == view:
-                    self._send_segment(connection, view)
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                        self._send_segment(connection, view)
 
     def end(self, view: str, reason: str) -> None:
         self.tell(view, json.dumps({"event": "ended", "view": view, "reason": reason}).encode())
@@ -379,8 +385,10 @@ class FakeDaemon:
         event = {"event": "segment", "view": view, "epoch": f"{int(ring.header['epoch']):016x}"}
         descriptor = ring.descriptor()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-        connection.sendmsg([json.dumps(event).encode()], rights)
-        os.close(descriptor)
+        try:
+            connection.sendmsg([json.dumps(event).encode()], rights)
+        finally:
+            os.close(descriptor)
 
 
 def descriptors() -> set[str]:

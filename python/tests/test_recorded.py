@@ -46,7 +46,9 @@ class RecordedSegmentsAreReadOrRefused(unittest.TestCase):
                 self.assertEqual(frame.grid().shape, (1, 2, 3, 14, 14))
                 info = frame.info
                 self.assertEqual((info.grid, info.foveae, info.outside, info.rounding), ((2, 1), 5, "mean", "floor"))
-                self.assertEqual([fixation.reason for fixation in frame.fixations], ["saliency", "policy", "look", "attend"])
+                self.assertEqual(
+                    [fixation.reason for fixation in frame.fixations], ["saliency", "policy", "look", "attend"]
+                )
                 self.assertEqual(ring.state(), ("stalled", "no frame for 2 s"))
                 assert info.camera is not None
                 self.assertEqual((info.camera.optical_frame, info.camera.distortion), ("front_optical", "plumb_bob"))

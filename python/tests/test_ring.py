@@ -9,6 +9,7 @@ import platform
 import signal
 import threading
 import unittest
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -444,7 +445,9 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
     def test_the_tokens_of_other_layouts_are_no_grid(self) -> None:
         ring = FakeRing()
         ring.publish()
-        with self.assertRaisesRegex(foveate.FoveateError, 'front/policy .* no grid, .* \'foveal\': .* layout = "uniform"'):
+        with self.assertRaisesRegex(
+            foveate.FoveateError, "front/policy .* no grid, .* 'foveal': .* layout = \"uniform\""
+        ):
             ring.read().grid()
 
     def test_a_tensor_has_the_texels_of_the_frame(self) -> None:

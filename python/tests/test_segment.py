@@ -35,7 +35,9 @@ class SegmentIsChecked(unittest.TestCase):
 
     def test_another_major_version_is_refused_with_both_versions(self) -> None:
         changed = self.changed("abi_major", 7)
-        self.assert_refused(changed, rf"follows ABI 7\.{abi.ABI_MINOR}, but .* {abi.ABI_MAJOR}\.{abi.ABI_MINOR}: install")
+        self.assert_refused(
+            changed, rf"follows ABI 7\.{abi.ABI_MINOR}, but .* {abi.ABI_MAJOR}\.{abi.ABI_MINOR}: install"
+        )
 
     def test_a_later_minor_version_opens(self) -> None:
         info = opened(sealed_copy(self.changed("abi_minor", 70))).info
