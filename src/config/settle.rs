@@ -164,7 +164,9 @@ impl ViewConfig {
         let is_directional = matches!(self.layout, Layout::Directional { .. });
         let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
         table.allow("e0", is_foveal || is_directional, "+layout", e0_allowed);
-        table.allow("foveae", is_foveal, "+layout", "with the layout \"foveal\"");
+        for key in ["foveae", "coarsest"] {
+            table.allow(key, is_foveal, "+layout", "with the layout \"foveal\"");
+        }
         let is_rings = matches!(self.layout, Layout::Rings(_));
         let ring_keys = ["preset", "strides", "grids"];
         for key in ring_keys {

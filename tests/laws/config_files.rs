@@ -33,6 +33,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         "threshold_limit",
         "refresh_frames",
         "e0",
+        "coarsest",
     ];
     // The limit belongs to another threshold than stands there.
     assert!(text.contains("\nthreshold = 0\n"));
@@ -55,7 +56,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
     assert_eq!(config.streams[0].change.config, change);
     assert_eq!(
         config.streams[0].views[0].layout,
-        Layout::Foveal { e0_px: Some(48.0), foveae: 1, coarsest: None }
+        Layout::Foveal { e0_px: Some(48.0), foveae: 1, coarsest: Some(3) }
     );
 }
 

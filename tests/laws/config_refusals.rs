@@ -82,6 +82,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("slots = 65", "from 2 to 64"),
         ("patch = 15", "even number from 8 to 64"),
         ("e0 = 0", "above 0"),
+        ("coarsest = 12", "from 0 to 11"),
         ("dtype = \"f64\"", "\"u8\", \"f16\", \"bf16\", \"f32\""),
         ("normalisation = \"vgg\"", "\"none\", \"unit\", \"imagenet\", \"clip\", \"siglip\""),
         ("normalisation = { mean = [0.0, 0.0, 0.0], std = [0.0, 1.0, 1.0] }", "every std above 0"),
@@ -209,6 +210,8 @@ fn what_excludes_each_other_is_refused() {
     }
     let flat = format!("{VIEW}layout = \"uniform\"\ne0 = 4.0\n");
     refused(&flat, 7, "stream.view.e0", &["\"foveal\""]);
+    let flat = format!("{VIEW}layout = \"uniform\"\ncoarsest = 3\n");
+    refused(&flat, 7, "stream.view.coarsest", &["\"foveal\""]);
     refused(
         "[daemon]\nsocket = \"s\"\n[[stream]]\nname=\"a\"\nsource=\"test\"",
         2,
