@@ -246,9 +246,9 @@ class Frame:
     def rebuild(self, smooth: bool = True) -> NDArray[Any]:
         """The picture rebuilt from the tokens.
 
-        :param smooth: without the edges of texels and tokens, for models and people: Catmull-Rom splines between texels, exact
-            where a texel is a pixel (``docs/python.md`` has the definition). Otherwise each texel fills the source pixels that
-            it is the mean of, which shows what the tokens are.
+        :param smooth: without the edges of texels and tokens, for models and people: Catmull-Rom splines between texels,
+            exact where a texel is a pixel; :func:`foveate.picture.smoothed` is the definition. Otherwise each texel fills
+            the source pixels that it is the mean of, and the finest token is on top, which shows what the tokens are.
         :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
         """
         draw = picture.smoothed if smooth else picture.replicated

@@ -52,11 +52,11 @@ def replicated(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int])
 def smoothed(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int]) -> NDArray[Any]:
     """A picture without the edges of texels and tokens; exact where the steps are 1.
 
-    The texels of a token are cells of a grid that goes on beyond the token. A cell outside it has the mean of its pixels in the
-    :func:`replicated` picture, rounded half up; that picture goes on beyond its edges with the pixels at its edges. A pixel is
-    interpolated between the centres of 4 x 4 cells by Catmull-Rom splines, with weights rounded to 2^-14 along each axis, and
-    rounded half up. Where tokens overlap, those with smaller steps are on top. All of it is exact, so every reader draws the
-    same bytes.
+    The texels of a token are cells of a grid that goes on beyond the token. A cell outside it has the mean of its
+    pixels in the :func:`replicated` picture, rounded half up; that picture goes on beyond its edges with the pixels at
+    its edges. A pixel is interpolated between the centres of 4 x 4 cells by Catmull-Rom splines, with weights rounded
+    to 2^-14 along each axis, and rounded half up. Where tokens overlap, those with smaller steps are on top. All of it
+    is exact, so every reader draws the same bytes.
 
     Parameters and result as of :func:`replicated`.
     """
@@ -68,6 +68,8 @@ def smoothed(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int]) -
         x, y, sx, sy = place[:4]
         left, right = max(0, x + place.columns.start * sx), min(width, x + place.columns.stop * sx)
         top, bottom = max(0, y + place.rows.start * sy), min(height, y + place.rows.stop * sy)
+        if left >= right or top >= bottom:
+            continue
         if sx == sy == 1:
             picture[top:bottom, left:right] = plain[top:bottom, left:right]
             continue
@@ -77,7 +79,7 @@ def smoothed(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int]) -
         rows = _weights(side, sy)[top - y : bottom - y]
         columns = _weights(side, sx)[left - x : right - x]
         # Whole numbers below 2^53: no sum is rounded.
-        sums = columns @ (rows @ cells.reshape(len(cells), -1)).reshape(len(rows), -1, 3)
+        sums = columns @ (rows @ cells.reshape(len(cells), -1)).reshape(len(rows), len(cells), 3)
         picture[top:bottom, left:right] = np.clip(np.floor(sums / _ONE**2 + 0.5), 0, 255)
     return picture
 

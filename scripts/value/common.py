@@ -62,7 +62,7 @@ class Scene(NamedTuple):
         return np.ascontiguousarray(self.frames[index, :, :, :3])
 
     def pipeline(self, is_live: bool = False) -> str:
-        """For GStreamer, at ten frames a second, or at four as from a camera, for a consumer on a busy machine to keep up."""
+        """For GStreamer, at ten frames a second; live at four, so that a consumer keeps up on a busy machine."""
         width, height = self.size
         pace, rate = ("! identity sync=true ", 4) if is_live else ("", 10)
         return (
@@ -138,7 +138,7 @@ _MAKERS = {
 
 
 def extract(source: Scene, views: dict[str, dict[str, Any]], threshold: Any = 0) -> dict[str, Path]:
-    """Runs `foveate extract` over a scene with these views: name -> keys of its configuration. Returns the folder of each."""
+    """Runs `foveate extract` with these views: name -> keys of its configuration. Returns the folder of each."""
     text = json.dumps([source.name, views, threshold, TOOL.stat().st_mtime_ns], sort_keys=True)
     out = CACHE / "extracted" / hashlib.sha256(text.encode()).hexdigest()[:16]
     if not (out / "done").exists():
@@ -158,7 +158,9 @@ def configuration(pipeline: str, views: dict[str, dict[str, Any]], threshold: An
     for name, keys in views.items():
         lines += ["[[stream.view]]", f'name = "{name}"'] + ([] if "dtype" in keys else ['dtype = "u8"'])
         lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items() if key != "gaze"]
-        lines += ["[stream.view.gaze]"] + [f"{key} = {json.dumps(value)}" for key, value in keys.get("gaze", {}).items()]
+        lines += ["[stream.view.gaze]"] + [
+            f"{key} = {json.dumps(value)}" for key, value in keys.get("gaze", {}).items()
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -273,9 +275,9 @@ def matched(found: Any, reference: Any, least: float = 0.5) -> int:
 def reference_people(source: Scene) -> list[Any]:
     """Who is there, independent of the detection that is measured: twice as large, in two of three frames, and moving.
 
-    SSD on tiles of half the side (so each person is twice as large as in the measurement), in the frame, the one before and the
-    one after; a box counts if another of these frames has it, too, and a quarter of it differs from the median of the clip by
-    more than 25 levels (which leaves out a tripod that SSD takes for a person).
+    SSD on tiles of half the side (so each person is twice as large as in the measurement), in the frame, the one before
+    and the one after; a box counts if another of these frames has it, too, and a quarter of it differs from the median
+    of the clip by more than 25 levels (which leaves out a tripod that SSD takes for a person).
     """
 
     def make() -> dict[str, Any]:

@@ -22,7 +22,9 @@ def values(pixels: Any, dtype: str) -> Any:
 
 
 def main() -> None:
-    table = Table(["format", "bytes of a frame of 273 tokens", "largest error, in steps of 8 bits", "texels off after rounding"])
+    table = Table(
+        ["format", "bytes of a frame of 273 tokens", "largest error, in steps of 8 bits", "texels off after rounding"]
+    )
     source = scene("camera")
     folders = extract(source, {name: {"dtype": name} for name in FORMATS})
     exact = values(Extracted(folders["u8"]).frame(source.measured[0])[1], "u8")

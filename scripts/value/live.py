@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -47,7 +46,9 @@ def _play(source: Scene, views: dict[str, dict[str, Any]], attend: Callable[[int
     socket = folder / "foveate.sock"
     text = configuration(source.pipeline(is_live=True), views)
     (folder / "live.toml").write_text(f'[daemon]\nsocket = "{socket}"\n' + text)
-    daemon = subprocess.Popen([str(TOOL.with_name("foveated")), "--config", str(folder / "live.toml")], stderr=subprocess.PIPE)
+    daemon = subprocess.Popen(
+        [str(TOOL.with_name("foveated")), "--config", str(folder / "live.toml")], stderr=subprocess.DEVNULL
+    )
     try:
         return _follow(source, list(views), attend, str(socket))
     finally:

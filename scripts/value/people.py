@@ -20,7 +20,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {"foveal": {}, "foveal, e0 = 48": {"e0": 48
 
 
 def score(source: Scene, pictures: Iterable[Any], every: int = 1) -> tuple[float, float]:
-    """Recall, and the share of what is found that is a person, over the measured frames (every second one with `every` = 2)."""
+    """Recall, and the share of what is found that is a person, over every so-many-th measured frame."""
     found = [people_in(picture) for picture in pictures]
     reference = reference_people(source)[::every]
     hits = sum(matched(boxes, truth) for boxes, truth in zip(found, reference))

@@ -95,10 +95,14 @@ def main() -> None:
     table = Table(["tokens", *(f"{budget}" for budget in BUDGETS)])
     for name, keys in AT_A_FIXATION.items():
         table.row(f"{name}, a fixation at each sign", [at_fixations(source, keys, budget) for budget in BUDGETS])
-        table.row(f"{name}, the same, each texel a block", [at_fixations(source, keys, budget, False) for budget in BUDGETS])
+        table.row(
+            f"{name}, the same, each texel a block", [at_fixations(source, keys, budget, False) for budget in BUDGETS]
+        )
     maps = with_map(source.name, BUDGETS)
     table.row("foveal, a map along all lines at once", [share(source, maps[budget]) for budget in BUDGETS])
-    uniform = [Extracted(extract(source, {"view": {"layout": "uniform", "budget": budget}})["view"]) for budget in BUDGETS]
+    uniform = [
+        Extracted(extract(source, {"view": {"layout": "uniform", "budget": budget}})["view"]) for budget in BUDGETS
+    ]
     table.row("uniform", [share(source, drawn(source, *view.frame(source.measured[0]))) for view in uniform])
     table.row("the picture shrunk to as many patches", [share(source, shrunk(full, budget)) for budget in BUDGETS])
     print(table)
