@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
+import foveate
 import numpy as np
 from common import CACHE, TOOL, Scene, configuration
-
-import foveate
 
 
 def steered(

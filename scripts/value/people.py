@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 import numpy as np
-from common import Extracted, Scene, cached, extract, matched, people_in, reference_people, scene, shrunk
+from common import ROOT, Extracted, Scene, cached, extract, matched, people_in, reference_people, scene, shrunk
+from foveate.picture import replicated, smoothed
 from live import steered
 from table import Table
-
-from foveate.picture import replicated, smoothed
-
 
 #: Scenes: the first is the one that rules were tuned on, the others were kept apart.
 SCENES = ("walkers", "apart")
@@ -96,6 +94,7 @@ def main() -> None:
     for label, pictures in rows.items():
         table.row(label, [score(source, pictures(budget), 3)[0] for budget in BUDGETS])
     print(table)
+    table.plot(ROOT / "docs" / "images" / "value-people.svg", "recall")
 
 
 if __name__ == "__main__":

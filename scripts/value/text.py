@@ -6,11 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from common import Extracted, Scene, alike, cached, extract, lines_in, read, scene, shrunk
+from common import ROOT, Extracted, Scene, alike, cached, extract, lines_in, read, scene, shrunk
+from foveate.picture import replicated, smoothed
 from live import steered
 from table import Table
-
-from foveate.picture import replicated, smoothed
 
 BUDGETS = (96, 160, 273, 512, 1024)
 #: Layouts that look at each sign in turn; further ones are more rows here.
@@ -106,6 +105,7 @@ def main() -> None:
     table.row("uniform", [share(source, drawn(source, *view.frame(source.measured[0]))) for view in uniform])
     table.row("the picture shrunk to as many patches", [share(source, shrunk(full, budget)) for budget in BUDGETS])
     print(table)
+    table.plot(ROOT / "docs" / "images" / "value-text.svg", "share of the text")
 
 
 if __name__ == "__main__":
