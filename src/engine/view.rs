@@ -183,13 +183,17 @@ impl<S> View<S> {
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
         let ViewSpec { layout, budget, format, .. } = &self.spec;
         let layout = layout.guided(&gaze, shape.extent(), format.patch_side);
+        // Who begins to steer wants another plan; what is kept of the one before is against noise.
+        let is_same_reason =
+            |planned: &&Planned| planned.gaze.first().reason == gaze.first().reason;
+        let before = self.planned.as_ref().filter(is_same_reason).map(|_| self.planes.plan());
         let plan = layout.plan(&PlanRequest {
             shape,
             patch_side: format.patch_side,
             budget: *budget,
             fixations: &gaze.points(),
             relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
-            before: self.planned.is_some().then(|| self.planes.plan()),
+            before,
         });
         self.planes.set_plan(plan, shape.extent());
         self.planned = Some(Planned { gaze, since_frame: at.frame_seq });
