@@ -2534,7 +2534,8 @@ static uint8_t foveate__texel(const struct foveate__drawing *drawing, int64_t ch
     double number = (double)foveate_number(drawing->segment->dtype, drawing->texels, (size_t)index);
     if (drawing->segment->dtype == FOVEATE_DTYPE_U8) return (uint8_t)number;
     double value = (number * header->std[channel] + header->mean[channel]) * 255.0 + 0.5;
-    return value < 0.0 ? 0 : 255.0 < value ? 255 : (uint8_t)value;
+    // So NaN is 0, too.
+    return !(0.0 < value) ? 0 : 255.0 < value ? 255 : (uint8_t)value;
 }
 
 static int64_t foveate__clamped(int64_t value, int64_t least, int64_t greatest) {
