@@ -12,7 +12,6 @@ use foveate_core::clock::{monotonic_ns, unix_ns};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
 use foveate_ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
@@ -234,7 +233,7 @@ fn texels_arrive_as_the_8_bits_that_they_were_made_from_in_any_number_format() {
         let mut writer = Writer::create(&spec(format)).unwrap();
         port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
         let values: Vec<u8> = (0..3).flat_map(|_| (0..=255u8).map(|v| v / step * step)).collect();
-        let token = TokenRecord::new(Token { level: 0, x: 16, y: 0 }, shape(), 16, 1, 1.0);
+        let token = TokenRecord::new(Token::of_level(0, 16, 0), EXTENT, 16, 1, 1.0);
         publish_tokens(&mut writer, 1, &[token], &encoded(&values, format));
         loop {
             let packet = page.frame();
@@ -259,14 +258,14 @@ fn a_page_is_told_everything_that_the_ring_says_of_a_frame() {
     assert!(packet.is_whole);
     assert_eq!((packet.pane, packet.patch_side, packet.sent_count), (0, 14, 2));
     assert_eq!((packet.extent, packet.tiles), ([64, 48], [1, 4]));
-    assert_eq!(packet.fixation, (3, 32.0, 24.5));
+    assert_eq!(packet.fixations, [(3, 32.0, 24.5)]);
     assert_eq!((packet.frame_seq, packet.ring_sequence), (5, 1));
     assert_eq!(packet.epoch, writer.epoch());
     assert!((3_000_000_000..23_000_000_000).contains(&packet.age_ns), "{}", packet.age_ns);
     let [first, second] = packet.records[..] else { panic!("{:?}", packet.records) };
-    assert_eq!((first.place(), first.columns, first.rows), ((0, 14, 0), 14, 14));
+    assert_eq!((first.place(), first.columns, first.rows), ((14, 0, 1, 1), 14, 14));
     // The level is 32 x 24 texels.
-    assert_eq!((second.place(), second.columns, second.rows), ((1, 0, 14), 14, 10));
+    assert_eq!((second.place(), second.columns, second.rows), ((0, 28, 2, 2), 14, 10));
     assert_eq!((first.texels, first.unchanged, first.relevance), (0, 0, 1.0));
     assert_eq!(second.texels, 1);
     assert_eq!(packet.texels, vec![9; 2 * 3 * 14 * 14]);
@@ -545,10 +544,6 @@ fn pages_that_come_and_go_leave_nothing_behind() {
     until("nobody reads for nobody", || threads().map(name).all(|name| name.trim() != "follower"));
 }
 
-fn shape() -> PyramidShape {
-    PyramidShape::new(EXTENT)
-}
-
 fn spec(format: TokenFormat) -> SegmentSpec {
     SegmentSpec {
         stream: "camera".to_owned(),
@@ -567,13 +562,13 @@ fn spec(format: TokenFormat) -> SegmentSpec {
 }
 
 fn record(level: u32, x: u32, y: u32, changed_frame: u64) -> TokenRecord {
-    TokenRecord::new(Token { level, x, y }, shape(), 14, changed_frame, 1.0)
+    TokenRecord::new(Token::of_level(level, x, y), EXTENT, 14, changed_frame, 1.0)
 }
 
 /// Texels that differ from place to place and from change to change.
 fn pixels_of(tokens: &[TokenRecord]) -> Vec<u8> {
     let texels = |token: &TokenRecord| {
-        let seed = 31 * u64::from(token.x) + 7 * u64::from(token.y) + 101 * token.changed_frame;
+        let seed = 31 * u64::from(token.x0) + 7 * u64::from(token.y0) + 101 * token.changed_frame;
         (0..3 * 14 * 14).map(move |at| u8::try_from((seed + at * seed) % 251).unwrap())
     };
     tokens.iter().flat_map(texels).collect()

@@ -77,7 +77,7 @@ fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
     let mut compared = 0;
     let pixels = follower.frame.pixels.chunks_exact(3 * side * side);
     for (record, texels) in follower.frame.records.iter().zip(pixels) {
-        if record.level != 0 || usize::from(record.columns) != side {
+        if record.sx != 1 || usize::from(record.columns) != side {
             continue;
         }
         let shown = browser.value(&format!(
@@ -110,7 +110,7 @@ fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     // Longer than a lease, and than a policy is silent.
     let deadline_ns = reader.frame.head.stamp.capture_ns + 3_000_000_000;
     while reader.next_frame().head.stamp.capture_ns < deadline_ns {
-        let fixation = reader.frame.head.fixation;
+        let fixation = reader.frame.head.fixation();
         assert!((fixation.x - 0.75 * WIDTH).abs() < 2.0, "it is held: {fixation:?}");
     }
     browser.value("document.querySelector('.surface').focus()");
@@ -119,7 +119,9 @@ fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     }
     looks_at(&mut reader, 0.75 * WIDTH - 5.0 * 0.02 * WIDTH, 0.25 * HEIGHT);
     browser.press("Escape");
-    until("the policy looks", || reader.next_frame().head.fixation.reason != FixationReason::Look);
+    until("the policy looks", || {
+        reader.next_frame().head.fixation().reason != FixationReason::Look
+    });
     browser.until("document.getElementById('give-back').disabled");
     assert_eq!(browser.complaints, [""; 0]);
     daemon.stop();
@@ -550,7 +552,7 @@ fn on_screen(browser: &mut Browser, x: f64, y: f64) -> (f64, f64) {
 /// Reads on until the view looks at a point, to within a pixel of the screen.
 fn looks_at(reader: &mut Follower, x: f64, y: f64) {
     until("it looks there", || {
-        let fixation = reader.next_frame().head.fixation;
+        let fixation = reader.next_frame().head.fixation();
         (fixation.x - x).abs() < 1.0 && (fixation.y - y).abs() < 1.0
     });
 }
