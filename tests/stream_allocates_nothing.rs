@@ -132,7 +132,7 @@ fn stream(change: ChangeConfig) -> Stream {
         slot_count: 3,
         pace: ViewPace::default(),
         spec: ViewSpec {
-            layout: Layout::Foveal { e0_px: None },
+            layout: Layout::default(),
             budget: 273,
             format,
             policy: Policy::Fixed { x: 0.5, y: 0.5 },

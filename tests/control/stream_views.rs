@@ -287,7 +287,7 @@ struct Shown {
 impl Shown {
     fn new(backend: StreamBackend, paces: [ViewPace; 2]) -> Self {
         let wakeup = Arc::new(EventFd::new().unwrap());
-        let layouts = [Layout::Foveal { e0_px: None }, Layout::Uniform];
+        let layouts = [Layout::default(), Layout::Uniform];
         let plans: Vec<_> = (0..2)
             .map(|index| {
                 let name = format!("view{index}");
@@ -352,7 +352,7 @@ fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
 fn random_plan(random: &mut Random) -> ServedView {
     let layout = match random.below(2) {
         0 => Layout::Uniform,
-        _ => Layout::Foveal { e0_px: Some(f64::from(1 + random.below(60))) },
+        _ => Layout::Foveal { e0_px: Some(f64::from(1 + random.below(60))), foveae: 1 },
     };
     let (dtype, normalisation) = match random.below(2) {
         0 => (DType::U8, Normalisation::NONE),

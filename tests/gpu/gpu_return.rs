@@ -678,7 +678,7 @@ fn plan(number: u64) -> ServedView {
             when_read: false,
         },
         spec: ViewSpec {
-            layout: if is_even { Layout::Foveal { e0_px: None } } else { Layout::Uniform },
+            layout: if is_even { Layout::default() } else { Layout::Uniform },
             budget: 40 + (number % 7) as usize,
             format: TokenFormat::new(patch_side, dtype, normalisation),
             policy: if number.is_multiple_of(3) { Policy::Saliency } else { Policy::Feedback },

@@ -190,10 +190,8 @@ struct Played {
 impl Played {
     fn new(backend: StreamBackend, change: ChangeConfig) -> Self {
         let float = (16, DType::F16, Normalisation::IMAGENET);
-        let views = [
-            (Layout::Foveal { e0_px: None }, float),
-            (Layout::Uniform, (14, DType::U8, Normalisation::NONE)),
-        ];
+        let views =
+            [(Layout::default(), float), (Layout::Uniform, (14, DType::U8, Normalisation::NONE))];
         let wakeup = Arc::new(EventFd::new().unwrap());
         let (channel, client) = view_channel(&wakeup, false);
         let mut channels = [Some(channel), Some(ViewChannel::unconnected())];

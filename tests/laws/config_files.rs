@@ -53,7 +53,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         refresh_frames: NonZeroU32::new(300),
     };
     assert_eq!(config.streams[0].change.config, change);
-    assert_eq!(config.streams[0].views[0].layout, Layout::Foveal { e0_px: Some(48.0) });
+    assert_eq!(config.streams[0].views[0].layout, Layout::Foveal { e0_px: Some(48.0), foveae: 1 });
 }
 
 /// So may the camera, whose table is commented out as a whole.
