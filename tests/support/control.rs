@@ -128,6 +128,8 @@ pub fn writer(view: &ViewName) -> Writer {
         layout: "foveal".to_owned(),
         format: FORMAT,
         capacity: 4,
+        grid: None,
+        foveae: 1,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
         backend: BackendKind::Cpu,

@@ -20,6 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 
 use crate::control::{self, EXTENT, Stage, publish, publish_aged};
+use crate::layouts::{self, PICTURE};
 use crate::tool::{foveate, text};
 use crate::wait::{HANG, until};
 use crate::web_server::{News, Page, Web};
@@ -297,6 +298,72 @@ fn a_still_scene_sends_no_texels() {
     assert_eq!(packet.texels, vec![200; pixels.len()]);
 }
 
+#[test]
+fn a_frame_of_every_layout_arrives_as_it_is() {
+    for shown in layouts::each() {
+        let stage = Stage::open();
+        let (_port, _writer) = shown.serve(&stage);
+        let web = Web::start(&stage.path, &[]);
+        let mut page = web.page();
+        page.watch(VIEW);
+        let packet = page.frame();
+        assert_eq!(packet.extent, [PICTURE.width, PICTURE.height]);
+        let fixations = shown
+            .fixations
+            .iter()
+            .map(|Fixation { id, x, y, .. }| (u32::try_from(*id).unwrap(), *x, *y));
+        assert_eq!(packet.fixations, fixations.collect::<Vec<_>>());
+        assert_eq!(packet.records.len(), shown.records.len());
+        for (found, record) in packet.records.iter().zip(&shown.records) {
+            let TokenRecord { x, y, sx, sy, first_column, columns, first_row, rows, .. } = *record;
+            assert_eq!(found.place(), (x, y, sx, sy));
+            assert_eq!((found.first_column, found.columns), (first_column, columns));
+            assert_eq!((found.first_row, found.rows, found.group), (first_row, rows, record.group));
+        }
+        assert_eq!(page.texels(&packet), shown.pixels);
+    }
+}
+
+#[test]
+fn what_a_picture_would_lose_is_sent_again() {
+    let place = |x, y, step| Token { x, y, sx: step, sy: step, ..Token::default() };
+    let (ground, window, moved) = (place(0, 0, 5), place(20, 20, 1), place(21, 20, 1));
+    let (ring, next) = (place(34, 20, 1), place(48, 20, 1));
+    let still: &[(Token, u64)] = &[(window, 1), (ground, 1)];
+    // Tokens and the frame of their last change; how many are sent, after those before.
+    let windows: &[(&[(Token, u64)], u32)] = &[
+        (still, 2),
+        (still, 0),
+        (&[(window, 1), (ground, 3)], 2),
+        (&[(moved, 4), (ground, 3)], 2),
+        (&[(moved, 4), (ground, 3)], 0),
+    ];
+    let rings: &[(&[(Token, u64)], u32)] = &[
+        (&[(window, 1), (ring, 1)], 2),
+        (&[(window, 2), (ring, 1)], 1),
+        // One is where another was, and nothing is left where that one was.
+        (&[(ring, 1), (next, 1)], 2),
+    ];
+    for frames in [windows, rings] {
+        let stage = Stage::open();
+        let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+        let web = Web::start(&stage.path, &[]);
+        let mut page = web.page();
+        page.watch(VIEW);
+        for (frame_seq, (tokens, sent)) in (1..).zip(frames) {
+            let record =
+                |&(token, changed_frame)| TokenRecord::new(token, EXTENT, 14, changed_frame, 1.0);
+            let records: Vec<_> = tokens.iter().map(record).collect();
+            let pixels = pixels_of(&records);
+            publish_tokens(&mut writer, frame_seq, &records, &pixels);
+            let packet = page.frame_of(frame_seq);
+            assert_eq!(packet.sent_count, *sent, "frame {frame_seq} of {tokens:?}");
+            assert_eq!(packet.is_whole, frame_seq == 1);
+            assert_eq!(page.texels(&packet), pixels);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
@@ -551,6 +618,8 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         layout: "foveal".to_owned(),
         format,
         capacity: 4,
+        grid: None,
+        foveae: 1,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
         backend: foveate_core::backend::BackendKind::Cpu,
@@ -594,13 +663,14 @@ fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], 
             capture_clock: CaptureClock::RunningTime,
             arrival_ns: monotonic_ns(),
         },
-        fixation: Fixation {
+        fixations: &[Fixation {
             id: 1,
             x: 1.0,
             y: 1.0,
             since_frame: 1,
             reason: FixationReason::Policy,
-        },
+            weight: 1.0,
+        }],
         sample_bound: 0,
         rgb_bound: 0,
         dirty_tiles: 1,
