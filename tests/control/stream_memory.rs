@@ -58,6 +58,8 @@ fn spec(capacity: usize) -> SegmentSpec {
         layout: "uniform".to_owned(),
         format: FORMAT,
         capacity,
+        grid: None,
+        foveae: 1,
         extent: Extent::new(8, 8),
         pixel_format: "GRAY8".to_owned(),
         backend: foveate_core::backend::BackendKind::Cpu,

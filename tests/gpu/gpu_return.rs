@@ -703,5 +703,5 @@ fn random_extent(random: &mut Random) -> Extent {
 /// What does not depend on when a tile changed.
 fn bounds(frame: &TokenFrameBuf) -> impl PartialEq + std::fmt::Debug + use<> {
     let head = &frame.head;
-    (head.sample_bound, head.rgb_bound, head.tile_count, head.fixation)
+    (head.sample_bound, head.rgb_bound, head.tile_count, head.fixations.clone())
 }

@@ -168,7 +168,7 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
             let head = |frame: &TokenFrameBuf| {
                 let head = &frame.head;
                 let bounds = (head.sample_bound, head.rgb_bound);
-                (bounds, head.dirty_tiles, head.tile_count, head.fixation)
+                (bounds, head.dirty_tiles, head.tile_count, head.fixation())
             };
             assert_eq!(head(found), head(expected), "{context}");
             assert_eq!(found.records, expected.records, "{context}");

@@ -205,7 +205,10 @@ impl Sink for Publisher {
         let fixation = frame.gaze.newest().id;
         // The first fixation is no saccade. A change of the picture may have moved it, too.
         let before = std::mem::replace(counted_fixation, fixation);
-        channel.counters().saccades.add(fixation.saturating_sub(before.max(1)));
+        let counts = channel.counters();
+        counts.saccades.add(fixation.saturating_sub(before.max(1)));
+        counts.tokens_published.add(frame.planes.records().len() as u64);
+        counts.tokens_reusable.add(frame.reusable() as u64);
         channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
             shape: frame.shape,
