@@ -46,6 +46,11 @@ pub fn each() -> Vec<Shown> {
     LAYOUTS.iter().map(|(keys, points)| Shown::new(view(keys), points)).collect()
 }
 
+/// The pixels of the picture, row by row.
+pub fn pixels() -> impl Iterator<Item = (u32, u32)> {
+    (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)))
+}
+
 impl Shown {
     fn new(view: ViewConfig, points: &[(f64, f64)]) -> Self {
         let patch_side = view.format.patch_side;

@@ -639,9 +639,8 @@ fn assert_draws(shown: &Shown, browser: &mut Browser) {
     let pixels = browser.value("[...pixelsOf('picture')]");
     let pixels: Vec<u8> = serde_json::from_value(pixels).unwrap();
     let side = shown.view.format.patch_side;
-    let places = (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)));
     assert_eq!(pixels.len(), 4 * PICTURE.area());
-    for ((x, y), pixel) in places.zip(pixels.chunks_exact(4)) {
+    for ((x, y), pixel) in layouts::pixels().zip(pixels.chunks_exact(4)) {
         let what = format!("{:?} at {x}, {y}", shown.view.layout);
         let Some((token, column, row)) = shown.at(x, y) else {
             assert_eq!(pixel, [0, 0, 0, 255], "{what}");
