@@ -72,7 +72,8 @@ fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
         for (backend, environment) in [
             ("backend = 'cpu'\n", &[][..]),
             (&vulkan, &[("FOVEATE_VALIDATION", "1")]),
-            (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "5")]),
+            // Submissions before that one build the views.
+            (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "10")]),
         ] {
             let config = format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{backend}{VIEWS}");
             place.write("foveate.toml", config);
