@@ -94,10 +94,14 @@ pub(super) fn waker(
         .map_err(|source| StreamError::Ring { view: view.to_owned(), source })
 }
 
-/// Applies the newest feedback of the clients of `view`, unless it refers to a picture of another extent.
+/// Applies the newest feedback of the clients of `view`, unless it refers to a picture of another extent. Begins the log of a new
+/// recorder with a plan that depends on nothing before.
 pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: FrameTime) {
     if view.planes().is_resting() {
         return;
+    }
+    if view.sink.context.channel.begins_record() {
+        view.forget_plan();
     }
     let newest = view.sink.context.channel.newest_feedback();
     if let Some(newest) = newest.filter(|newest| newest.image == extent) {
