@@ -165,6 +165,7 @@ fn view_records(film: &Film, view: &ServedView) -> usize {
         budget: view.spec.budget,
         fixations: &[(f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0)],
         relevance: None,
+        before: None,
     };
     view.spec.layout.plan(&request).tokens.len()
 }

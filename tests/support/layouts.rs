@@ -60,6 +60,7 @@ impl Shown {
             budget: view.budget as usize,
             fixations: points,
             relevance: None,
+            before: None,
         };
         let tokens = view.layout.plan(&request).tokens;
         let record = |token| TokenRecord::new(token, PICTURE, patch_side, 1, 1.0);
