@@ -166,14 +166,14 @@ fn octaves(record: &TokenRecord) -> u32 {
 }
 
 fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat, values: &[u8]) {
-    let side = u32::from(record.size);
-    let (columns, rows) =
-        (record.token().columns(picture.extent, side), record.token().rows(picture.extent, side));
+    let (token, side) = (record.token(), usize::from(record.size));
+    let columns = token.columns(picture.extent, record.size.into());
+    let rows = token.rows(picture.extent, record.size.into());
     for row in rows.real() {
         for column in columns.real() {
-            let color = std::array::from_fn(|channel| {
-                let texel = (channel as u32 * side + row) * side + column;
-                format.denormalised(channel, &values[texel as usize * format.dtype.bytes()..])
+            let color = [0, 1, 2].map(|channel| {
+                let texel = (channel * side + row as usize) * side + column as usize;
+                format.denormalised(channel, &values[texel * format.dtype.bytes()..])
             });
             picture.fill(columns.pixels(column), rows.pixels(row), color);
         }
