@@ -8,8 +8,8 @@ use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::picture::Rgb;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
-/// Colours by level, from fine (warm) to coarse (cool).
-const LEVEL_COLORS: [Rgb; 7] = [
+/// Colours by rank, from fine (warm) to coarse (cool); also of the scanpath, from new to old.
+const COLORS: [Rgb; 7] = [
     [255, 82, 82],
     [255, 171, 64],
     [255, 238, 88],
@@ -100,15 +100,13 @@ fn replicated(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     Picture { extent: segment.extent, texels: frame.replicated(segment) }
 }
 
-/// The picture of texels with the boxes of all tokens, coloured by level, and a cross at the fixation.
+/// The picture of texels with the boxes of all tokens, coloured by level, ring or window, and a cross at each fixation.
 pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = replicated(segment, frame);
     picture.dim();
     for (_, record) in coarse_to_fine(frame) {
-        let color = LEVEL_COLORS[(octaves(record) as usize).min(LEVEL_COLORS.len() - 1)];
-        let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1];
-        picture.fill(x0..x1, y0..y0 + 1, color);
-        picture.fill(x0..x0 + 1, y0..y1, color);
+        let color = COLORS[rank(segment, record).min(COLORS.len() - 1)];
+        paint_outline(&mut picture, record, color);
     }
     paint_crosses(&mut picture, &frame.head.fixations);
     picture
@@ -126,7 +124,7 @@ pub(super) fn scanpath(
     let width = (picture.extent.longer_side() / 400).max(1);
     let ages = (1..fixations.len()).rev();
     for (pair, age) in fixations.windows(2).zip(ages) {
-        let color = LEVEL_COLORS[(age - 1).min(LEVEL_COLORS.len() - 1)];
+        let color = COLORS[(age - 1).min(COLORS.len() - 1)];
         picture.draw_line(pair[0], pair[1], width, color);
         picture.draw_disc(pair[0], 3 * width, color);
     }
@@ -154,9 +152,28 @@ fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
     records
 }
 
+/// The place of a token in the colours: its group; of `directional`, whose groups are half levels, the level.
+fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
+    usize::from(if segment.layout == "directional" { record.group / 2 } else { record.group })
+}
+
 /// log2 of the side of a texel in source pixels, rounded down; of the geometric mean of unlike sides.
 fn octaves(record: &TokenRecord) -> u32 {
     (u32::from(record.sx) * u32::from(record.sy)).ilog2() / 2
+}
+
+/// The outline of a token's box. Its far edges lie on the near ones of the next, so that neighbours share a line.
+fn paint_outline(picture: &mut Picture, record: &TokenRecord, color: Rgb) {
+    let TokenRecord { x0, y0, x1, y1, .. } = *record;
+    if x0 == x1 || y0 == y1 {
+        return;
+    }
+    for row in [y0, y1] {
+        picture.fill(x0..x1 + 1, row..row + 1, color);
+    }
+    for column in [x0, x1] {
+        picture.fill(column..column + 1, y0..y1, color);
+    }
 }
 
 /// A cross at each fixation, the most important one on top.

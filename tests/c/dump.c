@@ -3,7 +3,7 @@
 //     dump VIEW COUNT
 //
 // Floating-point numbers are given by the bits of a binary64, tokens and fixations as lists of their fields, and `pixels`,
-// `relevance` and the pictures `blocks` and `smooth` by the 64-bit FNV-1a of their bytes, in hexadecimal.
+// `relevance` and the pictures `blocks` and `smooth` of small sources by the 64-bit FNV-1a of their bytes, in hexadecimal.
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>
@@ -118,7 +118,7 @@ static void print_tokens(const struct foveate_frame *frame) {
     printf("],");
 }
 
-// Of small sources.
+// Larger pictures are not drawn.
 static void print_pictures(const struct foveate_segment *segment, const struct foveate_frame *frame) {
     static uint8_t blocks[1 << 20], smooth[1 << 20];
     size_t bytes = 3 * (size_t)segment->header.source_width * segment->header.source_height;

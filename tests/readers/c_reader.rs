@@ -254,7 +254,7 @@ fn the_examples_of_the_page_compile_and_run() {
             "at the fixation",
             "the finest token weighs ",
             "finest texels: ",
-            "fixation 1 at (",
+            "), weight 1.00",
             "looks at (0.0, 0.0)",
             "stamp ",
             "in the ring",

@@ -21,7 +21,7 @@ use crate::film::raw_bytes;
 use crate::players::Line;
 use crate::ring::{publish, sealed_copy, spec};
 use crate::scene::{bt601, fed, random_film, stream, view};
-use crate::wait::until;
+use crate::wait::{HANG, until};
 
 /// Frames of the history; fewer than the ring holds, so that no reader is lapped however slow it is.
 const FRAMES: u64 = 40;
@@ -156,7 +156,9 @@ fn shown(segment: &OwnedFd, start: fn(&Place, u64) -> Process) -> Outcome {
     bind(&listener, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
     listen(&listener, 1).unwrap();
     let process = start(&place, 1);
-    let line = Line(accept(&listener).unwrap());
+    let listener = Line(listener);
+    assert!(listener.has_words(HANG), "nobody calls: {:#?}", process.finish());
+    let line = Line(accept(&listener.0).unwrap());
     assert!(line.hear().contains("subscribe"));
     line.say(r#"{"ok":true,"view":"camera/main"}"#);
     let event = r#"{"event":"segment","view":"camera/main","epoch":"00c0ffee00c0ffee"}"#;
@@ -172,7 +174,7 @@ fn map(view: ViewName) -> Attend {
 fn python_reader(place: &Place, count: Option<u64>) -> Process {
     let mut command = Command::new(PYTHON);
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/tests/dump.py");
-    command.arg("-B").arg(program).arg("camera/main").arg("--socket").arg(place.socket());
+    command.arg("-B").arg(program).arg("--socket").arg(place.socket()).arg("camera/main");
     command.args(count.map(|count| count.to_string()));
     Process::start(command, &[])
 }
