@@ -15,15 +15,15 @@ const SIDE: u32 = 8;
 
 #[test]
 fn a_smooth_picture_is_interpolated_between_the_cells_of_each_token() {
-    let (segment, frame) = (segment(), frame(|index| (index * 7919 % 256) as u8));
+    let (segment, frame) = (segment(), frame(noise));
     let blocks = frame.replicated(&segment);
     let smooth = frame.smoothed(&segment);
     for y in 0..EXTENT.height {
         for x in 0..EXTENT.width {
             let (index, token) = on_top(&frame, x, y);
-            for channel in 0..3 {
+            for (channel, found) in smooth[at(x, y)].into_iter().enumerate() {
                 let expected = interpolated(&frame, index, token, &blocks, channel, (x, y));
-                let found = f64::from(smooth[at(x, y)][channel]);
+                let found = f64::from(found);
                 assert!(
                     (found - expected.clamp(0.0, 255.0)).abs() <= 0.51,
                     "({x}, {y}): {found}, {expected}"
@@ -35,7 +35,7 @@ fn a_smooth_picture_is_interpolated_between_the_cells_of_each_token() {
 
 #[test]
 fn a_smooth_picture_is_exact_where_a_texel_is_a_pixel() {
-    let (segment, frame) = (segment(), frame(|index| (index * 7919 % 256) as u8));
+    let (segment, frame) = (segment(), frame(noise));
     let (blocks, smooth) = (frame.replicated(&segment), frame.smoothed(&segment));
     let mut exact = 0;
     for (x, y) in (0..EXTENT.width).flat_map(|x| (0..EXTENT.height).map(move |y| (x, y))) {
@@ -52,6 +52,11 @@ fn a_smooth_picture_is_exact_where_a_texel_is_a_pixel() {
 fn a_plain_picture_stays_plain() {
     let (segment, frame) = (segment(), frame(|_| 77));
     assert!(frame.smoothed(&segment).iter().all(|texel| *texel == [77; 3]));
+}
+
+/// Bytes that differ from their neighbours.
+fn noise(index: usize) -> u8 {
+    u8::try_from(index * 7919 % 256).unwrap()
 }
 
 fn segment() -> SegmentInfo {
