@@ -175,9 +175,10 @@ fn clear_outside(token: Token, extent: Extent, format: TokenFormat, pixels: &mut
     let (columns, rows) = (token.columns(extent, side).real(), token.rows(extent, side).real());
     let texel_bytes = format.dtype.bytes();
     let columns = columns.start as usize * texel_bytes..columns.end as usize * texel_bytes;
-    for (row, texels) in pixels.chunks_exact_mut(side as usize * texel_bytes).enumerate() {
-        // Channels follow one another.
-        if rows.contains(&(row as u32 % side)) {
+    let texels_of_rows = pixels.chunks_exact_mut(side as usize * texel_bytes);
+    // Channels follow one another.
+    for (row, texels) in (0..side).cycle().zip(texels_of_rows) {
+        if rows.contains(&row) {
             texels[..columns.start].fill(0);
             texels[columns.end..].fill(0);
         } else {
