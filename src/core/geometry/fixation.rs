@@ -44,7 +44,7 @@ pub struct Fixation {
     pub since_frame: u64,
     /// Why it was chosen.
     pub reason: FixationReason,
-    /// How strongly the map asked for it when it was chosen, as a share of the map's greatest value; 1 for a point.
+    /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
 }
 
@@ -52,8 +52,12 @@ crate::object!(Fixation {
     "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight,
 });
 
-/// The fixations of a view, at least one; the first is the most important.
+/// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
+/// and until one before it ends.
 pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
+
+/// Places of fixations, in pixels.
+pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
 
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +74,7 @@ impl Gaze {
         Self { fixations: Fixations::from_iter([fixation]), relevance }
     }
 
-    /// The most important fixation.
+    /// The first fixation: of the fovea that has been there longest.
     pub fn first(&self) -> Fixation {
         self.fixations[0]
     }
@@ -81,7 +85,7 @@ impl Gaze {
     }
 
     /// The points, in order.
-    pub fn points(&self) -> ArrayVec<(f64, f64), FOVEAE_MAX> {
+    pub fn points(&self) -> Points {
         self.fixations.iter().map(|fixation| (fixation.x, fixation.y)).collect()
     }
 }
