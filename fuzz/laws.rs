@@ -17,7 +17,8 @@ use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::weights::Peak;
-use foveate_core::layout::Layout;
+use foveate_core::layout::{Layout, PlanRequest};
+use foveate_core::view::ViewSpec;
 use foveate_daemon::control::described::view_from_table;
 use foveate_daemon::stream::ServedView;
 use serde::de::DeserializeOwned;
@@ -50,16 +51,20 @@ fn hold_for_request(datagram: &[u8]) {
         Request::OpenView { view, .. } => match view_from_table(&view) {
             Ok(config) => {
                 let plan = ServedView::try_from(&config).expect("it names no file");
-                let shape = PyramidShape::new(IMAGE);
-                let side = plan.spec.format.patch_side;
+                let ViewSpec { layout, budget, format, .. } = &plan.spec;
                 let tokens =
-                    plan.spec.layout.plan(shape, side, plan.spec.budget, (8.0, 64.9), None).tokens;
-                assert!((1..=plan.spec.budget).contains(&tokens.len()));
+                    layout.plan(&plan_request(format.patch_side, *budget, &[(8.0, 64.9)])).tokens;
+                assert!((1..=*budget).contains(&tokens.len()));
             }
             Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::BadRequest]),
         },
         _ => {}
     }
+}
+
+fn plan_request(patch_side: u32, budget: usize, fixations: &[(f64, f64)]) -> PlanRequest<'_> {
+    let shape = PyramidShape::new(IMAGE);
+    PlanRequest { shape, patch_side, budget, fixations, relevance: None }
 }
 
 fn hold_for_refusal(refusal: &Refusal, expected: &[RefusalReason]) {
@@ -85,11 +90,10 @@ fn hold_for_map(attend: &Attend, payload: &[u8]) {
 }
 
 fn hold_for_scores(attend: &AttendTokens, payload: &[u8]) {
-    let shape = PyramidShape::new(IMAGE);
-    let plan = Layout::Foveal { e0_px: None }.plan(shape, 14, 9, (50.0, 20.0), None);
+    let plan = Layout::default().plan(&plan_request(14, 9, &[(50.0, 20.0)]));
     match numbers(attend.dtype, payload) {
         Ok(scores) => {
-            if let Ok(map) = AttentionMap::painted(&plan, shape, &scores) {
+            if let Ok(map) = AttentionMap::painted(&plan, IMAGE, &scores) {
                 hold_for_peak(&map);
             }
         }
@@ -130,7 +134,7 @@ fn hold_for_log(text: &str) {
     controller.step(FrameTime { frame_seq: 5, time_ns: 1 }, None);
     let gaze = controller.gaze();
     let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-    let (shape, at) = (PyramidShape::new(IMAGE), (gaze.fixation.x, gaze.fixation.y));
-    let plan = Layout::Foveal { e0_px: None }.plan(shape, 16, 20, at, relevance);
+    let points = gaze.points();
+    let plan = Layout::default().plan(&PlanRequest { relevance, ..plan_request(16, 20, &points) });
     assert!((1..=20).contains(&plan.tokens.len()));
 }

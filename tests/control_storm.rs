@@ -29,7 +29,7 @@ use foveate_control::{ClientExt as _, ServerListing};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::layout::Layout;
+use foveate_core::layout::{Layout, PlanRequest};
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec, ViewCommand, ViewPort};
 use foveate_daemon::control::server::Limits;
@@ -212,13 +212,20 @@ impl Played {
     fn show(&mut self, frame_seq: u64) {
         self.channel.newest_feedback();
         let reason = FixationReason::Policy;
-        let fixation = Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason };
+        let fixation =
+            Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason, weight: 1.0 };
         let shape = PyramidShape::new(EXTENT);
         self.channel.update(&ViewUpdate {
             frame_seq,
             shape,
-            gaze: &Gaze { fixation, relevance: None },
-            plan: &Layout::Uniform.plan(shape, 14, 9, (9.0, 9.0), None),
+            gaze: &Gaze::at(fixation, None),
+            plan: &Layout::Uniform.plan(&PlanRequest {
+                shape,
+                patch_side: 14,
+                budget: 9,
+                fixations: &[(9.0, 9.0)],
+                relevance: None,
+            }),
             plan_since: frame_seq,
             is_settled: true,
         });

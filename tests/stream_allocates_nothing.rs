@@ -126,21 +126,20 @@ fn check_coverage(ingested: &BTreeSet<usize>, change: ChangeConfig) {
 /// A stream of two views, each with a subscriber.
 fn stream(change: ChangeConfig) -> Stream {
     let normalisation = Normalisation::CLIP;
-    let format = TokenFormat { patch_side: 16, dtype: DType::F16, normalisation };
+    let format = TokenFormat::new(16, DType::F16, normalisation);
     let foveal = ServedView {
         name: "foveal".to_owned(),
         slot_count: 3,
         pace: ViewPace::default(),
         spec: ViewSpec {
-            layout: Layout::Foveal { e0_px: None },
+            layout: Layout::default(),
             budget: 273,
             format,
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             parameters: GazeParameters::default(),
         },
     };
-    let format =
-        TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
+    let format = TokenFormat::new(14, DType::U8, Normalisation::NONE);
     let uniform = ServedView {
         name: "uniform".to_owned(),
         spec: ViewSpec { layout: Layout::Uniform, format, ..foveal.spec.clone() },

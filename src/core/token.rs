@@ -149,13 +149,17 @@ pub struct TokenFormat {
 
 impl Default for TokenFormat {
     fn default() -> Self {
-        let (dtype, normalisation) = (DType::F16, Normalisation::IMAGENET);
-        let (outside, rounding) = (Outside::default(), Rounding::default());
-        Self { patch_side: 16, dtype, normalisation, outside, rounding }
+        Self::new(16, DType::F16, Normalisation::IMAGENET)
     }
 }
 
 impl TokenFormat {
+    /// A format whose means are rounded half up, and whose texels outside the source repeat the nearest one inside.
+    pub const fn new(patch_side: u32, dtype: DType, normalisation: Normalisation) -> Self {
+        let (outside, rounding) = (Outside::Edge, Rounding::HalfUp);
+        Self { patch_side, dtype, normalisation, outside, rounding }
+    }
+
     /// Bytes of one token: 3 * P * P texels. A multiple of 4.
     pub const fn token_bytes(self) -> usize {
         3 * (self.patch_side * self.patch_side) as usize * self.dtype.bytes()

@@ -27,8 +27,7 @@ use crate::wait::HANG;
 /// The clips, and how many frames they have: people before a fixed camera; a hand that turns a box.
 const CLIPS: [(&str, u64); 2] = [("vtest.avi", 795), ("box.mp4", 455)];
 
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 16, dtype: DType::U8, normalisation: Normalisation::NONE };
+const FORMAT: TokenFormat = TokenFormat::new(16, DType::U8, Normalisation::NONE);
 
 /// The levels that all tokens of are sampled.
 const TOKEN_LEVELS: [u32; 2] = [1, 3];
@@ -120,7 +119,7 @@ impl Followed {
         let plan = plan(PyramidShape::new(kind.extent));
         let player = make(kind);
         let mut planes = player.planes(SamplerSpec { format: FORMAT, capacity: plan.tokens.len() });
-        planes.set_plan(plan);
+        planes.set_plan(plan, kind.extent);
         Self { player, views: [planes] }
     }
 
@@ -131,7 +130,8 @@ impl Followed {
     /// Forgets what was sampled, so that all of it is sampled in the next update.
     fn forget_tokens(&mut self) {
         let [view] = &mut self.views;
-        view.set_plan(view.plan().clone());
+        let extent = self.player.backend.kind().extent;
+        view.set_plan(view.plan().clone(), extent);
     }
 
     fn level(&mut self, level: u32) -> Vec<u8> {
@@ -228,13 +228,13 @@ impl Course {
 
     /// No token changes without its number; and its number is that of the newest change under it.
     fn check_tokens(&mut self, frame_seq: u64) {
-        let shape = self.updated.player.backend.shape();
+        let extent = self.updated.player.backend.kind().extent;
         let columns = self.detector.ingested().grid().width;
         let sample = &self.updated.views[0];
         let mut tokens = Vec::new();
         let pixels = sample.pixels().chunks_exact(FORMAT.token_bytes());
         for (token, pixels) in sample.plan().tokens.iter().zip(pixels) {
-            let region = token.pixel_box(shape, FORMAT.patch_side);
+            let region = token.pixel_box(extent, FORMAT.patch_side);
             let rows = region.y0 / TILE_SIDE..region.y1.div_ceil(TILE_SIDE);
             let under = |row| {
                 let tiles = region.x0 / TILE_SIDE..region.x1.div_ceil(TILE_SIDE);
@@ -257,7 +257,7 @@ fn plan(shape: PyramidShape) -> TokenPlan {
     let side = FORMAT.patch_side;
     let patches = |level| {
         let Extent { width, height } = shape.level_extent(level).in_cells(side);
-        let at = move |(x, y)| Token { level, x: x * side, y: y * side };
+        let at = move |(x, y)| Token::of_level(level, x * side, y * side);
         (0..height).flat_map(move |y| (0..width).map(move |x| (x, y))).map(at)
     };
     TokenPlan { patch_side: side, tokens: TOKEN_LEVELS.into_iter().flat_map(patches).collect() }

@@ -305,11 +305,7 @@ fn view(policy: Policy) -> ServedView {
         spec: ViewSpec {
             layout: Layout::Foveal { e0_px: None },
             budget: 273,
-            format: TokenFormat {
-                patch_side: 16,
-                dtype: DType::U8,
-                normalisation: Normalisation::NONE,
-            },
+            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy,
             parameters: GazeParameters::default(),
         },

@@ -5,11 +5,13 @@
 #![allow(dead_code, unreachable_pub, reason = "each program uses a part")]
 #![allow(clippy::cast_possible_truncation, reason = "a mean of 8-bit samples has 8 bits")]
 
+use std::ops::Range;
+
 use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
-use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 
 /// Formats, widths, and a byte of a row that is no sample: the fourth of an RGB pixel, and the second luma of the last pair
 /// of an odd row of YUY2.
@@ -83,20 +85,71 @@ pub fn pyramid(source: &Picture) -> Vec<Picture> {
     levels
 }
 
-/// The bytes of the tokens of a plan: `[N, 3, P, P]`.
-pub fn tokens(levels: &[Picture], plan: &TokenPlan, format: TokenFormat) -> Vec<u8> {
+/// The bytes of the tokens of a plan over a source: `[N, 3, P, P]`.
+pub fn tokens(source: &Picture, plan: &TokenPlan, format: TokenFormat) -> Vec<u8> {
     let mut bytes = Vec::new();
     for token in &plan.tokens {
+        let mut texels = Vec::new();
+        for row in 0..format.patch_side {
+            for column in 0..format.patch_side {
+                texels.push(texel(source, *token, format, column, row));
+            }
+        }
         for channel in 0..3 {
-            for row in 0..format.patch_side {
-                for column in 0..format.patch_side {
-                    let rgb = levels[token.level as usize].nearest(token.x + column, token.y + row);
-                    push_number(&mut bytes, rgb[channel], channel, format);
+            for texel in &texels {
+                match texel {
+                    Some(rgb) => push_number(&mut bytes, rgb[channel], channel, format),
+                    None => bytes.extend(vec![0; format.dtype.bytes()]),
                 }
             }
         }
     }
     bytes
+}
+
+/// A texel of a token: the mean of the real pixels in its box, rounded once. Without any it is that of the nearest box of the
+/// token's grid that has some, or `None` for nothing.
+fn texel(
+    source: &Picture,
+    token: Token,
+    format: TokenFormat,
+    column: u32,
+    row: u32,
+) -> Option<[u8; 3]> {
+    let columns = real_pixels(token.x, token.sx, column, source.extent.width);
+    let rows = real_pixels(token.y, token.sy, row, source.extent.height);
+    if format.outside == Outside::Mean && !(columns.1 && rows.1) {
+        return None;
+    }
+    let (mut sum, mut count) = ([0_u64; 3], 0_u64);
+    for y in rows.0 {
+        for x in columns.0.clone() {
+            let rgb = source.texels[(y * i64::from(source.extent.width) + x) as usize];
+            for channel in 0..3 {
+                sum[channel] += u64::from(rgb[channel]);
+            }
+            count += 1;
+        }
+    }
+    Some(sum.map(|sum| match format.rounding {
+        Rounding::HalfUp => ((2 * sum + count) / (2 * count)) as u8,
+        Rounding::Floor => (sum / count) as u8,
+    }))
+}
+
+/// The real pixels under texel `index` along an axis of `length` pixels, and whether there are any; if not, those under the nearest
+/// texel that has some.
+fn real_pixels(origin: i32, step: u16, index: u32, length: u32) -> (Range<i64>, bool) {
+    let (step, length) = (i64::from(step), i64::from(length));
+    let mut start = i64::from(origin) + i64::from(index) * step;
+    let is_real = 0 < start + step && start < length;
+    while start + step <= 0 {
+        start += step;
+    }
+    while length <= start {
+        start -= step;
+    }
+    (start.max(0)..(start + step).min(length), is_real)
 }
 
 fn push_number(bytes: &mut Vec<u8>, value: u8, channel: usize, format: TokenFormat) {
@@ -255,28 +308,34 @@ pub fn transforms(format: PixelFormat) -> Vec<ColorTransform> {
         .collect()
 }
 
-/// Tokens anywhere in the pyramid, not only on the patch grid, each with its first texel inside its level.
+/// Tokens of every kind over a source of `extent`: texels of any level, at any place of it; boxes of any steps, anywhere.
 pub fn random_plan(
-    levels: &[Picture],
+    extent: Extent,
     patch_side: u32,
     count: usize,
     random: &mut Random,
 ) -> TokenPlan {
-    let extents: Vec<_> = levels.iter().map(|level| level.extent).collect();
-    random_plan_of(&extents, patch_side, count, random)
-}
-
-/// The same over a pyramid whose levels have these extents.
-pub fn random_plan_of(
-    extents: &[Extent],
-    patch_side: u32,
-    count: usize,
-    random: &mut Random,
-) -> TokenPlan {
+    let levels = 1 + extent.longer_side().div_ceil(8).next_power_of_two().ilog2();
     let mut token = || {
-        let level = random.below(extents.len() as u32);
-        let Extent { width, height } = extents[level as usize];
-        Token { level, x: random.below(width), y: random.below(height) }
+        let level = random.below(levels);
+        let place = |length: u32, random: &mut Random| random.below(length.div_ceil(1 << level));
+        let (x, y) = (place(extent.width, random), place(extent.height, random));
+        let group = random.below(9) as u16;
+        let fovea = random.below(8) as u16;
+        if random.below(2) == 0 {
+            return Token { group, fovea, ..Token::of_level(level, x, y) };
+        }
+        let steps = [1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 33];
+        let mut step = || steps[random.below(steps.len() as u32) as usize];
+        let (sx, sy) = (step(), step());
+        let sy = if random.below(3) == 0 { sx } else { sy };
+        // Inside, over every edge and corner, and beside the source.
+        let origin = |step: u16, length: u32, random: &mut Random| {
+            let side = patch_side * u32::from(step);
+            random.below(length + 2 * side).cast_signed() - (side + side / 2).cast_signed()
+        };
+        let (x, y) = (origin(sx, extent.width, random), origin(sy, extent.height, random));
+        Token { x, y, sx, sy, group, fovea }
     };
     TokenPlan { patch_side, tokens: (0..count).map(|_| token()).collect() }
 }

@@ -76,11 +76,7 @@ fn played(change: ChangeConfig, values: &[u8]) -> Vec<TokenFrameBuf> {
         spec: ViewSpec {
             layout: Layout::Uniform,
             budget: 20,
-            format: TokenFormat {
-                patch_side: 16,
-                dtype: DType::U8,
-                normalisation: Normalisation::NONE,
-            },
+            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             parameters: GazeParameters::default(),
         },

@@ -17,8 +17,7 @@ use foveate_daemon::channel::ViewChannel;
 use foveate_daemon::stream::{Backends, ServedView, Stream, StreamError, ViewPace};
 use foveate_ring::{RingError, SegmentSpec, check_memory};
 
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
+const FORMAT: TokenFormat = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
 
 const VIEWS: usize = 8;
 
@@ -59,6 +58,8 @@ fn spec(capacity: usize) -> SegmentSpec {
         layout: "uniform".to_owned(),
         format: FORMAT,
         capacity,
+        grid: None,
+        foveae: 1,
         extent: Extent::new(8, 8),
         pixel_format: "GRAY8".to_owned(),
         backend: foveate_core::backend::BackendKind::Cpu,

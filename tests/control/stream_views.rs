@@ -16,6 +16,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
+use foveate_core::layout::rings::Rings;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
@@ -23,7 +24,7 @@ use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
 use foveate_daemon::stream::{
     AddViewError, Backends, REPLACED, ServedView, Stepped, Stream, StreamBackend, ViewPace,
 };
-use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf};
+use foveate_ring::{ReadOutcome, Reader, State, TokenFrameBuf, TokenRecord};
 use foveate_stats::StreamCounters;
 
 #[cfg(feature = "vulkan")]
@@ -222,7 +223,7 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
             assert_eq!(found.is_some(), is_due, "view {index} of frame {frame_seq}");
             let Some(found) = found else { continue };
             published[index] += 1;
-            if expected.head.fixation == found.head.fixation {
+            if expected.head.fixation() == found.head.fixation() {
                 assert!(found.pixels == expected.pixels, "view {index} of frame {frame_seq}");
             }
             check_promise(index, &found, &mut contents);
@@ -243,12 +244,12 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
 fn check_promise(
     view: usize,
     frame: &TokenFrameBuf,
-    contents: &mut BTreeMap<(usize, [u32; 3], u64), Vec<u8>>,
+    contents: &mut BTreeMap<(usize, [i32; 4], u64), Vec<u8>>,
 ) {
     let token_bytes = frame.pixels.len() / frame.records.len();
     for (record, pixels) in frame.records.iter().zip(frame.pixels.chunks(token_bytes)) {
-        let place = [record.level.into(), record.x, record.y];
-        let known = contents.entry((view, place, record.changed_frame)).or_insert(pixels.to_vec());
+        let known =
+            contents.entry((view, place(record), record.changed_frame)).or_insert(pixels.to_vec());
         assert!(known == pixels, "{record:?} of frame {}", frame.head.stamp.frame_seq);
     }
 }
@@ -256,7 +257,7 @@ fn check_promise(
 /// What a stream that has seen nothing else publishes of a frame, looking where `found` was looked at.
 fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFrameBuf {
     let Extent { width, height } = frame.extent;
-    let (x, y) = (found.head.fixation.x, found.head.fixation.y);
+    let (x, y) = (found.head.fixation().x, found.head.fixation().y);
     let policy = Policy::Fixed { x: x / f64::from(width), y: y / f64::from(height) };
     let plan = ServedView { spec: ViewSpec { policy, ..plan.spec.clone() }, ..plan };
     let views = [(plan, view_channel(&Arc::new(EventFd::new().unwrap()), false).0)];
@@ -268,8 +269,12 @@ fn fresh(plan: ServedView, frame: &OwnedFrame, found: &TokenFrameBuf) -> TokenFr
     frame
 }
 
-fn places(frame: &TokenFrameBuf) -> Vec<[u32; 3]> {
-    frame.records.iter().map(|record| [record.level.into(), record.x, record.y]).collect()
+fn places(frame: &TokenFrameBuf) -> Vec<[i32; 4]> {
+    frame.records.iter().map(place).collect()
+}
+
+fn place(record: &TokenRecord) -> [i32; 4] {
+    [record.x, record.y, record.sx.into(), record.sy.into()]
 }
 
 /// A stream of two views, those who talk to them, and their readers.
@@ -287,11 +292,11 @@ struct Shown {
 impl Shown {
     fn new(backend: StreamBackend, paces: [ViewPace; 2]) -> Self {
         let wakeup = Arc::new(EventFd::new().unwrap());
-        let layouts = [Layout::Foveal { e0_px: None }, Layout::Uniform];
+        let layouts = [Layout::default(), Layout::Uniform];
         let plans: Vec<_> = (0..2)
             .map(|index| {
                 let name = format!("view{index}");
-                ServedView { pace: paces[index], ..plan(name, layouts[index], 60) }
+                ServedView { pace: paces[index], ..plan(name, layouts[index].clone(), 60) }
             })
             .collect();
         let (channels, clients): (Vec<_>, Vec<_>) =
@@ -342,11 +347,7 @@ fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
         spec: ViewSpec {
             layout,
             budget,
-            format: TokenFormat {
-                patch_side: 16,
-                dtype: DType::U8,
-                normalisation: Normalisation::NONE,
-            },
+            format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy: Policy::Fixed { x: 0.3, y: 0.6 },
             parameters: GazeParameters::default(),
         },
@@ -354,22 +355,25 @@ fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
 }
 
 fn random_plan(random: &mut Random) -> ServedView {
-    let layout = match random.below(2) {
+    let layout = match random.below(6) {
         0 => Layout::Uniform,
-        _ => Layout::Foveal { e0_px: Some(f64::from(1 + random.below(60))) },
+        1 => Layout::Directional { e0_px: None },
+        2 => Layout::Rings(Rings::new(&[1, 2, 6], &[2, 3, 3]).unwrap()),
+        3 => Layout::Windows,
+        _ => Layout::Foveal { e0_px: Some(f64::from(1 + random.below(60))), foveae: 1 },
     };
     let (dtype, normalisation) = match random.below(2) {
         0 => (DType::U8, Normalisation::NONE),
         _ => (DType::F16, Normalisation::IMAGENET),
     };
-    let patch_side = [14, 16][random.below(2) as usize];
+    let patch_side = [14, 16, 8, 30][random.below(4) as usize];
     let share = |random: &mut Random| f64::from(random.below(101)) / 100.0;
     {
         let base = plan(String::new(), layout, 4 + random.below(80) as usize);
         ServedView {
             slot_count: 2 + random.below(3) as usize,
             spec: ViewSpec {
-                format: TokenFormat { patch_side, dtype, normalisation },
+                format: TokenFormat::new(patch_side, dtype, normalisation),
                 policy: Policy::Fixed { x: share(random), y: share(random) },
                 ..base.spec.clone()
             },

@@ -3,9 +3,12 @@
 
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
-use foveate_core::token::{DType, Normalisation, TokenFormat};
+use foveate_core::layout::{Layout, PlanRequest};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::planes::SamplerSpec;
@@ -25,6 +28,8 @@ laws! {
     tokens_of_all_views_are_exact_in_every_number_format_and_normalisation
     tokens_follow_every_change_while_the_plan_stays
     more_tokens_than_one_row_of_a_dispatch_holds_are_sampled
+    tokens_of_every_format_are_exact_at_odd_extents
+    windows_are_exact
 }
 
 #[test]
@@ -33,6 +38,7 @@ fn every_set_of_vector_instructions_gives_the_same_bytes() {
         let make = |kind| Player::new(CpuBackend::with_instructions(kind, pool(), instructions));
         every_colour_transform_of_every_format_is_exact(&make);
         every_small_size_is_exact_in_every_format(&make);
+        tokens_of_every_format_are_exact_at_odd_extents(&make);
     }
 }
 
@@ -158,15 +164,15 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
         let mut samples = [player.planes(SamplerSpec { format, capacity: 60 })];
         let mut dirty = TileSet::all(extent);
         for step in 0..8 {
-            let levels = naive::pyramid(&naive::picture(&frame));
+            let picture = naive::picture(&frame);
             if step % 4 == 0 {
-                let plan = naive::random_plan(&levels, format.patch_side, 60, &mut random);
-                samples[0].set_plan(plan);
+                let plan = naive::random_plan(extent, format.patch_side, 60, &mut random);
+                samples[0].set_plan(plan, extent);
             }
             let versions = samples[0].versions().to_vec();
             let pixels = samples[0].pixels().to_vec();
             player.update(&frame.view(), &dirty, &mut samples);
-            let expected = naive::tokens(&levels, samples[0].plan(), format);
+            let expected = naive::tokens(&picture, samples[0].plan(), format);
             assert!(samples[0].pixels() == expected, "step {step} of {extent}");
             let bytes = format.token_bytes();
             for (token, (before, after)) in versions.iter().zip(samples[0].versions()).enumerate() {
@@ -179,8 +185,7 @@ fn tokens_follow_every_change_while_the_plan_stays(make: Make<'_>) {
 }
 
 fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
-    let format =
-        TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
+    let format = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
     let views = [SamplerSpec { format, capacity: 500 }];
     let mut random = Random(7);
     let extent = Extent::new(100, 100);
@@ -189,6 +194,56 @@ fn more_tokens_than_one_row_of_a_dispatch_holds_are_sampled(make: Make<'_>) {
     let mut player = make(frame.kind());
     let dirty = TileSet::all(extent);
     check_tokens(&mut player, &frame, &dirty, &views, [500; 2], &mut random);
+}
+
+fn tokens_of_every_format_are_exact_at_odd_extents(make: Make<'_>) {
+    let mut random = Random(9);
+    let tokens = TokenFormat::new(16, DType::U8, Normalisation::NONE);
+    let floored = TokenFormat { patch_side: 30, rounding: Rounding::Floor, ..tokens };
+    let cleared = TokenFormat { patch_side: 12, outside: Outside::Mean, ..tokens };
+    let views = [tokens, floored, cleared].map(|format| SamplerSpec { format, capacity: 25 });
+    for format in PixelFormat::ALL {
+        for color in naive::transforms(format).into_iter().take(2) {
+            let extent = Extent::new(61 + 2 * random.below(60), 31 + 2 * random.below(40));
+            let frame = OwnedFrame::random(format, extent, color, &mut random);
+            let mut player = make(frame.kind());
+            let all = TileSet::all(extent);
+            check_tokens(&mut player, &frame, &all, &views, [25; 2], &mut random);
+        }
+    }
+}
+
+/// The layout's own, and boxes whose steps are no power of two.
+fn windows_are_exact(make: Make<'_>) {
+    let mut random = Random(10);
+    let extent = Extent::new(701, 333);
+    let color = naive::transforms(PixelFormat::Nv12)[0];
+    let frame = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
+    let picture = naive::picture(&frame);
+    for (patch_side, dtype, outside) in [
+        (224, DType::U8, Outside::Edge),
+        (230, DType::F16, Outside::Mean),
+        (1024, DType::U8, Outside::Mean),
+    ] {
+        let mut player = make(frame.kind());
+        let format =
+            TokenFormat { outside, ..TokenFormat::new(patch_side, dtype, Normalisation::NONE) };
+        let mut samples = [player.planes(SamplerSpec { format, capacity: 8 })];
+        let request = PlanRequest {
+            shape: PyramidShape::new(extent),
+            patch_side,
+            budget: 7,
+            fixations: &[(400.0, 20.0)],
+            relevance: None,
+        };
+        let TokenPlan { mut tokens, .. } = Layout::Windows.plan(&request);
+        let hanging = Token { x: -100, y: 200, sx: 3, sy: 2, group: 0, fovea: 0 };
+        tokens.push(hanging);
+        samples[0].set_plan(TokenPlan { patch_side, tokens }, extent);
+        player.update(&frame.view(), &TileSet::all(extent), &mut samples);
+        let expected = naive::tokens(&picture, samples[0].plan(), format);
+        assert!(samples[0].pixels() == expected, "windows of {patch_side}");
+    }
 }
 
 fn is_long() -> bool {
@@ -229,17 +284,17 @@ fn check_tokens(
     token_counts: [usize; 2],
     random: &mut Random,
 ) {
-    let levels = naive::pyramid(&naive::picture(frame));
+    let (picture, extent) = (naive::picture(frame), frame.extent);
     let sample = |(view, count): (&SamplerSpec, usize)| {
         let mut sample = player.planes(*view);
-        sample.set_plan(naive::random_plan(&levels, view.format.patch_side, count, random));
+        sample.set_plan(naive::random_plan(extent, view.format.patch_side, count, random), extent);
         sample
     };
     let mut samples: Vec<_> =
         views.iter().zip(token_counts.into_iter().cycle()).map(sample).collect();
     player.update(&frame.view(), dirty, &mut samples);
     for sample in &samples {
-        let expected = naive::tokens(&levels, sample.plan(), sample.spec().format);
+        let expected = naive::tokens(&picture, sample.plan(), sample.spec().format);
         assert!(sample.pixels() == expected, "{:?} of {}", sample.spec().format, frame.extent);
     }
 }
@@ -262,7 +317,13 @@ fn token_formats() -> impl Iterator<Item = TokenFormat> {
     let floats = [DType::F16, DType::Bf16, DType::F32].into_iter();
     let floats = floats.flat_map(|dtype| Normalisation::PRESETS.map(|(_, preset)| (dtype, preset)));
     let kinds = std::iter::once((DType::U8, Normalisation::NONE)).chain(floats);
-    kinds.flat_map(|(dtype, normalisation)| {
-        [14, 16].map(|patch_side| TokenFormat { patch_side, dtype, normalisation })
+    let sides = [16, 14, 8, 28, 32, 10, 64, 22].into_iter().cycle();
+    let outsides = [Outside::Edge, Outside::Mean, Outside::Edge].into_iter().cycle();
+    let roundings = [Rounding::HalfUp, Rounding::HalfUp, Rounding::Floor].into_iter().cycle();
+    let kinds = kinds.flat_map(|kind| [kind, kind]).zip(sides).zip(outsides.zip(roundings));
+    kinds.map(|(((dtype, normalisation), patch_side), (outside, rounding))| TokenFormat {
+        outside,
+        rounding,
+        ..TokenFormat::new(patch_side, dtype, normalisation)
     })
 }

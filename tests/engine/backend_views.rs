@@ -8,7 +8,6 @@ use std::thread;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::TokenPlan;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::VIEWS_MAX;
@@ -180,7 +179,7 @@ fn coming_and_going_takes_no_memory(make: Make<'_>) {
     course.samples.reserve(VIEWS_MAX);
     for spec in specs().into_iter().cycle().take(VIEWS_MAX) {
         let mut sample = course.player.planes(spec);
-        sample.set_plan(random_plan(&frame, spec, &mut random));
+        sample.set_plan(random_plan(&frame, spec, &mut random), frame.extent);
         waiting.push(sample);
         course.specs.push(spec);
     }
@@ -267,7 +266,7 @@ impl Course {
     }
 
     fn put_in(&mut self, mut view: Planes, spec: SamplerSpec, plan: TokenPlan) {
-        view.set_plan(plan);
+        view.set_plan(plan, self.frame.extent);
         self.samples.push(view);
         self.specs.push(spec);
     }
@@ -280,14 +279,14 @@ impl Course {
 
     fn look_elsewhere(&mut self, random: &mut Random) {
         for (sample, spec) in self.samples.iter_mut().zip(&self.specs) {
-            sample.set_plan(random_plan(&self.frame, *spec, random));
+            sample.set_plan(random_plan(&self.frame, *spec, random), self.frame.extent);
         }
     }
 
     /// Each view looks where that one of `other` does.
     fn look_where(&mut self, other: &Self, which: &[usize]) {
         for (sample, &index) in self.samples.iter_mut().zip(which) {
-            sample.set_plan(other.samples[index].plan().clone());
+            sample.set_plan(other.samples[index].plan().clone(), self.frame.extent);
         }
     }
 
@@ -309,9 +308,9 @@ impl Course {
 
     /// Compares all tokens with the definition.
     fn check(&self) {
-        let levels = naive::pyramid(&naive::picture(&self.frame));
+        let picture = naive::picture(&self.frame);
         for (index, sample) in self.samples.iter().enumerate() {
-            let expected = naive::tokens(&levels, sample.plan(), sample.spec().format);
+            let expected = naive::tokens(&picture, sample.plan(), sample.spec().format);
             assert!(sample.pixels() == expected, "view {index} of {}", self.frame.extent);
         }
     }
@@ -320,7 +319,7 @@ impl Course {
 /// Views of every kind of token, small and larger than what a workgroup looks at.
 fn specs() -> Vec<SamplerSpec> {
     let spec = |patch_side, dtype, normalisation, capacity| SamplerSpec {
-        format: TokenFormat { patch_side, dtype, normalisation },
+        format: TokenFormat::new(patch_side, dtype, normalisation),
         capacity,
     };
     vec![
@@ -339,10 +338,8 @@ fn random_frame(format: PixelFormat, extent: Extent, random: &mut Random) -> Own
 
 /// Anywhere in the pyramid, and as many tokens as there is room for, or somewhat fewer.
 fn random_plan(frame: &OwnedFrame, spec: SamplerSpec, random: &mut Random) -> TokenPlan {
-    let shape = PyramidShape::new(frame.extent);
-    let extents: Vec<_> = (0..shape.level_count()).map(|level| shape.level_extent(level)).collect();
     let count = spec.capacity - random.below(spec.capacity.min(5) as u32) as usize;
-    naive::random_plan_of(&extents, spec.format.patch_side, count, random)
+    naive::random_plan(frame.extent, spec.format.patch_side, count, random)
 }
 
 fn is_all(stale: &[u32], sample: &Planes) -> bool {

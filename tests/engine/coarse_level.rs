@@ -40,8 +40,7 @@ const EXTENTS: [(u32, u32); 16] = [
 ];
 
 /// What all tokens are.
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
+const FORMAT: TokenFormat = TokenFormat::new(14, DType::U8, Normalisation::NONE);
 
 laws! {
     it_is_exact_at_every_extent_and_after_any_history
@@ -216,11 +215,9 @@ impl Course {
 
     /// Other tokens are sampled from the next frame on.
     fn look_elsewhere(&mut self, random: &mut Random) {
-        let shape = PyramidShape::new(self.frame.extent);
-        let extents: Vec<_> =
-            (0..shape.level_count()).map(|level| shape.level_extent(level)).collect();
-        let plan = naive::random_plan_of(&extents, FORMAT.patch_side, CAPACITY, random);
-        self.views[0].set_plan(plan);
+        let extent = self.frame.extent;
+        let plan = naive::random_plan(extent, FORMAT.patch_side, CAPACITY, random);
+        self.views[0].set_plan(plan, extent);
     }
 
     /// A frame of which so many tiles changed.

@@ -13,7 +13,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::region::Region;
-use foveate_core::layout::Layout;
+use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::plane::RELEVANCE;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
@@ -69,8 +69,13 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
 
         let gaze = view.gaze().unwrap();
         let map = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-        let at = (gaze.fixation.x, gaze.fixation.y);
-        let plan = spec.layout.plan(engine.shape(), 16, spec.budget, at, map);
+        let plan = spec.layout.plan(&PlanRequest {
+            shape: engine.shape(),
+            patch_side: 16,
+            budget: spec.budget,
+            fixations: &gaze.points(),
+            relevance: map,
+        });
         let tokens: Vec<_> = read.records.iter().map(TokenRecord::token).collect();
         assert_eq!(tokens, plan.tokens, "frame {frame_seq}");
         let items = read.plane(plane).chunks_exact(4);
@@ -150,13 +155,9 @@ fn engine(picture: &OwnedFrame, generation: u64) -> Engine {
 
 fn spec(budget: usize) -> ViewSpec {
     ViewSpec {
-        layout: Layout::Foveal { e0_px: Some(20.0) },
+        layout: Layout::Foveal { e0_px: Some(20.0), foveae: 1 },
         budget,
-        format: TokenFormat {
-            patch_side: 16,
-            dtype: DType::U8,
-            normalisation: Normalisation::NONE,
-        },
+        format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
         policy: Policy::Feedback,
         parameters: GazeParameters { dwell_min_ms: 0, ..GazeParameters::default() },
     }

@@ -11,7 +11,6 @@ use foveate_core::backend::ChangeSite;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
@@ -386,7 +385,7 @@ impl Pair {
         let formats =
             [(16, DType::F16, Normalisation::IMAGENET), (14, DType::U8, Normalisation::NONE)];
         let views = formats.map(|(patch_side, dtype, normalisation)| SamplerSpec {
-            format: TokenFormat { patch_side, dtype, normalisation },
+            format: TokenFormat::new(patch_side, dtype, normalisation),
             capacity: CAPACITY,
         });
         let cpu = Side::new(CpuBackend::new(frame.kind(), pool()), config);
@@ -401,15 +400,12 @@ impl Pair {
 
     /// Looks elsewhere, on both sides.
     fn replan(&mut self, frame: &OwnedFrame, random: &mut Random) {
-        let shape = PyramidShape::new(frame.extent);
-        let extents: Vec<_> =
-            (0..shape.level_count()).map(|level| shape.level_extent(level)).collect();
         for (view, expected) in self.side.views.iter_mut().zip(&mut self.cpu.views) {
             let count = random.below(CAPACITY as u32 + 1) as usize;
             let patch_side = view.spec().format.patch_side;
-            let plan = naive::random_plan_of(&extents, patch_side, count, random);
-            view.set_plan(plan.clone());
-            expected.set_plan(plan);
+            let plan = naive::random_plan(frame.extent, patch_side, count, random);
+            view.set_plan(plan.clone(), frame.extent);
+            expected.set_plan(plan, frame.extent);
         }
     }
 

@@ -678,9 +678,9 @@ fn plan(number: u64) -> ServedView {
             when_read: false,
         },
         spec: ViewSpec {
-            layout: if is_even { Layout::Foveal { e0_px: None } } else { Layout::Uniform },
+            layout: if is_even { Layout::default() } else { Layout::Uniform },
             budget: 40 + (number % 7) as usize,
-            format: TokenFormat { patch_side, dtype, normalisation },
+            format: TokenFormat::new(patch_side, dtype, normalisation),
             policy: if number.is_multiple_of(3) { Policy::Saliency } else { Policy::Feedback },
             parameters: GazeParameters::default(),
         },
@@ -703,5 +703,5 @@ fn random_extent(random: &mut Random) -> Extent {
 /// What does not depend on when a tile changed.
 fn bounds(frame: &TokenFrameBuf) -> impl PartialEq + std::fmt::Debug + use<> {
     let head = &frame.head;
-    (head.sample_bound, head.rgb_bound, head.tile_count, head.fixation)
+    (head.sample_bound, head.rgb_bound, head.tile_count, head.fixations.clone())
 }

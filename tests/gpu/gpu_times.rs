@@ -128,9 +128,9 @@ impl Played {
 
     /// Looks elsewhere, so that all tokens must be sampled.
     fn forget_tokens(&mut self) {
-        let levels = naive::pyramid(&naive::picture(&self.frame));
         for view in &mut self.views {
-            view.set_plan(naive::random_plan(&levels, FORMAT.patch_side, 30, &mut Random(3)));
+            let plan = naive::random_plan(self.frame.extent, FORMAT.patch_side, 30, &mut Random(3));
+            view.set_plan(plan, self.frame.extent);
         }
     }
 

@@ -65,7 +65,10 @@ fn records_in_buffers_agree_in_layout_and_stride() {
     for spirv in [SAMPLE, STALE] {
         let module = Module::parse(spirv);
         assert_eq!(module.fields("TokenList"), list("tokens"));
-        assert_eq!(module.fields("TokenRecord"), fields!(TokenRecord { level, x, y, tail_offset }));
+        assert_eq!(
+            module.fields("TokenRecord"),
+            fields!(TokenRecord { x, y, sx, sy, level, tail_offset })
+        );
         assert_eq!(module.array_stride("TokenRecord"), size_of::<TokenRecord>());
     }
     let stale = Module::parse(STALE);

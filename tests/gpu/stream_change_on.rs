@@ -168,7 +168,7 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
             let head = |frame: &TokenFrameBuf| {
                 let head = &frame.head;
                 let bounds = (head.sample_bound, head.rgb_bound);
-                (bounds, head.dirty_tiles, head.tile_count, head.fixation)
+                (bounds, head.dirty_tiles, head.tile_count, head.fixation())
             };
             assert_eq!(head(found), head(expected), "{context}");
             assert_eq!(found.records, expected.records, "{context}");
@@ -190,10 +190,8 @@ struct Played {
 impl Played {
     fn new(backend: StreamBackend, change: ChangeConfig) -> Self {
         let float = (16, DType::F16, Normalisation::IMAGENET);
-        let views = [
-            (Layout::Foveal { e0_px: None }, float),
-            (Layout::Uniform, (14, DType::U8, Normalisation::NONE)),
-        ];
+        let views =
+            [(Layout::default(), float), (Layout::Uniform, (14, DType::U8, Normalisation::NONE))];
         let wakeup = Arc::new(EventFd::new().unwrap());
         let (channel, client) = view_channel(&wakeup, false);
         let mut channels = [Some(channel), Some(ViewChannel::unconnected())];
@@ -206,7 +204,7 @@ impl Played {
                 spec: ViewSpec {
                     layout,
                     budget: 60,
-                    format: TokenFormat { patch_side, dtype, normalisation },
+                    format: TokenFormat::new(patch_side, dtype, normalisation),
                     policy: Policy::Fixed { x: 0.3, y: 0.6 },
                     parameters: GazeParameters::default(),
                 },

@@ -200,11 +200,11 @@ fn follow_a_stream(gpu: &Arc<Gpu>, format: PixelFormat, seed: u64) {
     let mut views = [player.planes(SamplerSpec { format: FORMAT, capacity: 20 })];
     for _ in 0..10 {
         let frame = OwnedFrame::random(format, extent, color, &mut random);
-        let levels = naive::pyramid(&naive::picture(&frame));
-        let plan = naive::random_plan(&levels, FORMAT.patch_side, 20, &mut random);
-        views[0].set_plan(plan);
+        let picture = naive::picture(&frame);
+        let plan = naive::random_plan(extent, FORMAT.patch_side, 20, &mut random);
+        views[0].set_plan(plan, extent);
         player.update(&frame.view(), &TileSet::all(extent), &mut views);
-        let expected = naive::tokens(&levels, views[0].plan(), FORMAT);
+        let expected = naive::tokens(&picture, views[0].plan(), FORMAT);
         assert!(views[0].pixels() == expected, "{}", format.name());
     }
 }

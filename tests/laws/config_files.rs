@@ -53,7 +53,7 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         refresh_frames: NonZeroU32::new(300),
     };
     assert_eq!(config.streams[0].change.config, change);
-    assert_eq!(config.streams[0].views[0].layout, Layout::Foveal { e0_px: Some(48.0) });
+    assert_eq!(config.streams[0].views[0].layout, Layout::Foveal { e0_px: Some(48.0), foveae: 1 });
 }
 
 /// So may the camera, whose table is commented out as a whole.
@@ -146,7 +146,7 @@ fn every_key_reaches_its_place() {
     let change = ChangeConfig { threshold: Threshold::Fixed(255), refresh_frames };
     assert_eq!(stream.change, ChangeTable { config: change, on: ChangeOn::Gpu });
     let ViewConfig { layout, budget, format, slots, gaze, .. } = &stream.views[0];
-    assert_eq!((*layout, *budget, *slots), (Layout::Uniform, 5000, 64));
+    assert_eq!((layout, *budget, *slots), (&Layout::Uniform, 5000, 64));
     assert_eq!((format.patch_side, format.dtype), (14, DType::Bf16));
     let expected = Normalisation { mean: [0.0, 0.5, 1.0], std: [1.0, 2.0, 3.0] };
     assert_eq!(format.normalisation, expected);

@@ -1,28 +1,33 @@
-//! Whatever the image, the budget, the fixation and the relevance: leaves cover the image once, stay within the
-//! budget, come in the published order, and none is large for its eccentricity.
+//! Whatever the image, the budget, the fixations and the relevance: what each layout covers how often, that it stays within the
+//! budget, in which order its tokens come, and that none is large for its eccentricity.
+
+use std::ops::Range;
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::patch::{Patch, PatchGrids};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
-use foveate_core::layout::Layout;
 use foveate_core::layout::foveal::{Priority, default_e0_px};
+use foveate_core::layout::rings::{Preset, Rings};
+use foveate_core::layout::{Layout, PlanRequest};
+use foveate_core::token::Rounding;
 use proptest::prelude::*;
 
-const FOVEAL: Layout = Layout::Foveal { e0_px: None };
+const FOVEAL: Layout = Layout::Foveal { e0_px: None, foveae: 8 };
+const DIRECTIONAL: Layout = Layout::Directional { e0_px: None };
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn leaves_cover_every_pixel_exactly_once(case in case(400), is_foveal: bool) {
-        let layout = if is_foveal { FOVEAL } else { Layout::Uniform };
-        let plan = case.plan(layout);
+    fn trees_and_grids_cover_every_pixel_exactly_once(case in case(400), layout in tree_or_grid()) {
+        let plan = case.plan(&layout);
         let extent = case.shape.extent();
         let mut covered = vec![0u8; extent.area()];
         for token in &plan.tokens {
-            let region = token.pixel_box(case.shape, plan.patch_side);
+            let region = token.pixel_box(extent, plan.patch_side);
             for y in region.y0..region.y1 {
                 for x in region.x0..region.x1 {
                     covered[(y * extent.width + x) as usize] += 1;
@@ -33,29 +38,42 @@ proptest! {
     }
 
     #[test]
-    fn plans_keep_to_the_budget_and_the_order(case in case(16_384), is_foveal: bool) {
-        let plan = case.plan(if is_foveal { FOVEAL } else { Layout::Uniform });
-        prop_assert!(!plan.tokens.is_empty() && plan.tokens.len() <= case.budget);
-        prop_assert!(plan.tokens.is_sorted_by_key(|&token| key(token, plan.patch_side)));
-        for token in &plan.tokens {
-            prop_assert!(case.shape.level_extent(token.level).contains(token.x, token.y));
-            prop_assert!(0 < token.real_extent(case.shape, plan.patch_side).area());
-        }
-    }
-
-    #[test]
-    fn areas_add_up_to_the_image_at_any_size(case in case(16_384)) {
-        let plan = case.plan(FOVEAL);
-        let areas = plan.tokens.iter().map(|token| {
-            let region = token.pixel_box(case.shape, plan.patch_side);
-            u64::from(region.x1 - region.x0) * u64::from(region.y1 - region.y0)
-        });
+    fn areas_add_up_to_the_image_at_any_size(case in case(16_384), layout in tree_or_grid()) {
+        let plan = case.plan(&layout);
+        let areas = plan.tokens.iter().map(|token| area(token.pixel_box(case.shape.extent(), plan.patch_side)));
         prop_assert_eq!(areas.sum::<u64>(), case.shape.extent().area() as u64);
     }
 
     #[test]
+    fn no_plan_exceeds_budget_and_capacity_and_the_same_request_gives_the_same_plan(
+        case in case(16_384),
+        layout in any_layout(),
+    ) {
+        let plan = case.plan(&layout);
+        let capacity = layout.capacity(case.patch_side, case.budget);
+        prop_assert!(!plan.tokens.is_empty() && plan.tokens.len() <= capacity && capacity <= case.budget);
+        prop_assert_eq!(&plan, &case.plan(&layout));
+        for token in &plan.tokens {
+            let read = token.read_box(case.shape.extent(), plan.patch_side);
+            prop_assert!(!read.is_empty());
+            let Extent { width, height } = case.shape.extent();
+            prop_assert!(read.x1 <= width && read.y1 <= height, "{:?}", read);
+            prop_assert!(usize::from(token.fovea) < case.fixations.len());
+        }
+    }
+
+    #[test]
+    fn leaves_come_level_by_level_along_the_morton_curve(case in case(16_384)) {
+        let plan = case.plan(&FOVEAL);
+        prop_assert!(plan.tokens.is_sorted_by_key(|&token| key(token, plan.patch_side)));
+        for token in &plan.tokens {
+            prop_assert_eq!(token.level(case.shape, Rounding::HalfUp), Some(token.group.into()));
+        }
+    }
+
+    #[test]
     fn no_leaf_above_level_0_outranks_a_split_patch(case in case(16_384)) {
-        let plan = case.plan(FOVEAL);
+        let plan = case.plan(&FOVEAL);
         let leaves = case.leaves(&plan);
         let least_split = case.split_patches(&leaves).map(|patch| case.priority(patch)).fold(f64::MAX, f64::min);
         for leaf in leaves.iter().filter(|leaf| 0 < leaf.level) {
@@ -65,8 +83,8 @@ proptest! {
 
     #[test]
     fn the_budget_is_spent_up_to_the_split_that_does_not_fit(case in case(16_384)) {
-        let plan = case.plan(FOVEAL);
-        let grids = PatchGrids::new(case.shape, plan.patch_side);
+        let plan = case.plan(&FOVEAL);
+        let grids = case.grids();
         let greatest = case.leaves(&plan).into_iter().filter(|leaf| 0 < leaf.level).max_by(|a, b| {
             case.priority(*a).total_cmp(&case.priority(*b))
         });
@@ -78,41 +96,208 @@ proptest! {
     }
 
     #[test]
-    fn a_fixation_outside_the_image_counts_as_the_nearest_inside(case in case(4_096), far in 1.0..1e9f64) {
+    fn a_leaf_belongs_to_the_nearest_fixation(case in case(4_096)) {
+        let extent = case.shape.extent();
+        for token in &case.plan(&FOVEAL).tokens {
+            let side = f64::from(case.patch_side * u32::from(token.sx));
+            let distance = |&(x, y): &(f64, f64)| {
+                let off = |at: f64, start: i32, length: u32| {
+                    let at = ((at * 16.0).round() / 16.0).clamp(0.0, length.into());
+                    (f64::from(start) - at).max(at - f64::from(start) - side).max(0.0)
+                };
+                off(x, token.x, extent.width).hypot(off(y, token.y, extent.height))
+            };
+            let distances: Vec<_> = case.fixations.iter().map(distance).collect();
+            let least = distances.iter().copied().fold(f64::MAX, f64::min);
+            let own = distances[usize::from(token.fovea)];
+            prop_assert!(own <= least + 1e-9, "{own} {distances:?}");
+        }
+    }
+
+    #[test]
+    fn a_fixation_outside_the_image_counts_as_the_nearest_inside(
+        case in case(4_096),
+        far in 1.0..1e9f64,
+        layout in any_layout(),
+    ) {
         let Extent { width, height } = case.shape.extent();
-        let plan = |fixation| FOVEAL.plan(case.shape, case.patch_side, case.budget, fixation, None);
+        let plan = |fixation| Case { fixations: vec![fixation], ..case.clone() }.plan(&layout);
         prop_assert_eq!(plan((-far, -far)), plan((0.0, 0.0)));
         let corner = (f64::from(width), f64::from(height));
         prop_assert_eq!(plan((corner.0 + far, corner.1 + far)), plan(corner));
+    }
+
+    #[test]
+    fn a_uniform_layout_is_one_level_row_by_row(case in case(16_384)) {
+        let plan = case.plan(&Layout::Uniform);
+        let grid = Layout::Uniform.grid(case.shape, case.patch_side, case.budget).expect("it has one");
+        prop_assert_eq!(plan.tokens.len(), grid.area());
+        let step = i32::from(plan.tokens[0].sx);
+        let side = step * i32::try_from(case.patch_side).unwrap();
+        for (index, token) in (0..).zip(&plan.tokens) {
+            let (column, row) = (index % grid.width, index / grid.width);
+            prop_assert_eq!((token.x, token.y), (column.cast_signed() * side, row.cast_signed() * side));
+            prop_assert_eq!((i32::from(token.sx), i32::from(token.sy)), (step, step));
+        }
+        // The next finer level would not fit.
+        let finer = case.grids().level(u32::from(plan.tokens[0].group).saturating_sub(1));
+        prop_assert!(step == 1 || case.budget < finer.area());
+    }
+
+    #[test]
+    fn steps_of_a_directional_layout_differ_by_a_factor_of_4_at_most(case in case(16_384)) {
+        let plan = case.plan(&DIRECTIONAL);
+        for token in &plan.tokens {
+            prop_assert!(token.sx.is_power_of_two() && token.sy.is_power_of_two());
+            prop_assert!(token.sx <= 4 * token.sy && token.sy <= 4 * token.sx);
+            let octaves = (u32::from(token.sx) * u32::from(token.sy)).ilog2();
+            prop_assert_eq!(u32::from(token.group), octaves);
+        }
+        prop_assert!(plan.tokens.is_sorted_by_key(|token| (token.group, token.y, token.x)));
+    }
+
+    #[test]
+    fn rings_cover_their_outermost_block_exactly_once(case in case(4_096), rings in rings()) {
+        let (strides, grids) = rings;
+        let rings = Rings::new(&strides, &grids).expect("made to nest");
+        let case = Case { budget: rings.token_count(), ..case };
+        let tokens = case.plan(&Layout::Rings(rings.clone())).tokens;
+        prop_assert_eq!(tokens.len(), rings.token_count());
+        let width = i64::from(rings.width_px(case.patch_side));
+        let corner = |centre: f64, length: u32| {
+            let centre = ((centre * 16.0).round() / 16.0).clamp(0.0, length.into());
+            #[expect(clippy::cast_possible_truncation, reason = "within the image")]
+            let corner = (centre - width as f64 / 2.0).floor() as i64;
+            corner
+        };
+        let Extent { width: columns, height: rows } = case.shape.extent();
+        let (x, y) = case.fixations[0];
+        let (left, top) = (corner(x, columns), corner(y, rows));
+        // In cells of P pixels, so that a texel of the innermost ring is what counts.
+        let side = i64::from(case.patch_side);
+        let cells = usize::try_from(width / side).unwrap();
+        let mut covered = vec![0u8; cells * cells];
+        for token in &tokens {
+            let (x, y) = (i64::from(token.x) - left, i64::from(token.y) - top);
+            prop_assert!(x % side == 0 && y % side == 0);
+            for row in 0..i64::from(token.sy) {
+                for column in 0..i64::from(token.sx) {
+                    let at = (y / side + row) * (width / side) + x / side + column;
+                    covered[usize::try_from(at).unwrap()] += 1;
+                }
+            }
+        }
+        prop_assert!(covered.iter().all(|&count| count == 1));
+        prop_assert!(tokens.is_sorted_by_key(|token| token.group));
+        for (group, stride) in (0..).zip(&strides) {
+            let ring: Vec<_> = tokens.iter().filter(|token| token.group == group).collect();
+            prop_assert!(ring.iter().all(|token| u32::from(token.sx) == *stride && token.sx == token.sy));
+            prop_assert!(ring.is_sorted_by_key(|token| (token.y, token.x)), "full rows, then left and right parts");
+        }
+    }
+
+    #[test]
+    fn a_smaller_budget_keeps_the_first_tokens_of_rings(case in case(4_096), rings in rings()) {
+        let rings = Layout::Rings(Rings::new(&rings.0, &rings.1).expect("made to nest"));
+        let whole = Case { budget: 5_000, ..case.clone() }.plan(&rings).tokens;
+        let part = case.plan(&rings).tokens;
+        prop_assert_eq!(&part[..], &whole[..case.budget.min(whole.len())]);
+    }
+
+    #[test]
+    fn windows_double_lie_inside_and_end_with_the_whole_picture(
+        case in case(16_384),
+        side in prop_oneof![Just(224u32), Just(448), (112..=512u32).prop_map(|half| 2 * half)],
+    ) {
+        let case = Case { patch_side: side, ..case };
+        let extent = case.shape.extent();
+        let tokens = case.plan(&Layout::Windows).tokens;
+        let (last, others) = tokens.split_last().expect("at least one");
+        let all = last.pixel_box(extent, side);
+        prop_assert_eq!(all, PixelBox::of(0..extent.width, 0..extent.height));
+        for (step, token) in (0..).map(|index| 1u16 << index).zip(others) {
+            prop_assert_eq!((token.sx, token.sy), (step, step));
+        }
+        let (x, y) = case.fixations[0];
+        for token in &tokens {
+            prop_assert!(token.level(case.shape, Rounding::HalfUp).is_some(), "read from a level");
+            let axes = [(token.x, x, extent.width), (token.y, y, extent.height)];
+            for (origin, centre, length) in axes {
+                let step = i64::from(token.sx);
+                let (origin, window) = (i64::from(origin), step * i64::from(side));
+                let length = i64::from(length);
+                prop_assert!(0 <= origin && (origin + window < length + step || origin == 0));
+                let centre = centre.clamp(0.0, length as f64);
+                let inside = origin as f64 <= centre && centre <= (origin + window) as f64;
+                prop_assert!(inside, "{origin} {window} {centre}");
+            }
+        }
+    }
+
+    /// The law of a token's axis, by counting pixels.
+    #[test]
+    fn texels_count_their_real_pixels(
+        origin in -300..300i32,
+        step in 1..40u16,
+        side in 1..33u32,
+        length in 1..200u32,
+    ) {
+        let token = Token { x: origin, sx: step, sy: 1, ..Token::default() };
+        let texels = token.columns(Extent::new(length, 1), 2 * side);
+        let pixels = |texel: u32| -> Vec<u32> {
+            let start = origin + i32::from(step) * texel.cast_signed();
+            (start..start + i32::from(step)).filter_map(|at| u32::try_from(at).ok()).filter(|at| *at < length).collect()
+        };
+        let real: Vec<_> = (0..2 * side).filter(|texel| !pixels(*texel).is_empty()).collect();
+        let found: Vec<_> = texels.real().collect();
+        prop_assert_eq!(&found, &real);
+        for &texel in &real {
+            prop_assert_eq!(texels.pixels(texel).collect::<Vec<_>>(), pixels(texel));
+        }
+        let covered: Vec<_> = real.iter().flat_map(|texel| pixels(*texel)).collect();
+        prop_assert_eq!(texels.covered().collect::<Vec<_>>(), covered);
+        prop_assert!(!texels.read().is_empty() && texels.read().end <= length);
     }
 }
 
 #[test]
 fn the_fovea_has_full_resolution_and_the_corners_do_not() {
-    let shape = PyramidShape::new(Extent::new(1920, 1080));
-    let plan = FOVEAL.plan(shape, 16, 273, (960.0, 540.0), None);
-    let level_at = |x: u32, y: u32| {
-        let inside = |token: &&Token| {
-            let region = token.pixel_box(shape, 16);
-            (region.x0..region.x1).contains(&x) && (region.y0..region.y1).contains(&y)
-        };
-        plan.tokens.iter().find(inside).expect("every pixel is covered").level
-    };
-    assert_eq!(level_at(960, 540), 0);
-    assert!(3 <= level_at(0, 0) && 3 <= level_at(1919, 1079));
+    let case = full_hd(vec![(960.0, 540.0)]);
+    let plan = case.plan(&FOVEAL);
+    assert_eq!(case.step_at(&plan, 960, 540), 1);
+    assert!(8 <= case.step_at(&plan, 0, 0) && 8 <= case.step_at(&plan, 1919, 1079));
     assert!(270 < plan.tokens.len());
 }
 
 #[test]
+fn each_of_several_foveae_has_full_resolution() {
+    let points = vec![(100.0, 100.0), (1800.0, 1000.0), (960.0, 300.0)];
+    let case = full_hd(points.clone());
+    let plan = case.plan(&FOVEAL);
+    for (fovea, &(x, y)) in (0..).zip(&points) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "of points inside"
+        )]
+        let (x, y) = (x as u32, y as u32);
+        assert_eq!(case.step_at(&plan, x, y), 1);
+        let is_fine_and_own = |token: &&Token| token.fovea == fovea && token.sx == 1;
+        let fine = plan.tokens.iter().filter(is_fine_and_own).count();
+        assert!(4 <= fine, "{fine} tokens of full resolution in fovea {fovea}");
+    }
+}
+
+#[test]
 fn relevance_draws_tokens_to_what_matters() {
-    let shape = PyramidShape::new(Extent::new(1920, 1080));
+    let case = full_hd(vec![(100.0, 100.0)]);
     let finest_in_last_cell = |relevance: Option<&RelevanceMap>| {
-        let plan = FOVEAL.plan(shape, 16, 273, (100.0, 100.0), relevance);
+        let plan = Case { relevance: relevance.cloned(), ..case.clone() }.plan(&FOVEAL);
         let in_cell = |token: &&Token| {
-            let region = token.pixel_box(shape, 16);
+            let region = token.pixel_box(case.shape.extent(), 16);
             1680 <= region.x0 && 810 <= region.y0
         };
-        plan.tokens.iter().filter(in_cell).map(|token| token.level).min()
+        plan.tokens.iter().filter(in_cell).map(|token| token.sx).min()
     };
     let grid = Extent::new(8, 4);
     let map =
@@ -120,32 +305,97 @@ fn relevance_draws_tokens_to_what_matters() {
     assert!(finest_in_last_cell(Some(&map)) < finest_in_last_cell(None));
 }
 
+/// A map along a line of text keeps the columns under it and gives up rows.
+#[test]
+fn a_directional_layout_follows_the_structure_of_the_map() {
+    let grid = Extent::new(64, 36);
+    let line = (0..grid.area()).map(|cell| if cell / 64 == 18 { 16.0 } else { 0.0625 });
+    let case =
+        Case { relevance: Some(RelevanceMap::new(grid, line)), ..full_hd(vec![(960.0, 555.0)]) };
+    let plan = case.plan(&DIRECTIONAL);
+    let on_line = |token: &&Token| {
+        let region = token.pixel_box(case.shape.extent(), 16);
+        (region.y0..region.y1).contains(&555)
+    };
+    let on_line: Vec<_> = plan.tokens.iter().filter(on_line).collect();
+    assert!(on_line.iter().all(|token| token.sx <= token.sy), "{on_line:?}");
+    assert!(on_line.iter().any(|token| token.sx < token.sy), "{on_line:?}");
+}
+
+/// As published: tokens of each ring, their order, and where the corner lies.
+#[test]
+fn the_presets_are_the_published_ones() {
+    let case = Case { fixations: vec![(700.4, 333.7)], ..full_hd(Vec::new()) };
+    for (name, width, counts) in
+        [("stt172", 1280, &[16, 12, 32, 48, 64][..]), ("giava20", 288, &[4, 8, 8])]
+    {
+        let preset = Preset::named(name).expect("a preset");
+        assert_eq!((preset.patch_side, preset.rings().width_px(16)), (16, width));
+        let plan = case.plan(&Layout::Rings(preset.rings()));
+        for (group, count) in (0..).zip(counts) {
+            let ring: Vec<_> = plan.tokens.iter().filter(|token| token.group == group).collect();
+            assert_eq!(ring.len(), *count, "{name}");
+            let block = ring.iter().map(|token| token.x).min().unwrap();
+            let side = 16 * i32::from(ring[0].sx);
+            let columns = (ring.iter().map(|token| token.x).max().unwrap() - block) / side + 1;
+            assert_eq!(block, 700 - columns * side / 2, "the floor of centre less half");
+        }
+        assert_eq!(
+            plan.tokens.iter().map(|token| usize::from(token.group)).max(),
+            Some(counts.len() - 1)
+        );
+    }
+    let stt = case.plan(&Layout::Rings(Preset::named("stt172").unwrap().rings()));
+    // The second ring: a full row of 4, two rows with one on the left and one on the right, a full row.
+    let columns: Vec<_> = stt.tokens[16..28].iter().map(|token| (token.x - 636) / 32).collect();
+    assert_eq!(columns, [0, 1, 2, 3, 0, 3, 0, 3, 0, 1, 2, 3]);
+    let rows: Vec<_> = stt.tokens[16..28].iter().map(|token| (token.y - 269) / 32).collect();
+    assert_eq!(rows, [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 3]);
+}
+
+#[test]
+fn rings_that_do_not_nest_are_refused_with_what_would() {
+    let refused = |strides: &[u32], grids: &[u32]| Rings::new(strides, grids).unwrap_err();
+    assert!(refused(&[1, 2], &[4]).contains("2 strides and 1 grids"));
+    assert!(refused(&[], &[]).contains("1 to 8"));
+    assert!(refused(&[1, 3], &[4, 4]).contains("1 * 4 must be a multiple of 3"));
+    assert!(refused(&[1, 2], &[4, 5]).contains("stride 2 with grid 5 does not nest"));
+    assert!(refused(&[1, 2], &[4, 2]).contains("at least 2"));
+    assert!(refused(&[0], &[4]).contains("stride 0"));
+    assert!(refused(&[4096], &[2]).contains("at most 2048"));
+    assert!(refused(&[2048], &[9]).contains("16384"));
+    assert!(refused(&[1; 9], &[2; 9]).contains("1 to 8"));
+}
+
 /// One call of a layout.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Case {
     shape: PyramidShape,
     patch_side: u32,
     budget: usize,
-    fixation: (f64, f64),
+    fixations: Vec<(f64, f64)>,
     relevance: Option<RelevanceMap>,
 }
 
 impl Case {
-    fn plan(&self, layout: Layout) -> TokenPlan {
-        layout.plan(
-            self.shape,
-            self.patch_side,
-            self.budget,
-            self.fixation,
-            self.relevance.as_ref(),
-        )
+    fn plan(&self, layout: &Layout) -> TokenPlan {
+        layout.plan(&PlanRequest {
+            shape: self.shape,
+            patch_side: self.patch_side,
+            budget: self.budget,
+            fixations: &self.fixations,
+            relevance: self.relevance.as_ref(),
+        })
+    }
+
+    fn grids(&self) -> PatchGrids {
+        PatchGrids::new(self.shape, self.patch_side)
     }
 
     fn priority(&self, patch: Patch) -> f64 {
         let e0_px = default_e0_px(self.shape.extent(), self.patch_side);
-        let priority =
-            Priority { fixation: self.fixation, e0_px, relevance: self.relevance.as_ref() };
-        priority.of(patch, self.shape, self.patch_side)
+        let relevance = self.relevance.as_ref();
+        Priority { fixations: &self.fixations, e0_px, relevance }.of(patch, self.grids())
     }
 
     fn leaves(&self, plan: &TokenPlan) -> Vec<Patch> {
@@ -154,8 +404,7 @@ impl Case {
 
     /// The ancestors of the leaves, up to the level that the quadtree starts from.
     fn split_patches<'a>(&self, leaves: &'a [Patch]) -> impl Iterator<Item = Patch> + use<'a> {
-        let grids = PatchGrids::new(self.shape, self.patch_side);
-        let start = grids.finest_level_within(self.budget.min(16));
+        let start = self.grids().finest_level_within(self.budget.min(16));
         leaves.iter().flat_map(move |leaf| {
             (leaf.level + 1..=start).map(|level| {
                 let up = level - leaf.level;
@@ -163,6 +412,28 @@ impl Case {
             })
         })
     }
+
+    /// The step of the token over a pixel.
+    fn step_at(&self, plan: &TokenPlan, x: u32, y: u32) -> u16 {
+        let inside = |token: &&Token| {
+            let region = token.pixel_box(self.shape.extent(), self.patch_side);
+            contains(region.x0..region.x1, x) && contains(region.y0..region.y1, y)
+        };
+        plan.tokens.iter().find(inside).expect("every pixel is covered").sx
+    }
+}
+
+fn full_hd(fixations: Vec<(f64, f64)>) -> Case {
+    let shape = PyramidShape::new(Extent::new(1920, 1080));
+    Case { shape, patch_side: 16, budget: 273, fixations, relevance: None }
+}
+
+fn contains(range: Range<u32>, at: u32) -> bool {
+    range.contains(&at)
+}
+
+fn area(region: PixelBox) -> u64 {
+    u64::from(region.x1 - region.x0) * u64::from(region.y1 - region.y0)
 }
 
 fn case(longest_side: u32) -> impl Strategy<Value = Case> {
@@ -173,23 +444,62 @@ fn case(longest_side: u32) -> impl Strategy<Value = Case> {
     });
     let side = || prop_oneof![1..40u32, 1..=longest_side];
     let budget = prop_oneof![1..20usize, Just(273), 1..=5000usize];
-    let fixation = (-0.2..1.2f64, -0.2..1.2f64);
-    (side(), side(), prop_oneof![Just(14), Just(16)], budget, fixation, prop::option::of(relevance))
-        .prop_map(|(width, height, patch_side, budget, (x, y), relevance)| Case {
+    let fixations = prop::collection::vec((-0.2..1.2f64, -0.2..1.2f64), 1..=8);
+    let patch_side = prop_oneof![Just(14), Just(16), (4..=32u32).prop_map(|half| 2 * half)];
+    (side(), side(), patch_side, budget, fixations, prop::option::of(relevance)).prop_map(
+        |(width, height, patch_side, budget, fixations, relevance)| Case {
             shape: PyramidShape::new(Extent::new(width, height)),
             patch_side,
             budget,
-            fixation: (x * f64::from(width), y * f64::from(height)),
+            fixations: fixations
+                .into_iter()
+                .map(|(x, y)| (x * f64::from(width), y * f64::from(height)))
+                .collect(),
             relevance,
-        })
+        },
+    )
+}
+
+fn tree_or_grid() -> impl Strategy<Value = Layout> {
+    prop_oneof![Just(FOVEAL), Just(DIRECTIONAL), Just(Layout::Uniform)]
+}
+
+fn any_layout() -> impl Strategy<Value = Layout> {
+    let rings = rings().prop_map(|(strides, grids)| {
+        Layout::Rings(Rings::new(&strides, &grids).expect("made to nest"))
+    });
+    prop_oneof![tree_or_grid(), Just(Layout::Windows), rings]
+}
+
+/// Strides and grids that nest, of blocks of at most 40 x 40 patches of the innermost ring.
+fn rings() -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
+    let steps = prop::collection::vec((any::<prop::sample::Index>(), 1..3u32), 0..5);
+    (1..4u32, 1..6u32, steps).prop_map(|(stride, grid, steps)| {
+        let (mut strides, mut grids) = (vec![stride], vec![grid]);
+        let mut width = stride * grid;
+        for (divisor, thickness) in steps {
+            let divisors: Vec<_> = (1..=width).filter(|stride| width % stride == 0).collect();
+            let stride = *divisor.get(&divisors);
+            let grid = width / stride + 2 * thickness;
+            if 40 < stride * grid {
+                break;
+            }
+            strides.push(stride);
+            grids.push(grid);
+            width = stride * grid;
+        }
+        (strides, grids)
+    })
 }
 
 fn patch(token: Token, patch_side: u32) -> Patch {
-    Patch { level: token.level, i: token.x / patch_side, j: token.y / patch_side }
+    let index = |at: i32| at.cast_unsigned() / (patch_side * u32::from(token.sx));
+    Patch { level: token.sx.ilog2(), i: index(token.x), j: index(token.y) }
 }
 
 fn key(token: Token, patch_side: u32) -> (u32, u64) {
-    (token.level, patch(token, patch_side).morton())
+    let patch = patch(token, patch_side);
+    (patch.level, patch.morton())
 }
 
 /// Cases of each law: more with `FOVEATE_LONG=1`.

@@ -127,9 +127,9 @@ fn each_view_of_a_stream_has_its_own_layout_format_and_fixation() {
                     assert_next_shows(&film, &daemon, name, follower, frame_seq);
                 }
             }
-            let places = followers
-                .each_ref()
-                .map(|follower| (follower.frame.head.fixation.x, follower.frame.head.fixation.y));
+            let places = followers.each_ref().map(|follower| {
+                (follower.frame.head.fixation().x, follower.frame.head.fixation().y)
+            });
             let middle = (100.5, 75.5);
             assert_eq!(places, [middle, middle, (180.875, 151.0), middle, middle, middle]);
             let counts = followers.each_ref().map(|follower| follower.frame.records.len());

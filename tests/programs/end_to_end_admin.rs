@@ -79,7 +79,7 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
         let mut kept = daemon.subscribe("kept/main");
         let [mut changed, mut gone] =
             ["changed/main", "gone/main"].map(|view| daemon.subscribe(view));
-        let before = kept.next_frame().head;
+        let before = kept.next_frame().head.clone();
         changed.next_frame();
         gone.next_frame();
 
@@ -96,7 +96,7 @@ fn a_reload_changes_what_the_file_changed_and_nothing_else() {
         }
         assert_eq!(changed.end(), STREAM_RESTARTS);
         assert_eq!(gone.end(), "the stream was removed");
-        let after = kept.next_frame().head;
+        let after = kept.next_frame().head.clone();
         assert!(before.ring_sequence < after.ring_sequence, "the same segment");
         until("all that is configured is live", || {
             let live = |name: &str| (name.to_owned(), StreamState::Live);
@@ -113,7 +113,7 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
     let daemon = operated(&place, &(stream("camera", 50) + "[[stream.view]]\nname = 'other'\n"));
     let [mut main, mut other] = ["camera/main", "camera/other"].map(|view| daemon.subscribe(view));
     main.next_frame();
-    let before = other.next_frame().head;
+    let before = other.next_frame().head.clone();
 
     let set = place.foveate(&["set", "camera/main", "budget=20", "gaze.policy=saliency"]).finish();
     set.assert_clean_exit(0);
@@ -125,7 +125,7 @@ fn a_view_becomes_another_one_while_its_stream_and_its_other_readers_go_on() {
     assert!(before.ring_sequence < other.next_frame().head.ring_sequence, "the same segment");
 
     // Which frames it publishes is said without a new segment.
-    let before = main.next_frame().head;
+    let before = main.next_frame().head.clone();
     place
         .foveate(&["set", "camera/main", "max_fps=10", "publish=when-read"])
         .finish()
@@ -195,7 +195,7 @@ fn a_reload_adds_and_removes_views_while_the_stream_and_its_other_readers_go_on(
     let daemon = operated(&place, &(stream("camera", 50) + &view("gone") + &view("moved")));
     let [mut main, mut gone, mut moved] =
         ["main", "gone", "moved"].map(|view| daemon.subscribe(&format!("camera/{view}")));
-    let before = main.next_frame().head;
+    let before = main.next_frame().head.clone();
     gone.next_frame();
     moved.next_frame();
     let reload = |views: &[String]| {
@@ -236,7 +236,7 @@ fn a_configuration_that_cannot_be_used_changes_nothing() {
     let place = Place::new();
     let daemon = operated(&place, &stream("camera", 50));
     let mut follower = daemon.subscribe("camera/main");
-    let before = follower.next_frame().head;
+    let before = follower.next_frame().head.clone();
     for (text, parts) in [
         (
             "[[stream]]\nname = 'a'\nsource = 'test'\nbudget = 3\n",

@@ -36,8 +36,8 @@ fn a_look_is_obeyed_by_the_next_frame() {
         if 1 < frame_seq {
             let (x, y) = point_of(frame_seq - 1);
             let head = frame.head;
-            assert_eq!((head.fixation.x, head.fixation.y), (x, y), "frame {frame_seq}");
-            assert_eq!(head.fixation.reason, FixationReason::Look);
+            assert_eq!((head.fixation().x, head.fixation().y), (x, y), "frame {frame_seq}");
+            assert_eq!(head.fixation().reason, FixationReason::Look);
             assert!(0 < head.asked_ns && head.asked_ns <= head.publish_ns);
         }
         let (x, y) = point_of(frame_seq);
@@ -51,14 +51,14 @@ fn a_map_is_obeyed_by_the_first_frame_after_the_next_decision() {
     let mut asked: Option<(u64, (f64, f64))> = None;
     let mut obeyed = 0;
     for frame_seq in 1..=60u64 {
-        let head = stage.next_frame().head;
+        let head = &stage.next_frame().head;
         if let Some((since, (x, y))) = asked {
             let is_after_decision =
                 frame_seq.div_ceil(FRAMES_PER_DECISION) != since.div_ceil(FRAMES_PER_DECISION);
-            let is_there = (head.fixation.x, head.fixation.y) == (x, y);
+            let is_there = (head.fixation().x, head.fixation().y) == (x, y);
             assert!(is_there || !is_after_decision, "frame {frame_seq}, asked after {since}");
             if is_there {
-                assert_eq!(head.fixation.reason, FixationReason::Attend);
+                assert_eq!(head.fixation().reason, FixationReason::Attend);
                 assert!(0 < head.asked_ns && head.asked_ns <= head.publish_ns);
                 asked = None;
                 obeyed += 1;
@@ -95,7 +95,7 @@ fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() 
         let target = frame.records[best];
         assert!(holds(&target, looking.x, looking.y), "{looking:?} is not in {target:?}");
 
-        let before = frame.head.fixation;
+        let before = frame.head.fixation();
         if before.reason == FixationReason::Attend {
             let looked_at = frame.records.iter().find(|record| holds(record, before.x, before.y));
             let looked_at = looked_at.unwrap();
@@ -135,7 +135,7 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
     };
     let log = Place::new();
     let recorded = heard("backend = 'cpu'", Some(&log));
-    let reasons: Vec<_> = recorded.iter().map(|frame| frame.head.fixation.reason).collect();
+    let reasons: Vec<_> = recorded.iter().map(|frame| frame.head.fixation().reason).collect();
     for reason in [FixationReason::Look, FixationReason::Attend, FixationReason::Saliency] {
         assert!(reasons.contains(&reason), "{reason} is part of the history: {reasons:?}");
     }
@@ -202,7 +202,7 @@ fn assert_opened_views_are_right(backend: &str) {
                     let segment = follower.subscription.reader().unwrap().header();
                     stage.film.assert_shows(plan, segment, &follower.frame);
                     let x = [0.0, f64::from(EXTENT.width)][index];
-                    assert_eq!(follower.frame.head.fixation.x, x);
+                    assert_eq!(follower.frame.head.fixation().x, x);
                 }
             }
         }
@@ -313,7 +313,7 @@ impl Stage {
     /// Sends frames until one is fixated there; the client may not have sent its request yet.
     fn until_fixated(&mut self, point: (f64, f64)) {
         until("the view looks there", || {
-            let fixation = self.next_frame().head.fixation;
+            let fixation = self.next_frame().head.fixation();
             (fixation.x, fixation.y) == point
         });
     }
@@ -358,7 +358,7 @@ fn assert_alike(one: &[TokenFrameBuf], other: &[TokenFrameBuf], first: u64) {
     assert_eq!(one.len(), other.len());
     for (one, other) in one.iter().zip(other).skip(usize::try_from(first).unwrap() - 1) {
         let frame_seq = one.head.stamp.frame_seq;
-        assert_eq!(one.head.fixation, other.head.fixation, "frame {frame_seq}");
+        assert_eq!(one.head.fixation(), other.head.fixation(), "frame {frame_seq}");
         assert_eq!(one.head.relevance_frame, other.head.relevance_frame, "frame {frame_seq}");
         assert_eq!(one.records, other.records, "frame {frame_seq}");
         assert!(one.pixels == other.pixels, "frame {frame_seq}");

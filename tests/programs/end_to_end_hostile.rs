@@ -117,7 +117,7 @@ impl Scene<'_> {
         let looking = self.client.look(Look::at(&view, x, 40.0)).unwrap();
         assert_eq!((looking.x, looking.y), (x, 40.0));
         self.show(LOOK_EVERY);
-        let fixation = self.follower.frame.head.fixation;
+        let fixation = self.follower.frame.head.fixation();
         assert_eq!((fixation.x, fixation.y, fixation.reason), (x, 40.0, FixationReason::Look));
         assert!(fixation.since_frame <= self.frame_seq + 1 - LOOK_EVERY, "{fixation:?}");
     }

@@ -228,7 +228,7 @@ fn look_moves_the_fixation_that_another_reader_sees() {
     let place = Place::new();
     let daemon = place.daemon(PATTERN);
     let mut follower = daemon.subscribe("camera/main");
-    let before = follower.next_frame().head.fixation;
+    let before = follower.next_frame().head.fixation();
     assert_eq!((before.id, before.x, before.y), (1, 32.0, 24.0));
     for (id, x, y, expected, note) in [
         (2, "10.26", "7", (10.25, 7.0), false),
@@ -238,8 +238,8 @@ fn look_moves_the_fixation_that_another_reader_sees() {
         let output = place.foveate(&["look", "camera/main", x, y]).finish();
         output.assert_clean_exit(0);
         assert_eq!(output.stdout.contains("the nearest point of the picture"), note, "{output:?}");
-        while follower.next_frame().head.fixation.id < id {}
-        let fixation = follower.frame.head.fixation;
+        while follower.next_frame().head.fixation().id < id {}
+        let fixation = follower.frame.head.fixation();
         assert_eq!((fixation.id, fixation.x, fixation.y), (id, expected.0, expected.1));
         assert_eq!(fixation.reason, FixationReason::Look);
         assert_eq!(fixation.since_frame, follower.frame.head.stamp.frame_seq);
@@ -314,7 +314,7 @@ fn snap_draws_what_the_tokens_say() {
     });
     let picture = &film.pyramid(1)[0];
     let mut compared = 0;
-    for record in follower.frame.records.iter().filter(|record| record.level == 0) {
+    for record in follower.frame.records.iter().filter(|record| record.sx == 1) {
         for y in record.y0..record.y1 {
             for x in record.x0..record.x1 {
                 let at = (y * extent.width + x) as usize;

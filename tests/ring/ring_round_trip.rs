@@ -31,7 +31,7 @@ proptest! {
         token_counts in prop::collection::vec(0..=7usize, 1..24),
         slot_count in 2..9usize,
     ) {
-        let format = TokenFormat { patch_side, dtype, normalisation: Normalisation::CLIP };
+        let format = TokenFormat::new(patch_side, dtype, Normalisation::CLIP);
         let spec = SegmentSpec { format, slot_count, planes, ..spec(7) };
         let mut writer = Writer::create(&spec).unwrap();
         let mut reader = reader_of(&writer);
@@ -69,7 +69,7 @@ proptest! {
         changes in prop::collection::vec((0..=9usize, any::<u16>()), 1..40),
         slot_count in 2..5usize,
     ) {
-        let format = TokenFormat { patch_side, dtype: DType::U8, normalisation: Normalisation::NONE };
+        let format = TokenFormat::new(patch_side, DType::U8, Normalisation::NONE);
         let planes = vec![PlaneSpec { dtype: DType::U8, item_shape: vec![item_bytes], ..PlaneSpec::relevance() }];
         let mut writer = Writer::create(&SegmentSpec { format, slot_count, planes, ..spec(9) }).unwrap();
         let mut reader = reader_of(&writer);
@@ -96,8 +96,7 @@ proptest! {
 /// Only a writer that breaks its word, and gives a version to other items, can show it.
 #[test]
 fn items_of_a_version_that_a_slot_holds_are_not_stored_again() {
-    let format =
-        TokenFormat { patch_side: 16, dtype: DType::U8, normalisation: Normalisation::NONE };
+    let format = TokenFormat::new(16, DType::U8, Normalisation::NONE);
     // Items of whole words: what shares a word is stored with it.
     let wide = PlaneSpec { item_shape: vec![2], ..PlaneSpec::relevance() };
     let planes = vec![wide.clone()];
@@ -129,7 +128,7 @@ fn items_of_a_version_that_a_slot_holds_are_not_stored_again() {
 #[test]
 fn the_segment_says_what_it_was_made_for() {
     let normalisation = Normalisation::IMAGENET;
-    let format = TokenFormat { patch_side: 16, dtype: DType::F16, normalisation };
+    let format = TokenFormat::new(16, DType::F16, normalisation);
     let spec = SegmentSpec { format, backend: BackendKind::Vulkan, ..spec(273) };
     let writer = Writer::create(&spec).unwrap();
     let reader = reader_of(&writer);
@@ -354,8 +353,7 @@ fn a_segment_outlives_its_writer() {
 
 #[test]
 fn a_segment_larger_than_memory_is_refused_with_its_size_and_the_way_out() {
-    let format =
-        TokenFormat { patch_side: 16, dtype: DType::F32, normalisation: Normalisation::UNIT };
+    let format = TokenFormat::new(16, DType::F32, Normalisation::UNIT);
     let huge = SegmentSpec { format, slot_count: 1024, ..spec(1 << 24) };
     let error = Writer::create(&huge).unwrap_err();
     let RingError::OutOfMemory { bytes, .. } = error else { panic!("{error}") };

@@ -17,7 +17,6 @@ use foveate_core::frame::{CaptureClock, FrameStamp, PixelFormat};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
@@ -129,6 +128,8 @@ pub fn writer(view: &ViewName) -> Writer {
         layout: "foveal".to_owned(),
         format: FORMAT,
         capacity: 4,
+        grid: None,
+        foveae: 1,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
         backend: BackendKind::Cpu,
@@ -140,8 +141,7 @@ pub fn writer(view: &ViewName) -> Writer {
     .unwrap()
 }
 
-const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 14, dtype: DType::U8, normalisation: Normalisation::NONE };
+const FORMAT: TokenFormat = TokenFormat::new(14, DType::U8, Normalisation::NONE);
 
 /// Publishes two tokens whose texels all are `value`, as frame `frame_seq`.
 pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
@@ -150,9 +150,8 @@ pub fn publish(writer: &mut Writer, frame_seq: u64, value: u8) {
 
 /// [`publish`] of a frame that was captured so long ago.
 pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duration) {
-    let shape = PyramidShape::new(EXTENT);
-    let tokens = [Token { level: 0, x: 14, y: 0 }, Token { level: 1, x: 0, y: 14 }];
-    let records = tokens.map(|token| TokenRecord::new(token, shape, 14, frame_seq, 1.0));
+    let tokens = [Token::of_level(0, 14, 0), Token::of_level(1, 0, 14)];
+    let records = tokens.map(|token| TokenRecord::new(token, EXTENT, 14, frame_seq, 1.0));
     let now = foveate_core::clock::monotonic_ns();
     writer.publish(&TokenFrame {
         stamp: FrameStamp {
@@ -163,13 +162,14 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
             capture_clock: CaptureClock::RunningTime,
             arrival_ns: now,
         },
-        fixation: Fixation {
+        fixations: &[Fixation {
             id: 3,
             x: 32.0,
             y: 24.5,
             since_frame: 1,
             reason: FixationReason::Policy,
-        },
+            weight: 1.0,
+        }],
         sample_bound: 1,
         rgb_bound: 2,
         dirty_tiles: 1,

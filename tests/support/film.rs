@@ -13,6 +13,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::layout::PlanRequest;
 use foveate_daemon::stream::ServedView;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use gstreamer as gst;
@@ -104,14 +105,20 @@ impl Film {
         assert!(head.stamp.arrival_ns <= head.publish_ns);
 
         let (shape, side) = (PyramidShape::new(source.extent), view.spec.format.patch_side);
-        let fixation = (head.fixation.x, head.fixation.y);
-        let plan = view.spec.layout.plan(shape, side, view.spec.budget, fixation, None);
+        let points: Vec<_> = head.fixations.iter().map(|at| (at.x, at.y)).collect();
+        let plan = view.spec.layout.plan(&PlanRequest {
+            shape,
+            patch_side: side,
+            budget: view.spec.budget,
+            fixations: &points,
+            relevance: None,
+        });
         assert_eq!(frame.records.len(), plan.tokens.len());
         let levels = self.pyramid(head.stamp.frame_seq);
         for (record, token) in frame.records.iter().zip(&plan.tokens) {
-            assert_places(record, *token, side, levels);
+            assert_places(record, *token, side, source.extent);
         }
-        let expected = tokens(levels, &plan, view.spec.format);
+        let expected = tokens(&levels[0], &plan, view.spec.format);
         if let Some(at) = (0..expected.len()).find(|&at| frame.pixels.get(at) != expected.get(at)) {
             let token = at / view.spec.format.token_bytes();
             panic!(
@@ -130,7 +137,7 @@ impl Film {
     fn assert_segment(&self, view: &ServedView, segment: &SegmentInfo, source: &OwnedFrame) {
         assert_eq!(segment.view, view.name);
         assert_eq!(segment.layout, view.spec.layout.name());
-        assert_eq!((segment.format, segment.capacity), (view.spec.format, view.spec.budget));
+        assert_eq!((segment.format, segment.capacity), (view.spec.format, view.spec.capacity()));
         assert_eq!(segment.extent, source.extent);
         assert_eq!(segment.pixel_format, source.format.name());
     }
@@ -167,17 +174,35 @@ impl Film {
     }
 }
 
-/// Every word of a record that its token decides, from the definition of a level.
-fn assert_places(record: &TokenRecord, token: Token, side: u32, levels: &[Picture]) {
-    let (source, level) = (levels[0].extent, levels[token.level as usize].extent);
-    let box_side = side << token.level;
-    let (x0, y0) = (token.x << token.level, token.y << token.level);
+/// Every word of a record that its token decides.
+fn assert_places(record: &TokenRecord, token: Token, side: u32, source: Extent) {
     assert_eq!(record.token(), token);
-    assert_eq!((record.x0, record.y0), (x0, y0));
-    assert_eq!(record.x1, (x0 + box_side).min(source.width), "{record:?}");
-    assert_eq!(record.y1, (y0 + box_side).min(source.height), "{record:?}");
-    assert_eq!(u32::from(record.columns), side.min(level.width - token.x), "{record:?}");
-    assert_eq!(u32::from(record.rows), side.min(level.height - token.y), "{record:?}");
+    let axes = [
+        (
+            token.x,
+            token.sx,
+            source.width,
+            record.x0,
+            record.x1,
+            record.first_column,
+            record.columns,
+        ),
+        (token.y, token.sy, source.height, record.y0, record.y1, record.first_row, record.rows),
+    ];
+    for (origin, step, length, start, end, first, count) in axes {
+        let (step, length) = (i64::from(step), i64::from(length));
+        let place = |texel: u32| i64::from(origin) + i64::from(texel) * step;
+        let is_real = |texel: &u32| 0 < place(*texel) + step && place(*texel) < length;
+        let real: Vec<_> = (0..side).filter(is_real).collect();
+        assert_eq!(u32::from(count) as usize, real.len(), "{record:?}");
+        let (Some(low), Some(high)) = (real.first(), real.last()) else {
+            assert_eq!(start, end, "{record:?}");
+            continue;
+        };
+        assert_eq!(u32::from(first), *low, "{record:?}");
+        assert_eq!(i64::from(start), place(*low).max(0), "{record:?}");
+        assert_eq!(i64::from(end), (place(*high) + step).min(length), "{record:?}");
+    }
     assert_eq!(u32::from(record.size), side);
     assert_eq!((record.relevance, record.reserved), (1.0, 0));
 }

@@ -10,8 +10,7 @@ use super::ring::{frame, spec};
 
 /// A segment for frames of 273 tokens of 16x16 in f16, the defaults of a view: 420 kB.
 pub fn large() -> SegmentSpec {
-    let format =
-        TokenFormat { patch_side: 16, dtype: DType::F16, normalisation: Normalisation::NONE };
+    let format = TokenFormat::new(16, DType::F16, Normalisation::NONE);
     SegmentSpec { format, ..spec(273) }
 }
 

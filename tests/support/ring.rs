@@ -27,12 +27,10 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         stream: "camera".to_owned(),
         view: "main".to_owned(),
         layout: "foveal".to_owned(),
-        format: TokenFormat {
-            patch_side: 14,
-            dtype: DType::U8,
-            normalisation: Normalisation::NONE,
-        },
+        format: TokenFormat::new(14, DType::U8, Normalisation::NONE),
         capacity,
+        grid: None,
+        foveae: 8,
         extent: Extent::new(1918, 1079),
         pixel_format: "NV12".to_owned(),
         backend: BackendKind::Cpu,
@@ -100,13 +98,7 @@ pub(crate) fn frame_with(
             arrival_ns: bits.next(),
         },
         publish_ns: 0,
-        fixation: Fixation {
-            id: bits.next(),
-            x: bits.next() as f64 / 16.0,
-            y: bits.next() as f64 / 16.0,
-            since_frame: bits.next(),
-            reason: FixationReason::from_code(u32::try_from(number % 4).unwrap()).unwrap(),
-        },
+        fixations: (0..1 + number % 8).map(|index| fixation(&mut bits, number + index)).collect(),
         sample_bound: bits.next_u32(),
         rgb_bound: bits.next_u32(),
         dirty_tiles: bits.next_u32(),
@@ -128,7 +120,7 @@ static UNVERSIONED: [u64; 4096] = [0; 4096];
 pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
     let FrameHead {
         stamp,
-        fixation,
+        ref fixations,
         sample_bound,
         rgb_bound,
         dirty_tiles,
@@ -144,7 +136,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
     }
     TokenFrame {
         stamp,
-        fixation,
+        fixations,
         sample_bound,
         rgb_bound,
         dirty_tiles,
@@ -196,14 +188,30 @@ fn record(bits: &mut Bits) -> TokenRecord {
         y0: bits.next_u32(),
         x1: bits.next_u32(),
         y1: bits.next_u32(),
-        x: bits.next_u32(),
-        y: bits.next_u32(),
-        level: bits.next_u16(),
+        x: bits.next_u32().cast_signed(),
+        y: bits.next_u32().cast_signed(),
+        sx: bits.next_u16(),
+        sy: bits.next_u16(),
         size: bits.next_u16(),
+        group: bits.next_u16(),
+        first_column: bits.next_u16(),
         columns: bits.next_u16(),
+        first_row: bits.next_u16(),
         rows: bits.next_u16(),
-        relevance: f32::from(bits.next_u16()),
+        fovea: bits.next_u16(),
         reserved: 0,
+        relevance: f32::from(bits.next_u16()),
+    }
+}
+
+fn fixation(bits: &mut Bits, number: u64) -> Fixation {
+    Fixation {
+        id: bits.next(),
+        x: bits.next() as f64 / 16.0,
+        y: bits.next() as f64 / 16.0,
+        since_frame: bits.next(),
+        reason: FixationReason::from_code(u32::try_from(number % 4).unwrap()).unwrap(),
+        weight: f32::from(bits.next_u16()) / 65536.0,
     }
 }
 

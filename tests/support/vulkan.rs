@@ -9,8 +9,7 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use crate::naive::{self, OwnedFrame, Random};
 
 /// What all tokens are.
-pub const FORMAT: TokenFormat =
-    TokenFormat { patch_side: 16, dtype: DType::F16, normalisation: Normalisation::UNIT };
+pub const FORMAT: TokenFormat = TokenFormat::new(16, DType::F16, Normalisation::UNIT);
 
 /// A frame of NV12.
 pub fn frame(extent: Extent, seed: u64) -> OwnedFrame {

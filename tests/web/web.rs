@@ -230,7 +230,7 @@ fn texels_arrive_as_the_8_bits_that_they_were_made_from_in_any_number_format() {
     ] {
         // bf16 has 8 bits of precision: of what lies far from 0 not every step is another number.
         let step = if dtype == DType::Bf16 { 2 } else { 1 };
-        let format = TokenFormat { patch_side: 16, dtype, normalisation };
+        let format = TokenFormat::new(16, dtype, normalisation);
         let mut writer = Writer::create(&spec(format)).unwrap();
         port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
         let values: Vec<u8> = (0..3).flat_map(|_| (0..=255u8).map(|v| v / step * step)).collect();

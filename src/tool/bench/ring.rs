@@ -28,7 +28,7 @@ use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
-use foveate_core::token::{DType, Outside, Rounding, TokenFormat};
+use foveate_core::token::{DType, TokenFormat};
 use foveate_daemon::control::directory::{Directory, StreamPort, StreamSpec};
 use foveate_daemon::control::server::{Access, Limits, Server};
 use foveate_ring::{SegmentSpec, TokenFrame, TokenRecord, Waker, Writer, plane_list};
@@ -136,13 +136,8 @@ fn measure(arguments: &Arguments, how: Waiting) -> Result<Report, ToolError> {
 }
 
 /// Tokens of 16 x 16 texels in three half floats: 1536 bytes.
-const TOKEN_FORMAT: TokenFormat = TokenFormat {
-    patch_side: 16,
-    dtype: DType::F16,
-    normalisation: foveate_core::token::Normalisation::NONE,
-    outside: Outside::Edge,
-    rounding: Rounding::HalfUp,
-};
+const TOKEN_FORMAT: TokenFormat =
+    TokenFormat::new(16, DType::F16, foveate_core::token::Normalisation::NONE);
 
 /// A minimal daemon: a server with one view of synthetic frames.
 struct Stage {
