@@ -206,11 +206,11 @@ impl FixationState {
         peaks: &Peaks,
         reason: FixationReason,
     ) -> Points {
-        let places = self.gaze.points();
-        let goals = peaks.goals(&places);
+        let goals = peaks.goals(&self.gaze.fixations);
         let (mut foveae, mut reached) = (Foveae::new(), Points::new());
-        for ((fovea, place), goal) in self.foveae.iter().zip(places).zip(goals) {
-            let here = peaks.worth(map.at(place.0, place.1), place, goal);
+        for (fovea, goal) in self.foveae.iter().zip(goals) {
+            let Fixation { x, y, .. } = fovea.fixation;
+            let here = peaks.worth(map.at(x, y), (x, y), goal);
             let is_beaten = self.parameters.hysteresis * here < peaks.worth_of(goal);
             if !self.has_dwelt(fovea) || (fovea.fixation.reason == reason && !is_beaten) {
                 foveae.push(*fovea);

@@ -7,7 +7,7 @@ use arrayvec::ArrayVec;
 
 use super::inhibition::{darken, wakeup};
 use crate::geometry::extent::Extent;
-use crate::geometry::fixation::{FOVEAE_MAX, snapped};
+use crate::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, snapped};
 use crate::geometry::region::Region;
 use crate::geometry::weights::{Peak, Weights};
 
@@ -60,22 +60,20 @@ impl Peaks {
         self.peaks[index].weight / self.peaks[0].weight
     }
 
-    /// The peak that each fovea goes for: the two that are nearest to each other, then the nearest two of the rest, and so on.
-    pub(super) fn goals(&self, foveae: &[(f64, f64)]) -> [Option<usize>; FOVEAE_MAX] {
+    /// The peak that each fovea goes for: of the foveae that somebody placed, the one and the peak that are nearest to each other,
+    /// then the nearest of the rest, and so on; then the others in order, the strongest peaks first.
+    pub(super) fn goals(&self, foveae: &[Fixation]) -> [Option<usize>; FOVEAE_MAX] {
         let mut goals = [None; FOVEAE_MAX];
         for _ in 0..foveae.len().min(self.peaks.len()) {
-            let is_free = |fovea: &usize| goals[*fovea].is_none();
-            let pairs = (0..foveae.len()).filter(is_free).flat_map(|fovea| {
-                let is_free = |peak: &usize| !goals.contains(&Some(*peak));
-                (0..self.peaks.len()).filter(is_free).map(move |peak| (fovea, peak))
+            let is_free = |(index, _): &(usize, &Fixation)| goals[*index].is_none();
+            let pairs = foveae.iter().enumerate().filter(is_free).flat_map(|(index, fovea)| {
+                let peaks = self.peaks.iter().enumerate();
+                let free = peaks.filter(|(peak, _)| !goals.contains(&Some(*peak)));
+                free.map(move |(peak, at)| (apart(fovea, at), index, peak))
             });
-            let apart = |&(fovea, peak): &(usize, usize)| {
-                let (place, Peak { x, y, .. }) = (foveae[fovea], self.peaks[peak]);
-                (x - place.0).hypot(y - place.1)
-            };
-            let nearest = pairs.min_by(|a, b| apart(a).total_cmp(&apart(b)));
-            let Some((fovea, peak)) = nearest else { break };
-            goals[fovea] = Some(peak);
+            let nearest = pairs.min_by(|a, b| a.0.total_cmp(&b.0));
+            let Some((_, index, peak)) = nearest else { break };
+            goals[index] = Some(peak);
         }
         goals
     }
@@ -103,5 +101,13 @@ impl Peaks {
         if self.peaks.iter().all(|other| (other.x, other.y) != (x, y)) {
             self.peaks.push(Peak { x, y, ..peak });
         }
+    }
+}
+
+/// Distance of a fovea and a peak in pixels; equal for all peaks if nobody placed the fovea.
+fn apart(fovea: &Fixation, peak: &Peak) -> f64 {
+    match fovea.reason {
+        FixationReason::Policy => f64::INFINITY,
+        _ => (peak.x - fovea.x).hypot(peak.y - fovea.y),
     }
 }

@@ -25,3 +25,10 @@ pub enum Feedback {
     /// Return control to the view's policy.
     Release,
 }
+
+impl Feedback {
+    /// Look at one point in pixels.
+    pub fn look_at(x: f64, y: f64, hold_ns: Option<u64>) -> Self {
+        Self::Look { points: Points::from_iter([(x, y)]), hold_ns }
+    }
+}

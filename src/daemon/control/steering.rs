@@ -140,8 +140,9 @@ impl SteeringRequest<'_> {
         if points <= foveae {
             return Ok(());
         }
+        let noun = if foveae == 1 { "fovea" } else { "foveae" };
         let error = format!(
-            "view `{name}` has {foveae} foveae, and {points} points were sent: send at most {foveae}, or open a view with \
+            "view `{name}` has {foveae} {noun}, and {points} points were sent: send at most {foveae}, or open a view with \
              `layout = \"foveal\"` and `foveae = {points}`"
         );
         Err(Refusal::new(RefusalReason::WrongCount, error))
