@@ -64,7 +64,7 @@ fn hold_for_request(datagram: &[u8]) {
 
 fn plan_request(patch_side: u32, budget: usize, fixations: &[(f64, f64)]) -> PlanRequest<'_> {
     let shape = PyramidShape::new(IMAGE);
-    PlanRequest { shape, patch_side, budget, fixations, relevance: None }
+    PlanRequest { shape, patch_side, budget, fixations, relevance: None, before: None }
 }
 
 fn hold_for_refusal(refusal: &Refusal, expected: &[RefusalReason]) {

@@ -21,7 +21,7 @@ Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 Installs what is missing, then runs every check and every test.
 
   --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, which is half a gigabyte to
-              install; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
+              install; its models against transformers and timm, six gigabytes in ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
               scripts/soak.sh
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
@@ -93,6 +93,18 @@ look_for_root() {
 check_python() {
     FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_BIN=1 \
         /usr/bin/python3 -B -W error -m unittest discover -s python/tests
+}
+
+# Against the libraries themselves, which are newer than Debian's: in an environment of their own, kept between runs.
+check_models() {
+    local environment
+    environment=$(clip_cache)/models
+    if [ ! -x "$environment/bin/pip" ]; then
+        /usr/bin/python3 -m venv "$environment" || return
+    fi
+    with_progress 'Installing transformers and timm' \
+        "$environment/bin/pip" install --requirement python/tests/models.txt || return
+    FOVEATE_REQUIRE_MODELS=1 "$environment/bin/python" -B -m unittest discover -s python/tests -p 'test_models*.py'
 }
 
 # Without advisories: they change from day to day, and the same code must get the same result tomorrow.
@@ -174,7 +186,7 @@ main() {
     ensure_rust "$root"
     ensure_packages build_packages run_packages test_packages browser_packages
     if [ -n "${FOVEATE_LONG:-}" ]; then
-        ensure_packages torch_packages
+        ensure_packages torch_packages model_packages
         export FOVEATE_REQUIRE_TORCH=1
     fi
     provide_clips
@@ -198,6 +210,9 @@ main() {
         step 'soak' check_soak
     fi
     step 'Python reader' check_python
+    if [ -n "${FOVEATE_LONG:-}" ]; then
+        step 'models' check_models
+    fi
     say "$steps"
     say "Everything passed in $SECONDS s."
 }

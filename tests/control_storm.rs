@@ -225,6 +225,7 @@ impl Played {
                 budget: 9,
                 fixations: &[(9.0, 9.0)],
                 relevance: None,
+                before: None,
             }),
             plan_since: frame_seq,
             is_settled: true,

@@ -37,6 +37,7 @@ systemd|systemd-analyze|checks the units, and runs the service in namespaces of 
 util-linux|unshare|makes these namespaces
 python3|python3|runs the Python reader
 python3-numpy||the arrays of the Python reader
+python3-pil||the pictures that the Python reader encodes
 python3-gi||runs the network camera of the tests
 gir1.2-gst-rtsp-server-1.0||the network camera of the tests
 END
@@ -45,6 +46,12 @@ END
 torch_packages() {
     cat <<'END'
 python3-torch||the tensors of the Python reader
+END
+}
+
+model_packages() {
+    cat <<'END'
+python3-venv||the environment of transformers and timm
 END
 }
 

@@ -166,8 +166,16 @@ impl ViewConfig {
         table.allow("e0", is_foveal || is_directional, "+layout", e0_allowed);
         table.allow("foveae", is_foveal, "+layout", "with the layout \"foveal\"");
         let is_rings = matches!(self.layout, Layout::Rings(_));
-        for key in ["preset", "strides", "grids"] {
+        let ring_keys = ["preset", "strides", "grids"];
+        for key in ring_keys {
             table.allow(key, is_rings, "+layout", "with the layout \"rings\"");
+        }
+        let given = ring_keys.map(|key| table.names().any(|name| name == key));
+        if is_rings && !matches!(given, [true, false, false] | [false, true, true]) {
+            table.refuse(
+                "layout",
+                "expected either `preset` beside the layout \"rings\", or `strides` and `grids`",
+            );
         }
         self.settle_side(table);
         match &self.layout {

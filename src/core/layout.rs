@@ -79,6 +79,8 @@ pub struct PlanRequest<'a> {
     pub fixations: &'a [(f64, f64)],
     /// How much each part of the image matters; `None` where all of it matters alike.
     pub relevance: Option<&'a RelevanceMap>,
+    /// The plan of the frame before, of the same layout over the same picture; a foveal plan keeps what it can of it.
+    pub before: Option<&'a TokenPlan>,
 }
 
 impl Layout {
@@ -118,7 +120,7 @@ impl Layout {
 
     /// The plan of at most as many tokens as the budget.
     pub fn plan(&self, request: &PlanRequest<'_>) -> TokenPlan {
-        let PlanRequest { shape, patch_side, budget, fixations, relevance } = *request;
+        let PlanRequest { shape, patch_side, budget, fixations, relevance, before } = *request;
         assert!(0 < budget, "a plan has at least one token");
         let first = fixations.first().copied().expect("a view looks somewhere");
         let or_default = |e0_px: &Option<f64>| {
@@ -128,7 +130,7 @@ impl Layout {
             Self::Foveal { e0_px, .. } => {
                 let e0_px = or_default(e0_px);
                 let priority = foveal::Priority { fixations, e0_px, relevance };
-                foveal::tokens(PatchGrids::new(shape, patch_side), budget, &priority)
+                foveal::tokens(PatchGrids::new(shape, patch_side), budget, &priority, before)
             }
             Self::Uniform => uniform::tokens(shape, patch_side, budget),
             Self::Directional { e0_px } => directional::tokens(request, or_default(e0_px)),

@@ -118,6 +118,7 @@ fn ends(wakeup: Option<Arc<EventFd>>, keeps_plans: bool) -> (ViewChannel, Client
         shape: None,
         newest_plan: None,
         recorded_gaze: None,
+        begins_record: false,
     };
     let feedback = Mutex::new(FeedbackQueue { ring: feedback_in, last_ticket: 0 });
     let gazes = Mutex::new(gazes_out);
@@ -184,6 +185,8 @@ pub struct ViewChannel {
     newest_plan: Option<u64>,
     /// The newest gaze sent to recorders.
     recorded_gaze: Option<Gaze>,
+    /// Whether the next gaze is the first that a recorder gets.
+    begins_record: bool,
 }
 
 impl ViewChannel {
@@ -207,6 +210,13 @@ impl ViewChannel {
     /// Queue of connections to be notified of every token frame, for the waker.
     pub fn subscribers(&self) -> Receiver<OwnedFd> {
         self.subscribers.clone()
+    }
+
+    /// Whether a recorder has come, so that the plan of this frame must not depend on frames that its log does not have.
+    pub fn begins_record(&mut self) -> bool {
+        let begins = self.shared.is_new_record.swap(false, Ordering::Relaxed);
+        self.begins_record |= begins;
+        begins
     }
 
     /// Counters of the view.
@@ -258,7 +268,7 @@ impl ViewChannel {
             self.recorded_gaze = None;
             return;
         }
-        let is_new = self.shared.is_new_record.swap(false, Ordering::Relaxed);
+        let is_new = std::mem::take(&mut self.begins_record);
         if !is_new && self.recorded_gaze.as_ref() == Some(gaze) {
             return;
         }

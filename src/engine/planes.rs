@@ -69,6 +69,10 @@ pub struct Planes {
     pixels: Vec<u8>,
     relevance: Vec<f32>,
     records: Vec<TokenRecord>,
+    /// The records of the frame before the plan, ordered by [`place`]; none once a frame of the plan has been recorded.
+    records_before: Vec<TokenRecord>,
+    /// Tokens of the newest recorded frame that the one before had too.
+    reusable: usize,
     /// Updates so far.
     update: u64,
     /// For each token, the update in which it was last sampled; 0 for never.
@@ -90,6 +94,8 @@ impl Planes {
             pixels: Vec::with_capacity(capacity * format.token_bytes()),
             relevance: Vec::with_capacity(capacity),
             records: Vec::with_capacity(capacity),
+            records_before: Vec::with_capacity(capacity),
+            reusable: 0,
             update: 0,
             versions: Vec::with_capacity(capacity),
             stale: Vec::with_capacity(capacity),
@@ -130,6 +136,13 @@ impl Planes {
         self.boxes.extend(tokens.iter().map(|token| token.read_box(extent, *patch_side)));
         self.pixels.resize(tokens.len() * self.spec.format.token_bytes(), 0);
         self.relevance.resize(tokens.len(), EVEN_RELEVANCE);
+        if self.records_before.is_empty() {
+            // Records of frames; those of a plan that no frame was recorded by are zeros.
+            self.records_before.append(&mut self.records);
+            self.records_before.retain(|record| 0 < record.size);
+            self.records_before.sort_unstable_by_key(place);
+        }
+        self.records.clear();
         self.records.resize(tokens.len(), TokenRecord::zeroed());
         self.versions.clear();
         self.versions.resize(tokens.len(), 0);
@@ -154,6 +167,11 @@ impl Planes {
     /// Where each token lies, and when it last changed.
     pub fn records(&self) -> &[TokenRecord] {
         &self.records
+    }
+
+    /// Tokens of the newest frame that a consumer knows from the frame before: same place, same bytes.
+    pub fn reusable(&self) -> usize {
+        self.reusable
     }
 
     /// For each token, a number that grows whenever its items, or what it is, may have changed.
@@ -249,16 +267,31 @@ impl Planes {
         relevance: Option<&RelevanceMap>,
     ) {
         let TokenPlan { patch_side, tokens } = &self.plan;
+        let mut changed = 0;
         for index in self.stale.iter().map(|&index| index as usize) {
             let region = self.boxes[index];
             let weight = relevance
                 .map_or(EVEN_RELEVANCE, |relevance| relevance.greatest(extent, region) as f32);
             self.relevance[index] = weight;
             let changed_frame = tracker.changed_frame(region);
-            self.records[index] =
+            let record =
                 TokenRecord::new(tokens[index], extent, *patch_side, changed_frame, weight);
+            let before = match self.records_before.binary_search_by_key(&place(&record), place) {
+                Ok(at) => &self.records_before[at],
+                Err(_) => &self.records[index],
+            };
+            let is_known = (place(before), before.changed_frame) == (place(&record), changed_frame);
+            changed += usize::from(!is_known);
+            self.records[index] = record;
         }
+        self.reusable = tokens.len() - changed;
+        self.records_before.clear();
     }
+}
+
+/// What a consumer identifies a token by, within an epoch.
+fn place(record: &TokenRecord) -> (i32, i32, u16, u16, u16) {
+    (record.x, record.y, record.sx, record.sy, record.size)
 }
 
 /// The pixels of the `stale` tokens, ascending, each with its index; `pixels` begin at token `first`.

@@ -39,6 +39,11 @@ pub struct SampledFrame<'a> {
 }
 
 impl SampledFrame<'_> {
+    /// Tokens that a consumer knows from the frame before: same place, same bytes.
+    pub fn reusable(&self) -> usize {
+        self.planes.reusable()
+    }
+
     /// The token plan.
     pub fn plan(&self) -> &TokenPlan {
         self.planes.plan()

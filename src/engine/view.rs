@@ -118,6 +118,11 @@ impl<S> View<S> {
         self.gaze_step(at, |gaze| gaze.take(feedback, at));
     }
 
+    /// Makes the next plan as if it were the first.
+    pub fn forget_plan(&mut self) {
+        self.planned = None;
+    }
+
     /// The same view with its sink converted.
     pub fn with_sink<T>(self, convert: impl FnOnce(S) -> T) -> View<T> {
         let Self { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink } =
@@ -183,6 +188,7 @@ impl<S> View<S> {
             budget: *budget,
             fixations: &gaze.points(),
             relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
+            before: self.planned.is_some().then(|| self.planes.plan()),
         });
         self.planes.set_plan(plan, shape.extent());
         self.planned = Some(Planned { gaze, since_frame: at.frame_seq });

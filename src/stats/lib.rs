@@ -235,6 +235,10 @@ counters! {
             "Frames that the view skipped because of its max_fps";
         frames_unread: Counter, "foveate_view_frames_unread_total",
             "Frames that the view skipped for lack of readers";
+        tokens_published: Counter, "foveate_tokens_total",
+            "Tokens that the view published";
+        tokens_reusable: Counter, "foveate_tokens_reusable_total",
+            "Tokens that were in the frame before too, at the same place and with the same bytes";
         saccades: Counter, "foveate_saccades_total",
             "Moves of the view to a new fixation";
         feedback_accepted: Counter, "foveate_feedback_accepted_total",

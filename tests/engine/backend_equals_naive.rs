@@ -235,6 +235,7 @@ fn windows_are_exact(make: Make<'_>) {
             budget: 7,
             fixations: &[(400.0, 20.0)],
             relevance: None,
+            before: None,
         };
         let TokenPlan { mut tokens, .. } = Layout::Windows.plan(&request);
         let hanging = Token { x: -100, y: 200, sx: 3, sy: 2, group: 0, fovea: 0 };

@@ -12,6 +12,7 @@ use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::Gaze;
+use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::plane::RELEVANCE;
@@ -47,6 +48,7 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
     let mut view = engine.view_builder().build(spec.clone(), sink).unwrap();
     let mut read = TokenFrameBuf::default();
     let (mut even, mut maps) = (0, Vec::new());
+    let mut planned: Option<(Gaze, TokenPlan)> = None;
     for frame_seq in 1..=FRAMES {
         let stamp =
             FrameStamp { capture_ns: frame_seq * 50_000_000, ..FrameStamp::numbered(frame_seq) };
@@ -69,14 +71,20 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
 
         let gaze = view.gaze().unwrap();
         let map = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-        let plan = spec.layout.plan(&PlanRequest {
-            shape: engine.shape(),
-            patch_side: 16,
-            budget: spec.budget,
-            fixations: &gaze.points(),
-            relevance: map,
-        });
+        // A new plan for a new gaze, which keeps what it can of the one before.
+        if planned.as_ref().is_none_or(|(planned, _)| planned != gaze) {
+            let plan = spec.layout.plan(&PlanRequest {
+                shape: engine.shape(),
+                patch_side: 16,
+                budget: spec.budget,
+                fixations: &gaze.points(),
+                relevance: map,
+                before: planned.as_ref().map(|(_, plan)| plan),
+            });
+            planned = Some((gaze.clone(), plan));
+        }
         let tokens: Vec<_> = read.records.iter().map(TokenRecord::token).collect();
+        let (_, plan) = planned.as_ref().unwrap();
         assert_eq!(tokens, plan.tokens, "frame {frame_seq}");
         let items = read.plane(plane).chunks_exact(4);
         let published: Vec<_> =

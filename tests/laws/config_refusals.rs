@@ -4,6 +4,7 @@ use std::env::VarError;
 use std::path::Path;
 
 use foveate_config::{Config, ConfigError, Mistake};
+use foveate_core::token::Rounding;
 
 /// A complete stream, so that a line appended to it is the only thing wrong. Appended lines are line 4.
 const STREAM: &str = "[[stream]]\nname = \"a\"\nsource = \"clip.mp4\"\n";
@@ -79,7 +80,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         ("budget = 18446744073709551617", "from 1 to 5000"),
         ("slots = 1", "from 2 to 64"),
         ("slots = 65", "from 2 to 64"),
-        ("patch = 15", "14 or 16"),
+        ("patch = 15", "even number from 8 to 64"),
         ("e0 = 0", "above 0"),
         ("dtype = \"f64\"", "\"u8\", \"f16\", \"bf16\", \"f32\""),
         ("normalisation = \"vgg\"", "\"none\", \"unit\", \"imagenet\", \"clip\", \"siglip\""),
@@ -367,4 +368,82 @@ fn accepted(text: &str) {
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse_in(text, Path::new("dir/c.toml"), |_| Err(VarError::NotPresent))
+}
+
+/// Layouts that cannot be: each names the key, what was given, and what would do.
+#[test]
+fn layouts_that_cannot_be_are_refused() {
+    let view = |keys: &str| format!("{VIEW}{keys}\n");
+    let rings = "layout = \"rings\"\n";
+    for (keys, line, key, expected) in [
+        ("patch = 15", 6, "patch", &["15", "even number from 8 to 64"][..]),
+        ("patch = 6", 6, "patch", &["6", "even number from 8 to 64"]),
+        ("patch = 128", 6, "patch", &["128", "from 224 to 1024"]),
+        ("patch = 448", 6, "patch", &["448", "\"windows\""]),
+        ("layout = \"windows\"", 6, "layout", &["windows of 16 texels", "from 224 to 1024"]),
+        ("layout = \"windows\"\npatch = 64", 7, "patch", &["windows of 64 texels"]),
+        ("layout = \"spiral\"", 6, "layout", &["\"spiral\"", "\"rings\", \"windows\""]),
+        ("foveae = 9", 6, "foveae", &["9", "from 1 to 8"]),
+        ("foveae = 3\nbudget = 2", 6, "foveae", &["more foveae than tokens", "the budget, 2"]),
+        ("layout = \"uniform\"\nfoveae = 2", 7, "foveae", &["only with the layout \"foveal\""]),
+        ("preset = \"stt172\"", 6, "preset", &["only with the layout \"rings\""]),
+        ("strides = [1]", 6, "strides", &["only with the layout \"rings\""]),
+        ("layout = \"rings\"", 6, "layout", &["`preset`", "`strides` and `grids`"]),
+        ("layout = \"rings\"\npreset = \"stt\"", 7, "preset", &["\"stt\"", "\"giava20\""]),
+        (
+            "layout = \"rings\"\nstrides = [1, 3]\ngrids = [4, 4]",
+            6,
+            "layout",
+            &["1 * 4 must be a multiple of 3"],
+        ),
+        (
+            "layout = \"rings\"\nstrides = [1, 2]\ngrids = [4]",
+            6,
+            "layout",
+            &["2 strides and 1 grids"],
+        ),
+        (
+            "layout = \"rings\"\nstrides = \"1\"\ngrids = [4]",
+            7,
+            "strides",
+            &["a list of whole numbers"],
+        ),
+        (
+            "layout = \"rings\"\npreset = \"giava20\"\ngrids = [2]",
+            6,
+            "layout",
+            &["either `preset`"],
+        ),
+        (
+            "layout = \"rings\"\npreset = \"giava20\"\npatch = 14",
+            8,
+            "patch",
+            &["14", "expected 16"],
+        ),
+        (
+            "layout = \"rings\"\npreset = \"stt172\"\nbudget = 171",
+            8,
+            "budget",
+            &["171", "172 tokens"],
+        ),
+        (
+            "layout = \"rings\"\nstrides = [1, 64]\ngrids = [64, 17]",
+            8,
+            "grids",
+            &["17408 pixels", "16384"],
+        ),
+        ("outside = \"zero\"", 6, "outside", &["\"zero\"", "\"edge\", \"mean\""]),
+        ("rounding = \"up\"", 6, "rounding", &["\"up\"", "\"half-up\", \"floor\""]),
+    ] {
+        refused(&view(keys), line, &format!("stream.view.{key}"), expected);
+    }
+    let parsed = |keys: &str| Config::parse(&view(keys), Path::new("c.toml")).unwrap();
+    let format = |keys: &str| parsed(keys).streams[0].views[0].format;
+    // A preset brings what its model was trained with, unless something else is asked for.
+    assert_eq!(format(&format!("{rings}preset = \"stt172\"")).rounding, Rounding::Floor);
+    assert_eq!(
+        format(&format!("{rings}preset = \"stt172\"\nrounding = \"half-up\"")).rounding,
+        Rounding::HalfUp
+    );
+    assert_eq!(format(&format!("{rings}preset = \"giava20\"")).rounding, Rounding::HalfUp);
 }

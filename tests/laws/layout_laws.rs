@@ -1,6 +1,7 @@
 //! Whatever the image, the budget, the fixations and the relevance: what each layout covers how often, that it stays within the
 //! budget, in which order its tokens come, and that none is large for its eccentricity.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use foveate_core::geometry::extent::Extent;
@@ -9,7 +10,7 @@ use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
-use foveate_core::layout::foveal::{Priority, default_e0_px};
+use foveate_core::layout::foveal::{KEEPING, Priority, default_e0_px};
 use foveate_core::layout::rings::{Preset, Rings};
 use foveate_core::layout::{Layout, PlanRequest};
 use foveate_core::token::Rounding;
@@ -52,7 +53,7 @@ proptest! {
         let plan = case.plan(&layout);
         let capacity = layout.capacity(case.patch_side, case.budget);
         prop_assert!(!plan.tokens.is_empty() && plan.tokens.len() <= capacity && capacity <= case.budget);
-        prop_assert_eq!(&plan, &case.plan(&layout));
+        prop_assert!(plan == case.plan(&layout));
         for token in &plan.tokens {
             let read = token.read_box(case.shape.extent(), plan.patch_side);
             prop_assert!(!read.is_empty());
@@ -77,8 +78,16 @@ proptest! {
         let leaves = case.leaves(&plan);
         let least_split = case.split_patches(&leaves).map(|patch| case.priority(patch)).fold(f64::MAX, f64::min);
         for leaf in leaves.iter().filter(|leaf| 0 < leaf.level) {
-            prop_assert!(case.priority(*leaf) <= least_split);
+            let factor = if case.looked_at.is_some() { KEEPING } else { 1.0 };
+            prop_assert!(case.priority(*leaf) <= factor * least_split);
         }
+    }
+
+    /// Nothing moves unless something changed.
+    #[test]
+    fn a_plan_after_itself_is_itself(case in case(16_384)) {
+        let plan = case.plan_after(&FOVEAL, None);
+        prop_assert!(case.plan_after(&FOVEAL, Some(&plan)) == plan);
     }
 
     #[test]
@@ -122,9 +131,9 @@ proptest! {
     ) {
         let Extent { width, height } = case.shape.extent();
         let plan = |fixation| Case { fixations: vec![fixation], ..case.clone() }.plan(&layout);
-        prop_assert_eq!(plan((-far, -far)), plan((0.0, 0.0)));
+        prop_assert!(plan((-far, -far)) == plan((0.0, 0.0)));
         let corner = (f64::from(width), f64::from(height));
-        prop_assert_eq!(plan((corner.0 + far, corner.1 + far)), plan(corner));
+        prop_assert!(plan((corner.0 + far, corner.1 + far)) == plan(corner));
     }
 
     #[test]
@@ -201,7 +210,7 @@ proptest! {
         let rings = Layout::Rings(Rings::new(&rings.0, &rings.1).expect("made to nest"));
         let whole = Case { budget: 5_000, ..case.clone() }.plan(&rings).tokens;
         let part = case.plan(&rings).tokens;
-        prop_assert_eq!(&part[..], &whole[..case.budget.min(whole.len())]);
+        prop_assert!(part[..] == whole[..case.budget.min(whole.len())]);
     }
 
     #[test]
@@ -286,6 +295,23 @@ fn each_of_several_foveae_has_full_resolution() {
         let fine = plan.tokens.iter().filter(is_fine_and_own).count();
         assert!(4 <= fine, "{fine} tokens of full resolution in fovea {fovea}");
     }
+}
+
+/// What is far from both fixations stays; the new fovea is sharp at once.
+#[test]
+fn a_saccade_is_obeyed_and_moves_no_more_than_it_must() {
+    let looked_at = Some((500.0, 400.0));
+    let moved = full_hd(vec![(1300.0, 700.0)]);
+    let before = full_hd(vec![(500.0, 400.0)]).plan(&FOVEAL);
+    let kept = Case { looked_at, ..moved.clone() }.plan(&FOVEAL);
+    let anew = moved.plan(&FOVEAL);
+    assert_eq!((moved.step_at(&kept, 1300, 700), moved.step_at(&anew, 1300, 700)), (1, 1));
+    let place = |token: &Token| (token.x, token.y, token.sx);
+    let places: HashSet<_> = before.tokens.iter().map(place).collect();
+    let shared = |plan: &TokenPlan| {
+        plan.tokens.iter().filter(|token| places.contains(&place(token))).count()
+    };
+    assert!(shared(&anew) + 20 < shared(&kept), "{} {}", shared(&anew), shared(&kept));
 }
 
 #[test]
@@ -375,16 +401,27 @@ struct Case {
     budget: usize,
     fixations: Vec<(f64, f64)>,
     relevance: Option<RelevanceMap>,
+    /// Where the foveal plan before looked.
+    looked_at: Option<(f64, f64)>,
 }
 
 impl Case {
     fn plan(&self, layout: &Layout) -> TokenPlan {
+        let before = self.looked_at.map(|point| {
+            let fixations = vec![point];
+            Self { fixations, looked_at: None, ..self.clone() }.plan(&FOVEAL)
+        });
+        self.plan_after(layout, before.as_ref())
+    }
+
+    fn plan_after(&self, layout: &Layout, before: Option<&TokenPlan>) -> TokenPlan {
         layout.plan(&PlanRequest {
             shape: self.shape,
             patch_side: self.patch_side,
             budget: self.budget,
             fixations: &self.fixations,
             relevance: self.relevance.as_ref(),
+            before,
         })
     }
 
@@ -425,7 +462,7 @@ impl Case {
 
 fn full_hd(fixations: Vec<(f64, f64)>) -> Case {
     let shape = PyramidShape::new(Extent::new(1920, 1080));
-    Case { shape, patch_side: 16, budget: 273, fixations, relevance: None }
+    Case { shape, patch_side: 16, budget: 273, fixations, relevance: None, looked_at: None }
 }
 
 fn contains(range: Range<u32>, at: u32) -> bool {
@@ -446,8 +483,10 @@ fn case(longest_side: u32) -> impl Strategy<Value = Case> {
     let budget = prop_oneof![1..20usize, Just(273), 1..=5000usize];
     let fixations = prop::collection::vec((-0.2..1.2f64, -0.2..1.2f64), 1..=8);
     let patch_side = prop_oneof![Just(14), Just(16), (4..=32u32).prop_map(|half| 2 * half)];
-    (side(), side(), patch_side, budget, fixations, prop::option::of(relevance)).prop_map(
-        |(width, height, patch_side, budget, fixations, relevance)| Case {
+    let looked_at = prop::option::of((-0.2..1.2f64, -0.2..1.2f64));
+    let relevance = prop::option::of(relevance);
+    (side(), side(), patch_side, budget, fixations, relevance, looked_at).prop_map(
+        |(width, height, patch_side, budget, fixations, relevance, looked_at)| Case {
             shape: PyramidShape::new(Extent::new(width, height)),
             patch_side,
             budget,
@@ -456,6 +495,7 @@ fn case(longest_side: u32) -> impl Strategy<Value = Case> {
                 .map(|(x, y)| (x * f64::from(width), y * f64::from(height)))
                 .collect(),
             relevance,
+            looked_at: looked_at.map(|(x, y)| (x * f64::from(width), y * f64::from(height))),
         },
     )
 }

@@ -112,6 +112,7 @@ impl Film {
             budget: view.spec.budget,
             fixations: &points,
             relevance: None,
+            before: None,
         });
         assert_eq!(frame.records.len(), plan.tokens.len());
         let levels = self.pyramid(head.stamp.frame_seq);

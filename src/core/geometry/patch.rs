@@ -25,6 +25,11 @@ impl Patch {
         patch_side << self.level
     }
 
+    /// The patch one level coarser that it is a child of.
+    pub fn parent(self) -> Self {
+        Self { level: self.level + 1, i: self.i / 2, j: self.j / 2 }
+    }
+
     /// Its children one level finer that contain a real pixel: one, two or four; none at level 0.
     pub fn children(self, grids: PatchGrids) -> impl Iterator<Item = Patch> + Clone {
         let finer = self.level.checked_sub(1).map(|level| (level, grids.level(level)));

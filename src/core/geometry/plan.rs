@@ -54,6 +54,13 @@ impl Token {
         Self { x: place(x), y: place(y), sx: step, sy: step, group, fovea: 0 }
     }
 
+    /// The patch that it covers, if it is one.
+    pub fn patch(self, patch_side: u32) -> Patch {
+        let side = patch_side * u32::from(self.sx);
+        let index = |place: i32| place.cast_unsigned() / side;
+        Patch { level: self.sx.trailing_zeros(), i: index(self.x), j: index(self.y) }
+    }
+
     /// The pyramid level whose texels are this token's: same boxes, same means. `None` if there is none.
     pub fn level(self, shape: PyramidShape, rounding: Rounding) -> Option<u32> {
         let step = i32::from(self.sx);

@@ -7,12 +7,13 @@
 //! Biological Cybernetics 25 (1977), and Van Essen, Newsome and Maunsell, Vision Research 24 (1984).
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::patch::{Patch, PatchGrids};
-use crate::geometry::plan::Token;
+use crate::geometry::plan::{Token, TokenPlan};
+use crate::geometry::pyramid::MAX_LEVEL_COUNT;
 use crate::geometry::relevance::RelevanceMap;
 
 /// Most patches that the quadtree starts from.
@@ -69,8 +70,13 @@ impl Priority<'_> {
 }
 
 /// The tokens of the leaves, ordered by level, then along the Morton curve.
-pub fn tokens(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<Token> {
-    let mut leaves = leaves(grids, budget, priority);
+pub fn tokens(
+    grids: PatchGrids,
+    budget: usize,
+    priority: &Priority<'_>,
+    before: Option<&TokenPlan>,
+) -> Vec<Token> {
+    let mut leaves = leaves(grids, budget, priority, &split_patches(before));
     leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
     let token = |patch: Patch| {
         let (nearest, _) = priority.nearest(patch, grids);
@@ -80,9 +86,37 @@ pub fn tokens(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<
     leaves.into_iter().map(token).collect()
 }
 
+/// By which factor a patch that was split in the plan before is preferred over one that was not.
+pub const KEEPING: f64 = 2.0;
+
+/// The patches that were split in a plan.
+fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
+    let mut split = HashSet::new();
+    let Some(plan) = plan else { return split };
+    for token in &plan.tokens {
+        let mut patch = token.patch(plan.patch_side);
+        loop {
+            patch = patch.parent();
+            // Of what was inserted before, so was all above.
+            if patch.level == MAX_LEVEL_COUNT || !split.insert(patch) {
+                break;
+            }
+        }
+    }
+    split
+}
+
 /// The leaves of the quadtree, in no particular order: they cover the image once, and are at most `budget`.
-pub fn leaves(grids: PatchGrids, budget: usize, priority: &Priority<'_>) -> Vec<Patch> {
-    let candidate = |patch| Candidate { priority: priority.of(patch, grids), patch };
+fn leaves(
+    grids: PatchGrids,
+    budget: usize,
+    priority: &Priority<'_>,
+    split_before: &HashSet<Patch>,
+) -> Vec<Patch> {
+    let candidate = |patch| {
+        let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
+        Candidate { priority: kept * priority.of(patch, grids), patch }
+    };
 
     let roots = grids.patches(grids.finest_level_within(budget.min(ROOTS_MAX)));
     let (mut finest, splittable): (Vec<Patch>, Vec<Patch>) =

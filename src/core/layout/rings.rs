@@ -189,7 +189,7 @@ fn floored(place: f64) -> i32 {
     place.floor() as i32
 }
 
-/// [`Rings`] as they are read and written: a preset, or strides and grids.
+/// [`Rings`] as they are read and written: a preset, or strides and grids. That one of the two is given is for the reader to check.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 struct RingKeys {
@@ -206,14 +206,10 @@ impl TryFrom<RingKeys> for Rings {
     type Error = String;
 
     fn try_from(RingKeys { preset, strides, grids }: RingKeys) -> Result<Self, String> {
-        match preset {
-            Some(preset) if strides.is_empty() && grids.is_empty() => Ok(preset.rings()),
-            None if !strides.is_empty() && !grids.is_empty() => Self::new(&strides, &grids),
-            _ => Err(
-                "expected either `preset` beside the layout \"rings\", or `strides` and `grids`"
-                    .to_owned(),
-            ),
+        if !strides.is_empty() && !grids.is_empty() {
+            return Self::new(&strides, &grids);
         }
+        Ok(preset.unwrap_or(PRESETS[0]).rings())
     }
 }
 

@@ -94,10 +94,14 @@ pub(super) fn waker(
         .map_err(|source| StreamError::Ring { view: view.to_owned(), source })
 }
 
-/// Applies the newest feedback of the clients of `view`, unless it refers to a picture of another extent.
+/// Applies the newest feedback of the clients of `view`, unless it refers to a picture of another extent. Begins the log of a new
+/// recorder with a plan that depends on nothing before.
 pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: FrameTime) {
     if view.planes().is_resting() {
         return;
+    }
+    if view.sink.context.channel.begins_record() {
+        view.forget_plan();
     }
     let newest = view.sink.context.channel.newest_feedback();
     if let Some(newest) = newest.filter(|newest| newest.image == extent) {
@@ -205,7 +209,10 @@ impl Sink for Publisher {
         let fixation = frame.gaze.newest().id;
         // The first fixation is no saccade. A change of the picture may have moved it, too.
         let before = std::mem::replace(counted_fixation, fixation);
-        channel.counters().saccades.add(fixation.saturating_sub(before.max(1)));
+        let counts = channel.counters();
+        counts.saccades.add(fixation.saturating_sub(before.max(1)));
+        counts.tokens_published.add(frame.planes.records().len() as u64);
+        counts.tokens_reusable.add(frame.reusable() as u64);
         channel.update(&ViewUpdate {
             frame_seq: frame.stamp.frame_seq,
             shape: frame.shape,

@@ -1,0 +1,112 @@
+"""The pictures of a frame for any vision-language model behind an HTTP API: data URLs, and words that say where each lies.
+
+    view = foveate.open_view("front", layout="windows", patch=448, windows=3, dtype="u8")
+    content = [part for crop in crops(view.read()) for part in crop.parts()]
+    message = {"role": "user", "content": [*content, {"type": "text", "text": "What does the sign say?"}]}
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .common import Place, Unsuitable, content_id, library, pictures, places, rgb
+
+_NAME = "models.crops"
+#: By encoding: what Pillow calls it.
+_FORMATS = {"jpeg": "JPEG", "png": "PNG"}
+
+
+@dataclass(frozen=True, eq=False)
+class Crop:
+    """One picture of a frame.
+
+    :ivar pixels: [height, width, 3] uint8, R, G, B: what the camera saw, without the filled parts of a window.
+    :ivar place: where it lies in the source; see :meth:`Place.source_from_image`.
+    :ivar sentence: says so to a model.
+    :ivar url: the encoded picture as a ``data:`` URL.
+    :ivar id: equal for equal content: for the cache of a server.
+    """
+
+    pixels: NDArray[np.uint8]
+    place: Place
+    sentence: str
+    url: str
+    id: str
+
+    def parts(self, uuid: bool = False) -> list[dict[str, Any]]:
+        """The sentence and the picture as content parts of an OpenAI chat message.
+
+        :param uuid: whether to add :attr:`id` as vLLM's ``uuid``; other servers may refuse a key that they don't know.
+        """
+        image: dict[str, Any] = {"type": "image_url", "image_url": {"url": self.url}}
+        if uuid:
+            image["uuid"] = self.id
+        return [{"type": "text", "text": self.sentence}, image]
+
+
+def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
+    """The windows of a ``windows`` view, finest first, or the one picture of a ``uniform`` view.
+
+    :param encoding: ``"jpeg"``, or ``"png"`` for exact pixels. Pillow encodes either.
+    :param quality: of JPEG: 1 to 95.
+    :raises Unsuitable: if the layout has no pictures, or a parameter is out of range.
+    :raises MissingLibrary: if Pillow is not installed.
+    """
+    if encoding not in _FORMATS:
+        raise Unsuitable(_NAME, "encoding", encoding, 'use "jpeg" or "png"')
+    if not 1 <= quality <= 95:
+        raise Unsuitable(_NAME, "quality", quality, "use 1 to 95, as Pillow does")
+    whole = zip(places(frame, _NAME), pictures(frame, rgb(frame), _NAME))
+    real = [_real_part(frame, index, place, picture) for index, (place, picture) in enumerate(whole)]
+    is_window = frame.info.layout == "windows"
+    what = f"jpeg-{quality}" if encoding == "jpeg" else encoding
+    return [
+        Crop(
+            pixels=pixels,
+            place=place,
+            sentence=_sentence(place, index, len(real), frame.info.extent),
+            url=f"data:image/{encoding};base64,{_encoded(pixels, encoding, quality)}",
+            id=content_id(frame, slice(index, index + 1) if is_window else slice(None), what),
+        )
+        for index, (place, pixels) in enumerate(real)
+    ]
+
+
+def _real_part(frame: Any, index: int, place: Place, picture: NDArray[np.uint8]) -> tuple[Place, NDArray[np.uint8]]:
+    """The part of a picture that the camera saw, as [height, width, 3]."""
+    is_window = frame.info.layout == "windows"
+    first, last = (frame.tokens[index], frame.tokens[index]) if is_window else (frame.tokens[0], frame.tokens[-1])
+    side = frame.info.patch
+    left, top = int(first["first_column"]), int(first["first_row"])
+    right = place.width - side + int(last["first_column"]) + int(last["columns"])
+    bottom = place.height - side + int(last["first_row"]) + int(last["rows"])
+    cut = place._replace(
+        x=place.x + left * place.sx, y=place.y + top * place.sy, width=right - left, height=bottom - top
+    )
+    return cut, np.ascontiguousarray(picture[:, top:bottom, left:right].transpose(1, 2, 0))
+
+
+def _sentence(place: Place, index: int, count: int, extent: tuple[int, int]) -> str:
+    """Where a picture lies, in words of the source's pixels."""
+    width, height = extent
+    x0, y0, x1, y1 = place.box
+    x0, y0, x1, y1 = max(0, x0), max(0, y0), min(width, x1), min(height, y1)
+    which = f"Picture {index + 1} of {count}" if count > 1 else "The picture"
+    what = "all" if (x0, y0, x1, y1) == (0, 0, width, height) else f"columns {x0} to {x1} and rows {y0} to {y1}"
+    scale = "at full resolution" if place.sx == place.sy == 1 else f"at 1/{place.sx} of the resolution"
+    return f"{which} shows {what} of the camera's {width} x {height} pixels, {scale}."
+
+
+def _encoded(pixels: NDArray[np.uint8], encoding: str, quality: int) -> str:
+    image = library("PIL.Image", "Pillow", _NAME).fromarray(pixels)
+    # Chroma at full resolution: the edges of coloured letters are as sharp as the tokens are.
+    options = {"quality": quality, "subsampling": 0} if encoding == "jpeg" else {}
+    file = io.BytesIO()
+    image.save(file, _FORMATS[encoding], **options)
+    return base64.b64encode(file.getvalue()).decode("ascii")

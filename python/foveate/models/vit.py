@@ -1,0 +1,183 @@
+"""Plain vision transformers of timm with a table of positions (ViT, DeiT, DINOv2, CLIP, SigLIP): tokens of unlike size.
+
+    output = vit.features(model, frame)                     # [1, prefix + N, D], as model.forward_features gives
+    logits = model.forward_head(output)
+    dense = vit.paint(frame, output[0, model.num_prefix_tokens :])
+
+Each token goes through the model's own kernel, and gets its table of positions interpolated at the token's centre. At
+full resolution that is the model's own forward pass. Tokens of a larger step are something that it was not trained on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .common import MissingLibrary, Unsuitable, cells, check_patch, check_tokens, library, normalised, positions
+
+_NAME = "models.vit"
+#: Parameter of the cubic kernel: what PyTorch takes with ``antialias=True``, as timm does.
+_CUBIC = -0.5
+
+
+def features(model: Any, frame: Any, area_bias: bool = False) -> Any:
+    """The model's features of a frame's tokens, as ``model.eval().forward_features`` computes them of a picture.
+
+    :param model: a ``timm.models.vision_transformer.VisionTransformer``.
+    :param frame: any layout, with the model's P and normalisation (or dtype u8).
+    :param area_bias: whether a token counts in attention by the area that it stands for; see :func:`log_area`. Models are
+        trained without it.
+    :returns: a tensor, [1, prefix + N, D]; the class token and registers are first.
+    :raises Unsuitable: if the model has no table of positions, or the frame has another P or
+        normalisation, or no tokens.
+    :raises MissingLibrary: if torch or timm is not installed.
+    """
+    torch = library("torch", "torch", _NAME)
+    _check_model(model, area_bias)
+    check_tokens(frame, _NAME)
+    check_patch(frame, _NAME, model.patch_embed.patch_size[0])
+    mean, std = _normalisation(model)
+    texels = normalised(frame, _NAME, mean, std, f"{{ mean = {list(mean)}, std = {list(std)} }}")
+    weight = model.patch_embed.proj.weight
+
+    def tensor(array: NDArray[Any]) -> Any:
+        return torch.from_numpy(array).to(weight.device, weight.dtype)
+
+    x = model.patch_embed.norm(model.patch_embed.proj(tensor(texels)).flatten(1))[None]
+    x = model.norm_pre(model.pos_drop(_placed(model, x, tensor(position_weights(frame, model.patch_embed.grid_size)))))
+    arguments: dict[str, Any] = {}
+    if area_bias:
+        bias = np.concatenate([np.zeros(model.num_prefix_tokens, np.float32), log_area(frame)])
+        arguments["attn_mask"] = tensor(bias)[None, None, None].expand(1, 1, len(bias), len(bias))
+    for block in model.blocks:
+        x = block(x, **arguments)
+    return model.norm(x)
+
+
+def position_weights(frame: Any, grid: tuple[int, int]) -> NDArray[np.float32]:
+    """How much of each entry of a table of positions belongs to each token, [N, rows * columns].
+
+    Cubic interpolation at the tokens' centres, where the table spans the cells of the source. For each cell it is what
+    ``timm.layers.resample_abs_pos_embed`` computes for the whole grid of cells.
+
+    :param grid: rows and columns of the table.
+    """
+    whole, centres = cells(frame), positions(frame)
+    down = _cubic(centres[:, 0], whole.rows, grid[0])
+    across = _cubic(centres[:, 1], whole.columns, grid[1])
+    return (down[:, :, None] * across[:, None, :]).reshape(len(centres), -1).astype(np.float32)
+
+
+def log_area(frame: Any) -> NDArray[np.float32]:
+    """The logarithm of each token's area, in cells of the finest grid, [N]: minus infinity without a real pixel.
+
+    Added to a token's logit, it makes a token of area n count n times: proportional attention of "Token Merging: Your
+    ViT But Faster" (Bolya et al., ICLR 2023).
+    """
+    grid = cells(frame)
+    box = frame.tokens["box"].astype(np.float64)
+    area = (box[:, 2] - box[:, 0]) * (box[:, 3] - box[:, 1]) / (grid.width * grid.height)
+    with np.errstate(divide="ignore"):
+        return np.log(area).astype(np.float32)
+
+
+def owners(frame: Any) -> NDArray[np.int64]:
+    """The token at the centre of each cell of the finest grid, the finest one where several are, [rows, columns]; -1 where
+    none is."""
+    grid, tokens = cells(frame), frame.tokens
+    found = np.full((grid.rows, grid.columns), -1, np.int64)
+    side = frame.info.patch
+
+    def range_of(origin: str, step: str, width: float) -> NDArray[np.int64]:
+        """The first cell whose centre lies in a token, and the first one after, [N, 2]."""
+        start = tokens[origin].astype(np.float64)
+        edges = np.stack([start, start + tokens[step].astype(np.float64) * side], axis=1)
+        return np.maximum(np.ceil(edges / width - 0.5), 0).astype(np.int64)
+
+    down, across = range_of("y", "sy", grid.height), range_of("x", "sx", grid.width)
+    areas = tokens["sx"].astype(np.int64) * tokens["sy"]
+    for index in np.argsort(-areas, kind="stable").tolist():
+        found[slice(*down[index].tolist()), slice(*across[index].tolist())] = index
+    return found
+
+
+def paint(frame: Any, values: Any) -> Any:
+    """What a model says of each token, painted where the tokens lie: a dense map for heads that need one.
+
+    :param values: [N, ...] of an array or a tensor of floats, without the prefix.
+    :returns: [rows, columns, ...] of cells of the finest grid; NaN where no token lies.
+    :raises Unsuitable: if there are not as many values as tokens.
+    """
+    if len(values) != len(frame.tokens):
+        raise Unsuitable(
+            _NAME, "values", tuple(values.shape), f"the frame has {len(frame.tokens)} tokens; leave the prefix tokens out"
+        )
+    index = owners(frame)
+    if not hasattr(values, "new_zeros"):
+        painted = np.asarray(values)[index]
+        painted[index < 0] = np.nan
+        return painted
+    torch = library("torch", "torch", _NAME)
+    device_index = torch.from_numpy(index).to(values.device)
+    painted = values[device_index]
+    painted[device_index < 0] = float("nan")
+    return painted
+
+
+def _check_model(model: Any, area_bias: bool) -> None:
+    module = library("timm.models.vision_transformer", "timm", _NAME)
+    fits = isinstance(model, module.VisionTransformer) and isinstance(model.patch_embed, module.PatchEmbed)
+    if not fits or model.pos_embed is None:
+        raise Unsuitable(
+            _NAME,
+            "model",
+            type(model).__name__,
+            "give a timm VisionTransformer with patches for tokens and a learned table of positions",
+        )
+    rows, columns = model.patch_embed.patch_size
+    if rows != columns:
+        raise Unsuitable(_NAME, "model.patch_embed.patch_size", (rows, columns), "tokens are square")
+    block = model.blocks[0]
+    if area_bias and "attn_mask" not in block.forward.__code__.co_varnames:
+        raise MissingLibrary(f"{_NAME} needs blocks that take `attn_mask` for area_bias: pip install 'timm>=1.0.31'")
+
+
+def _normalisation(model: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """What the model's weights were trained with."""
+    config = getattr(model, "pretrained_cfg", None) or {}
+    found = config if isinstance(config, dict) else vars(config)
+    mean, std = found.get("mean"), found.get("std")
+    if mean is None or std is None:
+        raise Unsuitable(
+            _NAME, "model.pretrained_cfg", config, 'say how it was trained: model.pretrained_cfg = {"mean": ..., "std": ...}'
+        )
+    return tuple(mean), tuple(std)
+
+
+def _placed(model: Any, x: Any, weights: Any) -> Any:
+    """Adds positions and the prefix to the tokens, in the order that the model was trained with."""
+    torch = library("torch", "torch", _NAME)
+    prefix = [token for token in (model.cls_token, model.reg_token) if token is not None]
+    own = 0 if model.no_embed_class else model.num_prefix_tokens
+    x = x + weights @ model.pos_embed[:, own:]
+    if not prefix:
+        return x
+    before = torch.cat(prefix, dim=1)
+    if own:
+        before = before + model.pos_embed[:, :own]
+    return torch.cat([before, x], dim=1)
+
+
+def _cubic(place: NDArray[np.float64], count: int, side: int) -> NDArray[np.float64]:
+    """Weights of ``side`` entries at places of ``count`` cells that span the same length, [N, side]. Where the table is
+    the finer of the two, the kernel is as much wider, against aliasing."""
+    scale = side / count
+    centre = (place[:, None] + 0.5) * scale - 0.5
+    distance = np.abs(np.arange(side) - centre) / max(1.0, scale)
+    a = _CUBIC
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    weights = np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+    return weights / weights.sum(axis=1, keepdims=True)
