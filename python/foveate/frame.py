@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 class Fixation(NamedTuple):
-    """Where a view looks.
+    """A point that a view looks at.
 
     :ivar x: Pixels right of the source's left edge.
     :ivar y: Pixels below the source's top edge.
     :ivar id: Number of the fixation in the view, from 1.
     :ivar since_frame: ``frame_seq`` of the first frame sampled around it.
     :ivar reason: The reason: ``"policy"``, ``"look"``, ``"attend"`` or ``"saliency"``.
+    :ivar weight: How strongly the map asked for it when it was chosen, as a share of the map's greatest value; 1 for
+        a point.
     """
 
     x: float
@@ -30,6 +32,7 @@ class Fixation(NamedTuple):
     id: int
     since_frame: int
     reason: str
+    weight: float = 1.0
 
 
 class Bounds(NamedTuple):
