@@ -242,11 +242,11 @@ class View:
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
-        """Makes the view look at a point, from the very next frame on.
+        """Makes the view look at a point, from the very next frame on. The other parameters, and the errors, are those of
+        :meth:`look_at`, which this is with one point.
 
         :param x: pixels right of the source's left edge; with ``normalised`` a share of its width, 0 to 1.
         :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
-        :param for_ms: as all else, as of :meth:`look_at`, which this is with one point.
         """
         return self.look_at([(x, y)], normalised=normalised, for_ms=for_ms, frame=frame, wait=wait, timeout=timeout)
 
