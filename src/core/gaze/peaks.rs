@@ -33,7 +33,8 @@ impl Peaks {
         let radius = (radius_px.max(cell.0), radius_px.max(cell.1));
         let mut found = Self { peaks: ArrayVec::new(), radius };
         let Some(mut newest) = map.peak(image) else { return found };
-        let left_min = LEFT_MIN * f64::from(newest.weight);
+        let greatest = newest.weight;
+        let is_worth_one = |peak: &Peak| LEFT_MIN * f64::from(greatest) < f64::from(peak.weight);
         found.add(image, newest);
         if count == 1 {
             return found;
@@ -44,9 +45,10 @@ impl Peaks {
             let radius = (radius.0 / cell.0, radius.1 / cell.1);
             darken(&mut left, map.grid.width as usize, at, 1.0, radius);
             let peak = Weights { cells: &left, ..*map }.peak(image);
-            let Some(peak) = peak.filter(|peak| left_min < f64::from(peak.weight)) else { break };
+            let Some(peak) = peak.filter(is_worth_one) else { break };
             newest = peak;
-            found.add(image, Peak { weight: map.at(peak.x, peak.y).max(peak.weight), ..peak });
+            let weight = map.at(peak.x, peak.y).clamp(peak.weight, greatest);
+            found.add(image, Peak { weight, ..peak });
         }
         found
     }
