@@ -80,13 +80,14 @@ def outcomes(frames):
     published = [frame["publish_ns"] for frame in frames]
     fixation = None
     for index, frame in enumerate(frames):
-        changed = frame["fixation"]["id"] != fixation
-        fixation = frame["fixation"]["id"]
+        newest = max(frame["fixations"], key=lambda point: point["id"])
+        changed = newest["id"] != fixation
+        fixation = newest["id"]
         asked_ns = frame["asked_ns"]
         if index == 0 or not changed or asked_ns == 0:
             continue
         later = sum(1 for moment in published[: index + 1] if asked_ns < moment)
-        found[frame["fixation"]["reason"]].append((later, (frame["publish_ns"] - asked_ns) / 1e6))
+        found[newest["reason"]].append((later, (frame["publish_ns"] - asked_ns) / 1e6))
     return found
 
 

@@ -82,7 +82,7 @@ def dump(program, case, folder):
         plan = json.load(file)
     if plan["format"] not in ("NV12", "I420") or plan["width"] % 2 or plan["height"] % 2:
         raise measuring.FoveateError(f"{case.name}: the recipes take 4:2:0 of even sizes")
-    if max(level for level, _, _ in plan["views"][0]) > recipes.LEVELS:
+    if max(recipes.levels_of(plan)) > recipes.LEVELS:
         raise measuring.FoveateError(f"{case.name}: the plan has more levels than the recipes")
     samples = np.fromfile(os.path.join(folder, f"frames.{plan['format'].lower()}"), dtype=np.uint8)
     rows = plan["height"] * 3 // 2
@@ -106,7 +106,7 @@ def check_recipes(plan, frames, folder):
 
 def in_plan_order(plan, patches):
     """The recipes gather level by level."""
-    levels = [level for level, _, _ in plan["views"][0]]
+    levels = recipes.levels_of(plan)
     ordered = np.empty_like(patches)
     ordered[np.argsort(levels, kind="stable")] = patches
     return ordered

@@ -61,11 +61,17 @@ def unless_equal(equal, function, first):
     return step
 
 
+def levels_of(plan):
+    """The pyramid level of each token; each token of the layouts foveal and uniform is a patch of a level."""
+    return [step.bit_length() - 1 for _, _, step, _ in plan["views"][0]]
+
+
 def patch_indices(plan, level):
     """Flat indices of the pixels of each patch of a level; [patches, side, side]."""
     width, height = plan["levels"][level]
     side = np.arange(plan["patch_side"])
-    places = np.array([(x, y) for at, x, y in plan["views"][0] if at == level], dtype=np.int64).reshape(-1, 2)
+    tokens = zip(levels_of(plan), plan["views"][0])
+    places = np.array([(x >> at, y >> at) for at, (x, y, _, _) in tokens if at == level], dtype=np.int64).reshape(-1, 2)
     # Patches may extend beyond the right and the lower edge, and repeat the edge pixels there.
     columns = np.minimum(places[:, 0, None] + side, width - 1)
     rows = np.minimum(places[:, 1, None] + side, height - 1)

@@ -181,7 +181,7 @@ impl ViewConfig {
         match &self.layout {
             Layout::Foveal { foveae, .. } if self.budget < *foveae => {
                 let message = format!(
-                    "more foveae than tokens; expected at most the budget, {}",
+                    "{foveae} is more than there are tokens; expected at most the budget, {}",
                     self.budget
                 );
                 table.refuse("foveae", message);

@@ -203,6 +203,13 @@ fn check(arguments: &Arguments) -> Result<(), ToolError> {
             "--device names a Vulkan device and has no effect with --backend cpu: remove one of them",
         );
     }
+    let foveae = arguments.foveae;
+    if foveae != 1 && arguments.layout != Layout::Foveal {
+        return Err(ToolError::Usage(format!(
+            "--foveae {foveae} is not allowed with --layout {}: remove one of them; only foveal has several fixations",
+            layout_name(arguments.layout)
+        )));
+    }
     if arguments.change_on == ChangeSide::Gpu && arguments.backend == Backend::Cpu {
         return refused(
             "--change-on gpu needs a Vulkan device, which --backend cpu does not use: remove one of them",
@@ -320,7 +327,8 @@ fn view(arguments: &Arguments) -> Result<ViewConfig, ToolError> {
     let text = format!(
         "name = \"main\"\n{layout}\nbudget = {budget}\npatch = {patch}\ndtype = \"{dtype}\""
     );
-    Ok(ViewConfig::parse(&text)?)
+    // Its keys are the names of the options.
+    ViewConfig::parse(&text).map_err(|error| ToolError::Usage(format!("--{}", error.reason())))
 }
 
 fn layout_name(layout: Layout) -> String {

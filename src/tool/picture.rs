@@ -10,8 +10,8 @@ use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
 type Rgb = [u8; 3];
 
-/// Colours by level, from fine (warm) to coarse (cool).
-const LEVEL_COLORS: [Rgb; 7] = [
+/// Colours by rank, from fine (warm) to coarse (cool); also of the scanpath, from new to old.
+const COLORS: [Rgb; 7] = [
     [255, 82, 82],
     [255, 171, 64],
     [255, 238, 88],
@@ -103,15 +103,13 @@ pub(super) fn rebuilt(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     picture
 }
 
-/// The rebuilt picture with the boxes of all tokens, coloured by level, and a cross at the fixation.
+/// The rebuilt picture with the boxes of all tokens, coloured by level, ring or window, and a cross at each fixation.
 pub(super) fn boxes(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     let mut picture = rebuilt(segment, frame);
     picture.dim();
     for (_, record) in coarse_to_fine(frame) {
-        let color = LEVEL_COLORS[(octaves(record) as usize).min(LEVEL_COLORS.len() - 1)];
-        let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1];
-        picture.fill(x0..x1, y0..y0 + 1, color);
-        picture.fill(x0..x0 + 1, y0..y1, color);
+        let color = COLORS[rank(segment, record).min(COLORS.len() - 1)];
+        paint_outline(&mut picture, record, color);
     }
     paint_crosses(&mut picture, &frame.head.fixations);
     picture
@@ -129,7 +127,7 @@ pub(super) fn scanpath(
     let width = (picture.extent.longer_side() / 400).max(1);
     let ages = (1..fixations.len()).rev();
     for (pair, age) in fixations.windows(2).zip(ages) {
-        let color = LEVEL_COLORS[(age - 1).min(LEVEL_COLORS.len() - 1)];
+        let color = COLORS[(age - 1).min(COLORS.len() - 1)];
         picture.draw_line(pair[0], pair[1], width, color);
         picture.draw_disc(pair[0], 3 * width, color);
     }
@@ -157,23 +155,42 @@ fn coarse_to_fine(frame: &TokenFrameBuf) -> Vec<(usize, &TokenRecord)> {
     records
 }
 
+/// The place of a token in the colours: its group; of `directional`, whose groups are half levels, the level.
+fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
+    usize::from(if segment.layout == "directional" { record.group / 2 } else { record.group })
+}
+
 /// log2 of the side of a texel in source pixels, rounded down; of the geometric mean of unlike sides.
 fn octaves(record: &TokenRecord) -> u32 {
     (u32::from(record.sx) * u32::from(record.sy)).ilog2() / 2
 }
 
 fn paint_token(picture: &mut Picture, record: &TokenRecord, format: TokenFormat, values: &[u8]) {
-    let side = u32::from(record.size);
-    let (columns, rows) =
-        (record.token().columns(picture.extent, side), record.token().rows(picture.extent, side));
+    let (token, side) = (record.token(), usize::from(record.size));
+    let columns = token.columns(picture.extent, record.size.into());
+    let rows = token.rows(picture.extent, record.size.into());
     for row in rows.real() {
         for column in columns.real() {
-            let color = std::array::from_fn(|channel| {
-                let texel = (channel as u32 * side + row) * side + column;
-                format.denormalised(channel, &values[texel as usize * format.dtype.bytes()..])
+            let color = [0, 1, 2].map(|channel| {
+                let texel = (channel * side + row as usize) * side + column as usize;
+                format.denormalised(channel, &values[texel * format.dtype.bytes()..])
             });
             picture.fill(columns.pixels(column), rows.pixels(row), color);
         }
+    }
+}
+
+/// The outline of a token's box. Its far edges lie on the near ones of the next, so that neighbours share a line.
+fn paint_outline(picture: &mut Picture, record: &TokenRecord, color: Rgb) {
+    let TokenRecord { x0, y0, x1, y1, .. } = *record;
+    if x0 == x1 || y0 == y1 {
+        return;
+    }
+    for row in [y0, y1] {
+        picture.fill(x0..x1 + 1, row..row + 1, color);
+    }
+    for column in [x0, x1] {
+        picture.fill(column..column + 1, y0..y1, color);
     }
 }
 

@@ -2,23 +2,27 @@
 //!
 //! `docs/web.md` specifies the format; `assets/wire.js` parses it.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::decoder::DecodedFrame;
 use foveate_core::clock::monotonic_ns;
+use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::TokenRecord;
 
 const MAGIC: [u8; 4] = *b"FVW2";
 
-const HEADER_BYTES: usize = 88;
-const RECORD_BYTES: usize = 32;
+/// Without the fixations.
+const HEADER_BYTES: usize = 72;
+const FIXATION_BYTES: usize = 20;
+const RECORD_BYTES: usize = 34;
 
 /// Texel index of a token that the page already holds.
 const HELD: u32 = u32::MAX;
 
 /// The packet that updates a page from `held` to `frame`. The page acknowledges it by `serial`.
 ///
-/// Tokens of equal place, epoch and `changed_frame` have equal texels, and are not sent again.
+/// Tokens of equal place, epoch and `changed_frame` have equal texels, and are not sent again while the page still shows them.
 pub(super) fn packet(
     pane: u8,
     serial: u32,
@@ -26,7 +30,8 @@ pub(super) fn packet(
     held: Option<&DecodedFrame>,
 ) -> Vec<u8> {
     let held = held.filter(|held| held.epoch == frame.epoch);
-    let places: HashMap<_, _> = held
+    let shown = held.filter(|held| is_still_shown(held, frame));
+    let places: HashMap<_, _> = shown
         .map(|held| held.records.iter().map(|record| (place(record), record.changed_frame)))
         .into_iter()
         .flatten()
@@ -36,8 +41,9 @@ pub(super) fn packet(
     let sent_count = sent.iter().filter(|sent| **sent).count();
 
     let token_bytes = frame.token_bytes();
+    let head_bytes = HEADER_BYTES + frame.head.fixations.len() * FIXATION_BYTES;
     let records_bytes = frame.records.len() * RECORD_BYTES;
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + records_bytes + sent_count * token_bytes);
+    let mut bytes = Vec::with_capacity(head_bytes + records_bytes + sent_count * token_bytes);
     put_header(&mut bytes, pane, serial, frame, sent_count, held.is_none());
     let mut next = 0;
     for (record, sent) in frame.records.iter().zip(&sent) {
@@ -49,6 +55,28 @@ pub(super) fn packet(
         bytes.extend_from_slice(token);
     }
     bytes
+}
+
+/// Whether the tokens of `held` that are in `frame`, too, are still to be seen once the others have been drawn.
+fn is_still_shown(held: &DecodedFrame, frame: &DecodedFrame) -> bool {
+    let are_alike = |is_alike: fn(&TokenRecord, &TokenRecord) -> bool| {
+        held.records.len() == frame.records.len()
+            && held.records.iter().zip(&frame.records).all(|(one, other)| is_alike(one, other))
+    };
+    let area = |record: &TokenRecord| {
+        u64::from(record.x1.saturating_sub(record.x0))
+            * u64::from(record.y1.saturating_sub(record.y0))
+    };
+    let covered: u64 = frame.records.iter().map(area).sum();
+    match covered.cmp(&(frame.extent.area() as u64)) {
+        Ordering::Equal => true,
+        // Where rings were and are no longer, there is nothing.
+        Ordering::Less => are_alike(|one, other| place(one) == place(other)),
+        // Windows lie over each other: drawing one hides the finer ones, and one that moves leaves a hole.
+        Ordering::Greater => are_alike(|one, other| {
+            place(one) == place(other) && one.changed_frame == other.changed_frame
+        }),
+    }
 }
 
 fn place(record: &TokenRecord) -> (i32, i32, u16, u16) {
@@ -76,15 +104,17 @@ fn put_header(
         frame.extent.height,
         head.dirty_tiles,
         head.tile_count,
-        narrowed(head.fixation().id),
+        narrowed(head.fixations.len()),
     ] {
-        bytes.extend_from_slice(&number.to_le_bytes());
-    }
-    for number in [head.fixation().x, head.fixation().y] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     for number in [head.stamp.frame_seq, head.ring_sequence, age_ns, frame.epoch] {
         bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    for Fixation { id, x, y, .. } in &head.fixations {
+        bytes.extend_from_slice(&narrowed(*id).to_le_bytes());
+        bytes.extend_from_slice(&x.to_le_bytes());
+        bytes.extend_from_slice(&y.to_le_bytes());
     }
 }
 
@@ -92,8 +122,8 @@ fn put_record(bytes: &mut Vec<u8>, record: &TokenRecord, frame: &DecodedFrame, t
     let unchanged = frame.head.stamp.frame_seq.saturating_sub(record.changed_frame);
     bytes.extend_from_slice(&record.x.to_le_bytes());
     bytes.extend_from_slice(&record.y.to_le_bytes());
-    let TokenRecord { sx, sy, first_column, columns, first_row, rows, .. } = *record;
-    for number in [sx, sy, first_column, columns, first_row, rows] {
+    let TokenRecord { sx, sy, first_column, columns, first_row, rows, group, .. } = *record;
+    for number in [sx, sy, first_column, columns, first_row, rows, group] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend_from_slice(&record.relevance.to_le_bytes());

@@ -19,6 +19,7 @@ use super::packet::packet;
 use super::reports::Reports;
 use super::steering::Steering;
 use foveate::messages::{ViewName, clipped};
+use foveate_core::token::PATCH_SIDES;
 
 /// A page that cannot be written to for this long is closed.
 const SEND_LIMIT: Duration = Duration::from_secs(20);
@@ -230,11 +231,8 @@ impl Page {
     fn uniform_subject(&self) -> Option<Subject> {
         let view = self.view.as_ref()?;
         let frame = self.panes[0].as_ref()?.feed.borrow().frame.clone()?;
-        Some(Subject::Uniform {
-            stream: view.stream().to_owned(),
-            budget: frame.capacity,
-            patch_side: frame.patch_side,
-        })
+        let (budget, patch_side) = uniform_budget(&frame);
+        Some(Subject::Uniform { stream: view.stream().to_owned(), budget, patch_side })
     }
 
     fn pane(&self, index: u8, subject: Subject) -> Pane {
@@ -267,6 +265,17 @@ impl Page {
         }
         Ok(())
     }
+}
+
+/// Budget and side of the tokens of a uniform view to compare with; in place of windows, as many texels in smaller tokens.
+fn uniform_budget(frame: &DecodedFrame) -> (usize, u32) {
+    const LARGEST: u32 = *PATCH_SIDES.end();
+    let side = frame.patch_side;
+    if side <= LARGEST {
+        return (frame.capacity, side);
+    }
+    let texels = frame.records.len() * side.pow(2) as usize;
+    (texels / LARGEST.pow(2) as usize, LARGEST)
 }
 
 /// One of the two pictures of a page.

@@ -5,8 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use foveate_config::{SourceChoice, ViewConfig};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations};
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::layout::PlanRequest;
 use foveate_core::token::DType;
 use foveate_daemon::stream::ServedView;
+use foveate_ring::abi::FixationBlock;
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -19,9 +23,12 @@ use crate::wait::until;
 const VIEWS: &str = "[[stream.view]]\nname = 'bytes'\ndtype = 'u8'\nbudget = 50\n\
      [[stream.view]]\nname = 'model'\npatch = 14\nbudget = 120\ndtype = 'bf16'\nnormalisation = 'siglip'\n\
      [[stream.view]]\nname = 'exact'\nlayout = 'uniform'\nbudget = 20\ndtype = 'f32'\nnormalisation = 'unit'\n\
-     [[stream.view]]\nname = 'half'\nbudget = 70\ngaze = { x = 0.2, y = 0.9 }\n";
+     [[stream.view]]\nname = 'half'\nbudget = 70\ngaze = { x = 0.2, y = 0.9 }\n\
+     [[stream.view]]\nname = 'wide'\nlayout = 'directional'\nbudget = 40\n\
+     [[stream.view]]\nname = 'rings'\nlayout = 'rings'\npreset = 'stt172'\noutside = 'mean'\ngaze = { x = 0.9, y = 0.1 }\n\
+     [[stream.view]]\nname = 'crops'\nlayout = 'windows'\nbudget = 3\npatch = 224\ndtype = 'u8'\n";
 
-const NAMES: [&str; 4] = ["bytes", "model", "exact", "half"];
+const NAMES: [&str; 7] = ["bytes", "model", "exact", "half", "wide", "rings", "crops"];
 
 #[test]
 fn the_arrays_hold_what_the_ring_gives() {
@@ -65,7 +72,8 @@ fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
         for (backend, environment) in [
             ("backend = 'cpu'\n", &[][..]),
             (&vulkan, &[("FOVEATE_VALIDATION", "1")]),
-            (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "5")]),
+            // Submissions before that one build the views.
+            (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "10")]),
         ] {
             let config = format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{backend}{VIEWS}");
             place.write("foveate.toml", config);
@@ -151,13 +159,15 @@ fn extract(place: &Place, environment: &[(&str, &str)]) -> Outcome {
 /// Tokens that `view` has of the second frame.
 fn view_records(film: &Film, view: &ServedView) -> usize {
     let extent = film.frame(2).extent;
-    let shape = foveate_core::geometry::pyramid::PyramidShape::new(extent);
-    let middle = (f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
-    view.spec
-        .layout
-        .plan(shape, view.spec.format.patch_side, view.spec.budget, middle, None)
-        .tokens
-        .len()
+    let request = PlanRequest {
+        shape: PyramidShape::new(extent),
+        patch_side: view.spec.format.patch_side,
+        budget: view.spec.budget,
+        fixations: &[(f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0)],
+        relevance: None,
+        before: None,
+    };
+    view.spec.layout.plan(&request).tokens.len()
 }
 
 /// The arrays of one view, as NumPy would read them.
@@ -175,7 +185,7 @@ impl Extracted {
         let [frames, tokens, pixels, relevance] = ["frames", "tokens", "pixels", "relevance"]
             .map(|name| Array::read(&folder.join(format!("{name}.npy"))));
         let side = u64::from(view.spec.format.patch_side);
-        let capacity = view.spec.budget as u64;
+        let capacity = view.spec.capacity() as u64;
         assert!(frames.row_shape.is_empty());
         assert_eq!(tokens.row_shape, [capacity]);
         assert_eq!(pixels.row_shape, [capacity, 3, side, side]);
@@ -206,8 +216,7 @@ impl Extracted {
         frame.head.stamp.pts_ns = Some(field("pts_ns"));
         frame.head.stamp.arrival_ns = field("arrival_ns");
         frame.head.publish_ns = field("publish_ns");
-        frame.head.fixation.x = f64::from_bits(field("fixation_x"));
-        frame.head.fixation.y = f64::from_bits(field("fixation_y"));
+        frame.head.fixations = self.fixations(index);
         for (target, name) in [
             (&mut frame.head.sample_bound, "sample_bound"),
             (&mut frame.head.rgb_bound, "rgb_bound"),
@@ -216,7 +225,7 @@ impl Extracted {
         ] {
             *target = u32::try_from(field(name)).unwrap();
         }
-        assert_eq!((field("has_pts"), field("segment"), field("fixation_id")), (1, 0, 1));
+        assert_eq!((field("has_pts"), field("segment")), (1, 0));
         frame.records = (0..count).map(|token| self.record(index, token)).collect();
         let items = |array: &Array, item_bytes: usize| {
             let (items, unused) = array.row(index).split_at(count * item_bytes);
@@ -226,6 +235,29 @@ impl Extracted {
         frame.pixels = items(&self.pixels, self.token_bytes);
         frame.planes = vec![items(&self.relevance, size_of::<f32>())];
         frame
+    }
+
+    /// The fixations of frame `index`; what a frame has fewer than 8 of is 0.
+    fn fixations(&self, index: usize) -> Fixations {
+        let (offset, size) = self.frames.fields["fixations"];
+        let blocks =
+            self.frames.row(index)[offset..][..size].chunks_exact(size_of::<FixationBlock>());
+        let blocks: Vec<FixationBlock> = blocks.map(bytemuck::pod_read_unaligned).collect();
+        let count = usize::try_from(self.frames.number(index, 0, "fixation_count")).unwrap();
+        let (used, unused) = blocks.split_at(count);
+        assert!(unused.iter().all(|block| bytemuck::bytes_of(block).iter().all(|byte| *byte == 0)));
+        let fixation = |block: &FixationBlock| Fixation {
+            id: block.id,
+            x: block.x,
+            y: block.y,
+            since_frame: block.since_frame,
+            reason: FixationReason::from_code(block.reason).unwrap(),
+            weight: block.weight,
+        };
+        let fixations: Fixations = used.iter().map(fixation).collect();
+        assert_eq!((fixations[0].id, fixations[0].since_frame), (1, 1));
+        assert_eq!((fixations[0].reason, fixations[0].weight), (FixationReason::Policy, 1.0));
+        fixations
     }
 
     fn record(&self, index: usize, token: usize) -> TokenRecord {
@@ -238,14 +270,19 @@ impl Extracted {
             y0: word("y0"),
             x1: word("x1"),
             y1: word("y1"),
-            x: word("x"),
-            y: word("y"),
-            level: short("level"),
+            x: word("x").cast_signed(),
+            y: word("y").cast_signed(),
+            sx: short("sx"),
+            sy: short("sy"),
             size: short("size"),
+            group: short("group"),
+            first_column: short("first_column"),
             columns: short("columns"),
+            first_row: short("first_row"),
             rows: short("rows"),
+            fovea: short("fovea"),
+            reserved: short("reserved"),
             relevance: f32::from_bits(word("relevance")),
-            reserved: word("reserved"),
         }
     }
 
@@ -261,7 +298,14 @@ impl Extracted {
         assert_eq!(told["dtype"], serde_json::to_value(segment.format.dtype).unwrap());
         assert_eq!(told["mean"], serde_json::json!(segment.format.normalisation.mean));
         assert_eq!(told["std"], serde_json::json!(segment.format.normalisation.std));
-        assert_eq!(told["capacity"], segment.capacity);
+        assert_eq!(told["outside"], serde_json::to_value(segment.format.outside).unwrap());
+        assert_eq!(told["rounding"], serde_json::to_value(segment.format.rounding).unwrap());
+        assert_eq!(
+            (&told["capacity"], &told["foveae"]),
+            (&segment.capacity.into(), &segment.foveae.into())
+        );
+        let grid = segment.grid.map(|grid| [grid.width, grid.height]);
+        assert_eq!(told["grid"], serde_json::json!(grid));
         assert_eq!(told["source_width"], segment.extent.width);
         assert_eq!(told["source_height"], segment.extent.height);
         assert_eq!(told["pixel_format"], segment.pixel_format);

@@ -162,8 +162,15 @@ impl Film {
     fn newest_change(&self, frame_seq: u64, record: &TokenRecord) -> u64 {
         let grid_width = self.frame(frame_seq).extent.width.div_ceil(TILE_SIDE);
         let mut newest = 1;
-        for row in record.y0 / TILE_SIDE..record.y1.div_ceil(TILE_SIDE) {
-            for column in record.x0 / TILE_SIDE..record.x1.div_ceil(TILE_SIDE) {
+        let tiles = |from: u32, to: u32, origin: i32, step: u16| {
+            // A token beside the picture repeats what its next texel inside would be.
+            let edge = i64::from(from.saturating_sub(1)) - i64::from(origin);
+            let inside = i64::from(origin) + edge.div_euclid(step.into()) * i64::from(step);
+            let from = if from == to { u32::try_from(inside.max(0)).unwrap() } else { from };
+            from / TILE_SIDE..to.max(from + 1).div_ceil(TILE_SIDE)
+        };
+        for row in tiles(record.y0, record.y1, record.y, record.sy) {
+            for column in tiles(record.x0, record.x1, record.x, record.sx) {
                 let tile = (row * grid_width + column) as usize;
                 // A tile that no frame of the film changes was last changed by the first.
                 let mut cycle = (1..=frame_seq).rev().take(self.frames.len());

@@ -127,7 +127,7 @@ pub struct Page {
 /// What a page holds of one picture: the texels of each token of its newest frame, by its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    tokens: BTreeMap<(u16, u32, u32), Vec<u8>>,
+    tokens: BTreeMap<(i32, i32, u16, u16), Vec<u8>>,
 }
 
 /// What the server sent.
@@ -246,11 +246,12 @@ pub struct Packet {
     pub sent_count: u32,
     pub extent: [u32; 2],
     pub tiles: [u32; 2],
-    pub fixation: (u32, f64, f64),
     pub frame_seq: u64,
     pub ring_sequence: u64,
     pub age_ns: u64,
     pub epoch: u64,
+    /// Number and place of each.
+    pub fixations: Vec<(u32, f64, f64)>,
     pub records: Vec<Record>,
     pub texels: Vec<u8>,
 }
@@ -258,26 +259,30 @@ pub struct Packet {
 /// A token on the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
-    pub x: u32,
-    pub y: u32,
-    pub level: u16,
-    pub columns: u8,
-    pub rows: u8,
+    pub x: i32,
+    pub y: i32,
+    pub sx: u16,
+    pub sy: u16,
+    pub first_column: u16,
+    pub columns: u16,
+    pub first_row: u16,
+    pub rows: u16,
+    pub group: u16,
     pub relevance: f32,
     pub unchanged: u32,
     pub texels: u32,
 }
 
 impl Record {
-    pub fn place(&self) -> (u16, u32, u32) {
-        (self.level, self.x, self.y)
+    pub fn place(&self) -> (i32, i32, u16, u16) {
+        (self.x, self.y, self.sx, self.sy)
     }
 }
 
 impl Packet {
     fn read(mut bytes: &[u8]) -> Self {
         let bytes = &mut bytes;
-        assert_eq!(take::<4>(bytes), *b"FVW1");
+        assert_eq!(take::<4>(bytes), *b"FVW2");
         let [pane, is_whole] = take::<2>(bytes);
         let patch_side = u16::from_le_bytes(take(bytes));
         let serial = word(bytes);
@@ -291,11 +296,7 @@ impl Packet {
             sent_count,
             extent: [word(bytes), word(bytes)],
             tiles: [word(bytes), word(bytes)],
-            fixation: (
-                word(bytes),
-                f64::from_le_bytes(take(bytes)),
-                f64::from_le_bytes(take(bytes)),
-            ),
+            fixations: vec![Default::default(); word(bytes) as usize],
             frame_seq: u64::from_le_bytes(take(bytes)),
             ring_sequence: u64::from_le_bytes(take(bytes)),
             age_ns: u64::from_le_bytes(take(bytes)),
@@ -303,6 +304,9 @@ impl Packet {
             records: Vec::new(),
             texels: Vec::new(),
         };
+        for fixation in &mut packet.fixations {
+            *fixation = (word(bytes), double(bytes), double(bytes));
+        }
         packet.records = (0..count).map(|_| Record::read(bytes)).collect();
         packet.texels = bytes.to_vec();
         let token_bytes = 3 * usize::from(patch_side).pow(2);
@@ -314,16 +318,28 @@ impl Packet {
 impl Record {
     fn read(bytes: &mut &[u8]) -> Self {
         Self {
-            x: word(bytes),
-            y: word(bytes),
-            level: u16::from_le_bytes(take(bytes)),
-            columns: take::<1>(bytes)[0],
-            rows: take::<1>(bytes)[0],
+            x: i32::from_le_bytes(take(bytes)),
+            y: i32::from_le_bytes(take(bytes)),
+            sx: short(bytes),
+            sy: short(bytes),
+            first_column: short(bytes),
+            columns: short(bytes),
+            first_row: short(bytes),
+            rows: short(bytes),
+            group: short(bytes),
             relevance: f32::from_le_bytes(take(bytes)),
             unchanged: word(bytes),
             texels: word(bytes),
         }
     }
+}
+
+fn double(bytes: &mut &[u8]) -> f64 {
+    f64::from_le_bytes(take(bytes))
+}
+
+fn short(bytes: &mut &[u8]) -> u16 {
+    u16::from_le_bytes(take(bytes))
 }
 
 fn word(bytes: &mut &[u8]) -> u32 {

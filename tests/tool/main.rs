@@ -8,6 +8,9 @@ mod control;
 #[cfg(feature = "vulkan")]
 #[path = "../common/device.rs"]
 mod device;
+#[cfg(feature = "gst")]
+#[path = "../support/layouts.rs"]
+mod layouts;
 #[cfg(feature = "vulkan")]
 #[path = "../support/left_out.rs"]
 mod left_out;

@@ -135,6 +135,39 @@ fn the_frames_that_are_written_are_those_that_are_measured() {
 }
 
 #[test]
+fn every_layout_is_measured_and_written() {
+    for (layout, count, coarsest) in [
+        (&["foveal", "--foveae", "3", "--budget", "50"][..], 30..=50, 64),
+        (&["uniform", "--budget", "100"], 60..=60, 4),
+        (&["directional", "--budget", "50", "--policy", "saliency"], 45..=50, 64),
+        (&["stt172"], 172..=172, 8),
+        (&["giava20"], 20..=20, 6),
+        (&["windows", "--patch", "224"], 3..=3, 4),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = [&["--size", SIZE, "--dtype", "u8", "--layout"], layout].concat();
+        let measured = ["--backend", "cpu", "--frames", "3", "--changed", "1"];
+        let report = &reports(&[&arguments[..], &measured].concat())[0];
+        assert_eq!(report["views"]["layout"], layout[0]);
+        let tokens = report["tokens"]["count"].as_u64().unwrap();
+        assert!(count.contains(&tokens), "{layout:?}: {tokens}");
+        assert_eq!(number(&report["tokens"]["sampled_mean"]), tokens as f64, "{layout:?}");
+
+        run(&[&arguments[..], &["--dump", path(folder.path())]].concat());
+        let plan = fs::read(folder.path().join("plan.json")).unwrap();
+        let plan: Value = serde_json::from_slice(&plan).unwrap();
+        let view = plan["views"][0].as_array().unwrap();
+        assert!(count.contains(&(view.len() as u64)), "{layout:?}: {} tokens", view.len());
+        let steps = view.iter().flat_map(|token| [token[2].as_u64(), token[3].as_u64()]);
+        let (least, most) = (steps.clone().min().flatten(), steps.max().flatten());
+        assert!(Some(1) <= least && most <= Some(coarsest), "{layout:?}: {least:?} to {most:?}");
+        let side = plan["patch_side"].as_u64().unwrap();
+        let written = fs::metadata(folder.path().join("tokens-0.bin")).unwrap().len();
+        assert_eq!(written, view.len() as u64 * 3 * side * side, "{layout:?}");
+    }
+}
+
+#[test]
 fn each_line_of_standard_input_is_one_measurement() {
     let mut child =
         command(&["--size", "64x64", "--backend", "cpu", "--frames", "2", "--json", "--each-line"])
@@ -227,7 +260,18 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
         (&["--changed", "nan"], 2, "from 0 to 1"),
         (&["--budget", "0"], 2, "1..=5000"),
         (&["--frames", "0"], 2, "1..=100000"),
-        (&["--patch", "15"], 2, "14 or 16"),
+        (&["--patch", "15"], 2, "even number from 8 to 64"),
+        (&["--patch", "224"], 2, "--patch: 224 is not allowed here"),
+        (&["--layout", "windows"], 2, "--patch: windows of 16 texels"),
+        (&["--layout", "stt172", "--patch", "14"], 2, "expected 16"),
+        (&["--layout", "stt172", "--budget", "100"], 2, "--budget: 100 is less than the 172"),
+        (&["--foveae", "9"], 2, "1..=8"),
+        (&["--foveae", "5", "--budget", "4"], 2, "at most the budget, 4"),
+        (
+            &["--layout", "uniform", "--foveae", "2"],
+            2,
+            "--foveae 2 is not allowed with --layout uniform",
+        ),
         (&["--dtype", "f64"], 2, "bf16"),
         (&["--backend", "cuda"], 2, "vulkan"),
         (&["--backend", "cpu", "--device", "llvmpipe"], 2, "--backend cpu"),

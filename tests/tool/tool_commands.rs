@@ -1,16 +1,18 @@
 //! `foveate` as a user runs it, against a daemon in miniature: what it prints and what it exits with.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foveate_core::geometry::feedback::Feedback;
 use foveate_daemon::control::server::{Access, Limits, Server};
-use foveate_ring::Writer;
+use foveate_ring::{TokenRecord, Writer};
 use foveate_stats::NoticeCounts;
 use serde_json::Value;
 
 use crate::control::{Stage, main_view, publish, writer};
+use crate::layouts::{self, PICTURE, Shown};
 use crate::tool::{foveate, spawned, text};
 
 #[test]
@@ -233,11 +235,12 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     let lines = lines.collect::<Vec<_>>();
     assert_eq!(lines.len(), 3);
     let segment = serde_json::json!({
-        "abi": [1, 3], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "abi": [2, 0], "stream": "camera", "view": "main", "layout": "foveal", "patch_side": 14, "dtype": "u8",
+        "outside": "edge", "rounding": "half-up", "grid": null, "foveae": 1,
         "mean": [0.0, 0.0, 0.0], "std": [1.0 / 255.0, 1.0 / 255.0, 1.0 / 255.0], "capacity": 4, "source_width": 64,
         "source_height": 48, "pixel_format": "NV12", "backend": "cpu", "device": "a processor", "slot_count": 8,
         "total_bytes": 36_864, "planes": [{
-            "name": "pixels", "order": "NCHW", "dtype": "u8", "shape": [4, 3, 14, 14], "offset": 448,
+            "name": "pixels", "order": "NCHW", "dtype": "u8", "shape": [4, 3, 14, 14], "offset": 768,
             "token_stride": 588, "bytes": 2352,
         }],
     });
@@ -247,14 +250,15 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
         assert_eq!(line["frame_seq"], line["ring_sequence"]);
         assert_eq!(line["pts_ns"], 40);
         assert_eq!(line["capture_clock"], "running-time");
-        assert_eq!(line["fixation"]["id"], 3);
-        assert_eq!(line["fixation"]["y"], 24.5);
-        assert_eq!(line["fixation"]["reason"], "policy");
+        let fixation = serde_json::json!({
+            "id": 3, "x": 32.0, "y": 24.5, "since_frame": 1, "reason": "policy", "weight": 1.0,
+        });
+        assert_eq!(line["fixations"], serde_json::json!([fixation]));
         assert_eq!((&line["sample_bound"], &line["rgb_bound"]), (&1.into(), &2.into()));
         assert_eq!((&line["dirty_tiles"], &line["tile_count"]), (&1.into(), &4.into()));
         assert_eq!((&line["asked_ns"], &line["relevance_frame"]), (&0.into(), &0.into()));
         assert_eq!(line["token_count"], 2);
-        assert_eq!(line["tokens_per_level"], serde_json::json!([1, 1]));
+        assert_eq!(line["tokens_per_group"], serde_json::json!([1, 1]));
         for time in ["capture_ns", "capture_unix_ns", "arrival_ns", "publish_ns", "age_ns"] {
             assert!(line[time].as_u64().is_some_and(|time| 0 < time), "{time}: {line}");
         }
@@ -264,6 +268,149 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
     }
     let summary = text(&output.stderr);
     assert!(summary.starts_with("camera/main: 3 frames, "), "{summary}");
+}
+
+#[test]
+fn a_picture_of_every_layout_is_that_of_its_finest_tokens() {
+    for shown in layouts::each() {
+        let stage = Stage::open();
+        let (_port, _writer) = shown.serve(&stage);
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().to_str().unwrap();
+        let output = foveate(&stage.path, &["snap", "camera/main", "--out", out]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+
+        let rebuilt = decoded(&folder.path().join("rebuilt.png"));
+        let density = decoded(&folder.path().join("density.png"));
+        let boxes = decoded(&folder.path().join("boxes.png"));
+        let mut heats = BTreeSet::new();
+        for ((x, y), at) in layouts::pixels().zip(0..) {
+            let what = format!("{:?} at {x}, {y}", shown.view.layout);
+            let Some((token, column, row)) = shown.at(x, y) else {
+                assert_eq!(rebuilt[at], [0; 3], "{what}");
+                continue;
+            };
+            assert_eq!(rebuilt[at], shown.texel(token, column, row), "{what}");
+            // A picture without its lines is the rebuilt one, a third darker.
+            let is_dimmed = boxes[at] == rebuilt[at].map(|value| value - value / 3);
+            let record = &shown.records[token];
+            assert!(is_dimmed || is_on_a_line(&shown, x, y), "{what}");
+            // A line and a cross aside.
+            if !is_near_a_fixation(&shown, x, y) {
+                let area = u32::from(record.sx) * u32::from(record.sy);
+                heats.insert((area.ilog2() / 2, density[at]));
+                assert!((x, y) != (record.x0, record.y0) || !is_dimmed, "{what}: no line");
+            }
+        }
+        let octaves: BTreeSet<_> = heats.iter().map(|(octave, _)| octave).collect();
+        assert_eq!(octaves.len(), heats.len(), "{:?}: a colour for each", shown.view.layout);
+    }
+}
+
+/// Whether a line of a box, or a cross, may pass through a pixel.
+fn is_on_a_line(shown: &Shown, x: u32, y: u32) -> bool {
+    let is_edge = |record: &TokenRecord| {
+        let is_beside =
+            (record.x0..=record.x1).contains(&x) && (record.y0..=record.y1).contains(&y);
+        is_beside && ([record.x0, record.x1].contains(&x) || [record.y0, record.y1].contains(&y))
+    };
+    shown.records.iter().any(is_edge) || is_near_a_fixation(shown, x, y)
+}
+
+fn is_near_a_fixation(shown: &Shown, x: u32, y: u32) -> bool {
+    shown
+        .fixations
+        .iter()
+        .any(|at| (at.x - f64::from(x)).abs().max((at.y - f64::from(y)).abs()) < 10.0)
+}
+
+/// The RGB pixels of a PNG file.
+fn decoded(path: &Path) -> Vec<[u8; 3]> {
+    let decoder = png::Decoder::new(BufReader::new(std::fs::File::open(path).unwrap()));
+    let mut reader = decoder.read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), 3 * PICTURE.area());
+    bytes.as_chunks().0.to_vec()
+}
+
+#[test]
+fn watch_counts_the_tokens_of_each_group_and_names_every_fixation() {
+    for shown in layouts::each() {
+        let stage = Stage::open();
+        let (_port, _writer) = shown.serve(&stage);
+        let arguments = ["watch", "camera/main", "--json", "--frames", "1"];
+        let output = foveate(&stage.path, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let groups = shown.records.iter().map(|record| usize::from(record.group));
+        let mut counts = vec![0; groups.clone().max().unwrap() + 1];
+        groups.for_each(|group| counts[group] += 1);
+        assert_eq!(line["tokens_per_group"], serde_json::json!(counts), "{:?}", shown.view.layout);
+        let points = line["fixations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|at| (at["x"].as_f64().unwrap(), at["y"].as_f64().unwrap()));
+        assert!(points.eq(shown.fixations.iter().map(|at| (at.x, at.y))), "{line}");
+        assert_eq!(line["segment"]["layout"], shown.view.layout.name());
+    }
+}
+
+/// A view that a client opens takes the keys of every layout; one that cannot be is refused with its key, its value and what would do.
+#[test]
+fn a_view_of_any_layout_is_opened_and_one_that_cannot_be_is_refused() {
+    let stage = Stage::open();
+    let (_port, _writer) = stage.live_stream("camera", &["main"]);
+    let open = |keys: &Value| {
+        let mut client = foveate::client::Client::connect(&stage.path).unwrap();
+        client.open_view("camera", keys.as_object().unwrap().clone())
+    };
+    for keys in [
+        serde_json::json!({"layout": "foveal", "foveae": 3}),
+        serde_json::json!({"layout": "uniform", "patch": 28, "dtype": "bf16", "outside": "mean"}),
+        serde_json::json!({"layout": "directional", "e0": 90, "budget": 96}),
+        serde_json::json!({"layout": "rings", "preset": "stt172", "rounding": "half-up"}),
+        serde_json::json!({"layout": "rings", "preset": "giava20"}),
+        serde_json::json!({"layout": "rings", "strides": [1, 3], "grids": [3, 3], "patch": 8}),
+        serde_json::json!({"layout": "windows", "patch": 448, "budget": 3}),
+        serde_json::json!({"layout": "windows", "patch": 1024, "budget": 2, "dtype": "u8"}),
+    ] {
+        open(&keys).unwrap_or_else(|error| panic!("{keys}: {error}"));
+    }
+    for (keys, parts) in [
+        (serde_json::json!({"foveae": 9}), ["foveae", "9", "1 to 8"]),
+        (serde_json::json!({"foveae": 5, "budget": 4}), ["foveae", "5", "at most"]),
+        (serde_json::json!({"layout": "uniform", "foveae": 2}), ["foveae", "only with", "foveal"]),
+        (serde_json::json!({"layout": "rings"}), ["rings", "preset", "strides"]),
+        (serde_json::json!({"layout": "rings", "preset": "stt17"}), ["preset", "stt17", "stt172"]),
+        (
+            serde_json::json!({"layout": "rings", "preset": "giava20", "patch": 14}),
+            ["patch", "14", "16"],
+        ),
+        (
+            serde_json::json!({"layout": "rings", "preset": "stt172", "budget": 171}),
+            ["budget", "171", "172"],
+        ),
+        (
+            serde_json::json!({"layout": "rings", "strides": [1, 2], "grids": [3, 3]}),
+            ["stride 2", "grid 3", "multiple of 2"],
+        ),
+        (
+            serde_json::json!({"layout": "rings", "strides": [1], "grids": [1, 2]}),
+            ["grids", "1 strides", "as many"],
+        ),
+        (serde_json::json!({"layout": "windows"}), ["windows", "16", "224 to 1024"]),
+        (serde_json::json!({"layout": "windows", "patch": 1026}), ["patch", "1026", "224 to 1024"]),
+        (serde_json::json!({"patch": 15}), ["patch", "15", "even"]),
+        (serde_json::json!({"patch": 224}), ["patch", "224", "windows"]),
+        (serde_json::json!({"outside": "black"}), ["outside", "black", "mean"]),
+        (serde_json::json!({"rounding": "up"}), ["rounding", "up", "floor"]),
+    ] {
+        let error = open(&keys).unwrap_err().to_string();
+        let missing: Vec<_> = parts.iter().filter(|part| !error.contains(**part)).collect();
+        assert!(missing.is_empty(), "{keys}: no {missing:?} in {error}");
+    }
 }
 
 #[test]

@@ -10,6 +10,8 @@ mod control;
 mod daemon;
 #[path = "../support/film.rs"]
 mod film;
+#[path = "../support/layouts.rs"]
+mod layouts;
 #[path = "../common/naive.rs"]
 mod naive;
 #[path = "../support/tool.rs"]

@@ -12,7 +12,6 @@ use foveate_core::clock::{monotonic_ns, unix_ns};
 use foveate_core::frame::{CaptureClock, FrameStamp};
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
 use foveate_ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
@@ -21,6 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
 
 use crate::control::{self, EXTENT, Stage, publish, publish_aged};
+use crate::layouts::{self, PICTURE};
 use crate::tool::{foveate, text};
 use crate::wait::{HANG, until};
 use crate::web_server::{News, Page, Web};
@@ -234,7 +234,7 @@ fn texels_arrive_as_the_8_bits_that_they_were_made_from_in_any_number_format() {
         let mut writer = Writer::create(&spec(format)).unwrap();
         port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
         let values: Vec<u8> = (0..3).flat_map(|_| (0..=255u8).map(|v| v / step * step)).collect();
-        let token = TokenRecord::new(Token { level: 0, x: 16, y: 0 }, shape(), 16, 1, 1.0);
+        let token = TokenRecord::new(Token::of_level(0, 16, 0), EXTENT, 16, 1, 1.0);
         publish_tokens(&mut writer, 1, &[token], &encoded(&values, format));
         loop {
             let packet = page.frame();
@@ -259,14 +259,14 @@ fn a_page_is_told_everything_that_the_ring_says_of_a_frame() {
     assert!(packet.is_whole);
     assert_eq!((packet.pane, packet.patch_side, packet.sent_count), (0, 14, 2));
     assert_eq!((packet.extent, packet.tiles), ([64, 48], [1, 4]));
-    assert_eq!(packet.fixation, (3, 32.0, 24.5));
+    assert_eq!(packet.fixations, [(3, 32.0, 24.5)]);
     assert_eq!((packet.frame_seq, packet.ring_sequence), (5, 1));
     assert_eq!(packet.epoch, writer.epoch());
     assert!((3_000_000_000..23_000_000_000).contains(&packet.age_ns), "{}", packet.age_ns);
     let [first, second] = packet.records[..] else { panic!("{:?}", packet.records) };
-    assert_eq!((first.place(), first.columns, first.rows), ((0, 14, 0), 14, 14));
+    assert_eq!((first.place(), first.columns, first.rows), ((14, 0, 1, 1), 14, 14));
     // The level is 32 x 24 texels.
-    assert_eq!((second.place(), second.columns, second.rows), ((1, 0, 14), 14, 10));
+    assert_eq!((second.place(), second.columns, second.rows), ((0, 28, 2, 2), 14, 10));
     assert_eq!((first.texels, first.unchanged, first.relevance), (0, 0, 1.0));
     assert_eq!(second.texels, 1);
     assert_eq!(packet.texels, vec![9; 2 * 3 * 14 * 14]);
@@ -296,6 +296,72 @@ fn a_still_scene_sends_no_texels() {
     let packet = page.frame_of(6);
     assert!(packet.is_whole);
     assert_eq!(packet.texels, vec![200; pixels.len()]);
+}
+
+#[test]
+fn a_frame_of_every_layout_arrives_as_it_is() {
+    for shown in layouts::each() {
+        let stage = Stage::open();
+        let (_port, _writer) = shown.serve(&stage);
+        let web = Web::start(&stage.path, &[]);
+        let mut page = web.page();
+        page.watch(VIEW);
+        let packet = page.frame();
+        assert_eq!(packet.extent, [PICTURE.width, PICTURE.height]);
+        let fixations = shown
+            .fixations
+            .iter()
+            .map(|Fixation { id, x, y, .. }| (u32::try_from(*id).unwrap(), *x, *y));
+        assert_eq!(packet.fixations, fixations.collect::<Vec<_>>());
+        assert_eq!(packet.records.len(), shown.records.len());
+        for (found, record) in packet.records.iter().zip(&shown.records) {
+            let TokenRecord { x, y, sx, sy, first_column, columns, first_row, rows, .. } = *record;
+            assert_eq!(found.place(), (x, y, sx, sy));
+            assert_eq!((found.first_column, found.columns), (first_column, columns));
+            assert_eq!((found.first_row, found.rows, found.group), (first_row, rows, record.group));
+        }
+        assert_eq!(page.texels(&packet), shown.pixels);
+    }
+}
+
+#[test]
+fn what_a_picture_would_lose_is_sent_again() {
+    let place = |x, y, step| Token { x, y, sx: step, sy: step, ..Token::default() };
+    let (ground, window, moved) = (place(0, 0, 5), place(20, 20, 1), place(21, 20, 1));
+    let (ring, next) = (place(34, 20, 1), place(48, 20, 1));
+    let still: &[(Token, u64)] = &[(window, 1), (ground, 1)];
+    // Tokens and the frame of their last change; how many are sent, after those before.
+    let windows: &[(&[(Token, u64)], u32)] = &[
+        (still, 2),
+        (still, 0),
+        (&[(window, 1), (ground, 3)], 2),
+        (&[(moved, 4), (ground, 3)], 2),
+        (&[(moved, 4), (ground, 3)], 0),
+    ];
+    let rings: &[(&[(Token, u64)], u32)] = &[
+        (&[(window, 1), (ring, 1)], 2),
+        (&[(window, 2), (ring, 1)], 1),
+        // One is where another was, and nothing is left where that one was.
+        (&[(ring, 1), (next, 1)], 2),
+    ];
+    for frames in [windows, rings] {
+        let stage = Stage::open();
+        let (_port, mut writer) = stage.live_stream("camera", &["main"]);
+        let web = Web::start(&stage.path, &[]);
+        let mut page = web.page();
+        page.watch(VIEW);
+        for (frame_seq, (tokens, sent)) in (1..).zip(frames) {
+            let record =
+                |&(token, changed_frame)| TokenRecord::new(token, EXTENT, 14, changed_frame, 1.0);
+            let records: Vec<_> = tokens.iter().map(record).collect();
+            let pixels = pixels_of(&records);
+            publish_tokens(&mut writer, frame_seq, &records, &pixels);
+            let packet = page.frame_of(frame_seq);
+            assert_eq!(packet.sent_count, *sent, "frame {frame_seq} of {tokens:?}");
+            assert_eq!(packet.is_whole, frame_seq == 1);
+            assert_eq!(page.texels(&packet), pixels);
+        }
+    }
 }
 
 proptest! {
@@ -545,10 +611,6 @@ fn pages_that_come_and_go_leave_nothing_behind() {
     until("nobody reads for nobody", || threads().map(name).all(|name| name.trim() != "follower"));
 }
 
-fn shape() -> PyramidShape {
-    PyramidShape::new(EXTENT)
-}
-
 fn spec(format: TokenFormat) -> SegmentSpec {
     SegmentSpec {
         stream: "camera".to_owned(),
@@ -556,6 +618,8 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         layout: "foveal".to_owned(),
         format,
         capacity: 4,
+        grid: None,
+        foveae: 1,
         extent: EXTENT,
         pixel_format: "NV12".to_owned(),
         backend: foveate_core::backend::BackendKind::Cpu,
@@ -567,13 +631,13 @@ fn spec(format: TokenFormat) -> SegmentSpec {
 }
 
 fn record(level: u32, x: u32, y: u32, changed_frame: u64) -> TokenRecord {
-    TokenRecord::new(Token { level, x, y }, shape(), 14, changed_frame, 1.0)
+    TokenRecord::new(Token::of_level(level, x, y), EXTENT, 14, changed_frame, 1.0)
 }
 
 /// Texels that differ from place to place and from change to change.
 fn pixels_of(tokens: &[TokenRecord]) -> Vec<u8> {
     let texels = |token: &TokenRecord| {
-        let seed = 31 * u64::from(token.x) + 7 * u64::from(token.y) + 101 * token.changed_frame;
+        let seed = 31 * u64::from(token.x0) + 7 * u64::from(token.y0) + 101 * token.changed_frame;
         (0..3 * 14 * 14).map(move |at| u8::try_from((seed + at * seed) % 251).unwrap())
     };
     tokens.iter().flat_map(texels).collect()
@@ -599,13 +663,14 @@ fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], 
             capture_clock: CaptureClock::RunningTime,
             arrival_ns: monotonic_ns(),
         },
-        fixation: Fixation {
+        fixations: &[Fixation {
             id: 1,
             x: 1.0,
             y: 1.0,
             since_frame: 1,
             reason: FixationReason::Policy,
-        },
+            weight: 1.0,
+        }],
         sample_bound: 0,
         rgb_bound: 0,
         dirty_tiles: 1,

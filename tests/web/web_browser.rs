@@ -1,17 +1,21 @@
 //! The live page in a real browser: what is on the screen, what keys and clicks do, and that nothing grows.
 
 use std::fs;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use foveate_control::{ClientExt as _, StreamState};
-use foveate_core::geometry::fixation::FixationReason;
+use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_ring::TokenRecord;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::browser::Browser;
+use crate::control::Stage;
 use crate::daemon::{Belongings, Daemon, Feed, Follower, Place};
 use crate::film::encode;
+use crate::layouts::{self, PICTURE, Shown};
 use crate::wait::until;
 use crate::web_server::Web;
 
@@ -45,6 +49,20 @@ const PIXELS: &str = "globalThis.pixelsOf = (name, x = 0, y = 0, width = 0, heig
 const IS_PAINTED: &str = "document.querySelector('figure').classList.contains('is-painted') \
     && document.querySelector('figure').dataset.state === 'live'";
 
+/// A promise of the page's module for packets, and of a packet.
+const IN_PACKETS: &str = "Promise.all([import('/wire.js'), new Promise((done) => { \
+    const socket = new WebSocket(`ws://${location.host}/live`); socket.binaryType = 'arraybuffer'; \
+    socket.onopen = () => socket.send(JSON.stringify({ op: 'watch', view: 'camera/main' })); \
+    socket.onmessage = ({ data }) => { if (typeof data !== 'string') { socket.close(); done(data); } }; \
+    })]).then(([wire, data]) => ({ wire, data }))";
+
+/// What becomes of it: the function that reads a packet, and gives its fixations and its records.
+const READ_RECORDS: &str = ".then(({ wire, data }) => { const frame = new wire.Frame(); frame.read(data); \
+    return { fixations: frame.fixations.map(({ id, x, y }) => `${id} ${x} ${y}`), \
+    records: Array.from({ length: frame.count }, (_, at) => [frame.x[at], frame.y[at], frame.sx[at], frame.sy[at], \
+    frame.firstColumn[at], frame.columns[at], frame.firstRow[at], frame.rows[at], frame.group[at], \
+    frame.box(at, [0, 0, 0, 0])]) }; })";
+
 #[test]
 fn the_picture_changes_with_the_stream() {
     let place = Place::new();
@@ -77,7 +95,7 @@ fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
     let mut compared = 0;
     let pixels = follower.frame.pixels.chunks_exact(3 * side * side);
     for (record, texels) in follower.frame.records.iter().zip(pixels) {
-        if record.level != 0 || usize::from(record.columns) != side {
+        if record.sx != 1 || usize::from(record.columns) != side {
             continue;
         }
         let shown = browser.value(&format!(
@@ -97,6 +115,114 @@ fn where_tokens_are_finest_the_screen_has_the_pixels_of_the_camera() {
 }
 
 #[test]
+fn the_page_reads_and_draws_every_layout() {
+    let mut browser = Browser::start(1280, 800);
+    for shown in layouts::each() {
+        let stage = Stage::open();
+        let (_port, mut writer) = shown.serve(&stage);
+        let web = Web::start(&stage.path, &[]);
+        browser.open(&format!("{}#view=camera/main&boxes&gaze", web.url()));
+        browser.until(IS_PAINTED);
+        browser.value(PIXELS);
+        assert_eq!(
+            browser.value(&format!("{IN_PACKETS}{READ_RECORDS}")),
+            records_as_read(&shown),
+            "{:?}",
+            shown.view
+        );
+        assert_draws(&shown, &mut browser);
+        // The legend counts all tokens, under the names of their groups.
+        let legend = browser.value("document.getElementById('groups').innerText");
+        let names = match shown.view.layout.name() {
+            "rings" => "Ring 0: ",
+            "windows" => "Window 0: ",
+            _ => "L0: ",
+        };
+        let counts = legend
+            .as_str()
+            .unwrap()
+            .split_whitespace()
+            .filter_map(|word| word.parse::<usize>().ok());
+        assert!(legend.as_str().unwrap().starts_with(names), "{legend}");
+        assert_eq!(counts.sum::<usize>(), shown.records.len(), "{legend}");
+
+        let moved = shown.moved();
+        moved.publish(&mut writer, 2);
+        browser.until("document.querySelector('figure').dataset.frame === '2'");
+        assert_draws(&moved, &mut browser);
+        assert_eq!(browser.complaints, [""; 0]);
+    }
+}
+
+#[test]
+fn a_cross_is_drawn_at_each_fixation_and_a_ring_around_the_first() {
+    let shown = layouts::each().into_iter().find(|shown| 1 < shown.fixations.len()).unwrap();
+    let stage = Stage::open();
+    let (_port, _writer) = shown.serve(&stage);
+    let web = Web::start(&stage.path, &[]);
+    let mut browser = opened(&web, "#view=camera/main&gaze");
+    let scale = browser.number("document.querySelector('figure .overlay').width")
+        / f64::from(layouts::PICTURE.width);
+    for (index, fixation) in shown.fixations.iter().enumerate() {
+        let is_drawn = |browser: &mut Browser, right: f64, down: f64| {
+            let [x, y] = [fixation.x * scale + right, fixation.y * scale + down].map(f64::floor);
+            let alpha = format!("pixelsOf('overlay', {x}, {y}, 1, 1)[3]");
+            127.0 < browser.number(&alpha)
+        };
+        for (right, down) in [(0.0, 0.0), (5.0, 0.0), (-5.0, 0.0), (0.0, 5.0), (0.0, -5.0)] {
+            assert!(is_drawn(&mut browser, right, down), "{fixation:?}, {right}, {down}");
+        }
+        assert_eq!(is_drawn(&mut browser, -13.0 * 0.7, 13.0 * 0.7), index == 0, "the ring");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_packet_are_refused_and_others_do_no_harm() {
+    let shown = layouts::each().into_iter().next().unwrap();
+    let stage = Stage::open();
+    let (_port, _writer) = shown.serve(&stage);
+    let web = Web::start(&stage.path, &[]);
+    let mut browser = opened(&web, "");
+    let refused = format!(
+        "{IN_PACKETS}.then(({{ wire, data }}) => {{ \
+         const pane = (edit) => {{ const copy = data.slice(); const view = new DataView(copy); \
+             return wire.paneOf(edit(view, copy) ?? copy); }}; \
+         const word = (at, value) => (view) => {{ view.setUint32(at, value, true); }}; \
+         const short = (at, value) => (view) => {{ view.setUint16(at, value, true); }}; \
+         return [() => undefined, (_, copy) => copy.slice(0, -1), (_, copy) => copy.slice(0, 71), \
+             (_, copy) => copy.slice(0, 0), word(0, 0x31575646), word(12, 81), word(12, 0xffffffff), \
+             word(16, 1), word(16, 0xffffffff), word(20, 0), word(24, 16385), word(36, 0), word(36, 9), \
+             short(6, 0), short(6, 1026)].map(pane); }})"
+    );
+    let mut expected = vec![-1; 15];
+    expected[0] = 0;
+    assert_eq!(browser.value(&refused), json!(expected));
+    // Any other bytes behind the sizes: read and drawn without an error, whatever they say.
+    let harmless = format!(
+        "Promise.all([{IN_PACKETS}, import('/picture.js'), import('/overlay.js')]) \
+         .then(([{{ wire, data }}, {{ Picture }}, {{ Overlay }}]) => {{ \
+         const canvases = [0, 1].map(() => document.createElement('canvas')); \
+         const [picture, overlay] = [new Picture(canvases[0]), new Overlay(canvases[1])]; \
+         const shows = {{ boxes: true, changes: true, relevance: true, gaze: true }}; \
+         const frame = new wire.Frame(); let state = 7, read = 0; \
+         const random = (most) => {{ state = (1664525 * state + 1013904223) >>> 0; return state % most; }}; \
+         const records = 72 + 20 + 34 * new DataView(data).getUint32(12, true); \
+         for (let round = 0; round < 200; round += 1) {{ \
+             const copy = data.slice(); const bytes = new Uint8Array(copy); \
+             for (let edits = 1 + random(40); 0 < edits; edits -= 1) {{ bytes[4 + random(records - 4)] = random(256); }} \
+             for (let at = 12; at < 40; at += 1) {{ bytes[at] = new Uint8Array(data)[at]; }} \
+             [bytes[6], bytes[7]] = new Uint8Array(data, 6, 2); \
+             if (wire.paneOf(copy) < 0) {{ continue; }} \
+             frame.read(copy); picture.paint(frame); \
+             overlay.draw(frame, ['rings', 'directional', ''][random(3)], shows, {{ path: frame.fixations, target: null }}); \
+             read += 1; }} \
+         return read; }})"
+    );
+    assert_eq!(browser.number(&harmless), 200.0);
+    assert_eq!(browser.complaints, [""; 0]);
+}
+
+#[test]
 fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     let place = Place::new();
     let daemon = place.daemon(&config(BALL, "[stream.view.gaze]\npolicy = 'saliency'"));
@@ -110,7 +236,7 @@ fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     // Longer than a lease, and than a policy is silent.
     let deadline_ns = reader.frame.head.stamp.capture_ns + 3_000_000_000;
     while reader.next_frame().head.stamp.capture_ns < deadline_ns {
-        let fixation = reader.frame.head.fixation;
+        let fixation = reader.frame.head.fixation();
         assert!((fixation.x - 0.75 * WIDTH).abs() < 2.0, "it is held: {fixation:?}");
     }
     browser.value("document.querySelector('.surface').focus()");
@@ -119,7 +245,9 @@ fn a_click_moves_the_gaze_that_another_reader_sees_until_it_is_given_back() {
     }
     looks_at(&mut reader, 0.75 * WIDTH - 5.0 * 0.02 * WIDTH, 0.25 * HEIGHT);
     browser.press("Escape");
-    until("the policy looks", || reader.next_frame().head.fixation.reason != FixationReason::Look);
+    until("the policy looks", || {
+        reader.next_frame().head.fixation().reason != FixationReason::Look
+    });
     browser.until("document.getElementById('give-back').disabled");
     assert_eq!(browser.complaints, [""; 0]);
     daemon.stop();
@@ -505,6 +633,55 @@ fn add(sums: &mut [f64; 4], values: [f64; 4]) {
     }
 }
 
+/// Asserts that the picture is the tokens: equal at full resolution, where coarser ones are smoothed between the
+/// texels around, and black where there is none.
+fn assert_draws(shown: &Shown, browser: &mut Browser) {
+    let pixels = browser.value("[...pixelsOf('picture')]");
+    let pixels: Vec<u8> = serde_json::from_value(pixels).unwrap();
+    let side = shown.view.format.patch_side;
+    assert_eq!(pixels.len(), 4 * PICTURE.area());
+    for ((x, y), pixel) in layouts::pixels().zip(pixels.chunks_exact(4)) {
+        let what = format!("{:?} at {x}, {y}", shown.view.layout);
+        let Some((token, column, row)) = shown.at(x, y) else {
+            assert_eq!(pixel, [0, 0, 0, 255], "{what}");
+            continue;
+        };
+        let record = shown.records[token];
+        let (columns, rows) =
+            (record.token().columns(PICTURE, side), record.token().rows(PICTURE, side));
+        let near = |at: u32, real: Range<u32>, step: u16| {
+            let reach = u32::from(1 < step);
+            at.saturating_sub(reach).max(real.start)..(at + reach + 1).min(real.end)
+        };
+        let rows = near(row, rows.real(), record.sy);
+        let around: Vec<_> = near(column, columns.real(), record.sx)
+            .flat_map(|column| rows.clone().map(move |row| (column, row)))
+            .map(|(column, row)| shown.texel(token, column, row))
+            .collect();
+        for channel in 0..3 {
+            let values = around.iter().map(|texel| texel[channel]);
+            let (least, most) = (values.clone().min().unwrap(), values.max().unwrap());
+            let slack = u8::from(1 < around.len());
+            let range = least.saturating_sub(slack)..=most.saturating_add(slack);
+            assert!(range.contains(&pixel[channel]), "{what}: {pixel:?}, not {range:?}");
+        }
+    }
+}
+
+/// What [`READ_RECORDS`] should find.
+fn records_as_read(shown: &Shown) -> Value {
+    let record = |record: &TokenRecord| {
+        let TokenRecord { x, y, sx, sy, first_column, columns, first_row, rows, .. } = *record;
+        let box_ = [record.x0, record.y0, record.x1, record.y1];
+        json!([x, y, sx, sy, first_column, columns, first_row, rows, record.group, box_])
+    };
+    let fixation = |Fixation { id, x, y, .. }: &Fixation| format!("{id} {x} {y}");
+    json!({
+        "fixations": shown.fixations.iter().map(fixation).collect::<Vec<_>>(),
+        "records": shown.records.iter().map(record).collect::<Vec<_>>(),
+    })
+}
+
 /// How opaque the overlay is in its places: all that there are, ascending.
 fn alphas(browser: &mut Browser) -> Vec<u64> {
     let alphas = "(() => { const data = pixelsOf('overlay'); const alphas = new Set(); \
@@ -550,7 +727,7 @@ fn on_screen(browser: &mut Browser, x: f64, y: f64) -> (f64, f64) {
 /// Reads on until the view looks at a point, to within a pixel of the screen.
 fn looks_at(reader: &mut Follower, x: f64, y: f64) {
     until("it looks there", || {
-        let fixation = reader.next_frame().head.fixation;
+        let fixation = reader.next_frame().head.fixation();
         (fixation.x - x).abs() < 1.0 && (fixation.y - y).abs() < 1.0
     });
 }

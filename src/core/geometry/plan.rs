@@ -136,11 +136,17 @@ impl Texels {
         if real.is_empty() { 0..1 } else { real }
     }
 
+    /// Texel `index`, or the nearest one over a real pixel if the axis went on in both directions.
+    #[inline]
+    pub fn nearest(self, index: u32) -> i64 {
+        let [first, last] = self.reached;
+        i64::from(index).clamp(first, last)
+    }
+
     /// Source pixels under texel `index`, or under the nearest one that has some.
     #[inline]
     pub fn pixels(self, index: u32) -> Range<u32> {
-        let [first, last] = self.reached;
-        let start = self.origin + i64::from(index).clamp(first, last) * self.step;
+        let start = self.origin + self.nearest(index) * self.step;
         let pixel = |place: i64| place.clamp(0, self.length.into());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
         let pixel = |place: i64| pixel(place) as u32;

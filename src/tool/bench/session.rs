@@ -57,13 +57,13 @@ pub(super) enum SinkChoice {
 #[derive(Debug)]
 enum Target {
     Ring { writer: Writer, reader: Box<Reader> },
-    Memory(Memory),
+    Memory(Box<Memory>),
 }
 
 impl Target {
     fn new(choice: SinkChoice, spec: &SegmentSpec) -> Result<Self, ToolError> {
         Ok(match choice {
-            SinkChoice::Memory => Self::Memory(Memory::default()),
+            SinkChoice::Memory => Self::Memory(Box::default()),
             SinkChoice::Ring => {
                 let writer = Writer::create(spec)?;
                 let reader = Box::new(Reader::from_fd(writer.reader_fd()?)?);

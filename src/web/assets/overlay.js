@@ -1,7 +1,13 @@
 // The overlay of the picture: boxes, changes, relevance, gaze. Drawn in screen pixels, so that lines stay thin.
 
-/** The colour of a token's box by its level, as in `foveate snap`: warm where the resolution is high. */
-export const LEVEL_COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff', '#ba68c8'];
+/** The colour of a token's box by its rank, as in `foveate snap`: warm where the resolution is high. */
+const COLORS = ['#ff5252', '#ffab40', '#ffee58', '#66d978', '#40c4ff', '#646eff', '#ba68c8'];
+
+/** Ranks of a legend: far more than levels, rings or windows. */
+const RANKS = 16;
+
+/** What the groups of a layout are; those of other layouts are levels. */
+const GROUP_NAMES = { rings: 'Ring ', windows: 'Window ' };
 
 /** Frames in which a change fades. */
 const FADE_FRAMES = 15;
@@ -9,8 +15,18 @@ const FADE_FRAMES = 15;
 /** Relevance is between 1 / 16 and 16. */
 const RELEVANCE_OCTAVES = 4;
 
-export function levelColor(level) {
-  return LEVEL_COLORS[Math.min(level, LEVEL_COLORS.length - 1)];
+export function rankColor(rank) {
+  return COLORS[Math.min(rank, COLORS.length - 1)];
+}
+
+export function rankName(rank, layout) {
+  return `${GROUP_NAMES[layout] ?? 'L'}${rank}`;
+}
+
+/** The place of a token in the legend: its group; of `directional`, whose groups are half levels, the level. */
+export function rankOf(frame, index, layout) {
+  const group = layout === 'directional' ? frame.group[index] >> 1 : frame.group[index];
+  return Math.min(group, RANKS - 1);
 }
 
 /** Draws over one picture. */
@@ -34,8 +50,11 @@ export class Overlay {
     }
   }
 
-  /** Draws the layers in `shows`; `path` are fixations, the current one last, and `target` a requested point. */
-  draw(frame, shows, path, target) {
+  /**
+   * Draws the layers in `shows`. `gaze` is what to draw of it, if anything: `path`, the fixations so far, the newest last, and
+   * `target`, a requested point or null.
+   */
+  draw(frame, layout, shows, gaze) {
     const context = this.#context;
     context.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
     if (frame.count === 0) {
@@ -49,27 +68,27 @@ export class Overlay {
       this.#drawChanges(frame, scale);
     }
     if (shows.boxes) {
-      this.#drawBoxes(frame, scale);
+      this.#drawBoxes(frame, layout, scale);
     }
-    if (shows.gaze && 0 < path.length) {
-      this.#drawGaze(path, target, scale);
+    if (shows.gaze && gaze !== null) {
+      this.#drawGaze(frame.fixations, gaze, scale);
     }
   }
 
-  #drawBoxes(frame, scale) {
+  #drawBoxes(frame, layout, scale) {
     const context = this.#context;
     context.lineWidth = Math.max(1, Math.round(devicePixelRatio));
-    const levels = new Set(frame.level.subarray(0, frame.count));
-    for (const level of [...levels].sort((a, b) => b - a)) {
+    const ranks = Uint16Array.from({ length: frame.count }, (_, index) => rankOf(frame, index, layout));
+    for (const rank of [...new Set(ranks)].sort((a, b) => b - a)) {
       context.beginPath();
       for (let index = 0; index < frame.count; index += 1) {
-        if (frame.level[index] === level) {
-          const [left, top, right, bottom] = frame.box(index, this.#box);
+        const [left, top, right, bottom] = frame.box(index, this.#box);
+        if (ranks[index] === rank && left < right && top < bottom) {
           context.rect(left * scale + 0.5, top * scale + 0.5, (right - left) * scale - 1, (bottom - top) * scale - 1);
         }
       }
-      context.strokeStyle = levelColor(level);
-      context.globalAlpha = level === 0 ? 0.95 : 0.75;
+      context.strokeStyle = rankColor(rank);
+      context.globalAlpha = rank === 0 ? 0.95 : 0.75;
       context.stroke();
     }
     context.globalAlpha = 1;
@@ -108,7 +127,8 @@ export class Overlay {
     this.#context.fillRect(x0, y0, x1 - x0, y1 - y0);
   }
 
-  #drawGaze(path, target, scale) {
+  /** The way that the gaze took, and a cross at each fixation; a ring around the most important one. */
+  #drawGaze(fixations, { path, target }, scale) {
     const unit = devicePixelRatio;
     const context = this.#context;
     context.lineCap = 'round';
@@ -121,9 +141,12 @@ export class Overlay {
       this.#ring(path[index].x * scale, path[index].y * scale, 3 * unit, 1.5 * unit);
     }
     context.globalAlpha = 1;
-    const { x, y } = path[path.length - 1];
-    this.#ring(x * scale, y * scale, 13 * unit, 2 * unit);
-    this.#ring(x * scale, y * scale, 2 * unit, 2.5 * unit);
+    for (const [index, { x, y }] of fixations.entries()) {
+      this.#cross(x * scale, y * scale, (index === 0 ? 6 : 9) * unit, 2 * unit);
+      if (index === 0) {
+        this.#ring(x * scale, y * scale, 13 * unit, 2 * unit);
+      }
+    }
     if (target !== null) {
       context.setLineDash([4 * unit, 4 * unit]);
       this.#ring(target.x * scale, target.y * scale, 20 * unit, 1.5 * unit);
@@ -136,6 +159,16 @@ export class Overlay {
     const context = this.#context;
     context.beginPath();
     context.arc(x, y, radius, 0, 2 * Math.PI);
+    this.#strokeTwice(width);
+  }
+
+  #cross(x, y, arm, width) {
+    const context = this.#context;
+    context.beginPath();
+    context.moveTo(x - arm, y);
+    context.lineTo(x + arm, y);
+    context.moveTo(x, y - arm);
+    context.lineTo(x, y + arm);
     this.#strokeTwice(width);
   }
 

@@ -4,7 +4,7 @@ import { Pane } from './pane.js';
 import { Plots } from './plots.js';
 import { Streams } from './streams.js';
 import { Wire, paneOf } from './wire.js';
-import { levelColor } from './overlay.js';
+import { rankColor, rankName, rankOf } from './overlay.js';
 
 /** Least interval of looks while the pointer is dragged, in ms: within a client's rate limit. */
 const LOOK_INTERVAL_MS = 33;
@@ -120,11 +120,12 @@ const handlers = {
 /** Paints the newest frames, then acknowledges them, so that the server sends nothing to a hidden page. */
 function paint() {
   for (const pane of waiting) {
+    pane.layout = layoutOf(pane);
     pane.paint();
     wire.say({ op: 'ack', pane: panes.indexOf(pane), serial: pane.frame.serial });
   }
   if (waiting.has(panes[0])) {
-    countLevels(panes[0].frame);
+    countGroups(panes[0]);
   }
   waiting.clear();
   panes.forEach((pane, index) => pane.setCaption(caption(index)));
@@ -154,26 +155,32 @@ function addNumbers() {
   Object.assign(seen, { frames: 0, bytes: 0, tokens: 0, valid: 0, sinceMs: now });
 }
 
-const levelItems = [];
+const groupItems = [];
 
-/** The token count of each level, as the legend of the boxes' colours. */
-function countLevels(frame) {
+/** The token count of each level, ring or window, as the legend of the boxes' colours. */
+function countGroups({ frame, layout }) {
   const counts = [];
   for (let index = 0; index < frame.count; index += 1) {
-    counts[frame.level[index]] = (counts[frame.level[index]] ?? 0) + 1;
+    const rank = rankOf(frame, index, layout);
+    counts[rank] = (counts[rank] ?? 0) + 1;
   }
-  while (levelItems.length < counts.length) {
+  while (groupItems.length < counts.length) {
     const item = document.createElement('li');
-    item.style.setProperty('--level', levelColor(levelItems.length));
-    levelItems.push(item);
-    byId('levels').append(item);
+    item.style.setProperty('--group', rankColor(groupItems.length));
+    groupItems.push(item);
+    byId('groups').append(item);
   }
-  for (const [level, item] of levelItems.entries()) {
-    const text = `L${level} ${counts[level] ?? 0}`;
+  for (const [rank, item] of groupItems.entries()) {
+    const text = `${rankName(rank, layout)}: ${counts[rank] ?? 0}`;
     if (item.textContent !== text) {
       item.textContent = text;
     }
   }
+}
+
+/** The layout of a picture; unknown until the daemon has listed the view. */
+function layoutOf(pane) {
+  return pane === panes[0] ? chosenView()?.layout ?? '' : 'uniform';
 }
 
 function chosenStream() {
@@ -188,6 +195,8 @@ function choose(name) {
   chosen = name;
   waiting.clear();
   panes.forEach((pane) => pane.clear());
+  groupItems.length = 0;
+  byId('groups').replaceChildren();
   letGo();
   tell('');
   plots.clear();
@@ -221,13 +230,13 @@ function describe() {
 }
 
 function caption(index) {
-  const { frame } = panes[index];
+  const { frame, layout } = panes[index];
   if (frame.count === 0) {
     return '\u00a0';
   }
-  const name = index === 0 ? chosenView()?.layout ?? 'view' : 'uniform';
-  const finest = frame.level.subarray(0, frame.count).reduce((least, level) => Math.min(least, level), 99);
-  return `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest level ${finest}`;
+  const name = layout || 'view';
+  const finest = frame.finest();
+  return `${name[0].toUpperCase()}${name.slice(1)}, ${frame.count} tokens, finest texel ${frame.sx[finest]} × ${frame.sy[finest]}`;
 }
 
 function setDaemon(state, words) {
@@ -273,8 +282,8 @@ function letGo() {
 }
 
 function step([dx, dy], share) {
-  const [{ frame, target, path }] = panes;
-  const from = target ?? path.at(-1);
+  const [{ frame, target }] = panes;
+  const from = target ?? frame.fixations[0];
   if (from === undefined) {
     return;
   }

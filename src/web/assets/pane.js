@@ -24,7 +24,9 @@ const TITLES_WITH_AGE = {
 /** One picture of the page. */
 export class Pane {
   frame = new Frame();
-  /** The newest fixations, the current one last. */
+  /** Name of the view's layout. */
+  layout = '';
+  /** The last fixations, the newest last. */
   path = [];
   /** A requested point that is not fixated yet. */
   target = null;
@@ -132,13 +134,13 @@ export class Pane {
     this.#painted += 1;
     // For tests that drive a browser.
     Object.assign(this.element.dataset, { frame: frame.frameSeq, painted: this.#painted });
-    this.#follow(frame.fixation);
+    this.#follow(frame.fixations);
     this.redraw();
   }
 
   redraw() {
-    const path = this.#hasGaze ? this.path : [];
-    this.#overlay.draw(this.frame, this.#shows, path, this.target);
+    const { path, target } = this;
+    this.#overlay.draw(this.frame, this.layout, this.#shows, this.#hasGaze ? { path, target } : null);
   }
 
   /** The source pixel at a point of the screen. */
@@ -151,21 +153,22 @@ export class Pane {
     };
   }
 
-  #follow(fixation) {
+  #follow(fixations) {
     const { path, target } = this;
+    const newest = fixations.reduce((one, other) => (one.id < other.id ? other : one));
     const present = path.at(-1);
-    if (present?.id === fixation.id) {
-      path[path.length - 1] = fixation;
+    if (present?.id === newest.id) {
+      path[path.length - 1] = newest;
     } else {
-      if (present !== undefined && fixation.id < present.id) {
+      if (present !== undefined && newest.id < present.id) {
         path.length = 0;
       }
-      path.push(fixation);
+      path.push(newest);
       if (PATH_LENGTH < path.length) {
         path.shift();
       }
     }
-    if (target !== null && Math.hypot(target.x - fixation.x, target.y - fixation.y) < 1) {
+    if (target !== null && fixations.some(({ x, y }) => Math.hypot(target.x - x, target.y - y) < 1)) {
       this.target = null;
     }
   }

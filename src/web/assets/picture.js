@@ -1,6 +1,8 @@
 // The picture rebuilt from the tokens. Only tokens sent with a frame are drawn; the others are on the canvas already.
 
-const STRIP_COLUMNS = 32;
+/** The strip is at most so many pixels wide, or one token: browsers limit the sides of a canvas. */
+const STRIP_WIDTH = 2048;
+const STRIP_COLUMNS_MOST = 32;
 
 /** Pictures with a longer side than this are drawn at half size, which no screen exceeds. */
 const LONGEST_SIDE = 2560;
@@ -26,20 +28,29 @@ export class Picture {
     if (frame.sentCount === 0) {
       return;
     }
-    this.#fillStrip(frame);
-    const cell = frame.patchSide + 2;
     const context = this.#context;
-    for (let index = 0; index < frame.count; index += 1) {
-      if (!frame.isSent(index)) {
+    if (frame.sentCount === frame.count) {
+      // Nothing is shown where no token lies.
+      context.fillRect(0, 0, this.#canvas.width, this.#canvas.height);
+    }
+    const cell = frame.patchSide + 2;
+    const perRow = Math.min(Math.max(Math.floor(STRIP_WIDTH / cell), 1), STRIP_COLUMNS_MOST);
+    this.#fillStrip(frame, cell, perRow);
+    for (const index of frame.coarseToFine()) {
+      const [columns, rows] = [frame.columns[index], frame.rows[index]];
+      if (!frame.isSent(index) || columns === 0 || rows === 0) {
         continue;
       }
       const at = frame.texelsAt[index];
-      const [columns, rows] = [frame.columns[index], frame.rows[index]];
-      const texel = 2 ** frame.level[index] * scale;
+      const [column, row] = [frame.firstColumn[index], frame.firstRow[index]];
+      const [sx, sy] = [frame.sx[index], frame.sy[index]];
+      const [left, top] = [frame.x[index] + column * sx, frame.y[index] + row * sy];
+      // Whole pixels, so that neighbours neither overlap nor leave gaps.
+      const [x0, y0, x1, y1] = [left, top, left + columns * sx, top + rows * sy].map((edge) => Math.round(edge * scale));
       context.drawImage(
         this.#strip,
-        (at % STRIP_COLUMNS) * cell + 1, Math.floor(at / STRIP_COLUMNS) * cell + 1, columns, rows,
-        frame.x[index] * texel, frame.y[index] * texel, columns * texel, rows * texel,
+        (at % perRow) * cell + 1 + column, Math.floor(at / perRow) * cell + 1 + row, columns, rows,
+        x0, y0, x1 - x0, y1 - y0,
       );
     }
   }
@@ -55,33 +66,38 @@ export class Picture {
   }
 
   /**
-   * Converts planes of R, G and B to pixels. The outermost texels of each token are repeated around it, because
+   * Converts planes of R, G and B to pixels. The outermost real texels of each token are repeated around them, because
    * browsers smooth with neighbouring pixels.
    */
-  #fillStrip(frame) {
-    const side = frame.patchSide;
-    const cell = side + 2;
-    const rows = Math.ceil(frame.sentCount / STRIP_COLUMNS);
-    const width = STRIP_COLUMNS * cell;
-    this.#reserve(width, rows * cell);
-    const pixels = this.#image.data;
-    const texels = frame.texels;
-    const area = side * side;
-    for (let token = 0; token < frame.sentCount; token += 1) {
-      const left = (token % STRIP_COLUMNS) * cell;
-      const top = Math.floor(token / STRIP_COLUMNS) * cell;
-      for (let row = 0; row < cell; row += 1) {
-        const start = token * 3 * area + inside(row - 1, side) * side;
-        let to = 4 * ((top + row) * width + left);
-        for (let column = 0; column < cell; column += 1, to += 4) {
-          const from = start + inside(column - 1, side);
-          pixels[to] = texels[from];
-          pixels[to + 1] = texels[from + area];
-          pixels[to + 2] = texels[from + 2 * area];
-        }
+  #fillStrip(frame, cell, perRow) {
+    const width = perRow * cell;
+    const height = Math.ceil(frame.sentCount / perRow) * cell;
+    this.#reserve(width, height);
+    for (let index = 0; index < frame.count; index += 1) {
+      if (frame.isSent(index)) {
+        this.#fillCell(frame, index, cell, perRow);
       }
     }
-    this.#stripContext.putImageData(this.#image, 0, 0, 0, 0, width, rows * cell);
+    this.#stripContext.putImageData(this.#image, 0, 0, 0, 0, width, height);
+  }
+
+  #fillCell(frame, index, cell, perRow) {
+    const { patchSide: side, texels } = frame;
+    const at = frame.texelsAt[index];
+    const area = side * side;
+    const pixels = this.#image.data;
+    const [width, left, top] = [perRow * cell, (at % perRow) * cell, Math.floor(at / perRow) * cell];
+    const [column, columns] = [frame.firstColumn[index], frame.columns[index]];
+    for (let row = 0; row < cell; row += 1) {
+      const start = at * 3 * area + inside(row - 1, frame.firstRow[index], frame.rows[index], side) * side;
+      let to = 4 * ((top + row) * width + left);
+      for (let across = 0; across < cell; across += 1, to += 4) {
+        const from = start + inside(across - 1, column, columns, side);
+        pixels[to] = texels[from];
+        pixels[to + 1] = texels[from + area];
+        pixels[to + 2] = texels[from + 2 * area];
+      }
+    }
   }
 
   /** Grows the strip to the largest frame so far. */
@@ -96,7 +112,7 @@ export class Picture {
   }
 }
 
-/** The nearest index in a row of `side` texels. */
-function inside(at, side) {
-  return Math.min(Math.max(at, 0), side - 1);
+/** The nearest of `count` indices from `first` in a row of `side` texels. */
+function inside(at, first, count, side) {
+  return Math.min(Math.max(at, first), first + count - 1, side - 1);
 }

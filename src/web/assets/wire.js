@@ -1,9 +1,13 @@
 // The connection to `foveate web`: JSON in both directions, binary frames from the server. See docs/web.md.
 
-const MAGIC = 0x31575646; // "FVW1"
-const HEADER_BYTES = 88;
-const RECORD_BYTES = 24;
-const HELD = 0xffffffff;
+const MAGIC = 0x32575646; // "FVW2"
+const HEADER_BYTES = 72; // and the fixations
+const FIXATION_BYTES = 20;
+const RECORD_BYTES = 34;
+
+const FIXATIONS_MOST = 8;
+const PATCH_SIDE_MOST = 1024;
+const SOURCE_SIDE_MOST = 16384;
 
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 5000;
@@ -51,6 +55,22 @@ export class Wire {
   }
 }
 
+/** What is known of each token: see the records in docs/web.md. */
+const COLUMNS = {
+  x: Int32Array,
+  y: Int32Array,
+  sx: Uint16Array,
+  sy: Uint16Array,
+  firstColumn: Uint16Array,
+  columns: Uint16Array,
+  firstRow: Uint16Array,
+  rows: Uint16Array,
+  group: Uint16Array,
+  relevance: Float32Array,
+  unchanged: Uint32Array,
+  texelsAt: Uint32Array,
+};
+
 /** A reusable frame. The tokens are columns of a table, of which the first `count` rows are valid. */
 export class Frame {
   count = 0;
@@ -61,7 +81,8 @@ export class Frame {
   height = 0;
   patchSide = 16;
   sentCount = 0;
-  fixation = { id: 0, x: 0, y: 0 };
+  /** Where the view looks, the most important first. */
+  fixations = [];
   frameSeq = 0;
   ageMs = 0;
   epoch = 0n;
@@ -75,17 +96,38 @@ export class Frame {
 
   /** Whether the texels of token `index` come with this frame. */
   isSent(index) {
-    return this.texelsAt[index] !== HELD;
+    return this.texelsAt[index] < this.sentCount;
   }
 
-  /** The box of token `index` in source pixels: left, top, right, bottom. */
+  /** The box of token `index` in source pixels: left, top, right, bottom. Empty if it lies outside. */
   box(index, out) {
-    const texel = 2 ** this.level[index];
-    out[0] = this.x[index] * texel;
-    out[1] = this.y[index] * texel;
-    out[2] = Math.min(out[0] + this.columns[index] * texel, this.width);
-    out[3] = Math.min(out[1] + this.rows[index] * texel, this.height);
+    const left = this.x[index] + this.firstColumn[index] * this.sx[index];
+    const top = this.y[index] + this.firstRow[index] * this.sy[index];
+    out[0] = inside(left, this.width);
+    out[1] = inside(top, this.height);
+    out[2] = inside(left + this.columns[index] * this.sx[index], this.width);
+    out[3] = inside(top + this.rows[index] * this.sy[index], this.height);
     return out;
+  }
+
+  /** The token with the smallest texels. */
+  finest() {
+    let finest = 0;
+    for (let index = 1; index < this.count; index += 1) {
+      finest = this.#area(index) < this.#area(finest) ? index : finest;
+    }
+    return finest;
+  }
+
+  /** The tokens so that finer ones come after coarser ones, which they may lie over. */
+  coarseToFine() {
+    const indices = Uint32Array.from({ length: this.count }, (_, index) => index);
+    return indices.sort((one, other) => this.#area(other) - this.#area(one));
+  }
+
+  /** Source pixels under a texel. */
+  #area(index) {
+    return this.sx[index] * this.sy[index];
   }
 
   /** Parses a packet; `paneOf` gives its picture. */
@@ -99,43 +141,66 @@ export class Frame {
     this.sentCount = view.getUint32(16, true);
     this.width = view.getUint32(20, true);
     this.height = view.getUint32(24, true);
-    this.fixation = { id: view.getUint32(36, true), x: view.getFloat64(40, true), y: view.getFloat64(48, true) };
-    this.frameSeq = Number(view.getBigUint64(56, true));
-    this.ageMs = Number(view.getBigUint64(72, true)) / 1e6;
-    this.epoch = view.getBigUint64(80, true);
+    const fixationCount = view.getUint32(36, true);
+    this.frameSeq = Number(view.getBigUint64(40, true));
+    this.ageMs = Number(view.getBigUint64(56, true)) / 1e6;
+    this.epoch = view.getBigUint64(64, true);
+    this.fixations = Array.from({ length: fixationCount }, (_, index) => {
+      const at = HEADER_BYTES + index * FIXATION_BYTES;
+      return { id: view.getUint32(at, true), x: view.getFloat64(at + 4, true), y: view.getFloat64(at + 12, true) };
+    });
     this.#reserve(this.count);
+    const first = HEADER_BYTES + fixationCount * FIXATION_BYTES;
     for (let index = 0; index < this.count; index += 1) {
-      const at = HEADER_BYTES + index * RECORD_BYTES;
-      this.x[index] = view.getUint32(at, true);
-      this.y[index] = view.getUint32(at + 4, true);
-      this.level[index] = view.getUint16(at + 8, true);
-      this.columns[index] = view.getUint8(at + 10);
-      this.rows[index] = view.getUint8(at + 11);
-      this.relevance[index] = view.getFloat32(at + 12, true);
-      this.unchanged[index] = view.getUint32(at + 16, true);
-      this.texelsAt[index] = view.getUint32(at + 20, true);
+      this.#readToken(view, first + index * RECORD_BYTES, index);
     }
-    this.texels = new Uint8Array(buffer, HEADER_BYTES + this.count * RECORD_BYTES);
+    this.texels = new Uint8Array(buffer, first + this.count * RECORD_BYTES);
+  }
+
+  #readToken(view, at, index) {
+    this.x[index] = view.getInt32(at, true);
+    this.y[index] = view.getInt32(at + 4, true);
+    this.sx[index] = view.getUint16(at + 8, true);
+    this.sy[index] = view.getUint16(at + 10, true);
+    this.firstColumn[index] = view.getUint16(at + 12, true);
+    this.columns[index] = view.getUint16(at + 14, true);
+    this.firstRow[index] = view.getUint16(at + 16, true);
+    this.rows[index] = view.getUint16(at + 18, true);
+    this.group[index] = view.getUint16(at + 20, true);
+    this.relevance[index] = view.getFloat32(at + 22, true);
+    this.unchanged[index] = view.getUint32(at + 26, true);
+    this.texelsAt[index] = view.getUint32(at + 30, true);
   }
 
   #reserve(count) {
     if (this.x && count <= this.x.length) {
       return;
     }
-    this.x = new Uint32Array(count);
-    this.y = new Uint32Array(count);
-    this.level = new Uint16Array(count);
-    this.columns = new Uint8Array(count);
-    this.rows = new Uint8Array(count);
-    this.relevance = new Float32Array(count);
-    this.unchanged = new Uint32Array(count);
-    this.texelsAt = new Uint32Array(count);
+    for (const [column, Numbers] of Object.entries(COLUMNS)) {
+      this[column] = new Numbers(count);
+    }
   }
 }
 
-/** The picture of a packet; -1 if this page cannot read it. */
+/** The picture of a packet; -1 if this page cannot read it: the sizes in its header have to be possible, and make up its length. */
 export function paneOf(buffer) {
   const view = new DataView(buffer);
-  const isPacket = HEADER_BYTES <= buffer.byteLength && view.getUint32(0, true) === MAGIC;
-  return isPacket ? view.getUint8(4) : -1;
+  if (buffer.byteLength < HEADER_BYTES || view.getUint32(0, true) !== MAGIC) {
+    return -1;
+  }
+  const [patchSide, pane] = [view.getUint16(6, true), view.getUint8(4)];
+  const [count, sentCount, width, height] = [12, 16, 20, 24].map((at) => view.getUint32(at, true));
+  const fixationCount = view.getUint32(36, true);
+  const isPossible = isIn(patchSide, PATCH_SIDE_MOST) && isIn(width, SOURCE_SIDE_MOST)
+    && isIn(height, SOURCE_SIDE_MOST) && isIn(fixationCount, FIXATIONS_MOST) && sentCount <= count;
+  const length = HEADER_BYTES + fixationCount * FIXATION_BYTES + count * RECORD_BYTES + sentCount * 3 * patchSide ** 2;
+  return isPossible && length === buffer.byteLength ? pane : -1;
+}
+
+function isIn(number, most) {
+  return 1 <= number && number <= most;
+}
+
+function inside(at, length) {
+  return Math.min(Math.max(at, 0), length);
 }

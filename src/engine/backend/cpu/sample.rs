@@ -105,30 +105,13 @@ impl SampleToken<'_> {
         let Self { texels, encoder, token, pixels } = self;
         let format = encoder.format;
         let side = format.patch_side as usize;
-        let extent = texels.frame.extent();
-        let rows = token.rows(extent, format.patch_side);
         let source = RowSource::new(vectors, texels, token, format);
         let mut values = [[0; TEXELS]; 3];
         let (texel_bytes, channel_bytes) = (format.dtype.bytes(), pixels.len() / 3);
         let at_once = (TEXELS / side).min(side);
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
-            #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
-            let under = |row: usize| rows.pixels((first + row) as u32);
-            for row in 0..count {
-                // Rows outside the source repeat the nearest one.
-                if 0 < row && under(row) == under(row - 1) {
-                    values.iter_mut().for_each(|values| {
-                        values.copy_within((row - 1) * side..row * side, row * side);
-                    });
-                } else {
-                    let place = row * side..(row + 1) * side;
-                    source.gather(
-                        under(row),
-                        values.each_mut().map(|values| &mut values[place.clone()]),
-                    );
-                }
-            }
+            source.gather(first, count, &mut values);
             let target = first * side * texel_bytes..(first + count) * side * texel_bytes;
             for (channel, pixels) in pixels.chunks_exact_mut(channel_bytes).enumerate() {
                 let values = &values[channel][..count * side];
@@ -136,7 +119,7 @@ impl SampleToken<'_> {
             }
         }
         if format.outside == Outside::Mean {
-            clear_outside(token, extent, format, pixels);
+            clear_outside(token, texels.frame.extent(), format, pixels);
         }
     }
 }
@@ -162,69 +145,101 @@ fn clear_outside(token: Token, extent: Extent, format: TokenFormat, pixels: &mut
 struct RowSource<'a, V: Vectors> {
     texels: Texels<'a>,
     converter: Converter<V>,
+    side: usize,
     columns: plan::Texels,
-    /// The texels that are computed; the others repeat the first or the last of them.
+    rows: plan::Texels,
+    /// The columns that are computed; the others repeat the first or the last of them.
     distinct: Range<usize>,
     /// The pixels under those.
     pixels: Range<usize>,
-    level: Option<u32>,
+    /// The level that the texels are read from, and the row of it that the first one lies in.
+    level: Option<(usize, i64)>,
     rounding: Rounding,
 }
 
 impl<'a, V: Vectors> RowSource<'a, V> {
     #[inline(always)]
     fn new(vectors: V, texels: Texels<'a>, token: Token, format: TokenFormat) -> Self {
-        let columns = token.columns(texels.frame.extent(), format.patch_side);
+        let extent = texels.frame.extent();
+        let columns = token.columns(extent, format.patch_side);
         let distinct = columns.distinct();
         let pixels = columns.pixels(distinct.start).start..columns.pixels(distinct.end - 1).end;
+        let level = token.level(texels.shape, format.rounding);
         Self {
             texels,
             converter: Converter::new(vectors, texels.frame.color()),
+            side: format.patch_side as usize,
             columns,
+            rows: token.rows(extent, format.patch_side),
             distinct: distinct.start as usize..distinct.end as usize,
             pixels: pixels.start as usize..pixels.end as usize,
-            level: token.level(texels.shape, format.rounding),
+            level: level.map(|level| (level as usize, i64::from(token.y >> level))),
             rounding: format.rounding,
         }
     }
 
-    /// R, G and B of a row of texels over the pixel rows `under`.
+    /// R, G and B of `count` rows of texels, from row `first` on.
     #[inline(always)]
-    fn gather(&self, under: Range<u32>, mut target: [&mut [u8]; 3]) {
-        match self.level {
-            Some(0) => self.convert(under.start as usize, &mut target),
-            Some(level) => self.copy(level, under.start as usize, &mut target),
-            None => self.average(under, &mut target),
+    fn gather<const TEXELS: usize>(
+        &self,
+        first: usize,
+        count: usize,
+        values: &mut [[u8; TEXELS]; 3],
+    ) {
+        let mut before = None;
+        for row in 0..count {
+            let place = row * self.side..(row + 1) * self.side;
+            #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
+            let nearest = self.rows.nearest((first + row) as u32);
+            if before.replace(nearest) == Some(nearest) {
+                // Rows outside the source repeat the nearest one.
+                for values in &mut *values {
+                    values.copy_within(place.start - self.side..place.start, place.start);
+                }
+                continue;
+            }
+            let mut target = values.each_mut().map(|values| &mut values[place.clone()]);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a row of a level")]
+            match self.level {
+                Some((0, top)) => self.convert((top + nearest) as usize, &mut target),
+                Some((level, top)) => self.copy(level, (top + nearest) as usize, &mut target),
+                None => self.average(self.rows.pixels((first + row) as u32), &mut target),
+            }
+            if self.distinct.len() < self.side {
+                target.into_iter().for_each(|target| self.spread(target));
+            }
         }
-        let distinct = self.distinct.clone();
-        for target in target {
-            let (first, last) = (target[distinct.start], target[distinct.end - 1]);
-            target[..distinct.start].fill(first);
-            target[distinct.end..].fill(last);
-        }
+    }
+
+    /// Repeats the first and the last texel that was computed where there are none.
+    fn spread(&self, target: &mut [u8]) {
+        let Range { start, end } = self.distinct.clone();
+        let (first, last) = (target[start], target[end - 1]);
+        target[..start].fill(first);
+        target[end..].fill(last);
     }
 
     /// Texels of level 0.
     #[inline(always)]
     fn convert(&self, y: usize, target: &mut [&mut [u8]; 3]) {
-        let distinct = self.distinct.clone();
+        let mut at = self.distinct.start;
         for piece in self.pieces() {
-            let at = distinct.start + piece.start - self.pixels.start;
             let rgb = self.rgb(piece.clone(), y);
             for (target, rgb) in target.iter_mut().zip(&rgb) {
                 copy_row(&rgb[piece.start % 2..][..piece.len()], &mut target[at..]);
             }
+            at += piece.len();
         }
     }
 
     /// Texels of a level above 0.
     #[inline(always)]
-    fn copy(&self, level: u32, y: usize, target: &mut [&mut [u8]; 3]) {
-        let distinct = self.distinct.clone();
-        let (x, y) = (self.pixels.start >> level, y >> level);
-        let level = &self.texels.levels[level as usize - 1];
+    fn copy(&self, level: usize, y: usize, target: &mut [&mut [u8]; 3]) {
+        let x = self.pixels.start >> level;
+        let level = &self.texels.levels[level - 1];
         for (channel, target) in target.iter_mut().enumerate() {
-            copy_row(&level.row(channel, y)[x..][..distinct.len()], &mut target[distinct.start..]);
+            let texels = &level.row(channel, y)[x..][..self.distinct.len()];
+            copy_row(texels, &mut target[self.distinct.start..]);
         }
     }
 
