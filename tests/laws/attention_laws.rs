@@ -198,7 +198,14 @@ fn plan(
     at: (f64, f64),
 ) -> TokenPlan {
     let (shape, fixations) = (PyramidShape::new(image), &[at]);
-    layout.plan(&PlanRequest { shape, patch_side, budget, fixations, relevance: None })
+    layout.plan(&PlanRequest {
+        shape,
+        patch_side,
+        budget,
+        fixations,
+        relevance: None,
+        before: None,
+    })
 }
 
 /// A patch of 16 texels of a level, at a place in pixels.

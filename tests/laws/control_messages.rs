@@ -147,7 +147,7 @@ fn a_look_has_points() {
     for one in [r#","x":1,"y":2"#, r#","points":[[1,2]]"#] {
         assert_eq!(look(one), Ok(expected.clone()), "{one}");
     }
-    let eight = vec!["[1,2]"; 8].join(",");
+    let eight = ["[1,2]"; 8].join(",");
     let expected = Request::Look(Look::at_points(&view, &[(1.0, 2.0); 8]));
     assert_eq!(look(&format!(r#","points":[{eight}]"#)), Ok(expected));
     for (fields, part) in [

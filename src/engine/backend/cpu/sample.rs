@@ -199,7 +199,11 @@ impl<'a, V: Vectors> RowSource<'a, V> {
                 continue;
             }
             let mut target = values.each_mut().map(|values| &mut values[place.clone()]);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a row of a level")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a row of a level"
+            )]
             match self.level {
                 Some((0, top)) => self.convert((top + nearest) as usize, &mut target),
                 Some((level, top)) => self.copy(level, (top + nearest) as usize, &mut target),
