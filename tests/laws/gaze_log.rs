@@ -44,6 +44,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let header = header_line("camera/main", EXTENT);
     let entry = |frame| entry_line(&GazeEntry::new(&any_gaze(), frame));
     let broken = entry(7).replace("\"x\"", "\"z\"");
+    let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":-1e308");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
     let other = header.replace(":2,", ":1,");
@@ -60,6 +61,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
         (header.clone(), "it has no entries"),
         (header.replace("1920", "0"), "line 1 is broken"),
         (format!("{header}\n{}\n{broken}", entry(3)), "line 3 is broken: missing field `x`"),
+        (format!("{header}\n{heavy}"), "line 2 is broken: a `weight` of 0 to 1 is expected"),
         (format!("{header}\n{none}"), "line 2 is broken: 1 to 8 fixations are expected"),
         (format!("{header}\n{many}"), "line 2 is broken: 1 to 8 fixations are expected"),
         (format!("{header}\n{short}"), "line 2 is broken: 4 hexadecimal digits"),

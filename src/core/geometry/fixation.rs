@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::extent::Extent;
 use super::relevance::Relevance;
@@ -48,9 +49,38 @@ pub struct Fixation {
     pub weight: f32,
 }
 
-crate::object!(Fixation {
+/// The JSON of a fixation.
+struct FixationObject {
+    id: u64,
+    x: f64,
+    y: f64,
+    since_frame: u64,
+    reason: FixationReason,
+    weight: f32,
+}
+
+crate::object!(FixationObject {
     "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight,
 });
+
+impl Serialize for Fixation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { id, x, y, since_frame, reason, weight } = *self;
+        FixationObject { id, x, y, since_frame, reason, weight }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fixation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = FixationObject::deserialize(deserializer)?;
+        let FixationObject { id, x, y, since_frame, reason, weight } = object;
+        // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
+        if !(0.0..=1.0).contains(&weight) {
+            return Err(de::Error::custom("a `weight` of 0 to 1 is expected"));
+        }
+        Ok(Self { id, x, y, since_frame, reason, weight })
+    }
+}
 
 /// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
 /// and until one before it ends.
