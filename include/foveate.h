@@ -73,13 +73,14 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 // The memory: docs/abi.md as structs, every offset checked.
 
 // The ABI version that this header reads. Other major versions are refused; newer minor versions only add to it.
-#define FOVEATE_ABI_MAJOR 1
-#define FOVEATE_ABI_MINOR 3
+#define FOVEATE_ABI_MAJOR 2
+#define FOVEATE_ABI_MINOR 0
 
 #define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
 #define FOVEATE_CAMERA_FRAME_OFFSET 1792 // of struct foveate_camera_frame in a segment
 #define FOVEATE_PLANE_COUNT_MAX 8
+#define FOVEATE_FOVEAE_MAX 8 // fixations of a frame
 #define FOVEATE_SLOT_COUNT_MIN 2
 #define FOVEATE_SLOT_COUNT_MAX 1024
 #define FOVEATE_SOURCE_SIDE_MAX 16384 // pixels
@@ -103,12 +104,24 @@ enum foveate_capture_clock {
     FOVEATE_CLOCK_REFERENCE = 2, // a reference timestamp of the camera
 };
 
-// The reason for a fixation: foveate_slot_header.fixation_reason. Others count as the policy.
+// The reason for a fixation: foveate_fixation.reason. Others count as the policy.
 enum foveate_fixation_reason {
     FOVEATE_FIXATION_POLICY = 0,    // fixed by the view's policy
     FOVEATE_FIXATION_LOOK = 1,      // a client's `look`
     FOVEATE_FIXATION_ATTENTION = 2, // a client's attention
     FOVEATE_FIXATION_SALIENCY = 3,
+};
+
+// What a texel without a real pixel is: foveate_segment_header.outside.
+enum foveate_outside {
+    FOVEATE_OUTSIDE_EDGE = 0, // the nearest texel of the token's grid that has one
+    FOVEATE_OUTSIDE_MEAN = 1, // the number 0: `mean` in a normalised view
+};
+
+// How the mean of a texel's pixels becomes 8 bits: foveate_segment_header.rounding.
+enum foveate_rounding {
+    FOVEATE_ROUNDING_HALF_UP = 0, // to the nearest value
+    FOVEATE_ROUNDING_FLOOR = 1,   // down
 };
 
 // The state of a view: foveate_state_block.code.
@@ -123,16 +136,16 @@ enum foveate_state_code {
 struct foveate_camera {
     uint32_t kind;              // 0 none, 1 pinhole
     uint32_t coefficient_count; // of `coefficients`, at most 14
-    char distortion_name[16];   // possibly truncated: compare with foveate_distortion_is()
+    char distortion_name[32];   // as in ROS, such as rational_polynomial
     double k[9];                // camera matrix, row by row
     double coefficients[14];    // in the order of `D` of ROS camera_info
 };
 FOVEATE__AT(foveate_camera, kind, 0);
 FOVEATE__AT(foveate_camera, coefficient_count, 4);
 FOVEATE__AT(foveate_camera, distortion_name, 8);
-FOVEATE__AT(foveate_camera, k, 24);
-FOVEATE__AT(foveate_camera, coefficients, 96);
-FOVEATE__BYTES(foveate_camera, 208);
+FOVEATE__AT(foveate_camera, k, 40);
+FOVEATE__AT(foveate_camera, coefficients, 112);
+FOVEATE__BYTES(foveate_camera, 224);
 
 // The pose of the camera, and the pipeline's transform of its picture.
 struct foveate_camera_frame {
@@ -152,7 +165,7 @@ FOVEATE__AT(foveate_camera_frame, calibrated_height, 276);
 FOVEATE__BYTES(foveate_camera_frame, 280);
 
 // One array with an item for each token, found by its name with foveate_plane_index(). The first is always `pixels`: [capacity, 3,
-// P, P], dense, channels R G B. `relevance`, since 1.3, is the weight that the layout gave to each token: [capacity] of f32.
+// P, P], dense, channels R G B. `relevance` is the weight that the layout gave to each token: [capacity] of f32.
 struct foveate_plane {
     char name[32];
     char order[8];         // one letter for each axis, such as NCHW
@@ -194,7 +207,7 @@ struct foveate_segment_header {
     uint32_t source_width;      // pixels
     uint32_t source_height;     // pixels
     uint32_t backend_kind;      // 1 CPU, 2 Vulkan, when the segment was made
-    uint32_t reserved_0;
+    uint32_t fovea_capacity;    // most fixations of a frame, 1 to FOVEATE_FOVEAE_MAX
     double mean[3]; // R, G, B: a texel is (value / 255 - mean) / std
     double std[3];
     char pixel_format[16]; // the camera's format, as GStreamer names it
@@ -202,9 +215,14 @@ struct foveate_segment_header {
     char view_name[64];
     char layout_name[32];
     char backend_device[64];
-    uint64_t reserved_1;
+    // Of a grid over the source, in which the tokens of every frame lie row by row: token row * grid_columns + column. Both 0 where
+    // the layout makes none; see docs/abi.md for the order of the tokens of each layout.
+    uint32_t grid_columns;
+    uint32_t grid_rows;
     struct foveate_camera camera;
-    uint64_t reserved_2[6];
+    uint32_t outside;  // foveate_outside
+    uint32_t rounding; // foveate_rounding
+    uint64_t reserved[3];
     struct foveate_plane planes[FOVEATE_PLANE_COUNT_MAX];
 };
 FOVEATE__AT(foveate_segment_header, magic, 0);
@@ -224,7 +242,7 @@ FOVEATE__AT(foveate_segment_header, epoch, 64);
 FOVEATE__AT(foveate_segment_header, source_width, 72);
 FOVEATE__AT(foveate_segment_header, source_height, 76);
 FOVEATE__AT(foveate_segment_header, backend_kind, 80);
-FOVEATE__AT(foveate_segment_header, reserved_0, 84);
+FOVEATE__AT(foveate_segment_header, fovea_capacity, 84);
 FOVEATE__AT(foveate_segment_header, mean, 88);
 FOVEATE__AT(foveate_segment_header, std, 112);
 FOVEATE__AT(foveate_segment_header, pixel_format, 136);
@@ -232,9 +250,12 @@ FOVEATE__AT(foveate_segment_header, stream_name, 152);
 FOVEATE__AT(foveate_segment_header, view_name, 216);
 FOVEATE__AT(foveate_segment_header, layout_name, 280);
 FOVEATE__AT(foveate_segment_header, backend_device, 312);
-FOVEATE__AT(foveate_segment_header, reserved_1, 376);
+FOVEATE__AT(foveate_segment_header, grid_columns, 376);
+FOVEATE__AT(foveate_segment_header, grid_rows, 380);
 FOVEATE__AT(foveate_segment_header, camera, 384);
-FOVEATE__AT(foveate_segment_header, reserved_2, 592);
+FOVEATE__AT(foveate_segment_header, outside, 608);
+FOVEATE__AT(foveate_segment_header, rounding, 612);
+FOVEATE__AT(foveate_segment_header, reserved, 616);
 FOVEATE__AT(foveate_segment_header, planes, 640);
 FOVEATE__BYTES(foveate_segment_header, FOVEATE_LIVE_OFFSET);
 
@@ -270,31 +291,45 @@ FOVEATE__AT(foveate_live, states, 1480 - FOVEATE_LIVE_OFFSET);
 FOVEATE__AT(foveate_live, reserved_3, 1752 - FOVEATE_LIVE_OFFSET);
 FOVEATE__BYTES(foveate_live, FOVEATE_CAMERA_FRAME_OFFSET - FOVEATE_LIVE_OFFSET);
 
+// A point that the view looked at.
+struct foveate_fixation {
+    uint64_t id;          // counts the fixations of the view, from 1
+    double x;             // source pixels
+    double y;             // source pixels
+    uint64_t since_frame; // frame_seq of the first frame sampled around this fixation
+    float weight;         // value of the map here when it was chosen, as a share of the greatest; 1 for a point
+    uint32_t reason;      // foveate_fixation_reason
+};
+FOVEATE__AT(foveate_fixation, id, 0);
+FOVEATE__AT(foveate_fixation, x, 8);
+FOVEATE__AT(foveate_fixation, y, 16);
+FOVEATE__AT(foveate_fixation, since_frame, 24);
+FOVEATE__AT(foveate_fixation, weight, 32);
+FOVEATE__AT(foveate_fixation, reason, 36);
+FOVEATE__BYTES(foveate_fixation, 40);
+
 // The start of a slot: the header of a frame.
 struct foveate_slot_header {
-    uint64_t lock;                 // 2 * ring_sequence while the slot holds that frame
-    uint64_t ring_sequence;        // counts the frames of this segment, from 1
-    uint64_t frame_seq;            // counts the frames of the stream, from 1; a gap is a dropped frame
-    uint64_t pts_ns;               // presentation time in the stream, with FOVEATE_FLAG_PTS
-    uint64_t capture_ns;           // when the frame was captured
-    uint64_t capture_unix_ns;      // the same time on CLOCK_REALTIME, since 1970
-    uint64_t arrival_ns;           // when the frame reached the daemon
-    uint64_t publish_ns;           // when the tokens were published
-    uint32_t flags;                // FOVEATE_FLAG_PTS
-    uint32_t capture_clock;        // foveate_capture_clock
-    uint64_t fixation_id;          // counts the fixations of the view, from 1
-    double fixation_x;             // source pixels
-    double fixation_y;             // source pixels
-    uint64_t fixation_since_frame; // frame_seq of the first frame sampled around this fixation
-    uint32_t fixation_reason;      // foveate_fixation_reason
-    uint32_t sample_bound;         // largest possible difference between a camera sample and the one that a token was made from
-    uint32_t rgb_bound;            // the same for a channel of an 8-bit RGB pixel
-    uint32_t token_count;          // tokens of this frame
-    uint32_t dirty_tiles;          // tiles (32 x 32 pixels) that were ingested for this frame
-    uint32_t tile_count;           // tiles of the source
-    uint64_t relevance_frame;      // frame_seq that the relevance was made from; 0 without a relevance map
-    uint64_t asked_ns;             // when the message that led to the fixation reached the daemon; 0 if none did
-    uint64_t reserved[14];
+    uint64_t lock;            // 2 * ring_sequence while the slot holds that frame
+    uint64_t ring_sequence;   // counts the frames of this segment, from 1
+    uint64_t frame_seq;       // counts the frames of the stream, from 1; a gap is a dropped frame
+    uint64_t pts_ns;          // presentation time in the stream, with FOVEATE_FLAG_PTS
+    uint64_t capture_ns;      // when the frame was captured
+    uint64_t capture_unix_ns; // the same time on CLOCK_REALTIME, since 1970
+    uint64_t arrival_ns;      // when the frame reached the daemon
+    uint64_t publish_ns;      // when the tokens were published
+    uint32_t flags;           // FOVEATE_FLAG_PTS
+    uint32_t capture_clock;   // foveate_capture_clock
+    uint32_t sample_bound;    // largest possible difference between a camera sample and the one that a token was made from
+    uint32_t rgb_bound;       // the same for a channel of an 8-bit RGB pixel
+    uint32_t token_count;     // tokens of this frame
+    uint32_t dirty_tiles;     // tiles (32 x 32 pixels) that were ingested for this frame
+    uint32_t tile_count;      // tiles of the source
+    uint32_t fixation_count;  // of `fixations`: 1 to FOVEATE_FOVEAE_MAX
+    uint64_t relevance_frame; // frame_seq that the relevance was made from; 0 without a relevance map
+    uint64_t asked_ns;        // when the message that led to the newest fixation reached the daemon; 0 if none did
+    struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // the most important first
+    uint64_t reserved[10];
 };
 FOVEATE__AT(foveate_slot_header, lock, 0);
 FOVEATE__AT(foveate_slot_header, ring_sequence, 8);
@@ -306,37 +341,40 @@ FOVEATE__AT(foveate_slot_header, arrival_ns, 48);
 FOVEATE__AT(foveate_slot_header, publish_ns, 56);
 FOVEATE__AT(foveate_slot_header, flags, 64);
 FOVEATE__AT(foveate_slot_header, capture_clock, 68);
-FOVEATE__AT(foveate_slot_header, fixation_id, 72);
-FOVEATE__AT(foveate_slot_header, fixation_x, 80);
-FOVEATE__AT(foveate_slot_header, fixation_y, 88);
-FOVEATE__AT(foveate_slot_header, fixation_since_frame, 96);
-FOVEATE__AT(foveate_slot_header, fixation_reason, 104);
-FOVEATE__AT(foveate_slot_header, sample_bound, 108);
-FOVEATE__AT(foveate_slot_header, rgb_bound, 112);
-FOVEATE__AT(foveate_slot_header, token_count, 116);
-FOVEATE__AT(foveate_slot_header, dirty_tiles, 120);
-FOVEATE__AT(foveate_slot_header, tile_count, 124);
-FOVEATE__AT(foveate_slot_header, relevance_frame, 128);
-FOVEATE__AT(foveate_slot_header, asked_ns, 136);
-FOVEATE__AT(foveate_slot_header, reserved, 144);
-FOVEATE__BYTES(foveate_slot_header, 256);
+FOVEATE__AT(foveate_slot_header, sample_bound, 72);
+FOVEATE__AT(foveate_slot_header, rgb_bound, 76);
+FOVEATE__AT(foveate_slot_header, token_count, 80);
+FOVEATE__AT(foveate_slot_header, dirty_tiles, 84);
+FOVEATE__AT(foveate_slot_header, tile_count, 88);
+FOVEATE__AT(foveate_slot_header, fixation_count, 92);
+FOVEATE__AT(foveate_slot_header, relevance_frame, 96);
+FOVEATE__AT(foveate_slot_header, asked_ns, 104);
+FOVEATE__AT(foveate_slot_header, fixations, 112);
+FOVEATE__AT(foveate_slot_header, reserved, 432);
+FOVEATE__BYTES(foveate_slot_header, 512);
 
-// One token: its place, its box, and the frame in which its content last changed. Tokens with the same level, x, y,
-// changed_frame and epoch have the same bytes.
+// One token of P x P texels, its box, and the frame in which its content last changed. Texel (u, v) is the mean of the source pixels in
+// [x + u * sx, x + (u + 1) * sx) x [y + v * sy, y + (v + 1) * sy). Tokens with the same x, y, sx, sy, changed_frame and epoch have the
+// same bytes.
 struct foveate_token {
     uint64_t changed_frame; // newest frame_seq in which a pixel under the token changed
-    uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges
+    uint32_t x0;            // the box in source pixels, half-open, cut at the source's edges; empty if the token lies outside
     uint32_t y0;
     uint32_t x1;
     uint32_t y1;
-    uint32_t x;       // leftmost column, in texels of the level
-    uint32_t y;       // topmost row, in texels of the level
-    uint16_t level;   // a texel is 2^level pixels wide
-    uint16_t size;    // P: side in texels
-    uint16_t columns; // inside the level; the others repeat the last one
-    uint16_t rows;    // inside the level; the others repeat the last one
-    float relevance;  // weight of the place in the layout, 1/16 to 16
-    uint32_t reserved;
+    int32_t x;             // left edge in source pixels; may lie outside the source
+    int32_t y;             // top edge in source pixels; may lie outside the source
+    uint16_t sx;           // width of a texel in source pixels
+    uint16_t sy;           // height of a texel in source pixels
+    uint16_t size;         // P: side in texels
+    uint16_t group;        // pyramid level, ring or window: docs/abi.md
+    uint16_t first_column; // with a real pixel; foveate_segment_header.outside says what the others are
+    uint16_t columns;      // with a real pixel
+    uint16_t first_row;    // with a real pixel
+    uint16_t rows;         // with a real pixel
+    uint16_t fovea;        // index in foveate_slot_header.fixations of the one that it belongs to
+    uint16_t reserved;
+    float relevance; // weight of the place in the layout, 1/16 to 16
 };
 FOVEATE__AT(foveate_token, changed_frame, 0);
 FOVEATE__AT(foveate_token, x0, 8);
@@ -345,13 +383,18 @@ FOVEATE__AT(foveate_token, x1, 16);
 FOVEATE__AT(foveate_token, y1, 20);
 FOVEATE__AT(foveate_token, x, 24);
 FOVEATE__AT(foveate_token, y, 28);
-FOVEATE__AT(foveate_token, level, 32);
-FOVEATE__AT(foveate_token, size, 34);
-FOVEATE__AT(foveate_token, columns, 36);
-FOVEATE__AT(foveate_token, rows, 38);
-FOVEATE__AT(foveate_token, relevance, 40);
-FOVEATE__AT(foveate_token, reserved, 44);
-FOVEATE__BYTES(foveate_token, 48);
+FOVEATE__AT(foveate_token, sx, 32);
+FOVEATE__AT(foveate_token, sy, 34);
+FOVEATE__AT(foveate_token, size, 36);
+FOVEATE__AT(foveate_token, group, 38);
+FOVEATE__AT(foveate_token, first_column, 40);
+FOVEATE__AT(foveate_token, columns, 42);
+FOVEATE__AT(foveate_token, first_row, 44);
+FOVEATE__AT(foveate_token, rows, 46);
+FOVEATE__AT(foveate_token, fovea, 48);
+FOVEATE__AT(foveate_token, reserved, 50);
+FOVEATE__AT(foveate_token, relevance, 52);
+FOVEATE__BYTES(foveate_token, 56);
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Results and errors.
@@ -461,10 +504,6 @@ FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct f
 // foveate_borrowed.planes; -1 if the segment has none, such as one of an older daemon. Look it up again after
 // FOVEATE_NEW_SEGMENT.
 FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const char *name);
-
-// Returns whether the camera's distortion has this ROS name, such as "rational_polynomial", which is longer than its
-// field.
-FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name);
 
 // Returns the state of the view, and writes the reason; `reason` may be NULL. An unknown state reads as ended, and so does
 // that of a view whose daemon is gone.
@@ -1445,6 +1484,14 @@ static enum foveate_result foveate__check_facts(const struct foveate_segment *se
     FOVEATE__ENSURE(1 <= header->source_height && header->source_height <= FOVEATE_SOURCE_SIDE_MAX, "source_height",
                     header->source_height);
     FOVEATE__ENSURE(1 <= header->backend_kind && header->backend_kind <= 2, "backend_kind", header->backend_kind);
+    FOVEATE__ENSURE(1 <= header->fovea_capacity && header->fovea_capacity <= FOVEATE_FOVEAE_MAX, "fovea_capacity",
+                    header->fovea_capacity);
+    // Two u32 fit a u64.
+    uint64_t cells = (uint64_t)header->grid_columns * header->grid_rows;
+    FOVEATE__ENSURE((0 < cells && cells <= header->token_capacity) || (header->grid_columns == 0 && header->grid_rows == 0),
+                    "grid_columns x grid_rows", cells);
+    FOVEATE__ENSURE(header->outside <= FOVEATE_OUTSIDE_MEAN, "outside", header->outside);
+    FOVEATE__ENSURE(header->rounding <= FOVEATE_ROUNDING_FLOOR, "rounding", header->rounding);
     FOVEATE__ENSURE(foveate__is_text(header->stream_name, sizeof header->stream_name), "stream_name[0]",
                     header->stream_name[0]);
     FOVEATE__ENSURE(foveate__is_text(header->view_name, sizeof header->view_name), "view_name[0]", header->view_name[0]);
@@ -1476,7 +1523,7 @@ static enum foveate_result foveate__check_segment(const struct foveate_segment *
     }
     if (header->abi_major != FOVEATE_ABI_MAJOR) {
         return foveate__fail(error, FOVEATE_VERSION,
-                             "the segment follows ABI %u.%u, and this reader %d.%d: compile with the foveate.h of the daemon",
+                             "the segment follows ABI %u.%u, but this reader supports %d.%d: compile with the foveate.h of the daemon",
                              header->abi_major, header->abi_minor, FOVEATE_ABI_MAJOR, FOVEATE_ABI_MINOR);
     }
     enum foveate_result result = foveate__check_sizes(header, file_bytes, error);
@@ -1830,6 +1877,8 @@ static enum foveate_result foveate__take_header(struct foveate_reader *reader, u
     if (!foveate__load_header(reader, sequence, head)) return FOVEATE_LAPPED;
     FOVEATE__ENSURE(head->ring_sequence == sequence, "ring_sequence", head->ring_sequence);
     FOVEATE__ENSURE(head->token_count <= reader->current.segment.header.token_capacity, "token_count", head->token_count);
+    if (head->fixation_count < 1) head->fixation_count = 1;
+    if (FOVEATE_FOVEAE_MAX < head->fixation_count) head->fixation_count = FOVEATE_FOVEAE_MAX;
     return FOVEATE_OK;
 }
 
@@ -2308,10 +2357,6 @@ FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const
         if (strcmp(segment->header.planes[index].name, name) == 0) return (int)index;
     }
     return -1;
-}
-
-FOVEATE_API bool foveate_distortion_is(const struct foveate_camera *camera, const char *name) {
-    return strncmp(camera->distortion_name, name, sizeof camera->distortion_name - 1) == 0;
 }
 
 // Copies the state out; false if the writer changed it meanwhile.

@@ -4,7 +4,7 @@
 
     with foveate.open("front/policy") as view:
         for frame in view:
-            print(frame.frame_seq, frame.pixels.shape, frame.tokens["level"].max(), frame.age_ns)
+            print(frame.frame_seq, frame.pixels.shape, frame.steps.max(), frame.age_ns)
             view.look(320, 240)
 
 ``docs/python.md`` is the guide, ``docs/abi.md`` and ``docs/control.md`` specify the memory and the messages.

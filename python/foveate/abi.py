@@ -1,4 +1,4 @@
-"""The memory of a segment, byte by byte: ABI 1.3, as specified in ``docs/abi.md``.
+"""The memory of a segment, byte by byte: ABI 2.0, as specified in ``docs/abi.md``.
 
 Everything is little-endian. NumPy's structured types are the structs of the document, with the same names and offsets;
 a test compares the two.
@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 MAGIC = b"FOVEATE\0"
-ABI_MAJOR = 1
-ABI_MINOR = 3
+ABI_MAJOR = 2
+ABI_MINOR = 0
 
 #: Offset of slot 0, in bytes.
 HEADER_BYTES = 4096
@@ -28,15 +28,17 @@ WORD_BYTES = 8
 NOTICE_BYTES = 16
 #: Bit of ``SlotHeader.flags``: ``pts_ns`` is valid.
 FLAG_PTS = 1
+#: Most fixations of a frame.
+FOVEAE_MAX = 8
 #: ``CameraBlock.kind``.
 CAMERA_NONE, CAMERA_PINHOLE = 0, 1
-#: The first minor version whose segments may describe a camera.
-CAMERA_MINOR = 2
 
 STATES = {1: "live", 2: "stalled", 3: "ended"}
 CAPTURE_CLOCKS = {0: "unknown", 1: "running-time", 2: "reference"}
 FIXATION_REASONS = {0: "policy", 1: "look", 2: "attend", 3: "saliency"}
 BACKENDS = {1: "cpu", 2: "vulkan"}
+OUTSIDES = {0: "edge", 1: "mean"}
+ROUNDINGS = {0: "half-up", 1: "floor"}
 
 #: Element type of a plane, by its code in the table of planes. NumPy has no bfloat16: its bits come as uint16.
 DTYPES: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<f2"), 3: np.dtype("<u2"), 4: np.dtype("<f4")}
@@ -46,7 +48,7 @@ CAMERA_BLOCK = np.dtype(
     [
         ("kind", "<u4"),
         ("coefficient_count", "<u4"),
-        ("distortion_name", "S16"),
+        ("distortion_name", "S32"),
         ("k", "<f8", 9),
         ("coefficients", "<f8", 14),
     ]
@@ -85,7 +87,7 @@ SEGMENT_HEADER = np.dtype(
         ("source_width", "<u4"),
         ("source_height", "<u4"),
         ("backend_kind", "<u4"),
-        ("reserved_0", "<u4"),
+        ("fovea_capacity", "<u4"),
         ("mean", "<f8", 3),
         ("std", "<f8", 3),
         ("pixel_format", "S16"),
@@ -93,9 +95,12 @@ SEGMENT_HEADER = np.dtype(
         ("view_name", "S64"),
         ("layout_name", "S32"),
         ("backend_device", "S64"),
-        ("reserved_1", "<u8"),
+        ("grid_columns", "<u4"),
+        ("grid_rows", "<u4"),
         ("camera", CAMERA_BLOCK),
-        ("reserved_2", "<u8", 6),
+        ("outside", "<u4"),
+        ("rounding", "<u4"),
+        ("reserved", "<u8", 3),
         ("planes", PLANE_ENTRY, 8),
     ]
 )
@@ -130,6 +135,17 @@ CAMERA_FRAME_BLOCK = np.dtype(
 )
 CAMERA_FRAME_OFFSET = LIVE_OFFSET + LIVE_BLOCK.itemsize
 
+FIXATION_BLOCK = np.dtype(
+    [
+        ("id", "<u8"),
+        ("x", "<f8"),
+        ("y", "<f8"),
+        ("since_frame", "<u8"),
+        ("weight", "<f4"),
+        ("reason", "<u4"),
+    ]
+)
+
 SLOT_HEADER = np.dtype(
     [
         ("lock", "<u8"),
@@ -142,19 +158,16 @@ SLOT_HEADER = np.dtype(
         ("publish_ns", "<u8"),
         ("flags", "<u4"),
         ("capture_clock", "<u4"),
-        ("fixation_id", "<u8"),
-        ("fixation_x", "<f8"),
-        ("fixation_y", "<f8"),
-        ("fixation_since_frame", "<u8"),
-        ("fixation_reason", "<u4"),
         ("sample_bound", "<u4"),
         ("rgb_bound", "<u4"),
         ("token_count", "<u4"),
         ("dirty_tiles", "<u4"),
         ("tile_count", "<u4"),
+        ("fixation_count", "<u4"),
         ("relevance_frame", "<u8"),
         ("asked_ns", "<u8"),
-        ("reserved", "<u8", 14),
+        ("fixations", FIXATION_BLOCK, FOVEAE_MAX),
+        ("reserved", "<u8", 10),
     ]
 )
 
@@ -163,14 +176,19 @@ TOKEN = np.dtype(
     [
         ("changed_frame", "<u8"),
         ("box", "<u4", 4),
-        ("x", "<u4"),
-        ("y", "<u4"),
-        ("level", "<u2"),
+        ("x", "<i4"),
+        ("y", "<i4"),
+        ("sx", "<u2"),
+        ("sy", "<u2"),
         ("size", "<u2"),
+        ("group", "<u2"),
+        ("first_column", "<u2"),
         ("columns", "<u2"),
+        ("first_row", "<u2"),
         ("rows", "<u2"),
+        ("fovea", "<u2"),
+        ("reserved", "<u2"),
         ("relevance", "<f4"),
-        ("reserved", "<u4"),
     ]
 )
 

@@ -24,8 +24,6 @@ _TOLERANCE = 1e-9
 _STEPS_MAX = 50
 #: Points between the principal point and a solution that are checked for a fold.
 _FOLD_PROBES = 16
-#: A name has at most 15 bytes in its field.
-_NAME_BYTES = 15
 
 Floats = NDArray[Any]
 
@@ -89,7 +87,7 @@ class Camera:
         if not self.distortion and not self.coefficients.any():
             return _Polynomial(self._padded_coefficients(0))
         for name, count, model in _MODELS:
-            if self.distortion in (name, name[:_NAME_BYTES]):
+            if self.distortion == name:
                 return model(self._padded_coefficients(count))
         known = ", ".join(name for name, _, _ in _MODELS)
         raise FoveateError(f"unknown distortion model {self.distortion!r}; known are {known}")

@@ -77,17 +77,20 @@ class Frame:
         was used.
     :ivar arrival_ns: When the frame reached the daemon: CLOCK_MONOTONIC in ns.
     :ivar publish_ns: When the tokens were published: CLOCK_MONOTONIC in ns.
-    :ivar fixation: Where the view looked.
+    :ivar fixations: Where the view looked, the most important first: 1 to ``info.foveae``.
     :ivar bounds: Largest possible errors of the tokens.
     :ivar dirty_tiles: Tiles of 32 x 32 pixels that were ingested for this frame, of :attr:`tile_count`.
     :ivar tile_count: Tiles of the source.
     :ivar relevance_frame: ``frame_seq`` of the frame that the tokens' relevance was made from; 0 without a
         relevance map.
-    :ivar asked_ns: When the message that led to this fixation reached the daemon: CLOCK_MONOTONIC in ns; 0 if none
-        did.
-    :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`: ``level``; ``x``, ``y`` and ``size`` in texels
-        of the level; ``box`` (x0, y0, x1, y1, half-open, in source pixels); ``changed_frame``; ``relevance``; and
-        how many ``columns`` and ``rows`` lie inside the level, the others being repeats.
+    :ivar asked_ns: When the message that led to the newest fixation reached the daemon: CLOCK_MONOTONIC in ns; 0 if
+        none did.
+    :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`. Texel (u, v) of a token is the mean of the source
+        pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``); ``size`` is
+        P. Real pixels have the texels [``first_column``, ``first_column`` + ``columns``) of the rows [``first_row``,
+        ``first_row`` + ``rows``); the others are as ``info.outside`` says. ``box`` is what the token covers (x0, y0,
+        x1, y1, half-open, in source pixels); ``group`` its pyramid level, ring or window; ``fovea`` the index of its
+        fixation; and ``changed_frame`` and ``relevance`` are as ``docs/abi.md`` says.
     :ivar missed: Frames between this one and the one read before: skipped as older or too old, or overwritten by
         the writer.
     """
@@ -101,7 +104,7 @@ class Frame:
     capture_clock: str
     arrival_ns: int
     publish_ns: int
-    fixation: Fixation
+    fixations: tuple[Fixation, ...]
     bounds: Bounds
     dirty_tiles: int
     tile_count: int
@@ -156,6 +159,21 @@ class Frame:
         return planes[name]
 
     @property
+    def fixation(self) -> Fixation:
+        """The most important of :attr:`fixations`."""
+        return self.fixations[0]
+
+    @property
+    def origins(self) -> NDArray[Any]:
+        """Left and top edges of the tokens, [N, 2] int32: x and y in source pixels, negative outside the picture."""
+        return np.stack([self.tokens["x"], self.tokens["y"]], axis=1)
+
+    @property
+    def steps(self) -> NDArray[Any]:
+        """Width and height of the tokens' texels, [N, 2] int32, in source pixels."""
+        return np.stack([self.tokens["sx"], self.tokens["sy"]], axis=1).astype(np.int32)
+
+    @property
     def age_ns(self) -> int:
         """Time since the capture of the frame, in ns, now."""
         return max(0, time.clock_gettime_ns(time.CLOCK_MONOTONIC) - self.capture_ns)
@@ -181,9 +199,26 @@ class Frame:
         return self._planes is not None and (self._is_held is None or self._is_held())
 
     def centres(self) -> NDArray[Any]:
-        """The centres of the tokens' boxes, [N, 2] float64: x and y in source pixels."""
+        """The centres of the tokens' boxes, [N, 2] float64: x and y in source pixels. That of a token outside the
+        picture lies on the picture's edge."""
         box = self.tokens["box"].astype(np.float64)
         return (box[:, :2] + box[:, 2:]) / 2
+
+    def grid(self) -> NDArray[Any]:
+        """:attr:`pixels` as a grid, [rows, columns, 3, P, P]; shares their memory.
+
+        :raises FoveateError: if the tokens form no grid, as in all layouts but ``"uniform"``, or as for
+            :attr:`pixels`.
+        """
+        if self.info.grid is None:
+            raise FoveateError(
+                f"the tokens of {self.view} form no grid, because its layout is {self.layout!r}: "
+                'use a view with layout = "uniform"'
+            )
+        columns, rows = self.info.grid
+        if len(self) != columns * rows:
+            raise FoveateError(f"the frame has {len(self)} tokens, which is no grid of {columns} x {rows}")
+        return self.pixels.reshape(rows, columns, *self.pixels.shape[1:])
 
     def rays(self) -> NDArray[Any]:
         """The directions of the tokens' centres.
@@ -208,17 +243,20 @@ class Frame:
         return Padded(pixels, tokens, np.arange(capacity) < count)
 
     def rebuild(self) -> NDArray[Any]:
-        """The picture rebuilt from the tokens: each texel fills the source pixels that it is the mean of.
+        """The picture rebuilt from the tokens: each texel fills the source pixels that it is the mean of. Where tokens
+        overlap, the finest is on top.
 
         :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
         """
         width, height = self.info.extent
         picture = np.zeros((height, width, 3), np.uint8)
-        for token, patch in zip(self.tokens, self._rgb()):
+        patches, coarseness = self._rgb(), self.steps.prod(axis=1)
+        for index in np.argsort(-coarseness, kind="stable"):
+            token = self.tokens[index]
             x0, y0, x1, y1 = token["box"].tolist()
-            side = 1 << int(token["level"])
-            block = patch[: token["rows"], : token["columns"]].repeat(side, axis=0).repeat(side, axis=1)
-            picture[y0:y1, x0:x1] = block[: y1 - y0, : x1 - x0]
+            columns = (np.arange(x0, x1) - int(token["x"])) // int(token["sx"])
+            rows = (np.arange(y0, y1) - int(token["y"])) // int(token["sy"])
+            picture[y0:y1, x0:x1] = patches[index][rows[:, None], columns]
         return picture
 
     def torch(self, device: Any = "cpu", indices: Any = None) -> Any:

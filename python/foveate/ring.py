@@ -31,8 +31,17 @@ _STATES_OFFSET = abi.LIVE_OFFSET + abi.offset_of(abi.LIVE_BLOCK, "states")
 
 #: The header of a slot, unpacked at once: a structured array takes several times as long for one record.
 _HEAD_FIELDS = [name for name in abi.SLOT_HEADER.names or () if name != "reserved"]
-_HEAD = struct.Struct("<" + "".join(abi.SLOT_HEADER[name].char for name in _HEAD_FIELDS).replace("L", "Q"))
 _SlotHead = namedtuple("_SlotHead", _HEAD_FIELDS)  # type: ignore[misc]
+
+
+def _form(dtype: Any, fields: Any) -> struct.Struct:
+    """``fields`` of a structured type; those that are structs themselves come as bytes."""
+    sizes = [dtype[name].char if dtype[name].char != "V" else f"{dtype[name].itemsize}s" for name in fields]
+    return struct.Struct("<" + "".join(sizes).replace("L", "Q"))
+
+
+_HEAD = _form(abi.SLOT_HEADER, _HEAD_FIELDS)
+_FIXATION = _form(abi.FIXATION_BLOCK, abi.FIXATION_BLOCK.names)
 
 
 def _no_fence() -> None:
@@ -265,13 +274,7 @@ class Ring:
             capture_clock=abi.CAPTURE_CLOCKS.get(head.capture_clock, "unknown"),
             arrival_ns=head.arrival_ns,
             publish_ns=head.publish_ns,
-            fixation=Fixation(
-                x=head.fixation_x,
-                y=head.fixation_y,
-                id=head.fixation_id,
-                since_frame=head.fixation_since_frame,
-                reason=abi.FIXATION_REASONS.get(head.fixation_reason, "policy"),
-            ),
+            fixations=_fixations(head),
             bounds=Bounds(sample=head.sample_bound, rgb=head.rgb_bound),
             dirty_tiles=head.dirty_tiles,
             tile_count=head.tile_count,
@@ -280,3 +283,12 @@ class Ring:
             tokens=tokens,
             _planes=planes,
         )
+
+
+def _fixations(head: Any) -> tuple[Fixation, ...]:
+    """The fixations of a frame; a count out of bounds is clamped."""
+    count = min(max(head.fixation_count, 1), abi.FOVEAE_MAX)
+    return tuple(
+        Fixation(x, y, number, since_frame, abi.FIXATION_REASONS.get(reason, "policy"), weight)
+        for number, x, y, since_frame, weight, reason in _FIXATION.iter_unpack(head.fixations[: count * _FIXATION.size])
+    )

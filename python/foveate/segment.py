@@ -54,6 +54,11 @@ class SegmentInfo:
     :ivar patch: P: side of a token in texels.
     :ivar dtype: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
     :ivar capacity: Most tokens of a frame.
+    :ivar grid: Columns and rows of the tokens, if they form a grid, row by row (layout ``"uniform"``); else None.
+    :ivar foveae: Most fixations of a frame, 1 to 8.
+    :ivar outside: What a texel without a real pixel is: ``"edge"``, the nearest of its token that has one, or
+        ``"mean"``, 0 in a normalised view.
+    :ivar rounding: How the mean of a texel's pixels becomes 8 bits: ``"half-up"`` or ``"floor"``.
     :ivar extent: Width and height of the source in pixels.
     :ivar mean: R, G, B: a texel is (value / 255 - mean) / std.
     :ivar std: R, G, B.
@@ -73,6 +78,10 @@ class SegmentInfo:
     patch: int
     dtype: str
     capacity: int
+    grid: tuple[int, int] | None
+    foveae: int
+    outside: str
+    rounding: str
     extent: tuple[int, int]
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
@@ -190,7 +199,6 @@ def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[Segmen
     _ensure(
         1 <= min(width, height) and max(width, height) <= abi.SIDE_MAX, "source_width x source_height", (width, height)
     )
-    backend = abi.BACKENDS.get(int(header["backend_kind"]))
     info = SegmentInfo(
         abi=(int(header["abi_major"]), int(header["abi_minor"])),
         epoch=int(header["epoch"]),
@@ -200,17 +208,41 @@ def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[Segmen
         patch=placement.patch,
         dtype=abi.DTYPE_NAMES[int(header["planes"][0]["dtype"])],
         capacity=placement.capacity,
+        grid=_grid(header),
+        foveae=_foveae(header),
+        outside=_named(abi.OUTSIDES, header, "outside"),
+        rounding=_named(abi.ROUNDINGS, header, "rounding"),
         extent=(width, height),
         mean=tuple(header["mean"].tolist()),
         std=tuple(header["std"].tolist()),
         pixel_format=_text(header, "pixel_format"),
-        backend=backend or _malformed("backend_kind", header["backend_kind"]),
+        backend=_named(abi.BACKENDS, header, "backend_kind"),
         device=_text(header, "backend_device"),
         slot_count=placement.slot_count,
         camera=camera,
         planes=tuple(_plane_info(entry) for entry in header["planes"][: int(header["plane_count"])]),
     )
     return info, placement
+
+
+def _grid(header: Any) -> tuple[int, int] | None:
+    """Columns and rows of the tokens; None if they form no grid."""
+    columns, rows = int(header["grid_columns"]), int(header["grid_rows"])
+    if columns == rows == 0:
+        return None
+    _ensure(1 <= columns * rows <= int(header["token_capacity"]), "grid_columns x grid_rows", (columns, rows))
+    return columns, rows
+
+
+def _foveae(header: Any) -> int:
+    foveae = int(header["fovea_capacity"])
+    _ensure(1 <= foveae <= abi.FOVEAE_MAX, "fovea_capacity", foveae)
+    return foveae
+
+
+def _named(names: dict[int, str], header: Any, field: str) -> str:
+    """What the number in ``field`` stands for."""
+    return names.get(int(header[field])) or _malformed(field, header[field])
 
 
 def _check_version(header: Any) -> None:
@@ -308,7 +340,7 @@ def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
 def _camera(header: Any, segment: bytes) -> Camera | None:
     """The camera model, if the segment has one."""
     block = header["camera"]
-    if int(header["abi_minor"]) < abi.CAMERA_MINOR or int(block["kind"]) == abi.CAMERA_NONE:
+    if int(block["kind"]) == abi.CAMERA_NONE:
         return None
     count = int(block["coefficient_count"])
     _ensure(count <= len(block["coefficients"]), "camera.coefficient_count", count)

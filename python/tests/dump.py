@@ -1,4 +1,5 @@
-"""Prints frames of a view as JSON, one a line, for comparison with the readers in other languages.
+"""Prints frames of a view as JSON, one a line, for comparison with the readers in other languages. Floating-point numbers are
+given by the bits of a binary64.
 
 ``dump.py VIEW [COUNT] [--socket PATH]``: reads COUNT frames in order, or all up to the end of the stream.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,11 @@ from foveate import abi
 
 _CLOCK_CODES = {name: code for code, name in abi.CAPTURE_CLOCKS.items()}
 _REASON_CODES = {name: code for code, name in abi.FIXATION_REASONS.items()}
+_DTYPE_CODES = {name: code for code, name in abi.DTYPE_NAMES.items()}
+_BACKEND_CODES = {name: code for code, name in abi.BACKENDS.items()}
+_OUTSIDE_CODES = {name: code for code, name in abi.OUTSIDES.items()}
+_ROUNDING_CODES = {name: code for code, name in abi.ROUNDINGS.items()}
+_TOKEN_FIELDS = "x y sx sy size group first_column columns first_row rows fovea".split()
 
 
 def fnv1a_64(content: bytes) -> str:
@@ -28,10 +35,73 @@ def fnv1a_64(content: bytes) -> str:
     return f"{state:016x}"
 
 
-def described(frame: foveate.Frame) -> dict[str, Any]:
-    """Every field of a frame, and digests of its arrays."""
-    fixation = frame.fixation
+def bits_of(numbers: Any) -> list[int]:
+    """The bits of numbers as binary64."""
+    return [struct.unpack("<Q", struct.pack("<d", number))[0] for number in numbers]
+
+
+def described_camera(camera: foveate.Camera | None) -> dict[str, Any] | None:
+    """Every field of a camera."""
+    if camera is None:
+        return None
+    pose = camera.parent_from_optical
     return {
+        "distortion": camera.distortion,
+        "optical_frame": camera.optical_frame,
+        "parent_frame": camera.parent_frame or "",
+        "k": bits_of(camera.k.flat),
+        "coefficients": bits_of(camera.coefficients),
+        "parent_from_optical": [] if pose is None else bits_of(pose.flat),
+        "source_from_calibrated": bits_of(camera.source_from_calibrated.flat),
+        "extent": list(camera.extent),
+    }
+
+
+def described_segment(info: foveate.SegmentInfo) -> dict[str, Any]:
+    """Every field of a segment."""
+    columns, rows = info.grid or (0, 0)
+    return {
+        "stream": info.stream,
+        "view": info.view,
+        "layout": info.layout,
+        "pixel_format": info.pixel_format,
+        "device": info.device,
+        "abi_minor": info.abi[1],
+        "epoch": info.epoch,
+        "patch": info.patch,
+        "dtype": _DTYPE_CODES[info.dtype],
+        "capacity": info.capacity,
+        "grid_columns": columns,
+        "grid_rows": rows,
+        "foveae": info.foveae,
+        "outside": _OUTSIDE_CODES[info.outside],
+        "rounding": _ROUNDING_CODES[info.rounding],
+        "width": info.extent[0],
+        "height": info.extent[1],
+        "backend": _BACKEND_CODES[info.backend],
+        "slot_count": info.slot_count,
+        "mean": bits_of(info.mean),
+        "std": bits_of(info.std),
+        "camera": described_camera(info.camera),
+    }
+
+
+def described_fixation(fixation: foveate.Fixation) -> list[int]:
+    """Every field of a fixation."""
+    x, y, weight = bits_of((fixation.x, fixation.y, fixation.weight))
+    return [fixation.id, x, y, fixation.since_frame, weight, _REASON_CODES[fixation.reason]]
+
+
+def described_token(token: Any) -> list[int]:
+    """Every field of a token."""
+    places = [int(token[name]) for name in _TOKEN_FIELDS]
+    return [int(token["changed_frame"]), *token["box"].tolist(), *places, *bits_of([token["relevance"]])]
+
+
+def described(frame: foveate.Frame) -> dict[str, Any]:
+    """Every field of a frame and of its segment, and digests of its arrays."""
+    return {
+        **described_segment(frame.info),
         "ring_sequence": frame.ring_sequence,
         "frame_seq": frame.frame_seq,
         "pts_ns": frame.pts_ns,
@@ -40,19 +110,14 @@ def described(frame: foveate.Frame) -> dict[str, Any]:
         "capture_clock": _CLOCK_CODES[frame.capture_clock],
         "arrival_ns": frame.arrival_ns,
         "publish_ns": frame.publish_ns,
-        "fixation_id": fixation.id,
-        "fixation_x": fixation.x,
-        "fixation_y": fixation.y,
-        "fixation_since_frame": fixation.since_frame,
-        "fixation_reason": _REASON_CODES[fixation.reason],
+        "fixations": [described_fixation(fixation) for fixation in frame.fixations],
         "sample_bound": frame.bounds.sample,
         "rgb_bound": frame.bounds.rgb,
         "dirty_tiles": frame.dirty_tiles,
         "tile_count": frame.tile_count,
         "relevance_frame": frame.relevance_frame,
         "asked_ns": frame.asked_ns,
-        "token_count": len(frame),
-        "records": fnv1a_64(frame.tokens.tobytes()),
+        "tokens": [described_token(token) for token in frame.tokens],
         "pixels": fnv1a_64(frame.pixels.tobytes()),
         "relevance": fnv1a_64(frame.plane("relevance").tobytes()),
     }

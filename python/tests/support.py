@@ -102,6 +102,7 @@ class FakeRing:
             source_width=extent[0],
             source_height=extent[1],
             backend_kind=1,
+            fovea_capacity=abi.FOVEAE_MAX,
             mean=(0.0, 0.0, 0.0) if dtype == "u8" else (0.485, 0.456, 0.406),
             std=(1 / 255,) * 3 if dtype == "u8" else (0.229, 0.224, 0.225),
             pixel_format=b"NV12",
@@ -148,7 +149,14 @@ class FakeRing:
     def lock(self, sequence: int, value: int) -> None:
         self.words[self.slot(sequence) // 8] = value
 
-    def publish(self, tokens: Any = None, pixels: Any = None, relevance: Any = None, **head: Any) -> int:
+    def publish(
+        self,
+        tokens: Any = None,
+        pixels: Any = None,
+        relevance: Any = None,
+        fixations: Any = ((1, 0, 0, 1, 1, 0),),
+        **head: Any,
+    ) -> int:
         """Publishes a frame, by default one token whose texels all are its ring sequence."""
         sequence = self.newest + 1
         tokens = token_records(1) if tokens is None else tokens
@@ -165,7 +173,9 @@ class FakeRing:
             arrival_ns=now,
             publish_ns=now,
             token_count=len(tokens),
+            fixation_count=len(fixations),
         )
+        slot["fixations"][: len(fixations)] = np.array(list(fixations), abi.FIXATION_BLOCK)
         for field, value in {**defaults, **head}.items():
             slot[field] = value
         self._store(self.slot(sequence) + self.records_offset, np.ascontiguousarray(tokens))
@@ -219,19 +229,21 @@ def _rounded(size: int, step: int) -> int:
 
 
 def token_records(count: int, **fields: Any) -> Any:
-    """Records of ``count`` tokens of level 0 side by side; ``fields`` replace what they say."""
+    """Records of ``count`` tokens of single pixels side by side; ``fields`` replace what they say."""
     tokens = np.zeros(count, abi.TOKEN)
     side = fields.get("size", 2)
     tokens["x"] = np.arange(count) * side
     tokens["size"] = tokens["columns"] = tokens["rows"] = side
-    tokens["changed_frame"] = tokens["relevance"] = 1
+    tokens["changed_frame"] = tokens["relevance"] = tokens["sx"] = tokens["sy"] = 1
     for field, value in fields.items():
         tokens[field] = value
     if "box" not in fields:
-        scale = 1 << tokens["level"].astype(np.uint32)
-        tokens["box"][:, 0], tokens["box"][:, 1] = tokens["x"] * scale, tokens["y"] * scale
-        tokens["box"][:, 2] = (tokens["x"] + tokens["columns"]) * scale
-        tokens["box"][:, 3] = (tokens["y"] + tokens["rows"]) * scale
+        for axis, (place, step, first, count_of) in enumerate(
+            [("x", "sx", "first_column", "columns"), ("y", "sy", "first_row", "rows")]
+        ):
+            start = tokens[place] + tokens[first] * tokens[step].astype(np.int64)
+            tokens["box"][:, axis] = start
+            tokens["box"][:, axis + 2] = start + tokens[count_of] * tokens[step].astype(np.int64)
     return tokens
 
 
@@ -312,7 +324,8 @@ class FakeDaemon:
         with self._lock:
             for connection, name in self._subscribers.items():
                 if name == view:
-                    self._send_segment(connection, view)
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                        self._send_segment(connection, view)
 
     def end(self, view: str, reason: str) -> None:
         self.tell(view, json.dumps({"event": "ended", "view": view, "reason": reason}).encode())
@@ -372,8 +385,10 @@ class FakeDaemon:
         event = {"event": "segment", "view": view, "epoch": f"{int(ring.header['epoch']):016x}"}
         descriptor = ring.descriptor()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-        connection.sendmsg([json.dumps(event).encode()], rights)
-        os.close(descriptor)
+        try:
+            connection.sendmsg([json.dumps(event).encode()], rights)
+        finally:
+            os.close(descriptor)
 
 
 def descriptors() -> set[str]:

@@ -20,6 +20,7 @@ STRUCTS = {
     "LiveBlock": (abi.LIVE_BLOCK, abi.LIVE_OFFSET),
     "StateBlock": (abi.STATE_BLOCK, 0),
     "SlotHeader": (abi.SLOT_HEADER, 0),
+    "FixationBlock": (abi.FIXATION_BLOCK, 0),
     "TokenRecord": (abi.TOKEN, 0),
 }
 #: In the arrays of Python the four edges of a box are one field.

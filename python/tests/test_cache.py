@@ -85,6 +85,17 @@ class CacheIsExact(unittest.TestCase):
             cache.store(frame, [0, 1], np.full((2, 3), number))
             np.testing.assert_array_equal(cache.gather(frame), np.full((2, 3), number))
 
+    def test_tokens_of_unlike_steps_or_origins_share_nothing(self) -> None:
+        ring, cache = FakeRing(), foveate.TokenCache(100)
+        tokens = token_records(5, x=[-4, 4, -4, -4, -4], y=[0, 0, 0, 0, -4], sx=[2, 2, 4, 2, 2], sy=[2, 2, 2, 4, 2])
+        ring.publish(tokens)
+        frame = ring.read()
+        embeddings = np.arange(5)
+        cache.store(frame, [0, 1, 2, 3, 4], embeddings)
+        np.testing.assert_array_equal(cache.gather(frame), embeddings)
+        ring.publish(tokens[::-1])
+        np.testing.assert_array_equal(cache.gather(ring.read()), embeddings[::-1])
+
     def test_what_comes_out_is_a_copy(self) -> None:
         world, cache = World(1), foveate.TokenCache(100)
         frame = world.look(0)

@@ -1,4 +1,5 @@
-"""Segments that were recorded when a version of the ABI was new are read by every later reader as they were then."""
+"""Segments that were recorded when a version of the ABI was new are read by every later reader of the same major version as they
+were then, and refused by readers of another."""
 
 from __future__ import annotations
 
@@ -6,19 +7,15 @@ import hashlib
 import unittest
 from pathlib import Path
 
-from support import sealed_copy
+from support import abi, foveate, sealed_copy
 
 from foveate.ring import Ring
 from foveate.segment import opened
 
 SEGMENTS = Path(__file__).resolve().parents[2] / "tests" / "data" / "segments"
 
-#: Of each recorded segment: digest of the newest frame's tokens and texels, the optical frame of its camera, and the digest of its
-#: relevance, which came with 1.3.
-RECORDED = {
-    "1.2": ("90f3f36550427c33", "15cc1f77414ad018", "front_optical", None),
-    "1.3": ("90f3f36550427c33", "15cc1f77414ad018", "front_optical", "06b04710b411ef60"),
-}
+#: Of each recorded segment of this major version: digests of the newest frame's tokens, texels and relevance.
+RECORDED = {"2.0": ("01d0dc0fca56861d", "7e696dc71e6e1504", "380b9ca614e3da8b")}
 
 
 def digest(content: bytes) -> str:
@@ -26,28 +23,42 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
-class RecordedSegmentsAreRead(unittest.TestCase):
-    def test_every_recorded_segment_is_known(self) -> None:
-        self.assertEqual({path.stem for path in SEGMENTS.glob("*.segment")}, set(RECORDED))
+def ring_of(version: str) -> Ring:
+    return Ring(opened(sealed_copy((SEGMENTS / f"{version}.segment").read_bytes())))
 
-    def test_every_recorded_segment_is_read_as_it_was_written(self) -> None:
-        for version, (tokens, pixels, optical_frame, relevance) in RECORDED.items():
+
+class RecordedSegmentsAreReadOrRefused(unittest.TestCase):
+    def setUp(self) -> None:
+        versions = {path.stem for path in SEGMENTS.glob("*.segment")}
+        self.others = {version for version in versions if version.split(".")[0] != str(abi.ABI_MAJOR)}
+        self.assertEqual(versions - self.others, set(RECORDED))
+
+    def test_every_recorded_segment_of_this_major_version_is_read_as_it_was_written(self) -> None:
+        for version, digests in RECORDED.items():
             with self.subTest(version):
-                ring = Ring(opened(sealed_copy((SEGMENTS / f"{version}.segment").read_bytes())))
+                ring = ring_of(version)
                 self.addCleanup(ring.close)
                 frame = ring.read_newest()
                 assert frame is not None
                 self.assertEqual((frame.view, frame.layout, frame.ring_sequence), ("camera/main", "foveal", 3))
-                self.assertEqual(frame.pixels.shape, (2, 3, 14, 14))
-                self.assertEqual(digest(frame.tokens.tobytes()), tokens)
-                self.assertEqual(digest(frame.pixels.tobytes()), pixels)
-                self.assertEqual(set(frame.planes), {"pixels"} if relevance is None else {"pixels", "relevance"})
-                if relevance is not None:
-                    self.assertEqual(digest(frame.plane("relevance").tobytes()), relevance)
+                arrays = (frame.tokens, frame.pixels, frame.plane("relevance"))
+                self.assertEqual(tuple(digest(array.tobytes()) for array in arrays), digests)
+                self.assertEqual(frame.grid().shape, (1, 2, 3, 14, 14))
+                info = frame.info
+                self.assertEqual((info.grid, info.foveae, info.outside, info.rounding), ((2, 1), 5, "mean", "floor"))
+                self.assertEqual(
+                    [fixation.reason for fixation in frame.fixations], ["saliency", "policy", "look", "attend"]
+                )
                 self.assertEqual(ring.state(), ("stalled", "no frame for 2 s"))
-                camera = ring.info.camera
-                assert camera is not None
-                self.assertEqual(camera.optical_frame, optical_frame)
+                assert info.camera is not None
+                self.assertEqual((info.camera.optical_frame, info.camera.distortion), ("front_optical", "plumb_bob"))
+
+    def test_every_recorded_segment_of_another_major_version_is_refused_with_both_versions(self) -> None:
+        self.assertIn("1.3", self.others)
+        for version in self.others:
+            both = f"follows ABI {version}, but this reader supports {abi.ABI_MAJOR}.{abi.ABI_MINOR}: install"
+            with self.assertRaisesRegex(foveate.BrokenSegment, both):
+                ring_of(version)
 
 
 if __name__ == "__main__":

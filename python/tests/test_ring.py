@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import platform
 import signal
 import threading
 import unittest
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -268,16 +270,16 @@ class FrameSaysEverything(unittest.TestCase):
         ring = FakeRing()
         head = dict(
             frame_seq=41, pts_ns=5, capture_ns=6, capture_unix_ns=7, arrival_ns=8, publish_ns=9, flags=1, capture_clock=2,
-            fixation_id=10, fixation_x=1.25, fixation_y=2.5, fixation_since_frame=40, fixation_reason=3, sample_bound=4,
-            rgb_bound=11, dirty_tiles=12, tile_count=13, relevance_frame=39, asked_ns=14,
+            sample_bound=4, rgb_bound=11, dirty_tiles=12, tile_count=13, relevance_frame=39, asked_ns=14,
         )  # fmt: skip
-        ring.publish(**head)
+        ring.publish(fixations=[(10, 1.25, 2.5, 40, 0.75, 3), (8, -3, 4, 30, 0.5, 2)], **head)
         frame = ring.read()
         for name in (
             "frame_seq pts_ns capture_ns capture_unix_ns arrival_ns publish_ns dirty_tiles tile_count relevance_frame asked_ns"
         ).split():
             self.assertEqual(getattr(frame, name), head[name], name)
-        self.assertEqual(frame.fixation, foveate.Fixation(1.25, 2.5, 10, 40, "saliency"))
+        self.assertEqual(frame.fixation, foveate.Fixation(1.25, 2.5, 10, 40, "saliency", 0.75))
+        self.assertEqual(frame.fixations, (frame.fixation, foveate.Fixation(-3, 4, 8, 30, "attend", 0.5)))
         self.assertEqual(frame.bounds, foveate.Bounds(sample=4, rgb=11))
         self.assertEqual((frame.capture_clock, frame.layout), ("reference", "foveal"))
         self.assertEqual((frame.view, frame.epoch), ("front/policy", int(ring.header["epoch"])))
@@ -289,9 +291,16 @@ class FrameSaysEverything(unittest.TestCase):
 
     def test_numbers_of_later_versions_read_as_the_plainest(self) -> None:
         ring = FakeRing()
-        ring.publish(capture_clock=9, fixation_reason=9)
+        ring.publish(capture_clock=9, fixations=[(1, 0, 0, 1, 1, 9)])
         frame = ring.read()
         self.assertEqual((frame.capture_clock, frame.fixation.reason), ("unknown", "policy"))
+
+    def test_a_count_of_fixations_out_of_bounds_is_clamped(self) -> None:
+        ring = FakeRing()
+        for count, clamped in ((0, 1), (1, 1), (8, 8), (9, 8), (200, 8), (2**32 - 1, 8)):
+            ring.publish(fixations=[(number, 0, 0, 1, 1, 0) for number in range(8)], fixation_count=count)
+            for frame in (ring.read(), ring.reader().borrow_newest()):
+                self.assertEqual([fixation.id for fixation in frame.fixations], list(range(clamped)))
 
     def test_a_stamp_in_the_future_is_of_age_0(self) -> None:
         ring = FakeRing()
@@ -300,13 +309,34 @@ class FrameSaysEverything(unittest.TestCase):
 
     def test_the_fields_of_tokens_arrive(self) -> None:
         ring = FakeRing()
-        tokens = token_records(3, level=[0, 1, 2], changed_frame=[7, 8, 9], relevance=[1, 0.5, 16], columns=[2, 1, 2])
+        tokens = token_records(
+            3, x=[-7, 0, 90], y=[0, -2147483648, 5], sx=[1, 3, 2048], sy=[4, 3, 1], group=[0, 1, 2], changed_frame=[7, 8, 9],
+            relevance=[1, 0.5, 16], first_column=[1, 0, 0], columns=[1, 2, 0], first_row=[0, 1, 0], rows=[2, 1, 2],
+            fovea=[0, 7, 1], box=[(0, 0, 1, 8), (0, 0, 6, 3), (64, 5, 64, 7)],
+        )  # fmt: skip
         ring.publish(tokens)
-        np.testing.assert_array_equal(ring.read().tokens, tokens)
+        frame = ring.read()
+        np.testing.assert_array_equal(frame.tokens, tokens)
         self.assertEqual(
-            set(ring.read().tokens.dtype.names),
-            set("level x y size box changed_frame relevance columns rows reserved".split()),
+            frame.tokens.dtype.names,
+            tuple(
+                "changed_frame box x y sx sy size group first_column columns first_row rows fovea reserved relevance".split()
+            ),
         )
+        self.assertEqual(frame.origins.tolist(), [[-7, 0], [0, -2147483648], [90, 5]])
+        self.assertEqual(frame.steps.tolist(), [[1, 4], [3, 3], [2048, 1]])
+        self.assertEqual((frame.origins.dtype, frame.steps.dtype), (np.int32, np.int32))
+        self.assertEqual(frame.centres().tolist(), [[0.5, 4], [3, 1.5], [64, 6]])
+
+    def test_the_segment_says_how_its_texels_were_made(self) -> None:
+        ring = FakeRing(fovea_capacity=3, outside=1, rounding=1, grid_columns=4, grid_rows=2)
+        ring.publish()
+        info = ring.read().info
+        self.assertEqual((info.foveae, info.outside, info.rounding, info.grid), (3, "mean", "floor", (4, 2)))
+        ring = FakeRing()
+        ring.publish()
+        info = ring.read().info
+        self.assertEqual((info.foveae, info.outside, info.rounding, info.grid), (8, "edge", "half-up", None))
 
 
 class FrameHasItsPlanesByTheirNames(unittest.TestCase):
@@ -320,11 +350,11 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
             self.assertEqual((relevance.dtype, relevance.tolist()), (np.float32, [0.5, 1, 16]))
 
     def test_a_plane_that_there_is_not_is_named_with_those_that_there_are(self) -> None:
-        ring = FakeRing(plane_count=1, abi_minor=2)
+        ring = FakeRing(plane_count=1)
         ring.publish()
         frame = ring.read()
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
-        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 1.2"):
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.0"):
             frame.plane("relevance")
 
     def test_items_may_have_any_shape_and_lie_apart(self) -> None:
@@ -366,9 +396,9 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
                 np.testing.assert_array_equal(picture.reshape(2, 64, 2, 3).transpose(1, 3, 0, 2), values)
 
     def test_rebuilding_fills_the_pixels_that_a_texel_is_the_mean_of(self) -> None:
-        # 7 x 5 pixels: a token of level 1 of which 2 x 2 texels are real, and hang over the edges.
+        # 7 x 5 pixels: a token of texels of 2 x 2 of which 2 x 2 are real, and hang over the edges.
         ring = FakeRing(extent=(7, 5), patch=4)
-        token = token_records(1, level=1, x=2, y=1, size=4, columns=2, rows=2, box=(4, 2, 7, 5))
+        token = token_records(1, sx=2, sy=2, x=4, y=2, size=4, columns=2, rows=2, box=(4, 2, 7, 5))
         texels = np.arange(48).reshape(1, 3, 4, 4)
         ring.publish(token, texels)
         picture = ring.read().rebuild()
@@ -376,6 +406,49 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
         red[2:4, 4:6], red[2:4, 6:7], red[4:5, 4:6], red[4:5, 6:7] = 0, 1, 4, 5
         np.testing.assert_array_equal(picture[:, :, 0], red)
         self.assertEqual(picture[4, 6].tolist(), [5, 21, 37])
+
+    def test_rebuilding_puts_the_finest_of_overlapping_tokens_on_top(self) -> None:
+        # Beyond the left and the upper edge, of unlike steps, the finest first, in the middle and last; one lies outside.
+        places = [(1, 1, 1, 1), (-3, -2, 2, 3), (3, 0, 1, 2), (-8, 0, 4, 4), (2, 2, 1, 1)]
+        extent = (8, 6)
+        for order in itertools.permutations(range(len(places))):
+            with self.subTest(order=order):
+                ring = FakeRing(extent=extent, capacity=8)
+                tokens = np.concatenate([placed(*places[index], extent) for index in order])
+                texels = np.array(order).reshape(-1, 1, 1, 1) * 10 + np.arange(1, 5).reshape(1, 1, 2, 2)
+                ring.publish(tokens, np.broadcast_to(texels, (len(places), 3, 2, 2)))
+                expected = np.zeros((6, 8), int)
+                # The coarsest first; of those alike the later one is on top.
+                for index in sorted(order, key=lambda index: -places[index][2] * places[index][3]):
+                    x, y, sx, sy = places[index]
+                    for row, column in itertools.product(range(6), range(8)):
+                        u, v = (column - x) // sx, (row - y) // sy
+                        if 0 <= u < 2 and 0 <= v < 2:
+                            expected[row, column] = index * 10 + 1 + 2 * v + u
+                np.testing.assert_array_equal(ring.read().rebuild()[:, :, 1], expected)
+
+    def test_the_tokens_of_a_uniform_layout_are_a_grid(self) -> None:
+        ring = FakeRing(grid_columns=3, grid_rows=2)
+        pixels = np.arange(6 * 12).reshape(6, 3, 2, 2)
+        ring.publish(token_records(6), pixels)
+        frame = ring.read()
+        self.assertEqual(frame.grid().shape, (2, 3, 3, 2, 2))
+        np.testing.assert_array_equal(frame.grid()[1, 2], pixels[5])
+        self.assertTrue(np.shares_memory(frame.grid(), frame.pixels))
+        borrowed = ring.reader().borrow_newest()
+        assert borrowed is not None
+        self.assertTrue(np.shares_memory(borrowed.grid(), borrowed.pixels))
+        ring.publish(token_records(5))
+        with self.assertRaisesRegex(foveate.FoveateError, "5 tokens, which is no grid of 3 x 2"):
+            ring.read().grid()
+
+    def test_the_tokens_of_other_layouts_are_no_grid(self) -> None:
+        ring = FakeRing()
+        ring.publish()
+        with self.assertRaisesRegex(
+            foveate.FoveateError, "front/policy .* no grid, .* 'foveal': .* layout = \"uniform\""
+        ):
+            ring.read().grid()
 
     def test_a_tensor_has_the_texels_of_the_frame(self) -> None:
         torch = torch_or_skip()
@@ -418,6 +491,23 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
             ring.publish()
             reader.read_newest()
         self.assertEqual((descriptors(), mappings()), before)
+
+
+def placed(x: int, y: int, sx: int, sy: int, extent: tuple[int, int]) -> Any:
+    """The record of a token of 2 x 2 texels."""
+    real = []
+    box = []
+    for origin, step, length in ((x, sx, extent[0]), (y, sy, extent[1])):
+        texels = [texel for texel in range(2) if 0 < origin + (texel + 1) * step and origin + texel * step < length]
+        real.append((min(texels, default=0), len(texels)))
+        start, end = max(0, origin), min(length, origin + 2 * step)
+        box.append((start, max(start, end)))
+    (first_column, columns), (first_row, rows) = real
+    (x0, x1), (y0, y1) = box
+    return token_records(
+        1, x=x, y=y, sx=sx, sy=sy, first_column=first_column, columns=columns, first_row=first_row, rows=rows,
+        box=(x0, y0, x1, y1),
+    )  # fmt: skip
 
 
 def normalised(values: np.ndarray, ring: FakeRing) -> np.ndarray:

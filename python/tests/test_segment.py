@@ -34,8 +34,10 @@ class SegmentIsChecked(unittest.TestCase):
                 opened(os.dup(file.fileno()))
 
     def test_another_major_version_is_refused_with_both_versions(self) -> None:
-        changed = self.changed("abi_major", 2)
-        self.assert_refused(changed, rf"ABI 2\.{abi.ABI_MINOR}.*{abi.ABI_MAJOR}\.{abi.ABI_MINOR}")
+        changed = self.changed("abi_major", 7)
+        self.assert_refused(
+            changed, rf"follows ABI 7\.{abi.ABI_MINOR}, but .* {abi.ABI_MAJOR}\.{abi.ABI_MINOR}: install"
+        )
 
     def test_a_later_minor_version_opens(self) -> None:
         info = opened(sealed_copy(self.changed("abi_minor", 70))).info
@@ -61,7 +63,7 @@ class SegmentIsChecked(unittest.TestCase):
             ("slot_stride", far),
             ("slot_stride", 4097),
             ("slot_header_bytes", 0),
-            ("record_bytes", 49),
+            ("record_bytes", 57),
             ("records_offset", 0),
             ("token_capacity", (1 << 32) - 1),
             ("token_capacity", 0),
@@ -72,10 +74,25 @@ class SegmentIsChecked(unittest.TestCase):
             ("backend_kind", 0),
             ("view_name", b"\xff"),
             ("patch_side", 16),
+            ("fovea_capacity", 0),
+            ("fovea_capacity", 9),
+            ("grid_columns", 1),
+            ("grid_rows", 1),
+            ("outside", 2),
+            ("rounding", 2),
         ]:
             with self.subTest(field=field, value=value):
                 named = {"source_width": "source_", "source_height": "source_", "patch_side": "shape"}.get(field, field)
+                named = "grid_columns x grid_rows" if field.startswith("grid") else named
                 self.assert_refused(self.changed(field, value), named)
+
+    def test_a_grid_of_more_tokens_than_there_is_room_for_is_refused(self) -> None:
+        for columns, rows in ((3, 3), (9, 1), (1 << 31, 2), ((1 << 32) - 1, (1 << 32) - 1)):
+            ring = FakeRing(capacity=8, grid_columns=columns, grid_rows=rows)
+            self.assert_refused(ring.bytes.tobytes(), rf"grid_columns x grid_rows is \({columns}, {rows}\)")
+        for columns, rows in ((4, 2), (1, 8), (1, 1)):
+            ring = FakeRing(capacity=8, grid_columns=columns, grid_rows=rows)
+            self.assertEqual(opened(ring.descriptor()).info.grid, (columns, rows))
 
     def test_each_field_of_a_plane_that_leaves_its_slot_is_named(self) -> None:
         far = (1 << 64) - 64

@@ -583,10 +583,14 @@ impl ViewConfig {
         error::refused(mistakes, text, Path::new("view"), &Secrets::new()).map(|()| view)
     }
 
+    /// Most tokens of a frame.
+    pub fn capacity(&self) -> usize {
+        self.layout.capacity(self.format.patch_side, self.budget as usize)
+    }
+
     /// Bytes of the tokens in its ring.
     pub fn ring_bytes(&self) -> usize {
-        let tokens = self.layout.capacity(self.format.patch_side, self.budget as usize);
-        self.slots as usize * tokens * self.format.token_bytes()
+        self.slots as usize * self.capacity() * self.format.token_bytes()
     }
 }
 

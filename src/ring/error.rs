@@ -81,8 +81,8 @@ impl fmt::Display for RingError {
             }
             Self::Version { major, minor } => write!(
                 f,
-                "the segment has ABI {major}.{minor}, this reader {}.{}: use a reader of the daemon's version",
-                ABI_MAJOR, ABI_MINOR
+                "the segment follows ABI {major}.{minor}, but this reader supports {ABI_MAJOR}.{ABI_MINOR}: use a \
+                 reader of the daemon's version"
             ),
             Self::Malformed { field, value } => {
                 write!(f, "the segment is broken: {field} is {value}")

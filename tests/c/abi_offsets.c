@@ -35,7 +35,7 @@ static void print_segment_header(void) {
     FIELD("SegmentHeader", foveate_segment_header, source_width);
     FIELD("SegmentHeader", foveate_segment_header, source_height);
     FIELD("SegmentHeader", foveate_segment_header, backend_kind);
-    FIELD("SegmentHeader", foveate_segment_header, reserved_0);
+    FIELD("SegmentHeader", foveate_segment_header, fovea_capacity);
     FIELD("SegmentHeader", foveate_segment_header, mean);
     FIELD("SegmentHeader", foveate_segment_header, std);
     FIELD("SegmentHeader", foveate_segment_header, pixel_format);
@@ -43,9 +43,12 @@ static void print_segment_header(void) {
     FIELD("SegmentHeader", foveate_segment_header, view_name);
     FIELD("SegmentHeader", foveate_segment_header, layout_name);
     FIELD("SegmentHeader", foveate_segment_header, backend_device);
-    FIELD("SegmentHeader", foveate_segment_header, reserved_1);
+    FIELD("SegmentHeader", foveate_segment_header, grid_columns);
+    FIELD("SegmentHeader", foveate_segment_header, grid_rows);
     FIELD("SegmentHeader", foveate_segment_header, camera);
-    FIELD("SegmentHeader", foveate_segment_header, reserved_2);
+    FIELD("SegmentHeader", foveate_segment_header, outside);
+    FIELD("SegmentHeader", foveate_segment_header, rounding);
+    FIELD("SegmentHeader", foveate_segment_header, reserved);
     FIELD("SegmentHeader", foveate_segment_header, planes);
 }
 
@@ -112,19 +115,26 @@ static void print_slot_header(void) {
     FIELD("SlotHeader", foveate_slot_header, publish_ns);
     FIELD("SlotHeader", foveate_slot_header, flags);
     FIELD("SlotHeader", foveate_slot_header, capture_clock);
-    FIELD("SlotHeader", foveate_slot_header, fixation_id);
-    FIELD("SlotHeader", foveate_slot_header, fixation_x);
-    FIELD("SlotHeader", foveate_slot_header, fixation_y);
-    FIELD("SlotHeader", foveate_slot_header, fixation_since_frame);
-    FIELD("SlotHeader", foveate_slot_header, fixation_reason);
     FIELD("SlotHeader", foveate_slot_header, sample_bound);
     FIELD("SlotHeader", foveate_slot_header, rgb_bound);
     FIELD("SlotHeader", foveate_slot_header, token_count);
     FIELD("SlotHeader", foveate_slot_header, dirty_tiles);
     FIELD("SlotHeader", foveate_slot_header, tile_count);
+    FIELD("SlotHeader", foveate_slot_header, fixation_count);
     FIELD("SlotHeader", foveate_slot_header, relevance_frame);
     FIELD("SlotHeader", foveate_slot_header, asked_ns);
+    FIELD("SlotHeader", foveate_slot_header, fixations);
     FIELD("SlotHeader", foveate_slot_header, reserved);
+}
+
+static void print_fixation_block(void) {
+    STRUCT("FixationBlock", FOVEATE_HEADER_BYTES + offsetof(struct foveate_slot_header, fixations), foveate_fixation);
+    FIELD("FixationBlock", foveate_fixation, id);
+    FIELD("FixationBlock", foveate_fixation, x);
+    FIELD("FixationBlock", foveate_fixation, y);
+    FIELD("FixationBlock", foveate_fixation, since_frame);
+    FIELD("FixationBlock", foveate_fixation, weight);
+    FIELD("FixationBlock", foveate_fixation, reason);
 }
 
 static void print_token_record(void) {
@@ -136,12 +146,17 @@ static void print_token_record(void) {
     FIELD("TokenRecord", foveate_token, y1);
     FIELD("TokenRecord", foveate_token, x);
     FIELD("TokenRecord", foveate_token, y);
-    FIELD("TokenRecord", foveate_token, level);
+    FIELD("TokenRecord", foveate_token, sx);
+    FIELD("TokenRecord", foveate_token, sy);
     FIELD("TokenRecord", foveate_token, size);
+    FIELD("TokenRecord", foveate_token, group);
+    FIELD("TokenRecord", foveate_token, first_column);
     FIELD("TokenRecord", foveate_token, columns);
+    FIELD("TokenRecord", foveate_token, first_row);
     FIELD("TokenRecord", foveate_token, rows);
-    FIELD("TokenRecord", foveate_token, relevance);
+    FIELD("TokenRecord", foveate_token, fovea);
     FIELD("TokenRecord", foveate_token, reserved);
+    FIELD("TokenRecord", foveate_token, relevance);
 }
 
 int main(void) {
@@ -152,6 +167,7 @@ int main(void) {
     print_state_block();
     print_camera_frame_block();
     print_slot_header();
+    print_fixation_block();
     print_token_record();
     return 0;
 }

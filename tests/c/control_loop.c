@@ -87,7 +87,7 @@ static void steer_gaze(struct vision *vision) {
 // How far right of the image's middle the view looks, in shares of its width; 0 where nothing young enough is known.
 static double command(const struct vision *vision) {
     if (!vision->is_seeing) return 0.0;
-    return vision->frame.head.fixation_x / foveate_current_segment(vision->reader)->header.source_width - 0.5;
+    return vision->frame.head.fixations[0].x / foveate_current_segment(vision->reader)->header.source_width - 0.5;
 }
 
 static void add_cycle(struct timespec *time) {

@@ -2,7 +2,8 @@
 //
 //     dump VIEW COUNT
 //
-// `records`, `pixels` and `relevance` are the 64-bit FNV-1a of the bytes, in hexadecimal.
+// Floating-point numbers are given by the bits of a binary64, tokens and fixations as lists of their fields, and `pixels` and
+// `relevance` by the 64-bit FNV-1a of their bytes, in hexadecimal.
 
 #define FOVEATE_IMPLEMENTATION
 #include <foveate.h>
@@ -10,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint64_t fnv1a(const void *bytes, size_t count) {
     uint64_t hash = 0xcbf29ce484222325;
@@ -37,28 +39,100 @@ static void print_times(const struct foveate_slot_header *head) {
     print_count("publish_ns", head->publish_ns);
 }
 
-static void print_fixation(const struct foveate_slot_header *head) {
-    print_count("fixation_id", head->fixation_id);
-    printf("\"fixation_x\":%.17g,\"fixation_y\":%.17g,", head->fixation_x, head->fixation_y);
-    print_count("fixation_since_frame", head->fixation_since_frame);
-    print_count("fixation_reason", head->fixation_reason);
+static uint64_t bits_of(double number) {
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
 }
 
-static void print_frame(const struct foveate_frame *frame, int relevance) {
+static void print_numbers(const char *name, const double *numbers, size_t count) {
+    printf("\"%s\":[", name);
+    for (size_t index = 0; index < count; index++) printf("%s%" PRIu64, index == 0 ? "" : ",", bits_of(numbers[index]));
+    printf("],");
+}
+
+static void print_camera(const struct foveate_segment *segment) {
+    const struct foveate_camera *camera = &segment->header.camera;
+    const struct foveate_camera_frame *frame = &segment->camera_frame;
+    if (camera->kind == 0) {
+        printf("\"camera\":null,");
+        return;
+    }
+    printf("\"camera\":{\"distortion\":\"%s\",\"optical_frame\":\"%s\",\"parent_frame\":\"%s\",", camera->distortion_name,
+           frame->optical_frame, frame->parent_frame);
+    print_numbers("k", camera->k, 9);
+    print_numbers("coefficients", camera->coefficients, camera->coefficient_count);
+    print_numbers("parent_from_optical", frame->parent_from_optical, frame->parent_frame[0] == '\0' ? 0 : 12);
+    print_numbers("source_from_calibrated", frame->source_from_calibrated, 6);
+    printf("\"extent\":[%" PRIu32 ",%" PRIu32 "]},", frame->calibrated_width, frame->calibrated_height);
+}
+
+static void print_segment(const struct foveate_segment *segment) {
+    const struct foveate_segment_header *header = &segment->header;
+    printf("\"stream\":\"%s\",\"view\":\"%s\",\"layout\":\"%s\",", header->stream_name, header->view_name, header->layout_name);
+    printf("\"pixel_format\":\"%s\",\"device\":\"%s\",", header->pixel_format, header->backend_device);
+    print_count("abi_minor", header->abi_minor);
+    print_count("epoch", header->epoch);
+    print_count("patch", header->patch_side);
+    print_count("dtype", segment->dtype);
+    print_count("capacity", header->token_capacity);
+    print_count("grid_columns", header->grid_columns);
+    print_count("grid_rows", header->grid_rows);
+    print_count("foveae", header->fovea_capacity);
+    print_count("outside", header->outside);
+    print_count("rounding", header->rounding);
+    print_count("width", header->source_width);
+    print_count("height", header->source_height);
+    print_count("backend", header->backend_kind);
+    print_count("slot_count", header->slot_count);
+    print_numbers("mean", header->mean, 3);
+    print_numbers("std", header->std, 3);
+    print_camera(segment);
+}
+
+static void print_fixations(const struct foveate_slot_header *head) {
+    printf("\"fixations\":[");
+    for (uint32_t index = 0; index < head->fixation_count; index++) {
+        const struct foveate_fixation *fixation = &head->fixations[index];
+        printf("%s[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu32 "]", index == 0 ? "" : ",", fixation->id,
+               bits_of(fixation->x), bits_of(fixation->y), fixation->since_frame, bits_of((double)fixation->weight),
+               fixation->reason);
+    }
+    printf("],");
+}
+
+static void print_token(const struct foveate_token *token) {
+    printf("[%" PRIu64 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",", token->changed_frame, token->x0, token->y0, token->x1,
+           token->y1);
+    printf("%" PRId32 ",%" PRId32 ",%u,%u,%u,%u,", token->x, token->y, token->sx, token->sy, token->size, token->group);
+    printf("%u,%u,%u,%u,", token->first_column, token->columns, token->first_row, token->rows);
+    printf("%u,%" PRIu64 "]", token->fovea, bits_of((double)token->relevance));
+}
+
+static void print_tokens(const struct foveate_frame *frame) {
+    printf("\"tokens\":[");
+    for (size_t index = 0; index < frame->token_count; index++) {
+        if (0 < index) printf(",");
+        print_token(&frame->tokens[index]);
+    }
+    printf("],");
+}
+
+static void print_frame(const struct foveate_segment *segment, const struct foveate_frame *frame, int relevance) {
     const struct foveate_slot_header *head = &frame->head;
     printf("{");
+    print_segment(segment);
     print_count("ring_sequence", head->ring_sequence);
     print_count("frame_seq", head->frame_seq);
     print_times(head);
-    print_fixation(head);
+    print_fixations(head);
     print_count("sample_bound", head->sample_bound);
     print_count("rgb_bound", head->rgb_bound);
     print_count("dirty_tiles", head->dirty_tiles);
     print_count("tile_count", head->tile_count);
     print_count("relevance_frame", head->relevance_frame);
     print_count("asked_ns", head->asked_ns);
-    print_count("token_count", frame->token_count);
-    printf("\"records\":\"%016" PRIx64 "\",", fnv1a(frame->tokens, frame->token_count * sizeof *frame->tokens));
+    print_tokens(frame);
     printf("\"pixels\":\"%016" PRIx64 "\",", fnv1a(frame->pixels, frame->pixel_bytes));
     printf("\"relevance\":\"%016" PRIx64 "\"}\n", fnv1a(frame->planes[relevance], frame->token_count * sizeof(float)));
     fflush(stdout);
@@ -73,7 +147,7 @@ static int dump(struct foveate_reader *reader, struct foveate_frame *frame, long
             relevance = foveate_plane_index(foveate_current_segment(reader), "relevance");
             if (relevance < 0 || foveate_frame_reserve(frame, foveate_current_segment(reader)) != FOVEATE_OK) return 1;
         } else if (result == FOVEATE_OK) {
-            print_frame(frame, relevance);
+            print_frame(foveate_current_segment(reader), frame, relevance);
             count--;
         } else if (result == FOVEATE_ENDED) {
             return 0;

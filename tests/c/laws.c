@@ -342,17 +342,6 @@ static void what_is_too_old_ends_no_wait(void) {
     free_segment(&segment);
 }
 
-static void a_distortion_has_its_name_also_where_it_was_cut(void) {
-    struct foveate_camera camera = FOVEATE_ZEROS;
-    EXPECT(!foveate_distortion_is(&camera, "plumb_bob"));
-    strcpy(camera.distortion_name, "plumb_bob");
-    EXPECT(foveate_distortion_is(&camera, "plumb_bob"));
-    EXPECT(!foveate_distortion_is(&camera, "plumb_bobs") && !foveate_distortion_is(&camera, "plumb"));
-    memcpy(camera.distortion_name, "rational_polyno", 16);
-    EXPECT(foveate_distortion_is(&camera, "rational_polynomial"));
-    EXPECT(!foveate_distortion_is(&camera, "rational_polygon"));
-}
-
 static void age_is_never_negative(void) {
     struct foveate_slot_header head = head_of(1);
     head.capture_ns = UINT64_MAX;
@@ -1634,7 +1623,7 @@ struct spoilt_field {
 
 static const struct spoilt_field spoilt_fields[] = {
     {HEADER(magic), 'f', 1, FOVEATE_NOT_A_SEGMENT, "not a Foveate segment"},
-    {HEADER(abi_major), 0x700000002, 8, FOVEATE_VERSION, "ABI 2.7, and this reader 1.3"},
+    {HEADER(abi_major), 0x700000001, 8, FOVEATE_VERSION, "follows ABI 1.7, but this reader supports 2.0: compile"},
     {HEADER(total_bytes), 1ull << 40, 8, FOVEATE_MALFORMED, "total_bytes is 1099511627776"},
     {HEADER(header_bytes), 64, 4, FOVEATE_MALFORMED, "header_bytes"},
     {HEADER(slot_count), 1, 4, FOVEATE_MALFORMED, "slot_count"},
@@ -1643,9 +1632,9 @@ static const struct spoilt_field spoilt_fields[] = {
     {HEADER(slot_stride), UINT64_MAX - 63, 8, FOVEATE_MALFORMED, "slot_stride"},
     {HEADER(slot_stride), 1ull << 62, 8, FOVEATE_MALFORMED, "slot_stride"},
     {HEADER(slot_header_bytes), 0, 4, FOVEATE_MALFORMED, "slot_header_bytes"},
-    {HEADER(record_bytes), 49, 4, FOVEATE_MALFORMED, "record_bytes"},
+    {HEADER(record_bytes), 57, 4, FOVEATE_MALFORMED, "record_bytes"},
     {HEADER(records_offset), 0, 4, FOVEATE_MALFORMED, "records_offset"},
-    {HEADER(records_offset), 260, 4, FOVEATE_MALFORMED, "records_offset"},
+    {HEADER(records_offset), 516, 4, FOVEATE_MALFORMED, "records_offset"},
     {HEADER(token_capacity), UINT32_MAX, 4, FOVEATE_MALFORMED, "token_capacity"},
     {HEADER(token_capacity), 0, 4, FOVEATE_MALFORMED, "token_capacity"},
     {HEADER(token_capacity), 5, 4, FOVEATE_MALFORMED, "planes.shape[0]"},
@@ -1657,6 +1646,18 @@ static const struct spoilt_field spoilt_fields[] = {
     {HEADER(source_width), 0, 4, FOVEATE_MALFORMED, "source_width"},
     {HEADER(source_height), 16385, 4, FOVEATE_MALFORMED, "source_height"},
     {HEADER(backend_kind), 3, 4, FOVEATE_MALFORMED, "backend_kind"},
+    {HEADER(fovea_capacity), 0, 4, FOVEATE_MALFORMED, "fovea_capacity is 0"},
+    {HEADER(fovea_capacity), 9, 4, FOVEATE_MALFORMED, "fovea_capacity is 9"},
+    {HEADER(grid_columns), 2 | 3ull << 32, 8, FOVEATE_OK, ""},
+    {HEADER(grid_columns), 2 | 4ull << 32, 8, FOVEATE_MALFORMED, "grid_columns x grid_rows is 8"},
+    {HEADER(grid_columns), UINT64_MAX, 8, FOVEATE_MALFORMED, "grid_columns x grid_rows"},
+    {HEADER(grid_columns), 1ull << 31 | 2ull << 32, 8, FOVEATE_MALFORMED, "grid_columns x grid_rows"},
+    {HEADER(grid_columns), 1, 4, FOVEATE_MALFORMED, "grid_columns x grid_rows"},
+    {HEADER(grid_rows), 1, 4, FOVEATE_MALFORMED, "grid_columns x grid_rows"},
+    {HEADER(outside), 1, 4, FOVEATE_OK, ""},
+    {HEADER(outside), 2, 4, FOVEATE_MALFORMED, "outside is 2"},
+    {HEADER(rounding), 1, 4, FOVEATE_OK, ""},
+    {HEADER(rounding), 2, 4, FOVEATE_MALFORMED, "rounding is 2"},
     {HEADER(view_name), 0xFF, 1, FOVEATE_MALFORMED, "view_name"},
     {HEADER(layout_name), 0x80ED, 2, FOVEATE_MALFORMED, "layout_name"},
     {HEADER(backend_device) + 11, 0x7878787878787878, 8, FOVEATE_OK, ""},
@@ -1672,7 +1673,7 @@ static const struct spoilt_field spoilt_fields[] = {
     {PLANE(shape) + 4, UINT64_MAX, 8, FOVEATE_MALFORMED, "planes.shape"},
     {PLANE(shape) + 8, 0, 4, FOVEATE_MALFORMED, "planes.shape"},
     {PLANE(offset), 64, 8, FOVEATE_MALFORMED, "planes.offset"},
-    {PLANE(offset), 584, 8, FOVEATE_MALFORMED, "planes.offset"},
+    {PLANE(offset), 904, 8, FOVEATE_MALFORMED, "planes.offset"},
     {PLANE(offset), UINT64_MAX - 63, 8, FOVEATE_MALFORMED, "planes.bytes"},
     {PLANE(offset), SLOT_STRIDE, 8, FOVEATE_MALFORMED, "planes.bytes"},
     {PLANE(bytes), 4096, 8, FOVEATE_MALFORMED, "planes.bytes"},
@@ -1713,7 +1714,31 @@ static void each_field_that_contradicts_the_document_is_named(void) {
     free(contents);
 }
 
-// Such as that of a daemon before 1.3.
+static void a_count_of_fixations_out_of_bounds_is_clamped(void) {
+    const uint32_t counts[][2] = {{0, 1}, {1, 1}, {8, 8}, {9, 8}, {200, 8}, {UINT32_MAX, 8}};
+    struct written_segment segment = new_segment(4);
+    struct session session = session_with(&segment);
+    for (size_t index = 0; index < sizeof counts / sizeof *counts; index++) {
+        struct foveate_borrowed borrowed;
+        for (uint64_t sequence = 2 * index + 1; sequence <= 2 * index + 2; sequence++) {
+            publish(&segment, sequence);
+            unsigned char *slot = segment.base + FOVEATE_HEADER_BYTES + sequence % segment.slot_count * SLOT_STRIDE;
+            ((struct foveate_slot_header *)(void *)slot)->fixation_count = counts[index][0];
+            if (sequence % 2 == 1) {
+                EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+                EXPECT(session.frame.head.fixation_count == counts[index][1]);
+            }
+        }
+        EXPECT_RESULT(foveate_borrow_newest(session.reader, &borrowed, 0), FOVEATE_OK);
+        EXPECT(borrowed.head.fixation_count == counts[index][1]);
+        EXPECT_RESULT(foveate_release(session.reader, &borrowed), FOVEATE_OK);
+        EXPECT_RESULT(foveate_read_at(session.reader, 0, &session.frame, 0), FOVEATE_OK);
+        EXPECT(1 <= session.frame.head.fixation_count && session.frame.head.fixation_count <= FOVEATE_FOVEAE_MAX);
+    }
+    end_session(&session);
+    free_segment(&segment);
+}
+
 static void a_plane_that_the_segment_does_not_have_is_not_found(void) {
     size_t bytes;
     unsigned char *contents = valid_bytes(&bytes);
@@ -1987,7 +2012,6 @@ static const struct law laws[] = {
     LAW(what_is_too_old_is_passed_over_and_counted),
     LAW(a_ring_of_old_frames_hides_no_young_one),
     LAW(what_is_too_old_ends_no_wait),
-    LAW(a_distortion_has_its_name_also_where_it_was_cut),
     LAW(age_is_never_negative),
     LAW(numbers_of_every_format_are_exact),
     LAW(reading_allocates_nothing),
@@ -2037,6 +2061,7 @@ static const struct law laws[] = {
     LAW(steering_connects_again_after_a_hang_up),
     LAW(what_cannot_be_meant_is_not_sent),
     LAW(each_field_that_contradicts_the_document_is_named),
+    LAW(a_count_of_fixations_out_of_bounds_is_clamped),
     LAW(a_plane_that_the_segment_does_not_have_is_not_found),
     LAW(texts_are_utf8_with_an_end),
     LAW(memory_that_could_change_its_size_is_refused),

@@ -20,7 +20,7 @@ static void print_segment(const struct foveate_segment *segment) {
 
 static void print_frame(const struct foveate_frame *frame) {
     printf("frame %" PRIu64 ": %zu tokens around (%.1f, %.1f), %.1f ms old, %" PRIu64 " missed\n", frame->head.frame_seq,
-           frame->token_count, frame->head.fixation_x, frame->head.fixation_y, (double)foveate_age_ns(&frame->head) / 1e6,
+           frame->token_count, frame->head.fixations[0].x, frame->head.fixations[0].y, (double)foveate_age_ns(&frame->head) / 1e6,
            frame->missed);
     fflush(stdout);
 }

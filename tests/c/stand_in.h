@@ -47,10 +47,10 @@ static inline uint64_t random_number(void) {
 #define PATCH_SIDE 14u
 // 588 bytes: not a whole number of words, so that the last one is shared by two tokens.
 #define TOKEN_BYTES (3u * PATCH_SIDE * PATCH_SIDE)
-#define RECORDS_OFFSET 256u
-#define PIXELS_OFFSET 576u
-#define RELEVANCE_OFFSET 4160u
-#define SLOT_STRIDE 4224u
+#define RECORDS_OFFSET 512u
+#define PIXELS_OFFSET 896u
+#define RELEVANCE_OFFSET 4480u
+#define SLOT_STRIDE 4544u
 #define MEMORY_NAME "foveate-laws"
 #define ALL_SEALS (F_SEAL_GROW | F_SEAL_SHRINK | FOVEATE__SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 
@@ -82,6 +82,7 @@ static inline struct foveate_segment_header valid_header(uint32_t slot_count) {
     header.source_width = 640;
     header.source_height = 480;
     header.backend_kind = 1;
+    header.fovea_capacity = FOVEATE_FOVEAE_MAX;
     strcpy(header.stream_name, "camera");
     strcpy(header.view_name, "main");
     strcpy(header.layout_name, "foveal");
@@ -182,7 +183,12 @@ static inline struct foveate_slot_header head_of(uint64_t sequence) {
     head.ring_sequence = sequence;
     head.frame_seq = 3 * sequence;
     head.capture_ns = 5 * sequence;
-    head.fixation_x = 0.5 * (double)sequence;
+    head.fixation_count = (uint32_t)(sequence % FOVEATE_FOVEAE_MAX) + 1;
+    for (uint32_t index = 0; index < head.fixation_count; index++) {
+        head.fixations[index].id = sequence - index;
+        head.fixations[index].x = 0.5 * (double)sequence;
+        head.fixations[index].weight = 1.0f / (float)(index + 1);
+    }
     head.token_count = tokens_of(sequence);
     head.asked_ns = 7 * sequence;
     return head;

@@ -44,7 +44,7 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let header = header_line("camera/main", EXTENT);
     let entry = |frame| entry_line(&GazeEntry::new(&any_gaze(), frame));
     let broken = entry(7).replace("\"x\"", "\"z\"");
-    let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":-1e308");
+    let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":1.5");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
     let other = header.replace(":2,", ":1,");

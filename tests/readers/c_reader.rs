@@ -9,12 +9,12 @@ use std::process::{Command, Output};
 
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_ring::TokenFrameBuf;
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::daemon::{Feed, Place, Process};
+use crate::described::next_described;
 use crate::film::raw_bytes;
 use crate::scene::{bt601, fed, random_film, stream, view};
 
@@ -133,13 +133,13 @@ fn a_frame_read_in_c_is_the_frame_read_in_rust() {
         let name = format!("camera/{name}");
         let mut follower = daemon.subscribe(&name);
         feed.send(&raw_bytes(film.frame(1)));
-        let mut expected = vec![dumped(follower.next_frame())];
+        let mut expected = vec![next_described(&mut follower)];
         let process = dump.start(&place, &[&name, &film.len().to_string()]);
         // From here on it sees every frame: the ring holds more of them than there are.
         process.stdout.wait_for("\n");
         for frame_seq in 2..=film.len() as u64 {
             feed.send(&raw_bytes(film.frame(frame_seq)));
-            expected.push(dumped(follower.next_frame()));
+            expected.push(next_described(&mut follower));
         }
         let outcome = process.finish();
         outcome.assert_clean_exit(0);
@@ -253,7 +253,8 @@ fn the_examples_of_the_page_compile_and_run() {
             "20 tokens",
             "at the fixation",
             "the finest token weighs ",
-            "finest level",
+            "finest texels: ",
+            "), weight 1.00",
             "looks at (0.0, 0.0)",
             "stamp ",
             "in the ring",
@@ -447,50 +448,6 @@ fn rows(section: &str) -> Vec<(usize, usize, String)> {
         (cells[1].parse().unwrap(), cells[2].parse().unwrap(), field)
     })
     .collect()
-}
-
-/// A frame as `dump` prints it.
-fn dumped(frame: &TokenFrameBuf) -> Value {
-    let TokenFrameBuf { head, records, pixels, .. } = frame;
-    let (stamp, fixation) = (head.stamp, head.fixation);
-    Value::from_iter([
-        ("ring_sequence", json!(head.ring_sequence)),
-        ("frame_seq", json!(stamp.frame_seq)),
-        ("pts_ns", json!(stamp.pts_ns)),
-        ("capture_ns", json!(stamp.capture_ns)),
-        ("capture_unix_ns", json!(stamp.capture_unix_ns)),
-        ("capture_clock", json!(stamp.capture_clock.code())),
-        ("arrival_ns", json!(stamp.arrival_ns)),
-        ("publish_ns", json!(head.publish_ns)),
-        ("fixation_id", json!(fixation.id)),
-        ("fixation_x", number(fixation.x)),
-        ("fixation_y", number(fixation.y)),
-        ("fixation_since_frame", json!(fixation.since_frame)),
-        ("fixation_reason", json!(fixation.reason.code())),
-        ("sample_bound", json!(head.sample_bound)),
-        ("rgb_bound", json!(head.rgb_bound)),
-        ("dirty_tiles", json!(head.dirty_tiles)),
-        ("tile_count", json!(head.tile_count)),
-        ("relevance_frame", json!(head.relevance_frame)),
-        ("asked_ns", json!(head.asked_ns)),
-        ("token_count", json!(records.len())),
-        ("records", json!(format!("{:016x}", fnv1a(bytemuck::cast_slice(records))))),
-        ("pixels", json!(format!("{:016x}", fnv1a(pixels)))),
-        ("relevance", json!(format!("{:016x}", fnv1a(frame.plane(1))))),
-    ])
-}
-
-/// A number as C prints it: without a point where it is whole.
-#[expect(clippy::cast_possible_truncation, reason = "it was found to be a small whole number")]
-fn number(value: f64) -> Value {
-    if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }
-}
-
-/// The 64-bit FNV-1a, with the constants of its authors.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 fn source(program: &str) -> PathBuf {

@@ -12,10 +12,15 @@ mod film;
 mod left_out;
 #[path = "../common/naive.rs"]
 mod naive;
+#[path = "../support/players.rs"]
+mod players;
+#[path = "../support/ring.rs"]
+mod ring;
 #[path = "../support/scene.rs"]
 mod scene;
 #[path = "../support/wait.rs"]
 mod wait;
 
 mod c_reader;
+mod described;
 mod reader_conformance;

@@ -1,19 +1,27 @@
 //! The readers in Rust, C and Python read the same frames of the same daemon alike: every field and every byte.
 
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 
 use foveate::messages::{Attend, Look, NumberFormat, ViewName};
 use foveate_control::ClientExt as _;
+use foveate_core::backend::BackendKind;
 use foveate_core::frame::PixelFormat;
 use foveate_core::geometry::extent::Extent;
-use foveate_ring::TokenFrameBuf;
-use serde_json::{Value, json};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
+use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket};
+use serde_json::Value;
 
-use crate::daemon::{Feed, Place, Process};
+use crate::daemon::{Feed, Outcome, Place, Process};
+use crate::described::{described, next_described};
 use crate::film::raw_bytes;
+use crate::players::Line;
+use crate::ring::{publish, sealed_copy, spec};
 use crate::scene::{bt601, fed, random_film, stream, view};
-use crate::wait::until;
+use crate::wait::{HANG, until};
 
 /// Frames of the history; fewer than the ring holds, so that no reader is lapped however slow it is.
 const FRAMES: u64 = 40;
@@ -24,8 +32,13 @@ const PYTHON: &str = "/usr/bin/python3";
 #[test]
 fn every_reader_reads_every_frame_alike() {
     let gaze = "gaze = { policy = 'feedback', saccade_hz = 50, dwell_min_ms = 0 }";
-    for settings in ["dtype = 'f16'", "dtype = 'u8'\npatch = 14", "dtype = 'bf16'", "dtype = 'f32'"]
-    {
+    for settings in [
+        "dtype = 'f16'\nfoveae = 3",
+        "dtype = 'u8'\npatch = 14\nlayout = 'directional'",
+        "dtype = 'bf16'\nlayout = 'uniform'",
+        "dtype = 'f32'\nlayout = 'rings'\nstrides = [1, 3]\ngrids = [3, 5]",
+        "dtype = 'u8'\nlayout = 'windows'\npatch = 224",
+    ] {
         let place = Place::new();
         let film = random_film(PixelFormat::Nv12, Extent::new(160, 120), bt601(), 12);
         let mut feed = Feed::open(&place.path("camera"));
@@ -34,8 +47,8 @@ fn every_reader_reads_every_frame_alike() {
         let daemon = place.daemon(&stream("camera", &fed(&place, "camera", &film), &settings));
         let (mut client, mut follower) = (daemon.client(), daemon.subscribe("camera/main"));
         feed.send(&raw_bytes(film.frame(1)));
-        let mut expected = vec![described(follower.next_frame())];
-        let readers = [c_reader(&place), python_reader(&place)];
+        let mut expected = vec![next_described(&mut follower)];
+        let readers = [c_reader(&place, FRAMES), python_reader(&place, None)];
         let present = 2 + readers.len() as u64;
         until("they follow", || {
             present <= client.listing().unwrap().server.unwrap().counts.clients
@@ -49,16 +62,13 @@ fn every_reader_reads_every_frame_alike() {
                 _ => {}
             }
             feed.send(&raw_bytes(film.frame(frame_seq)));
-            expected.push(described(follower.next_frame()));
+            expected.push(next_described(&mut follower));
         }
         drop(feed);
         for reader in readers {
             let outcome = reader.finish();
-            let read: Vec<Value> = outcome
-                .stdout
-                .lines()
-                .map(|line| exact(serde_json::from_str(line).unwrap()))
-                .collect();
+            let read: Vec<Value> =
+                outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             let first =
                 read.first().unwrap_or_else(|| panic!("{outcome:#?}"))["frame_seq"].as_u64();
             let skipped = usize::try_from(first.unwrap()).unwrap() - 1;
@@ -68,20 +78,109 @@ fn every_reader_reads_every_frame_alike() {
     }
 }
 
+/// Fields that no view of the daemon has, as one has the next: all dtypes, grids, several fixations, and records of random bits, so of
+/// any origin, step and box.
+#[test]
+fn every_reader_reads_every_field_alike() {
+    for (number, spec) in specs() {
+        let mut writer = Writer::create(&spec).unwrap();
+        for number in 1..=number {
+            publish(&mut writer, number, spec.capacity, spec.format);
+        }
+        let mut read = TokenFrameBuf::default();
+        let mut reader = Reader::from_fd(writer.reader_fd().unwrap()).unwrap();
+        reader.read_newest(&mut read).unwrap();
+        let expected = described(reader.header(), &read);
+        let (fixations, tokens) = (&expected["fixations"], &expected["tokens"]);
+        assert_eq!(fixations.as_array().unwrap().len() as u64, 1 + number % 8);
+        assert_eq!(tokens.as_array().unwrap().len(), spec.capacity);
+        for start in [c_reader, |place: &Place, _| python_reader(place, Some(1))] {
+            let outcome = shown(&writer.reader_fd().unwrap(), start);
+            outcome.assert_clean_exit(0);
+            let said: Value = serde_json::from_str(&outcome.stdout).unwrap();
+            assert_eq!(said, expected);
+        }
+    }
+}
+
+/// Rust's is held to the same in `tests/ring/ring_recorded.rs`.
+#[test]
+fn a_segment_of_another_major_version_is_refused_with_both_versions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/segments");
+    for version in ["1.2", "1.3"] {
+        let bytes = fs::read(folder.join(format!("{version}.segment"))).unwrap();
+        for start in [c_reader, |place: &Place, _| python_reader(place, Some(1))] {
+            let outcome = shown(&sealed_copy(&bytes), start);
+            assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(1), ""), "{outcome:#?}");
+            let both = format!("follows ABI {version}, but this reader supports 2.0: ");
+            assert!(outcome.stderr.contains(&both), "{outcome:#?}");
+        }
+    }
+}
+
+/// Segments, and how many frames to publish in each.
+fn specs() -> Vec<(u64, SegmentSpec)> {
+    let format = |side, dtype, normalisation| TokenFormat::new(side, dtype, normalisation);
+    let mut uniform = SegmentSpec {
+        layout: "uniform".to_owned(),
+        format: format(16, DType::F16, Normalisation::IMAGENET),
+        grid: Some(Extent::new(3, 2)),
+        foveae: 1,
+        backend: BackendKind::Vulkan,
+        camera: None,
+        ..spec(6)
+    };
+    uniform.format.outside = Outside::Mean;
+    uniform.format.rounding = Rounding::Floor;
+    let mut rings = SegmentSpec {
+        layout: "rings".to_owned(),
+        format: format(10, DType::Bf16, Normalisation::CLIP),
+        ..spec(7)
+    };
+    let camera = rings.camera.as_mut().unwrap();
+    camera.calibration.distortion = "a_distortion_with_31_characters".to_owned();
+    camera.mount = None;
+    let windows = SegmentSpec {
+        layout: "windows".to_owned(),
+        format: format(224, DType::F32, Normalisation::SIGLIP),
+        slot_count: 2,
+        ..spec(2)
+    };
+    vec![(3, spec(6)), (8, uniform), (7, rings), (5, windows)]
+}
+
+/// What a reader that subscribes and reads one frame prints of `segment`.
+fn shown(segment: &OwnedFd, start: fn(&Place, u64) -> Process) -> Outcome {
+    let place = Place::new();
+    let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    bind(&listener, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    listen(&listener, 1).unwrap();
+    let process = start(&place, 1);
+    let listener = Line(listener);
+    assert!(listener.has_words(HANG), "nobody calls: {:#?}", process.finish());
+    let line = Line(accept(&listener.0).unwrap());
+    assert!(line.hear().contains("subscribe"));
+    line.say(r#"{"ok":true,"view":"camera/main"}"#);
+    let event = r#"{"event":"segment","view":"camera/main","epoch":"00c0ffee00c0ffee"}"#;
+    line.send(event, Some(segment.as_fd()));
+    process.finish()
+}
+
 fn map(view: ViewName) -> Attend {
     Attend { view, shape: [2, 2], dtype: NumberFormat::U8, region: None, frame: None, wait: false }
 }
 
-/// Reads to the end of the stream.
-fn python_reader(place: &Place) -> Process {
+/// Reads `count` frames, or to the end of the stream.
+fn python_reader(place: &Place, count: Option<u64>) -> Process {
     let mut command = Command::new(PYTHON);
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/tests/dump.py");
-    command.arg("-B").arg(program).arg("camera/main").arg("--socket").arg(place.socket());
+    command.arg("-B").arg(program).arg("--socket").arg(place.socket()).arg("camera/main");
+    command.args(count.map(|count| count.to_string()));
     Process::start(command, &[])
 }
 
-/// Reads to the end of the stream.
-fn c_reader(place: &Place) -> Process {
+/// Reads `count` frames, or to the end of the stream.
+fn c_reader(place: &Place, count: u64) -> Process {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = place.path("dump");
     let status = Command::new("cc")
@@ -93,50 +192,6 @@ fn c_reader(place: &Place) -> Process {
         .status();
     assert!(status.unwrap().success(), "the C reader compiles");
     let mut command = Command::new(program);
-    command.args(["camera/main", &FRAMES.to_string()]);
+    command.args(["camera/main", &count.to_string()]);
     Process::start(command, &[("FOVEATE_SOCKET", place.socket().to_str().unwrap())])
-}
-
-/// C prints 20.0 as 20.
-fn exact(mut line: Value) -> Value {
-    for name in ["fixation_x", "fixation_y"] {
-        line[name] = line[name].as_f64().unwrap().into();
-    }
-    line
-}
-
-fn described(frame: &TokenFrameBuf) -> Value {
-    let head = &frame.head;
-    let (stamp, fixation) = (head.stamp, head.fixation);
-    json!({
-        "ring_sequence": head.ring_sequence,
-        "frame_seq": stamp.frame_seq,
-        "pts_ns": stamp.pts_ns,
-        "capture_ns": stamp.capture_ns,
-        "capture_unix_ns": stamp.capture_unix_ns,
-        "capture_clock": stamp.capture_clock.code(),
-        "arrival_ns": stamp.arrival_ns,
-        "publish_ns": head.publish_ns,
-        "fixation_id": fixation.id,
-        "fixation_x": fixation.x,
-        "fixation_y": fixation.y,
-        "fixation_since_frame": fixation.since_frame,
-        "fixation_reason": fixation.reason.code(),
-        "sample_bound": head.sample_bound,
-        "rgb_bound": head.rgb_bound,
-        "dirty_tiles": head.dirty_tiles,
-        "tile_count": head.tile_count,
-        "relevance_frame": head.relevance_frame,
-        "asked_ns": head.asked_ns,
-        "token_count": frame.records.len(),
-        "records": fnv1a_64(bytemuck::cast_slice(&frame.records)),
-        "pixels": fnv1a_64(&frame.pixels),
-        "relevance": fnv1a_64(frame.plane(1)),
-    })
-}
-
-/// The FNV-1a hash of 64 bits, in hexadecimal.
-fn fnv1a_64(bytes: &[u8]) -> String {
-    let hash = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash))
 }

@@ -4,12 +4,13 @@ use std::mem::offset_of;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::frame::CaptureClock;
-use foveate_core::geometry::fixation::FixationReason;
-use foveate_core::token::DType;
+use foveate_core::geometry::fixation::{FOVEAE_MAX, FixationReason};
+use foveate_core::geometry::plan::STEP_MAX;
+use foveate_core::token::{DType, Outside, Rounding};
 use foveate_ring::abi::{
-    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CameraBlock, CameraFrameBlock, HEADER_BYTES,
-    LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES,
-    PlaneEntry, SegmentHeader, SlotHeader, StateBlock, TokenRecord,
+    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CameraBlock, CameraFrameBlock, FixationBlock,
+    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
+    NOTICE_BYTES, PlaneEntry, SegmentHeader, SlotHeader, StateBlock, TokenRecord,
 };
 use foveate_ring::{State, TokenFrameBuf, Writer};
 
@@ -47,9 +48,9 @@ fn the_document_gives_every_field_its_place() {
     let structs = [
         rows!(SegmentHeader at 0 => magic, abi_major, abi_minor, total_bytes, header_bytes, slot_count,
             slot_stride, slot_header_bytes, record_bytes, records_offset, token_capacity, patch_side,
-            plane_count, epoch, source_width, source_height, backend_kind, reserved_0, mean, std,
-            pixel_format, stream_name, view_name, layout_name, backend_device, reserved_1, camera,
-            reserved_2, planes),
+            plane_count, epoch, source_width, source_height, backend_kind, fovea_capacity, mean, std,
+            pixel_format, stream_name, view_name, layout_name, backend_device, grid_columns, grid_rows,
+            camera, outside, rounding, reserved, planes),
         rows!(CameraBlock at 0 => kind, coefficient_count, distortion_name, k, coefficients),
         rows!(PlaneEntry at 0 => name, order, dtype, ndim, shape, offset, token_stride, bytes, reserved),
         rows!(LiveBlock at LIVE_OFFSET => newest, futex, reserved_0, reserved_1, state_sequence,
@@ -58,11 +59,11 @@ fn the_document_gives_every_field_its_place() {
         rows!(CameraFrameBlock at CAMERA_FRAME_OFFSET => optical_frame, parent_frame, parent_from_optical,
             source_from_calibrated, calibrated_width, calibrated_height),
         rows!(SlotHeader at 0 => lock, ring_sequence, frame_seq, pts_ns, capture_ns, capture_unix_ns,
-            arrival_ns, publish_ns, flags, capture_clock, fixation_id, fixation_x, fixation_y,
-            fixation_since_frame, fixation_reason, sample_bound, rgb_bound, token_count, dirty_tiles,
-            tile_count, relevance_frame, asked_ns, reserved),
-        rows!(TokenRecord at 0 => changed_frame, x0, y0, x1, y1, x, y, level, size, columns, rows,
-            relevance, reserved),
+            arrival_ns, publish_ns, flags, capture_clock, sample_bound, rgb_bound, token_count,
+            dirty_tiles, tile_count, fixation_count, relevance_frame, asked_ns, fixations, reserved),
+        rows!(FixationBlock at 0 => id, x, y, since_frame, weight, reason),
+        rows!(TokenRecord at 0 => changed_frame, x0, y0, x1, y1, x, y, sx, sy, size, group,
+            first_column, columns, first_row, rows, fovea, reserved, relevance),
     ];
     for (name, rows, end) in structs {
         assert_eq!(documented_rows(name), rows, "{name}");
@@ -91,10 +92,11 @@ fn the_document_gives_every_type_its_size() {
 #[test]
 fn the_documents_numbers_are_the_codes() {
     let codes = (ABI_MAJOR, ABI_MINOR, HEADER_BYTES, LIVE_OFFSET, &MAGIC, NOTICE_BYTES);
-    assert_eq!(codes, (1, 3, 4096, 1408, b"FOVEATE\0", 16));
+    assert_eq!(codes, (2, 0, 4096, 1408, b"FOVEATE\0", 16));
     assert_eq!((LIVE_OFFSET + size_of::<LiveBlock>(), CAMERA_FRAME_OFFSET), (1792, 1792));
-    assert_eq!((size_of::<SlotHeader>(), size_of::<TokenRecord>()), (256, 48));
+    assert_eq!((size_of::<SlotHeader>(), size_of::<TokenRecord>()), (512, 56));
     assert_eq!((MAX_PLANE_COUNT, MIN_SLOT_COUNT, MAX_SLOT_COUNT), (8, 2, 1024));
+    assert_eq!((FOVEAE_MAX, STEP_MAX), (8, 2048));
 }
 
 #[test]
@@ -105,6 +107,8 @@ fn codes_lead_back_to_what_they_stand_for() {
     assert_eq!(known(|code| DType::from_code(code).map(DType::code)), [1, 2, 3, 4]);
     assert_eq!(known(|code| BackendKind::from_code(code).map(BackendKind::code)), [1, 2]);
     assert_eq!(known(|code| State::from_code(code).map(State::code)), [1, 2, 3]);
+    assert_eq!(known(|code| Outside::from_code(code).map(Outside::code)), [0, 1]);
+    assert_eq!(known(|code| Rounding::from_code(code).map(Rounding::code)), [0, 1]);
     assert_eq!(known(|code| CaptureClock::from_code(code).map(CaptureClock::code)), [0, 1, 2]);
     assert_eq!(
         known(|code| FixationReason::from_code(code).map(FixationReason::code)),
@@ -125,12 +129,12 @@ fn a_frame_lies_where_the_document_says() {
     let u64_at = |offset: usize| u64::from_le_bytes(bytes[offset..][..8].try_into().unwrap());
     let place = |at: usize| usize::try_from(u64_at(at)).unwrap();
 
-    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 1, 3));
+    assert_eq!((&bytes[..8], u32_at(8), u32_at(12)), (&b"FOVEATE\0"[..], 2, 0));
     assert_eq!(place(16), bytes.len());
     let camera = camera();
     assert_eq!((u32_at(384), u32_at(388)), (1, 5));
-    assert_eq!(f64::from_bits(u64_at(384 + 24 + 8)), camera.calibration.k[1]);
-    assert_eq!(f64::from_bits(u64_at(384 + 96)), camera.calibration.coefficients[0]);
+    assert_eq!(f64::from_bits(u64_at(384 + 40 + 8)), camera.calibration.k[1]);
+    assert_eq!(f64::from_bits(u64_at(384 + 112)), camera.calibration.coefficients[0]);
     assert_eq!(&bytes[1792..1806], b"front_optical\0");
     assert_eq!(&bytes[1856..1866], b"base_link\0");
     assert_eq!(f64::from_bits(u64_at(1920)), camera.mount.unwrap().1[0]);
@@ -148,13 +152,20 @@ fn a_frame_lies_where_the_document_says() {
     assert_eq!((u64_at(slot), u64_at(slot + 8)), (22, 11));
     assert_eq!(u64_at(slot + 16), expected.head.stamp.frame_seq);
     assert_eq!(u64_at(slot + 56), read.head.publish_ns);
-    assert_eq!(f64::from_bits(u64_at(slot + 80)), expected.head.fixation.x);
-    assert_eq!(u32_at(slot + 116), 3);
-    assert_eq!(u64_at(slot + 128), expected.head.relevance_frame);
-    assert_eq!(u64_at(slot + 136), expected.head.asked_ns);
-    let record = slot + 256 + 2 * 48;
+    assert_eq!(u32_at(slot + 80), 3);
+    let fixations = &expected.head.fixations;
+    assert_eq!(u32_at(slot + 92) as usize, fixations.len());
+    assert_eq!(u64_at(slot + 96), expected.head.relevance_frame);
+    assert_eq!(u64_at(slot + 104), expected.head.asked_ns);
+    for (index, fixation) in fixations.iter().enumerate() {
+        let block = slot + 112 + 40 * index;
+        assert_eq!((u64_at(block), f64::from_bits(u64_at(block + 8))), (fixation.id, fixation.x));
+        assert_eq!(f32::from_bits(u32_at(block + 32)), fixation.weight);
+    }
+    let record = slot + 512 + 2 * 56;
     assert_eq!(u64_at(record), expected.records[2].changed_frame);
-    assert_eq!(u32_at(record + 28), expected.records[2].y);
+    assert_eq!(u32_at(record + 28).cast_signed(), expected.records[2].y);
+    assert_eq!(f32::from_bits(u32_at(record + 52)), expected.records[2].relevance);
     let pixels = slot + place(640 + 64);
     assert_eq!(bytes[pixels..][..expected.pixels.len()], expected.pixels);
     let relevance = 640 + 96;
@@ -190,9 +201,10 @@ fn type_bytes(name: &str) -> usize {
     match name {
         "u8" => 1,
         "u16" => 2,
-        "u32" | "f32" => 4,
+        "u32" | "i32" | "f32" => 4,
         "u64" | "f64" => 8,
         "CameraBlock" => size_of::<CameraBlock>(),
+        "FixationBlock" => size_of::<FixationBlock>(),
         "PlaneEntry" => size_of::<PlaneEntry>(),
         "StateBlock" => size_of::<StateBlock>(),
         other => panic!("what is a {other}?"),

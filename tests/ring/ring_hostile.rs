@@ -10,7 +10,7 @@ use foveate_ring::{ReadOutcome, Reader, RingError, State, TokenFrameBuf, Writer}
 use proptest::prelude::*;
 use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
 
-use crate::ring::{bytes_of, publish, sealed_copy, spec, unsealed_copy};
+use crate::ring::{bytes_of, frame, publish, sealed_copy, spec, unsealed_copy};
 
 const NEWEST: usize = LIVE_OFFSET + offset_of!(LiveBlock, newest);
 const STATES: usize = LIVE_OFFSET + offset_of!(LiveBlock, states);
@@ -72,10 +72,10 @@ fn what_is_no_segment_is_refused() {
 #[test]
 fn another_major_version_is_refused_with_both_versions() {
     let mut bytes = valid_segment();
-    bytes[offset_of!(SegmentHeader, abi_major)] = 2;
+    bytes[offset_of!(SegmentHeader, abi_major)] = 3;
     bytes[offset_of!(SegmentHeader, abi_minor)] = 7;
     let said = refused(&bytes);
-    assert!(said.contains("ABI 2.7") && said.contains("1.3"), "{said}");
+    assert!(said.contains("follows ABI 3.7, but this reader supports 2.0"), "{said}");
 }
 
 #[test]
@@ -121,13 +121,23 @@ fn each_field_that_contradicts_the_size_is_named() {
         ("slot_stride", offset_of!(SegmentHeader, slot_count), 9, 4),
         ("slot_stride", offset_of!(SegmentHeader, slot_stride), u64::MAX - 63, 8),
         ("slot_header_bytes", offset_of!(SegmentHeader, slot_header_bytes), 0, 4),
-        ("record_bytes", offset_of!(SegmentHeader, record_bytes), 49, 4),
+        ("record_bytes", offset_of!(SegmentHeader, record_bytes), 57, 4),
         ("records_offset", offset_of!(SegmentHeader, records_offset), 0, 4),
         ("token_capacity", offset_of!(SegmentHeader, token_capacity), u64::MAX, 4),
         ("planes[0].shape", offset_of!(SegmentHeader, patch_side), 16, 4),
         ("plane_count", offset_of!(SegmentHeader, plane_count), 9, 4),
         ("source_width x source_height", offset_of!(SegmentHeader, source_width), 0, 4),
         ("backend_kind", offset_of!(SegmentHeader, backend_kind), 0, 4),
+        ("fovea_capacity", offset_of!(SegmentHeader, fovea_capacity), 0, 4),
+        ("fovea_capacity", offset_of!(SegmentHeader, fovea_capacity), 9, 4),
+        // There is room for three tokens.
+        ("grid_columns x grid_rows", offset_of!(SegmentHeader, grid_columns), 2 | 2 << 32, 8),
+        ("grid_columns x grid_rows", offset_of!(SegmentHeader, grid_columns), u64::MAX, 8),
+        ("grid_columns x grid_rows", offset_of!(SegmentHeader, grid_columns), 1 << 31 | 2 << 32, 8),
+        ("grid_columns x grid_rows", offset_of!(SegmentHeader, grid_columns), 1, 4),
+        ("grid_columns x grid_rows", offset_of!(SegmentHeader, grid_rows), 1, 4),
+        ("outside", offset_of!(SegmentHeader, outside), 2, 4),
+        ("rounding", offset_of!(SegmentHeader, rounding), 2, 4),
         ("view_name", offset_of!(SegmentHeader, view_name), 0xFF, 1),
         ("planes.dtype", plane + offset_of!(PlaneEntry, dtype), 0, 4),
         ("planes.token_stride", plane + offset_of!(PlaneEntry, dtype), 4, 4),
@@ -174,6 +184,28 @@ fn a_frame_with_more_tokens_than_the_segment_has_room_for_is_refused() {
 #[test]
 fn a_slot_that_names_another_frame_is_refused() {
     assert_eq!(malformed_when(offset_of!(SlotHeader, ring_sequence)), "ring_sequence");
+}
+
+#[test]
+fn a_count_of_fixations_out_of_bounds_is_clamped() {
+    let all = frame(7, 3, spec(3).format).head.fixations;
+    assert_eq!(all.len(), 8);
+    let mut writer = Writer::create(&spec(3)).unwrap();
+    for number in 1..=7 {
+        publish(&mut writer, number, 3, spec(3).format);
+    }
+    let bytes = bytes_of(&writer);
+    for (count, clamped) in [(0_u32, 1), (1, 1), (8, 8), (9, 8), (200, 8), (u32::MAX, 8)] {
+        let mut bytes = bytes.clone();
+        let place = HEADER_BYTES + 7 * 4096 + offset_of!(SlotHeader, fixation_count);
+        bytes[place..][..4].copy_from_slice(&count.to_le_bytes());
+        let mut read = TokenFrameBuf::default();
+        opened(&bytes).unwrap().read_newest(&mut read).unwrap();
+        assert_eq!(read.head.fixations[..], all[..clamped], "{count}");
+        let mut reader = opened(&bytes).unwrap();
+        let borrowed = reader.borrow_newest().unwrap().unwrap();
+        assert_eq!(borrowed.head().fixations[..], all[..clamped], "{count}");
+    }
 }
 
 #[test]

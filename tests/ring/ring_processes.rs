@@ -220,7 +220,7 @@ impl Habit<'_> {
         };
         let (sequence, missed) = (borrowed.head().ring_sequence, borrowed.missed());
         let middle = borrowed.token_count() / 2;
-        self.frame.head = *borrowed.head();
+        self.frame.head.clone_from(borrowed.head());
         self.frame.records.clear();
         self.frame.records.extend((0..middle).map(|index| borrowed.record(index)));
         // Every other frame is held for as long as the writer lets it.

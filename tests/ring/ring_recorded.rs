@@ -1,14 +1,18 @@
-//! Segments that were recorded when a version of the ABI was new are read by every later reader as they were then.
+//! Segments that were recorded when a version of the ABI was new are read by every later reader of the same major version as they
+//! were then, and refused by readers of another.
 //!
 //! `tests/data/segments/ABI.segment` is the memory of a segment of that version. With `FOVEATE_RECORD=1` the test records the
 //! present one, which is done once for each version.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use foveate_core::geometry::extent::Extent;
+use foveate_core::token::{Outside, Rounding};
 use foveate_ring::abi::{ABI_MAJOR, ABI_MINOR};
-use foveate_ring::{ReadOutcome, Reader, SegmentSpec, State, TokenFrameBuf, Writer};
+use foveate_ring::{ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Writer};
 
 use crate::ring::{bytes_of, camera, frame, publish, sealed_copy, spec};
 
@@ -16,52 +20,58 @@ use crate::ring::{bytes_of, camera, frame, publish, sealed_copy, spec};
 const TOKENS: usize = 2;
 const SLOTS: usize = 2;
 
-/// The frame that was published last.
+/// The frame that was published last; it has four fixations.
 const NEWEST: u64 = 3;
 
-/// The first minor version with the plane `relevance`.
-const RELEVANCE_MINOR: u32 = 3;
-
 #[test]
-fn every_recorded_segment_is_read_as_it_was_written() {
-    let present = file_of(ABI_MAJOR, ABI_MINOR);
+fn every_recorded_segment_of_this_major_version_is_read_as_it_was_written() {
+    let present = folder().join(format!("{ABI_MAJOR}.{ABI_MINOR}.segment"));
     if env::var_os("FOVEATE_RECORD").is_some_and(|value| value == "1") {
         record(&present);
     }
     assert!(present.exists(), "{}: record it with FOVEATE_RECORD=1", present.display());
-    let folder = present.parent().unwrap();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let mut reader = Reader::from_fd(sealed_copy(&fs::read(&path).unwrap())).unwrap();
-        let minor = reader.header().abi_minor;
-        assert_eq!(path, file_of(ABI_MAJOR, minor), "it is named by its version");
-        assert_header(&reader, minor);
+    for (path, _, minor) in recorded().into_iter().filter(|(_, major, _)| *major == ABI_MAJOR) {
+        let mut reader = opened(&path).unwrap();
+        assert_eq!(reader.header().abi_minor, minor, "it is named by its version");
+        assert_header(&reader);
 
         let mut read = TokenFrameBuf::default();
         assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
         let mut expected = frame(NEWEST, TOKENS, reader.header().format);
         expected.head.publish_ns = read.head.publish_ns;
-        if minor < RELEVANCE_MINOR {
-            expected.planes.clear();
-        }
         assert_eq!(read, expected, "{}", path.display());
         assert_eq!(reader.state(), (State::Stalled, "no frame for 2 s".to_owned()));
     }
 }
 
-fn assert_header(reader: &Reader, minor: u32) {
+#[test]
+fn every_recorded_segment_of_another_major_version_is_refused_with_both_versions() {
+    let others: Vec<_> =
+        recorded().into_iter().filter(|(_, major, _)| *major != ABI_MAJOR).collect();
+    assert!(!others.is_empty());
+    for (path, major, minor) in others {
+        let error = opened(&path).unwrap_err();
+        let said = error.to_string();
+        let both = format!(
+            "follows ABI {major}.{minor}, but this reader supports {ABI_MAJOR}.{ABI_MINOR}"
+        );
+        assert!(matches!(error, RingError::Version { .. }) && said.contains(&both), "{said}");
+    }
+}
+
+fn assert_header(reader: &Reader) {
     let (header, spec) = (reader.header(), recorded_spec());
     assert_eq!(
         (&header.stream, &header.view, &header.layout),
         (&spec.stream, &spec.view, &spec.layout)
     );
     assert_eq!((header.format, header.capacity, header.extent), (spec.format, TOKENS, spec.extent));
+    assert_eq!((header.grid, header.foveae), (spec.grid, spec.foveae));
     assert_eq!((&header.pixel_format, &header.device), (&spec.pixel_format, &spec.device));
     assert_eq!((header.backend, header.slot_count), (spec.backend, SLOTS));
-    // Since 1.2.
-    assert_eq!(header.camera, (2 <= minor).then(camera));
+    assert_eq!(header.camera, Some(camera()));
     assert_eq!(header.plane_index("pixels"), Some(0));
-    assert_eq!(header.plane_index("relevance"), (RELEVANCE_MINOR <= minor).then_some(1));
+    assert_eq!(header.plane_index("relevance"), Some(1));
 }
 
 fn record(path: &Path) {
@@ -75,11 +85,32 @@ fn record(path: &Path) {
     fs::write(path, bytes_of(&writer)).unwrap();
 }
 
+/// Nothing in it is at its default.
 fn recorded_spec() -> SegmentSpec {
-    SegmentSpec { slot_count: SLOTS, ..spec(TOKENS) }
+    let mut spec =
+        SegmentSpec { slot_count: SLOTS, grid: Some(Extent::new(2, 1)), foveae: 5, ..spec(TOKENS) };
+    spec.format.outside = Outside::Mean;
+    spec.format.rounding = Rounding::Floor;
+    spec
 }
 
-fn file_of(major: u32, minor: u32) -> PathBuf {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/segments"));
-    folder.join(format!("{major}.{minor}.segment"))
+/// Path, major and minor version of each.
+fn recorded() -> Vec<(PathBuf, u32, u32)> {
+    let entries = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| {
+            let version = path.file_stem().and_then(OsStr::to_str).unwrap();
+            let (major, minor) = version.split_once('.').unwrap();
+            let version = (major.parse().unwrap(), minor.parse().unwrap());
+            (path, version.0, version.1)
+        })
+        .collect()
+}
+
+fn opened(path: &Path) -> Result<Reader, RingError> {
+    Reader::from_fd(sealed_copy(&fs::read(path).unwrap()))
+}
+
+fn folder() -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/segments")).to_owned()
 }

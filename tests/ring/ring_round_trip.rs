@@ -7,7 +7,6 @@ use foveate_core::backend::BackendKind;
 use foveate_core::clock;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
-use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
@@ -146,7 +145,7 @@ fn the_segment_says_what_it_was_made_for() {
         order: "NCHW".to_owned(),
         dtype: DType::F16,
         shape: vec![273, 3, 16, 16],
-        offset: 13_376,
+        offset: 15_808,
         token_stride: 1536,
         bytes: 273 * 1536,
     };
@@ -155,7 +154,7 @@ fn the_segment_says_what_it_was_made_for() {
         order: "N".to_owned(),
         dtype: DType::F32,
         shape: vec![273],
-        offset: 432_704,
+        offset: 435_136,
         token_stride: 4,
         bytes: 273 * 4,
     };
@@ -375,6 +374,10 @@ fn what_has_no_place_in_a_segment_is_refused_by_name() {
         ("capacity", spec(0)),
         ("capacity", spec(usize::MAX)),
         ("patch_side", SegmentSpec { format, ..spec(1) }),
+        ("foveae", SegmentSpec { foveae: 0, ..spec(1) }),
+        ("foveae", SegmentSpec { foveae: 9, ..spec(1) }),
+        ("grid", SegmentSpec { grid: Some(Extent::new(2, 2)), ..spec(3) }),
+        ("grid", SegmentSpec { grid: Some(Extent::new(0, 2)), ..spec(3) }),
         ("planes", SegmentSpec { planes: vec![PlaneSpec::relevance(); 8], ..spec(1) }),
     ];
     for (expected, spec) in refused {
@@ -385,26 +388,45 @@ fn what_has_no_place_in_a_segment_is_refused_by_name() {
 
 #[test]
 fn a_record_tells_where_its_token_is() {
-    let shape = PyramidShape::new(Extent::new(1918, 1079));
-    let token = Token { level: 3, x: 224, y: 128 };
-    let record = TokenRecord::new(token, shape, 16, 77, 1.5);
-    let expected = TokenRecord {
-        changed_frame: 77,
-        x0: 1792,
-        y0: 1024,
-        x1: 1918,
-        y1: 1079,
-        x: 224,
-        y: 128,
-        level: 3,
-        size: 16,
-        columns: 16,
-        rows: 7,
-        relevance: 1.5,
-        reserved: 0,
-    };
-    assert_eq!(record, expected);
-    assert_eq!((record.token(), record.pixel_box()), (token, token.pixel_box(shape, 16)));
+    let extent = Extent::new(1918, 1079);
+    let places = [
+        // A patch of a pyramid level that hangs over both edges.
+        (Token::of_level(3, 224, 128), [1792, 1024, 1918, 1079], [0, 16, 0, 7]),
+        // Steps that differ, over the upper left corner.
+        (token(-10, -7, 4, 2), [0, 0, 54, 25], [2, 14, 3, 13]),
+        // Left of the picture, and below it.
+        (token(-64, 40, 4, 2), [0, 40, 0, 72], [16, 0, 0, 16]),
+        (token(100, 1079, 1, 1), [100, 1079, 116, 1079], [0, 16, 0, 0]),
+    ];
+    for (token, [x0, y0, x1, y1], [first_column, columns, first_row, rows]) in places {
+        let record = TokenRecord::new(token, extent, 16, 77, 1.5);
+        let expected = TokenRecord {
+            changed_frame: 77,
+            x0,
+            y0,
+            x1,
+            y1,
+            x: token.x,
+            y: token.y,
+            sx: token.sx,
+            sy: token.sy,
+            size: 16,
+            group: token.group,
+            first_column,
+            columns,
+            first_row,
+            rows,
+            fovea: token.fovea,
+            reserved: 0,
+            relevance: 1.5,
+        };
+        assert_eq!(record, expected);
+        assert_eq!((record.token(), record.pixel_box()), (token, token.pixel_box(extent, 16)));
+    }
+}
+
+fn token(x: i32, y: i32, sx: u16, sy: u16) -> Token {
+    Token { x, y, sx, sy, group: 5, fovea: 7 }
 }
 
 /// Planes behind the pixels: as many as there may be, of all formats and shapes.

@@ -38,7 +38,7 @@ fn copies_of_the_next_frame_are_whole() {
 fn a_borrowed_frame_that_is_still_valid_is_whole() {
     race(|reader, frame| {
         let Some(borrowed) = reader.borrow_newest()? else { return Ok(ReadOutcome::Nothing) };
-        frame.head = *borrowed.head();
+        frame.head.clone_from(borrowed.head());
         frame.records.clear();
         frame.records.extend((0..borrowed.token_count()).map(|index| borrowed.record(index)));
         copy_items(&borrowed, 0, &mut frame.pixels);
@@ -130,7 +130,7 @@ fn content_of(number: u64) -> usize {
 fn check(frame: &TokenFrameBuf, frames: &[TokenFrameBuf]) {
     let FrameHead { ring_sequence, publish_ns, .. } = frame.head;
     let expected = &frames[content_of(ring_sequence)];
-    assert_eq!(frame.head, FrameHead { ring_sequence, publish_ns, ..expected.head });
+    assert_eq!(frame.head, FrameHead { ring_sequence, publish_ns, ..expected.head.clone() });
     assert!(frame.records == expected.records, "records of frame {ring_sequence}");
     assert!(frame.pixels == expected.pixels, "texels of frame {ring_sequence}");
     assert!(frame.planes == expected.planes, "planes of frame {ring_sequence}");

@@ -172,7 +172,7 @@ impl Pyramid {
         let mut tokens: [_; PARTS_MAX] = std::array::from_fn(|_| tokens.next());
         self.pool.for_each(&mut tokens[..part_count], &|tokens| {
             for (token, pixels) in tokens.iter_mut().flatten() {
-                self.instructions.run(SampleToken { texels, encoder, token, pixels });
+                SampleToken { texels, encoder, token, pixels }.run(self.instructions);
             }
         });
     }

@@ -83,9 +83,9 @@ impl ServerThread {
                 opened.len()
             ));
         }
-        let wanted = config.budget as usize;
+        let wanted = config.capacity();
         let sampled = |view: &ViewEntry| {
-            if view.channel().is_closed() { 0 } else { view.config().budget as usize }
+            if view.channel().is_closed() { 0 } else { view.config().capacity() }
         };
         let tokens = left(limits.opened_tokens, sampled);
         if tokens < wanted {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::Level;
-use crate::simd::{Kernel, Vectors};
+use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{self, Token};
@@ -65,7 +65,15 @@ pub struct Texels<'a> {
     pub levels: &'a [Level],
 }
 
-/// Samples one token.
+/// Samples one token whose texels are those of a level.
+#[derive(Debug)]
+pub struct SampleLevel<'a>(pub SampleToken<'a>, pub u32);
+
+/// Samples one token of any boxes.
+#[derive(Debug)]
+pub struct SampleBoxes<'a>(pub SampleToken<'a>);
+
+/// A token to sample.
 #[derive(Debug)]
 pub struct SampleToken<'a> {
     /// Source.
@@ -78,16 +86,41 @@ pub struct SampleToken<'a> {
     pub pixels: &'a mut [u8],
 }
 
-impl Kernel for SampleToken<'_> {
+// Two kernels: what the rarer one needs would slow down the other.
+
+impl SampleToken<'_> {
+    /// Samples it with the kernel that fits.
+    pub fn run(self, instructions: Instructions) {
+        match self.token.level(self.texels.shape, self.encoder.format.rounding) {
+            Some(level) => instructions.run(SampleLevel(self, level)),
+            None => instructions.run(SampleBoxes(self)),
+        }
+    }
+}
+
+impl Kernel for SampleLevel<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<V: Vectors>(self, vectors: V) {
-        if self.encoder.format.patch_side <= SMALL_SIDE {
-            self.sample::<V, SMALL_TEXELS>(vectors);
+        let Self(sample, level) = self;
+        let rows = LevelRows::new(vectors, &sample, level);
+        if sample.encoder.format.patch_side <= SMALL_SIDE {
+            sample.sample::<V, _, SMALL_TEXELS>(vectors, &rows);
         } else {
-            self.sample::<V, LARGE_TEXELS>(vectors);
+            sample.sample::<V, _, LARGE_TEXELS>(vectors, &rows);
         }
+    }
+}
+
+impl Kernel for SampleBoxes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self, vectors: V) {
+        let Self(sample) = self;
+        let rows = BoxRows::new(vectors, &sample);
+        sample.sample::<V, _, LARGE_TEXELS>(vectors, &rows);
     }
 }
 
@@ -98,20 +131,32 @@ const SMALL_TEXELS: usize = (SMALL_SIDE * SMALL_SIDE) as usize;
 /// Texels of a larger token that are gathered at a time: at least a row.
 const LARGE_TEXELS: usize = *WINDOW_SIDES.end() as usize;
 
+/// Where the rows of a token come from.
+trait Rows {
+    /// R, G and B of row `row` of the token, in its columns.
+    fn gather(&self, row: usize, target: [&mut [u8]; 3]);
+}
+
 impl SampleToken<'_> {
     /// Samples as many rows at a time as have `TEXELS` texels.
     #[inline(always)]
-    fn sample<V: Vectors, const TEXELS: usize>(self, vectors: V) {
+    fn sample<V: Vectors, R: Rows, const TEXELS: usize>(self, vectors: V, rows: &R) {
         let Self { texels, encoder, token, pixels } = self;
         let format = encoder.format;
         let side = format.patch_side as usize;
-        let source = RowSource::new(vectors, texels, token, format);
         let mut values = [[0; TEXELS]; 3];
         let (texel_bytes, channel_bytes) = (format.dtype.bytes(), pixels.len() / 3);
         let at_once = (TEXELS / side).min(side);
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
-            source.gather(first, count, &mut values);
+            let [red, green, blue] = &mut values;
+            for row in 0..count {
+                let place = row * side..(row + 1) * side;
+                rows.gather(
+                    first + row,
+                    [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
+                );
+            }
             let target = first * side * texel_bytes..(first + count) * side * texel_bytes;
             for (channel, pixels) in pixels.chunks_exact_mut(channel_bytes).enumerate() {
                 let values = &values[channel][..count * side];
@@ -130,9 +175,10 @@ fn clear_outside(token: Token, extent: Extent, format: TokenFormat, pixels: &mut
     let (columns, rows) = (token.columns(extent, side).real(), token.rows(extent, side).real());
     let texel_bytes = format.dtype.bytes();
     let columns = columns.start as usize * texel_bytes..columns.end as usize * texel_bytes;
-    for (row, texels) in pixels.chunks_exact_mut(side as usize * texel_bytes).enumerate() {
-        // Channels follow one another.
-        if rows.contains(&(row as u32 % side)) {
+    let texels_of_rows = pixels.chunks_exact_mut(side as usize * texel_bytes);
+    // Channels follow one another.
+    for (row, texels) in (0..side).cycle().zip(texels_of_rows) {
+        if rows.contains(&row) {
             texels[..columns.start].fill(0);
             texels[columns.end..].fill(0);
         } else {
@@ -141,109 +187,127 @@ fn clear_outside(token: Token, extent: Extent, format: TokenFormat, pixels: &mut
     }
 }
 
-/// Where the rows of a token come from.
-struct RowSource<'a, V: Vectors> {
-    texels: Texels<'a>,
+/// Rows of a level.
+struct LevelRows<'a, V: Vectors> {
     converter: Converter<V>,
-    side: usize,
+    frame: &'a FrameView<'a>,
+    /// `None` for level 0.
+    level: Option<&'a Level>,
+    /// Row of the level that the first row of the token lies in; it may lie outside.
+    top: i64,
+    last_row: i64,
+    /// The first column of the level that is read.
+    x: usize,
+    /// The columns of the token that are read; the others repeat the first or the last of them.
+    distinct: Range<usize>,
+}
+
+impl<'a, V: Vectors> LevelRows<'a, V> {
+    #[inline(always)]
+    fn new(vectors: V, sample: &SampleToken<'a>, level: u32) -> Self {
+        let SampleToken { texels, encoder, token, .. } = sample;
+        let extent = texels.shape.level_extent(level);
+        let (x, side) = (i64::from(token.x >> level), i64::from(encoder.format.patch_side));
+        let width = i64::from(extent.width);
+        let [first, last] = [x, x + side - 1].map(|column| column.clamp(0, width - 1));
+        // Of a token that lies outside, the column nearest to it stands in its first or its last.
+        let start = (first - x).clamp(0, side - 1);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let distinct = start as usize..(start + last - first + 1) as usize;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let x = first as usize;
+        Self {
+            converter: Converter::new(vectors, texels.frame.color()),
+            frame: texels.frame,
+            level: (level as usize).checked_sub(1).map(|index| &texels.levels[index]),
+            top: i64::from(token.y >> level),
+            last_row: i64::from(extent.height) - 1,
+            x,
+            distinct,
+        }
+    }
+}
+
+impl<V: Vectors> Rows for LevelRows<'_, V> {
+    #[inline(always)]
+    fn gather(&self, row: usize, target: [&mut [u8]; 3]) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let y = (self.top + row as i64).clamp(0, self.last_row) as usize;
+        let (start, count) = (self.distinct.start, self.distinct.len());
+        if let Some(level) = self.level {
+            for (channel, target) in target.into_iter().enumerate() {
+                spread(&level.row(channel, y)[self.x..][..count], start, target);
+            }
+            return;
+        }
+        // Pairs of pixels share their chroma.
+        let skipped = self.x % 2;
+        if skipped + count <= SIDE {
+            let rgb = rgb_row(&self.converter, self.frame, self.x - skipped, y, skipped + count);
+            for (target, rgb) in target.into_iter().zip(&rgb) {
+                spread(&rgb[skipped..][..count], start, target);
+            }
+            return;
+        }
+        let mut texels = [[0; LARGE_TEXELS]; 3];
+        for piece in pieces(self.x..self.x + count) {
+            let rgb = rgb_of(&self.converter, self.frame, piece.clone(), y);
+            let at = piece.start - self.x;
+            for (texels, rgb) in texels.iter_mut().zip(&rgb) {
+                texels[at..][..piece.len()].copy_from_slice(&rgb[piece.start % 2..][..piece.len()]);
+            }
+        }
+        for (target, texels) in target.into_iter().zip(&texels) {
+            spread(&texels[..count], start, target);
+        }
+    }
+}
+
+/// Fills a row with `texels` from column `start` on, and repeats the first and the last of them where there are none.
+#[inline(always)]
+fn spread(texels: &[u8], start: usize, row: &mut [u8]) {
+    const WHOLE: usize = SMALL_SIDE as usize;
+    match (texels.first_chunk::<WHOLE>(), row.as_mut_array::<WHOLE>()) {
+        (Some(texels), Some(row)) => *row = *texels,
+        _ => {
+            let (before, rest) = row.split_at_mut(start);
+            let (inside, after) = rest.split_at_mut(texels.len());
+            inside.copy_from_slice(texels);
+            before.fill(texels[0]);
+            after.fill(texels[texels.len() - 1]);
+        }
+    }
+}
+
+/// Rows of means of boxes of pixels.
+struct BoxRows<'a, V: Vectors> {
+    converter: Converter<V>,
+    frame: &'a FrameView<'a>,
     columns: plan::Texels,
     rows: plan::Texels,
     /// The columns that are computed; the others repeat the first or the last of them.
     distinct: Range<usize>,
     /// The pixels under those.
     pixels: Range<usize>,
-    /// The level that the texels are read from, and the row of it that the first one lies in.
-    level: Option<(usize, i64)>,
     rounding: Rounding,
 }
 
-impl<'a, V: Vectors> RowSource<'a, V> {
+impl<'a, V: Vectors> BoxRows<'a, V> {
     #[inline(always)]
-    fn new(vectors: V, texels: Texels<'a>, token: Token, format: TokenFormat) -> Self {
+    fn new(vectors: V, sample: &SampleToken<'a>) -> Self {
+        let SampleToken { texels, encoder: Encoder { format, .. }, token, .. } = sample;
         let extent = texels.frame.extent();
         let columns = token.columns(extent, format.patch_side);
         let distinct = columns.distinct();
         let pixels = columns.pixels(distinct.start).start..columns.pixels(distinct.end - 1).end;
-        let level = token.level(texels.shape, format.rounding);
         Self {
-            texels,
             converter: Converter::new(vectors, texels.frame.color()),
-            side: format.patch_side as usize,
+            frame: texels.frame,
             columns,
             rows: token.rows(extent, format.patch_side),
             distinct: distinct.start as usize..distinct.end as usize,
             pixels: pixels.start as usize..pixels.end as usize,
-            level: level.map(|level| (level as usize, i64::from(token.y >> level))),
             rounding: format.rounding,
-        }
-    }
-
-    /// R, G and B of `count` rows of texels, from row `first` on.
-    #[inline(always)]
-    fn gather<const TEXELS: usize>(
-        &self,
-        first: usize,
-        count: usize,
-        values: &mut [[u8; TEXELS]; 3],
-    ) {
-        let mut before = None;
-        for row in 0..count {
-            let place = row * self.side..(row + 1) * self.side;
-            #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
-            let nearest = self.rows.nearest((first + row) as u32);
-            if before.replace(nearest) == Some(nearest) {
-                // Rows outside the source repeat the nearest one.
-                for values in &mut *values {
-                    values.copy_within(place.start - self.side..place.start, place.start);
-                }
-                continue;
-            }
-            let mut target = values.each_mut().map(|values| &mut values[place.clone()]);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a row of a level"
-            )]
-            match self.level {
-                Some((0, top)) => self.convert((top + nearest) as usize, &mut target),
-                Some((level, top)) => self.copy(level, (top + nearest) as usize, &mut target),
-                None => self.average(self.rows.pixels((first + row) as u32), &mut target),
-            }
-            if self.distinct.len() < self.side {
-                target.into_iter().for_each(|target| self.spread(target));
-            }
-        }
-    }
-
-    /// Repeats the first and the last texel that was computed where there are none.
-    fn spread(&self, target: &mut [u8]) {
-        let Range { start, end } = self.distinct.clone();
-        let (first, last) = (target[start], target[end - 1]);
-        target[..start].fill(first);
-        target[end..].fill(last);
-    }
-
-    /// Texels of level 0.
-    #[inline(always)]
-    fn convert(&self, y: usize, target: &mut [&mut [u8]; 3]) {
-        let mut at = self.distinct.start;
-        for piece in self.pieces() {
-            let rgb = self.rgb(piece.clone(), y);
-            for (target, rgb) in target.iter_mut().zip(&rgb) {
-                copy_row(&rgb[piece.start % 2..][..piece.len()], &mut target[at..]);
-            }
-            at += piece.len();
-        }
-    }
-
-    /// Texels of a level above 0.
-    #[inline(always)]
-    fn copy(&self, level: usize, y: usize, target: &mut [&mut [u8]; 3]) {
-        let x = self.pixels.start >> level;
-        let level = &self.texels.levels[level - 1];
-        for (channel, target) in target.iter_mut().enumerate() {
-            let texels = &level.row(channel, y)[x..][..self.distinct.len()];
-            copy_row(texels, &mut target[self.distinct.start..]);
         }
     }
 
@@ -253,7 +317,7 @@ impl<'a, V: Vectors> RowSource<'a, V> {
         let mut texel = self.distinct.start;
         let mut under = self.under(texel);
         let mut sums = [0; 3];
-        for piece in self.pieces() {
+        for piece in pieces(self.pixels.clone()) {
             let column_sums = self.column_sums(piece.clone(), rows.clone());
             for x in piece.clone() {
                 for (sum, columns) in sums.iter_mut().zip(&column_sums) {
@@ -278,7 +342,7 @@ impl<'a, V: Vectors> RowSource<'a, V> {
         let mut sums = [[0; SIDE]; 3];
         let skipped = piece.start % 2;
         for y in rows {
-            let rgb = self.rgb(piece.clone(), y as usize);
+            let rgb = rgb_of(&self.converter, self.frame, piece.clone(), y as usize);
             for (sums, rgb) in sums.iter_mut().zip(&rgb) {
                 for (sum, value) in sums.iter_mut().zip(&rgb[skipped..]) {
                     *sum += u32::from(*value);
@@ -288,39 +352,47 @@ impl<'a, V: Vectors> RowSource<'a, V> {
         sums
     }
 
-    /// R, G and B of the pixels of a piece of row `y`, after that of the pixel before if the piece begins in an odd column: pairs of
-    /// pixels share their chroma.
-    #[inline(always)]
-    fn rgb(&self, piece: Range<usize>, y: usize) -> [[u8; SIDE]; 3] {
-        let skipped = piece.start % 2;
-        rgb_row(&self.converter, self.texels.frame, piece.start - skipped, y, piece.len() + skipped)
-    }
-
-    /// The pixels under the token in pieces that are converted at once; all but the first begin in an even column.
-    #[inline(always)]
-    fn pieces(&self) -> impl Iterator<Item = Range<usize>> {
-        let Range { mut start, end } = self.pixels;
-        std::iter::from_fn(move || {
-            let piece = start..end.min(start - start % 2 + SIDE);
-            start = piece.end;
-            (!piece.is_empty()).then_some(piece)
-        })
-    }
-
     #[expect(clippy::cast_possible_truncation, reason = "a column of a token")]
     fn under(&self, texel: usize) -> Range<u32> {
         self.columns.pixels(texel as u32)
     }
 }
 
-/// Copies the texels of a row; of small tokens mostly in one piece.
-#[inline(always)]
-fn copy_row(texels: &[u8], target: &mut [u8]) {
-    const WHOLE: usize = SMALL_SIDE as usize;
-    match (texels.as_array::<WHOLE>(), target.first_chunk_mut::<WHOLE>()) {
-        (Some(texels), Some(target)) => *target = *texels,
-        _ => target[..texels.len()].copy_from_slice(texels),
+impl<V: Vectors> Rows for BoxRows<'_, V> {
+    #[inline(always)]
+    fn gather(&self, row: usize, mut target: [&mut [u8]; 3]) {
+        #[expect(clippy::cast_possible_truncation, reason = "a row of a token")]
+        self.average(self.rows.pixels(row as u32), &mut target);
+        let Range { start, end } = self.distinct.clone();
+        for target in target {
+            let (first, last) = (target[start], target[end - 1]);
+            target[..start].fill(first);
+            target[end..].fill(last);
+        }
     }
+}
+
+/// The pixels of a row in pieces that are converted at once; all but the first begin in an even column.
+#[inline(always)]
+fn pieces(Range { mut start, end }: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    std::iter::from_fn(move || {
+        let piece = start..end.min(start - start % 2 + SIDE);
+        start = piece.end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// R, G and B of the pixels of a piece of row `y`, after that of the pixel before if the piece begins in an odd column: pairs of
+/// pixels share their chroma.
+#[inline(always)]
+fn rgb_of<V: Vectors>(
+    converter: &Converter<V>,
+    frame: &FrameView<'_>,
+    piece: Range<usize>,
+    y: usize,
+) -> [[u8; SIDE]; 3] {
+    let skipped = piece.start % 2;
+    rgb_row(converter, frame, piece.start - skipped, y, piece.len() + skipped)
 }
 
 impl Encoder {
