@@ -129,8 +129,8 @@ fn hold_for_log(text: &str) {
     assert_eq!(GazeLog::parse(&lines.join("\n")).expect("it was read"), log);
 
     let at = FrameTime { frame_seq: 1, time_ns: 0 };
-    let mut controller =
-        Controller::new(Policy::Replay { log: Arc::new(log) }, Default::default(), IMAGE, at);
+    let policy = Policy::Replay { log: Arc::new(log) };
+    let mut controller = Controller::new(policy, Default::default(), IMAGE, 8, at);
     controller.step(FrameTime { frame_seq: 5, time_ns: 1 }, None);
     let gaze = controller.gaze();
     let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);

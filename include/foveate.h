@@ -647,10 +647,10 @@ FOVEATE_API int foveate_descriptor(const struct foveate_reader *reader);
 
 // The daemon's answer: where the view will look.
 struct foveate_looking {
-    double x; // source pixels: of the point, or of the peak of the map
+    double x; // source pixels: of the point, the first of several, or of the greatest peak of the map
     double y;
     bool has_fixation;             // only with `wait`, and if a frame came within a second
-    uint64_t fixation_id;          // the resulting fixation: the policy may have stayed where it was
+    uint64_t fixation_id;          // the first resulting fixation: the policy may have stayed where it was
     double fixation_x;             // source pixels
     double fixation_y;             // source pixels
     uint64_t fixation_since_frame; // frame_seq of the first frame sampled around it
@@ -696,7 +696,12 @@ struct foveate_scores {
 FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking);
 
-// Makes the view look at the peak of a map, from the next decision on. `numbers` are rows * columns numbers, row by
+// The same with several points at a time, 1 to 8 and at most as many as the view has foveae: it looks at these and at
+// nothing else. Only the place of each counts; all else is as the first one has it.
+FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, const struct foveate_point *points,
+                                                size_t count, int timeout_ms, struct foveate_looking *looking);
+
+// Makes the view look at the peaks of a map, from the next decision on. `numbers` are rows * columns numbers, row by
 // row, finite and not negative, at least one above 0. `looking` may be NULL.
 FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
                                                const void *numbers, int timeout_ms, struct foveate_looking *looking);
@@ -778,6 +783,8 @@ extern "C" {
 #define FOVEATE__RECONNECT_NS 100000000
 // Bytes of a request's JSON: the longest has a view and six numbers.
 #define FOVEATE__REQUEST_BYTES 1024
+// Foveae of a view, at most.
+#define FOVEATE__POINTS_MAX 8
 // A part of the ABI; the headers of old kernels lack it.
 #define FOVEATE__SEAL_FUTURE_WRITE 0x0010
 
@@ -2771,22 +2778,36 @@ static size_t foveate__format_bytes(enum foveate_number_format format) {
 
 FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking) {
-    if (!foveate__is_finite(point->x) || !foveate__is_finite(point->y)) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "x and y must be finite numbers");
-    }
-    bool is_share = 0.0 <= point->x && point->x <= 1.0 && 0.0 <= point->y && point->y <= 1.0;
-    if (point->normalised && !is_share) {
-        return foveate__fail(&reader->error, FOVEATE_INVALID, "normalised x and y are shares of the sides, 0 to 1");
+    return foveate_look_at(reader, point, 1, timeout_ms, looking);
+}
+
+FOVEATE_API enum foveate_result foveate_look_at(struct foveate_reader *reader, const struct foveate_point *points,
+                                                size_t count, int timeout_ms, struct foveate_looking *looking) {
+    if (count < 1 || FOVEATE__POINTS_MAX < count) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "1 to %d points are looked at, not %zu", FOVEATE__POINTS_MAX,
+                             count);
     }
     struct foveate__request request;
     foveate__begin(&request, "look", reader->view);
-    foveate__append(&request, ",\"x\":");
-    foveate__append_number(&request, point->x);
-    foveate__append(&request, ",\"y\":");
-    foveate__append_number(&request, point->y);
-    if (point->normalised) foveate__append(&request, ",\"normalised\":true");
-    if (point->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", point->for_ms);
-    foveate__append_frame_and_wait(&request, point->frame, point->wait);
+    for (size_t index = 0; index < count; index++) {
+        double x = points[index].x, y = points[index].y;
+        if (!foveate__is_finite(x) || !foveate__is_finite(y)) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "x and y must be finite numbers");
+        }
+        bool is_share = 0.0 <= x && x <= 1.0 && 0.0 <= y && y <= 1.0;
+        if (points->normalised && !is_share) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "normalised x and y are shares of the sides, 0 to 1");
+        }
+        foveate__append(&request, count == 1 ? ",\"x\":" : index == 0 ? ",\"points\":[[" : ",[");
+        foveate__append_number(&request, x);
+        foveate__append(&request, count == 1 ? ",\"y\":" : ",");
+        foveate__append_number(&request, y);
+        foveate__append(&request, count == 1 ? "" : "]");
+    }
+    foveate__append(&request, count == 1 ? "" : "]");
+    if (points->normalised) foveate__append(&request, ",\"normalised\":true");
+    if (points->for_ms != 0) foveate__append(&request, ",\"for_ms\":%u", points->for_ms);
+    foveate__append_frame_and_wait(&request, points->frame, points->wait);
     foveate__append(&request, "}");
     return foveate__ask(reader, &request, NULL, 0, timeout_ms, looking);
 }

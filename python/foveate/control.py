@@ -33,14 +33,20 @@ Path = Union[str, "os.PathLike[str]"]
 class Looking(NamedTuple):
     """The answer to feedback: where the view was asked to look.
 
-    :ivar x: Pixels right of the source's left edge, inside the image: of the point, or of the peak of the map.
+    :ivar x: Pixels right of the source's left edge, inside the image: of the point, the first of several, or of the
+        greatest peak of the map.
     :ivar y: Pixels below the source's top edge, inside the image.
-    :ivar fixation: The resulting fixation, with ``wait``; otherwise, or if no frame came within a second, None.
+    :ivar fixation: The first of the resulting fixations, with ``wait``; otherwise, or if no frame came within a
+        second, None.
+    :ivar points: All points, x and y of each, where there were several.
+    :ivar fixations: All of the resulting fixations, with ``wait``.
     """
 
     x: float
     y: float
     fixation: Fixation | None
+    points: tuple[tuple[float, float], ...] = ()
+    fixations: tuple[Fixation, ...] = ()
 
 
 class ListedView(NamedTuple):
@@ -275,7 +281,13 @@ def looking(answer: Mapping[str, Any]) -> Looking:
     """The answer to feedback."""
     fixation = answer.get("fixation")
     try:
-        return Looking(float(answer["x"]), float(answer["y"]), None if fixation is None else _fixation(fixation))
+        return Looking(
+            x=float(answer["x"]),
+            y=float(answer["y"]),
+            fixation=None if fixation is None else _fixation(fixation),
+            points=tuple((float(x), float(y)) for x, y in answer.get("points", ())),
+            fixations=tuple(_fixation(listed) for listed in answer.get("fixations", ())),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise _not_understood(error) from error
 
@@ -287,6 +299,7 @@ def _fixation(listed: Mapping[str, Any]) -> Fixation:
         id=int(listed["id"]),
         since_frame=int(listed["since_frame"]),
         reason=str(listed["reason"]),
+        weight=float(listed["weight"]),
     )
 
 

@@ -21,6 +21,8 @@ from .subscription import Connecting, Subscription
 
 #: The most rows, and columns, of an attention map.
 _MAP_SIDE_MAX = 128
+#: The most points to look at: as many foveae as a view can have.
+_POINTS_MAX = 8
 
 #: Forks between the process that imported this module and this one.
 _fork_count = 0
@@ -240,27 +242,53 @@ class View:
         wait: bool = False,
         timeout: float | None = ANSWER_TIMEOUT_S,
     ) -> Looking:
-        """Makes the view look at a point, from the very next frame on.
+        """Makes the view look at a point, from the very next frame on. The other parameters, and the errors, are those of
+        :meth:`look_at`, which this is with one point.
 
         :param x: pixels right of the source's left edge; with ``normalised`` a share of its width, 0 to 1.
         :param y: pixels below the source's top edge; with ``normalised`` a share of its height.
+        """
+        return self.look_at([(x, y)], normalised=normalised, for_ms=for_ms, frame=frame, wait=wait, timeout=timeout)
+
+    def look_at(
+        self,
+        points: Sequence[Sequence[float]],
+        *,
+        normalised: bool = False,
+        for_ms: int | None = None,
+        frame: Frame | int | None = None,
+        wait: bool = False,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> Looking:
+        """Makes the view look at several points at a time and at nothing else, from the very next frame on.
+
+        :param points: x and y of each, 1 to 8 and at most as many as the view has foveae: pixels right of the source's
+            left edge and below its top edge; with ``normalised`` shares of its width and height, 0 to 1.
         :param for_ms: how long, in ms of the stream's time; None until the next message.
-        :param frame: the frame that the point refers to, or its ``frame_seq``; None for the newest.
-        :param wait: whether to wait for a frame with the decision, a second at most: then the answer has the fixation.
+        :param frame: the frame that the points refer to, or its ``frame_seq``; None for the newest.
+        :param wait: whether to wait for a frame with the decision, a second at most: then the answer has the fixations.
         :param timeout: how long to wait for the answer, in seconds; None waits for as long as it takes.
         :raises TimedOut: if the daemon does not answer in time; it may still obey.
-        :raises Refused: if another client steers the view (``held``), or for another reason.
+        :raises Refused: if another client steers the view (``held``), if it has fewer foveae (``wrong-count``), or for
+            another reason.
         :raises Ended: if the daemon is gone.
         """
-        if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
-            raise ValueError(f"with `normalised`, x and y are shares of the sides, 0 to 1, not {x} and {y}")
+        if not 0 < len(points) <= _POINTS_MAX:
+            raise ValueError(f"1 to {_POINTS_MAX} points are looked at, not {len(points)}")
+        places = [[float(x), float(y)] for x, y in points]
+        for x, y in places:
+            if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
+                raise ValueError(f"with `normalised`, x and y are shares of the sides, 0 to 1, not {x} and {y}")
         fields = _given(
             normalised=normalised,
             for_ms=None if for_ms is None else int(for_ms),
             frame=_frame_seq(frame),
             wait=wait,
         )
-        return looking(self._steer("look", None, timeout, x=float(x), y=float(y), **fields))
+        if len(places) == 1:
+            [(x, y)] = places
+            return looking(self._steer("look", None, timeout, x=x, y=y, **fields))
+        return looking(self._steer("look", None, timeout, points=places, **fields))
 
     def attend(
         self,

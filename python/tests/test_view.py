@@ -524,10 +524,28 @@ class ViewSteers(WithDaemon):
         self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, **expected})
 
     def test_the_fixation_that_was_waited_for_arrives(self) -> None:
-        fixation = {"id": 4, "x": 1.0, "y": 2.0, "since_frame": 9, "reason": "look", "news": 1}
+        fixation = {"id": 4, "x": 1.0, "y": 2.0, "since_frame": 9, "reason": "look", "weight": 0.5, "news": 1}
         self.daemon.answers["look"] = lambda request: {"ok": True, "x": 1.0, "y": 2.0, "fixation": fixation}
         looking = self.open().look(1, 2, wait=True)
-        self.assertEqual(looking.fixation, foveate.Fixation(1.0, 2.0, 4, 9, "look"))
+        self.assertEqual(looking.fixation, foveate.Fixation(1.0, 2.0, 4, 9, "look", 0.5))
+
+    def test_several_points_are_sent_and_answered_with_all_of_them(self) -> None:
+        fixations = [
+            {"id": 4, "x": 1.0, "y": 2.0, "since_frame": 9, "reason": "look", "weight": 1.0},
+            {"id": 5, "x": 3.0, "y": 4.0, "since_frame": 9, "reason": "look", "weight": 1.0},
+        ]
+        answer = {"x": 1.0, "y": 2.0, "points": [[1.0, 2.0], [3.0, 4.0]]}
+        answer |= {"fixation": fixations[0], "fixations": fixations}
+        self.daemon.answers["look"] = lambda request: {"ok": True, **answer}
+        view = self.open()
+        looking = view.look_at([(1, 2), np.array([3, 4])], wait=True)
+        expected = {"points": [[1.0, 2.0], [3.0, 4.0]], "wait": True}
+        self.assertEqual(self.asked()[0], {"op": "look", "view": VIEW, **expected})
+        self.assertEqual(looking.points, ((1.0, 2.0), (3.0, 4.0)))
+        self.assertEqual([fixation.id for fixation in looking.fixations], [4, 5])
+        for points in ([], [(1, 2)] * 9):
+            with self.assertRaisesRegex(ValueError, f"1 to 8 points are looked at, not {len(points)}"):
+                view.look_at(points)
 
     def test_maps_of_the_wires_formats_are_sent_as_they_are_and_others_as_float32(self) -> None:
         view = self.open()

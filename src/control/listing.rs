@@ -137,9 +137,9 @@ pub struct ViewListing {
     pub opened_by: Option<String>,
     /// Epoch of its current segment; absent before the first frame.
     pub epoch: Option<Epoch>,
-    /// Where it looks; absent before the first frame.
-    pub fixation: Option<Fixation>,
-    /// Its last fixations, at most 16, the current one last.
+    /// Where it looks; empty before the first frame.
+    pub fixations: Vec<Fixation>,
+    /// Its last fixations, at most 16, in the order in which they were chosen.
     pub scanpath: Vec<Fixation>,
     /// Who steers it.
     pub steering: SteeringListing,

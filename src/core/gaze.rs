@@ -5,6 +5,7 @@ mod fixation_state;
 pub mod inhibition;
 pub mod log;
 mod parameters;
+mod peaks;
 pub mod policy;
 pub mod saliency;
 mod scan;

@@ -23,7 +23,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::fixation::{Fixation, Gaze};
+use foveate_core::geometry::fixation::{Fixation, Fixations, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_stats::{NoticeCounts, ViewCounters};
@@ -148,6 +148,8 @@ struct Shared {
 /// Published by the frame loop.
 #[derive(Debug, Default)]
 struct History {
+    /// The current ones; none before the first frame.
+    fixations: Fixations,
     /// The newest last, at most [`SCANPATH_MAX`].
     scanpath: VecDeque<Fixation>,
     /// Ticket of the newest feedback that the gaze accounts for.
@@ -157,9 +159,9 @@ struct History {
 }
 
 /// The newest entries of a [`History`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Latest {
-    fixation: Option<Fixation>,
+    fixations: Fixations,
     settled: u64,
 }
 
@@ -231,7 +233,7 @@ impl ViewChannel {
         self.shared.newest_frame.store(update.frame_seq, Ordering::Relaxed);
         self.queue_plan(update);
         self.send_gaze(update);
-        self.pending.fixation = Some(update.gaze.first());
+        self.pending.fixations.clone_from(&update.gaze.fixations);
         if update.is_settled {
             self.pending.settled = self.taken;
         }
@@ -280,9 +282,11 @@ impl ViewChannel {
     /// Publishes what is pending; false if the server holds the lock.
     fn publish(&mut self, frame_seq: u64) -> bool {
         let Some(mut history) = self.shared.history.try_lock() else { return false };
-        if self.pending.fixation != self.published.fixation
-            && let Some(fixation) = self.pending.fixation
-        {
+        history.fixations.clone_from(&self.pending.fixations);
+        let mut new = self.pending.fixations.clone();
+        new.retain(|fixation| !self.published.fixations.contains(fixation));
+        new.sort_unstable_by_key(|fixation| fixation.id);
+        for fixation in new {
             if history.scanpath.len() == SCANPATH_MAX {
                 history.scanpath.pop_front();
             }
@@ -296,7 +300,7 @@ impl ViewChannel {
             history.plans.pop_front();
         }
         drop(history);
-        self.published = self.pending;
+        self.published.clone_from(&self.pending);
         if self.shared.is_awaited.load(Ordering::Relaxed) {
             self.wake_server();
         }
@@ -369,18 +373,20 @@ impl ClientChannel {
         history.plans.iter().rev().find(|plan| plan.since_frame <= frame_seq).cloned()
     }
 
-    /// The newest fixations, the current one last.
-    pub fn scanpath(&self) -> Vec<Fixation> {
-        self.shared.history.lock().scanpath.iter().copied().collect()
-    }
-
-    /// The current fixation, once the gaze accounts for the feedback of `ticket`.
-    pub fn settled(&self, ticket: u64) -> Option<Fixation> {
+    /// The current fixations, and the newest ones in the order in which they were chosen.
+    pub fn fixations(&self) -> (Vec<Fixation>, Vec<Fixation>) {
         let history = self.shared.history.lock();
-        history.scanpath.back().copied().filter(|_| ticket <= history.settled)
+        (history.fixations.to_vec(), history.scanpath.iter().copied().collect())
     }
 
-    /// Sets whether the server is woken whenever its fixation or its newest settled ticket changes.
+    /// The current fixations, once the gaze accounts for the feedback of `ticket`.
+    pub fn settled(&self, ticket: u64) -> Option<Fixations> {
+        let history = self.shared.history.lock();
+        (ticket <= history.settled && !history.fixations.is_empty())
+            .then(|| history.fixations.clone())
+    }
+
+    /// Sets whether the server is woken whenever its fixations or its newest settled ticket change.
     pub fn set_awaited(&self, is_awaited: bool) {
         self.shared.is_awaited.store(is_awaited, Ordering::Relaxed);
     }

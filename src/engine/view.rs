@@ -151,8 +151,8 @@ impl<S> View<S> {
 
     /// Applies `step` to the controller and returns the gaze. If it has moved, the newest feedback may be the reason.
     fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
-        let Self { spec: ViewSpec { policy, parameters, .. }, extent, .. } = self;
-        let begin = || Controller::new(policy.clone(), *parameters, *extent, at);
+        let Self { spec: ViewSpec { policy, parameters, layout, .. }, extent, .. } = self;
+        let begin = || Controller::new(policy.clone(), *parameters, *extent, layout.foveae(), at);
         let controller = self.gaze.get_or_insert_with(begin);
         let before = controller.gaze().newest().id;
         step(controller);

@@ -85,21 +85,19 @@ impl Client {
         Ok(Self { socket, path: path.to_owned(), buffer: vec![0; DATAGRAM_BYTES_MAX], timeout })
     }
 
-    /// Makes a view look at a point, and returns the nearest valid point, which is its fixation from the next frame on.
+    /// Makes a view look at points, and returns the nearest valid ones, which are its fixations from the next frame on.
     ///
     /// # Errors
     ///
-    /// If the daemon does not answer or refuses, and if shares of the sides are not within 0 to 1.
+    /// If the daemon does not answer or refuses, if the points are not 1 to 8, and if shares of the sides are not within 0 to 1.
     pub fn look(&mut self, look: Look) -> Result<Looking, ControlError> {
-        let is_share = |number| (0.0..=1.0).contains(&number);
-        if look.normalised && !(is_share(look.x) && is_share(look.y)) {
-            let error = "normalised x and y are shares of the sides, 0 to 1".to_owned();
-            return Err(ControlError::Refused(Refusal::new(RefusalReason::BadRequest, error)));
-        }
+        look.check().map_err(|error| {
+            ControlError::Refused(Refusal::new(RefusalReason::BadRequest, error))
+        })?;
         self.request(&operation("look", &look), &[])
     }
 
-    /// Makes a view look at the peak of a map. `numbers` are its rows, in the format that `attend` states.
+    /// Makes a view look at the peaks of a map. `numbers` are its rows, in the format that `attend` states.
     ///
     /// # Errors
     ///

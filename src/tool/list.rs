@@ -10,6 +10,7 @@ use foveate_control::{
     ViewListing,
 };
 use foveate_core::backend::ChangeSite;
+use foveate_core::geometry::fixation::Fixation;
 use foveate_stats::{NoticeCounts, StreamCounts};
 
 /// Arguments of `foveate ls`.
@@ -149,16 +150,16 @@ fn write_notices(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
 }
 
 fn view_row(view: &ViewListing) -> [String; 6] {
-    let fixation = view
-        .fixation
-        .map_or_else(|| "-".to_owned(), |at| format!("{:.1}, {:.1} ({})", at.x, at.y, at.reason));
+    let place = |at: &Fixation| format!("{:.1}, {:.1} ({})", at.x, at.y, at.reason);
+    let places: Vec<_> = view.fixations.iter().map(place).collect();
+    let places = if places.is_empty() { "-".to_owned() } else { places.join("; ") };
     [
         view.name.to_string(),
         on_one_line(&view.layout),
         format!("{} of {side}x{side}", view.budget, side = view.patch_side),
         view.dtype.to_string(),
         on_one_line(&view.policy),
-        fixation,
+        places,
     ]
 }
 

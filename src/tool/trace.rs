@@ -9,7 +9,7 @@ use super::watch::seconds;
 use super::{ToolError, Until};
 use foveate::client::{Client, Next, Subscription};
 use foveate::messages::ViewName;
-use foveate_core::geometry::fixation::Fixation;
+use foveate_core::geometry::fixation::{Fixation, Fixations};
 use foveate_ring::{FrameHead, TokenFrameBuf};
 
 #[derive(Debug, clap::Args)]
@@ -53,16 +53,17 @@ fn trace(
 ) -> Result<(), ToolError> {
     writeln!(out, "{HEADING}").and_then(|()| out.flush()).map_err(error)?;
     let mut frame = TokenFrameBuf::default();
-    let mut fixation = None;
+    let mut before = Fixations::new();
     while !until.is_over() {
         match subscription.next_in_order(&mut frame, until.slice())? {
             Next::Frame { .. } => {
-                let id = newest(&frame.head).id;
-                if fixation.replace(id) != Some(id) {
-                    writeln!(out, "{}", row(&frame.head))
+                let fixations = &frame.head.fixations;
+                for fixation in fixations.iter().filter(|fixation| !before.contains(fixation)) {
+                    writeln!(out, "{}", row(&frame.head, fixation))
                         .and_then(|()| out.flush())
                         .map_err(error)?;
                 }
+                before.clone_from(fixations);
             }
             Next::NewSegment | Next::TimedOut => {}
             Next::Ended(_) => break,
@@ -71,15 +72,8 @@ fn trace(
     Ok(())
 }
 
-/// The fixation that was chosen last.
-fn newest(head: &FrameHead) -> Fixation {
-    let fixations = head.fixations.iter().copied();
-    fixations.max_by_key(|fixation| fixation.id).unwrap_or(head.fixation())
-}
-
-fn row(head: &FrameHead) -> String {
+fn row(head: &FrameHead, fixation: &Fixation) -> String {
     let FrameHead { stamp, asked_ns, publish_ns, .. } = head;
-    let fixation = newest(head);
     let began_ns = if *asked_ns == 0 { stamp.arrival_ns } else { *asked_ns };
     let latency_ms = publish_ns.saturating_sub(began_ns) as f64 / 1e6;
     let (seconds, rest) =

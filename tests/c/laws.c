@@ -1421,6 +1421,19 @@ static void a_look_says_what_was_asked_and_tells_the_answer(void) {
     EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_OK);
     EXPECT(looking.x == 320.0 && looking.has_fixation && looking.fixation_id == 9 && looking.fixation_x == 320.5);
     EXPECT(looking.fixation_y == 240.0 && looking.fixation_since_frame == 813);
+
+    struct foveate_point points[9] = FOVEATE_ZEROS;
+    points[0].x = 1.0;
+    points[1].y = 2.5;
+    points[0].for_ms = 9;
+    EXPECT_RESULT(foveate_look_at(session.reader, points, 2, 0, NULL), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT_TEXT(heard, "{\"op\":\"look\",\"view\":\"camera/main\",\"points\":[[1,0],[0,2.5]],\"for_ms\":9}");
+    say(steering, "{\"ok\":true,\"x\":1,\"y\":0,\"points\":[[1,0],[0,2.5]]}");
+    EXPECT_RESULT(foveate_answer(session.reader, -1, &looking), FOVEATE_OK);
+    EXPECT(looking.x == 1.0 && looking.y == 0.0 && !looking.has_fixation);
+    EXPECT_RESULT(foveate_look_at(session.reader, points, 0, 0, NULL), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_look_at(session.reader, points, 9, 0, NULL), FOVEATE_INVALID);
     close(steering);
     end_session(&session);
 }

@@ -17,6 +17,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
@@ -50,6 +51,9 @@ const MARGIN_PX: f64 = 8.0;
 /// By how much the first frame comes too early, in each of the runs that a figure is taken over.
 const PHASES_NS: [u64; 3] = [0, 80_000_000, 160_000_000];
 
+/// So far apart are two whom one fovea cannot see both.
+const FAR_PX: f64 = 250.0;
+
 /// Side of the square that is painted over, and its place, over a part of the lawn and of the path.
 const PAINTED_SIDE: usize = 128;
 const PAINTED_AT: (usize, usize) = (192, 256);
@@ -61,13 +65,13 @@ fn who_is_attended_to_stays_in_the_fovea() {
     // More than one stream has views for.
     let groups = walkers.chunks(VIEWS_MAX);
     let mut runs: Vec<_> =
-        groups.map(|group| Run::new(vec![Policy::Feedback; group.len()], 0)).collect();
+        groups.map(|group| Run::new(vec![view(Policy::Feedback, 1); group.len()], 0)).collect();
     let mut shares = vec![(0, 0); walkers.len()];
     for_each_frame(&path, |index, frame| {
         let groups = walkers.chunks(VIEWS_MAX).zip(shares.chunks_mut(VIEWS_MAX));
         for (run, (walkers, shares)) in runs.iter_mut().zip(groups) {
             for (client, walker) in run.clients.iter().zip(walkers) {
-                if let Some(feedback) = oracle(walker, index) {
+                if let Some(feedback) = oracle(&[walker], index) {
                     client.send_feedback(feedback, EXTENT, 1).unwrap();
                 }
             }
@@ -101,11 +105,115 @@ fn who_is_attended_to_stays_in_the_fovea() {
     }
 }
 
+/// Two walkers at a time, each with the one whom he is longest in sight with and far from.
+#[test]
+fn two_who_are_far_apart_are_both_seen_at_level_0() {
+    let Some(path) = clip(CLIP) else { return };
+    let walkers = walkers_of(&path);
+    let pairs = distant_pairs(&walkers);
+    let seen = |foveae: u32, relevance_gain: f64| {
+        let mut view = view(Policy::Feedback, foveae);
+        view.spec.parameters.relevance_gain = relevance_gain;
+        let mut run = Run::new(vec![view; pairs.len()], 0);
+        let mut sights = Sights::default();
+        for_each_frame(&path, |index, frame| {
+            for (client, pair) in run.clients.iter().zip(&pairs) {
+                if let Some(feedback) = oracle(pair, index) {
+                    client.send_feedback(feedback, EXTENT, 1).unwrap();
+                }
+            }
+            run.step(index, frame);
+            for (view, pair) in pairs.iter().enumerate() {
+                let since = pair.map(|walker| walker.first).into_iter().max().unwrap();
+                if let Some(places) =
+                    places_of(pair, index).filter(|_| since + ORACLE_START <= index)
+                {
+                    sights.add(&run, view, places);
+                }
+            }
+        });
+        sights
+    };
+    say(&format!("oracle: {} pairs of walkers at least {FAR_PX} pixels apart", pairs.len()));
+    let share = |(part, whole): Share| part as f64 / whole as f64;
+    // Where nothing but the foveae draws tokens there, and where the map does, too; centres by one, centres and heads by two.
+    for (relevance_gain, by_one, by_two) in [(0.0, 0.05, (0.85, 0.4)), (0.5, 0.95, (0.98, 0.95))] {
+        let [one, two] = [1, 2].map(|foveae| {
+            let sights = seen(foveae, relevance_gain);
+            say(&format!("oracle: {foveae} foveae, relevance_gain {relevance_gain}: {sights}"));
+            sights
+        });
+        assert!(share(one.centres) < by_one, "{one}");
+        assert!(by_two.0 < share(two.centres) && by_two.1 < share(two.heads), "{two}");
+    }
+}
+
+/// In how many frames both of two walkers are seen how well.
+#[derive(Default)]
+struct Sights {
+    /// The centres of both boxes at level 0.
+    centres: Share,
+    /// Both heads, at an eighth of the height.
+    heads: Share,
+    /// Both boxes wholly at level 0.
+    whole: Share,
+    /// Both boxes wholly at levels 0 and 1.
+    nearly: Share,
+}
+
+impl Sights {
+    fn add(&mut self, run: &Run, view: usize, places: [PixelBox; 2]) {
+        let head = |place: PixelBox| (place.centre().0, place.y0 + (place.y1 - place.y0) / 8.0);
+        let count = |share: &mut Share, is_seen: &dyn Fn(PixelBox) -> bool| {
+            share.0 += usize::from(places.into_iter().all(is_seen));
+            share.1 += 1;
+        };
+        count(&mut self.centres, &|place| run.level_at(view, place.centre()) == 0);
+        count(&mut self.heads, &|place| run.level_at(view, head(place)) == 0);
+        count(&mut self.whole, &|place| run.coarsest_under(view, place) == 0);
+        count(&mut self.nearly, &|place| run.coarsest_under(view, place) <= 1);
+    }
+}
+
+impl std::fmt::Display for Sights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [centres, heads, whole, nearly] =
+            [self.centres, self.heads, self.whole, self.nearly].map(percent);
+        write!(
+            f,
+            "both centres at level 0 in {centres}, heads {heads}, whole boxes {whole}, at levels 0 and 1 {nearly}"
+        )
+    }
+}
+
+/// Where two are, while both are in sight and far apart.
+fn places_of(pair: &[&Walker; 2], index: usize) -> Option<[PixelBox; 2]> {
+    let places = [pair[0].at(index)?, pair[1].at(index)?];
+    let (one, other) = (places[0].centre(), places[1].centre());
+    (FAR_PX <= (one.0 - other.0).hypot(one.1 - other.1)).then_some(places)
+}
+
+/// Each walker with whom he is longest in sight with and far from, if that is two seconds; each pair once.
+fn distant_pairs(walkers: &[Walker]) -> Vec<[&Walker; 2]> {
+    let together =
+        |pair: &[&Walker; 2]| (0..795).filter(|at| places_of(pair, *at).is_some()).count();
+    let mut pairs: Vec<[usize; 2]> = Vec::new();
+    for one in 0..walkers.len() {
+        let others = (0..walkers.len()).filter(|other| *other != one);
+        let best = others.max_by_key(|other| together(&[&walkers[one], &walkers[*other]])).unwrap();
+        let pair = [one.min(best), one.max(best)];
+        if SOON <= together(&pair.map(|index| &walkers[index])) && !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    pairs.into_iter().map(|pair| pair.map(|index| &walkers[index])).collect()
+}
+
 #[test]
 fn whoever_comes_into_sight_is_soon_looked_at() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
-    let (seen, on_square) = visits(&path, &walkers, |_, _| {});
+    let (seen, on_square) = visits(&path, &walkers, 1, |_, _| {});
     say(&format!("saliency: looked at within 2 s of coming into sight: {}", percent(seen)));
     say(&format!("saliency: where others paint a square, the eye is in {}", percent(on_square)));
     say(&format!(
@@ -113,12 +221,17 @@ fn whoever_comes_into_sight_is_soon_looked_at() {
         percent(visits_by_chance(&walkers))
     ));
     assert!(80 * seen.1 <= 100 * seen.0, "{}", percent(seen));
+    for foveae in [2, 4] {
+        let (by_several, _) = visits(&path, &walkers, foveae, |_, _| {});
+        say(&format!("saliency: the same with {foveae} foveae: {}", percent(by_several)));
+        assert!(seen.0 <= by_several.0, "{} with {foveae}", percent(by_several));
+    }
 }
 
 #[test]
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) = visits(&path, &walkers_of(&path), |index, picture| {
+    let (seen, on_square) = visits(&path, &walkers_of(&path), 1, |index, picture| {
         picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
     });
     say(&format!("saliency: the same beside a flickering square: {}", percent(seen)));
@@ -129,7 +242,7 @@ fn a_flickering_screen_does_not_hold_the_eye() {
 #[test]
 fn waving_leaves_do_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) = visits(&path, &walkers_of(&path), |index, picture| {
+    let (seen, on_square) = visits(&path, &walkers_of(&path), 1, |index, picture| {
         let time = index as f64 * 0.1;
         picture.paint(|x, y, _| leaf(x, y, time));
     });
@@ -143,20 +256,26 @@ type Share = (usize, usize);
 
 /// Which share of the walkers `saliency` looks at soon in frames that were painted on, each counted once for each of
 /// [`PHASES_NS`]; and in which share of the frames it looks at where the square is.
-fn visits(path: &Path, walkers: &[Walker], paint: impl Fn(usize, &mut Picture)) -> (Share, Share) {
+fn visits(
+    path: &Path,
+    walkers: &[Walker],
+    foveae: u32,
+    paint: impl Fn(usize, &mut Picture),
+) -> (Share, Share) {
     let (mut seen, mut on_square, mut frames) = (0, 0, 0);
     for phase_ns in PHASES_NS {
-        let mut run = Run::new(vec![Policy::Saliency], phase_ns);
+        let mut run = Run::new(vec![view(Policy::Saliency, foveae)], phase_ns);
         let mut fixations = Vec::new();
         for_each_frame(path, |index, frame| {
             let mut picture = Picture::copied(frame);
             paint(index, &mut picture);
             run.step(index, &picture.view(frame));
-            let fixation = run.stream.gaze(0).unwrap().fixation;
-            fixations.push((fixation.x, fixation.y));
+            fixations.push(run.stream.gaze(0).unwrap().points());
         });
         seen += visited(walkers, &fixations);
-        on_square += fixations.iter().filter(|place| square().contains(**place, 0.0)).count();
+        let is_on_square =
+            |points: &&Points| points.iter().any(|place| square().contains(*place, 0.0));
+        on_square += fixations.iter().filter(is_on_square).count();
         frames += fixations.len();
     }
     ((seen, PHASES_NS.len() * walkers.len()), (on_square, frames))
@@ -184,7 +303,7 @@ fn visits_by_chance(walkers: &[Walker]) -> Share {
             if now != *last {
                 (*last, *place) = (now, (768.0 * share(), 576.0 * share()));
             }
-            Some(*place)
+            Some(Points::from_iter([*place]))
         });
         seen += visited(walkers, &frames.collect::<Vec<_>>());
     }
@@ -192,10 +311,12 @@ fn visits_by_chance(walkers: &[Walker]) -> Share {
 }
 
 /// How many walkers are looked at within two seconds of their coming into sight.
-fn visited(walkers: &[Walker], fixations: &[(f64, f64)]) -> usize {
+fn visited(walkers: &[Walker], fixations: &[Points]) -> usize {
     let is_seen = |walker: &&Walker| {
         (walker.first..walker.first + SOON).any(|index| {
-            walker.at(index).is_some_and(|place| place.contains(fixations[index], MARGIN_PX))
+            let is_on =
+                |place: PixelBox| fixations[index].iter().any(|at| place.contains(*at, MARGIN_PX));
+            walker.at(index).is_some_and(is_on)
         })
     };
     walkers.iter().filter(is_seen).count()
@@ -210,19 +331,24 @@ fn leaf(x: usize, y: usize, time: f64) -> u8 {
     (110.0 + 40.0 * shade) as u8
 }
 
-/// What a consumer says that attends to one walker: a bump as wide as he is.
-fn oracle(walker: &Walker, index: usize) -> Option<Feedback> {
+/// What a consumer says that attends to walkers, once all of them are in sight: for each a bump as wide as he is.
+fn oracle(walkers: &[&Walker], index: usize) -> Option<Feedback> {
     // It has seen the frame before this one, and speaks whenever an interval begins.
     let seen = index.checked_sub(1)?;
-    let place = walker.at(seen)?;
-    let speaks = seen == walker.first || interval(seen) != interval(seen - 1);
+    let places: Vec<PixelBox> =
+        walkers.iter().map(|walker| walker.at(seen)).collect::<Option<_>>()?;
+    let first = walkers.iter().map(|walker| walker.first).max()?;
+    let speaks = seen == first || interval(seen) != interval(seen - 1);
     let weight = |cell: usize| {
         let x = ((cell % ORACLE_GRID.width as usize) as f64 + 0.5) * 16.0;
         let y = ((cell / ORACLE_GRID.width as usize) as f64 + 0.5) * 16.0;
-        let (centre, half) =
-            (place.centre(), ((place.x1 - place.x0) / 2.0, (place.y1 - place.y0) / 2.0));
-        let (dx, dy) = ((x - centre.0) / half.0.max(8.0), (y - centre.1) / half.1.max(8.0));
-        (-0.5 * (dx * dx + dy * dy)).exp() as f32
+        let bump = |place: &PixelBox| {
+            let (centre, half) =
+                (place.centre(), ((place.x1 - place.x0) / 2.0, (place.y1 - place.y0) / 2.0));
+            let (dx, dy) = ((x - centre.0) / half.0.max(8.0), (y - centre.1) / half.1.max(8.0));
+            (-0.5 * (dx * dx + dy * dy)).exp() as f32
+        };
+        places.iter().map(bump).fold(0.0, f32::max)
     };
     let weights = (0..ORACLE_GRID.area()).map(weight).collect();
     let map = AttentionMap::new(ORACLE_GRID, Region::of(EXTENT), EXTENT, weights).unwrap();
@@ -249,13 +375,13 @@ struct Run {
 }
 
 impl Run {
-    fn new(policies: Vec<Policy>, phase_ns: u64) -> Self {
+    fn new(views: Vec<ServedView>, phase_ns: u64) -> Self {
         let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
-        let view_count = policies.len();
+        let view_count = views.len();
         let wakeup = Arc::new(EventFd::new().unwrap());
         let channels = (0..view_count).map(|_| view_channel(&wakeup, false));
         let (channels, clients): (Vec<_>, Vec<_>) = channels.unzip();
-        let views = policies.into_iter().map(view).zip(channels);
+        let views = views.into_iter().zip(channels);
         let stream = Stream::new("clip", backend, ChangeConfig::default(), views, Arc::default());
         let (readers, tokens) = (Vec::new(), Vec::new());
         Self {
@@ -284,7 +410,7 @@ impl Run {
             reader.read_newest(&mut self.frame).unwrap();
             let boxes = self.frame.records.iter().map(|record| {
                 let [x0, y0, x1, y1] = [record.x0, record.y0, record.x1, record.y1].map(f64::from);
-                (PixelBox { x0, y0, x1, y1 }, record.level)
+                (PixelBox { x0, y0, x1, y1 }, record.group)
             });
             self.tokens.push(boxes.collect());
         }
@@ -295,15 +421,21 @@ impl Run {
         let touching = self.tokens[view].iter().filter(|(token, _)| token.touches(place));
         touching.map(|(_, level)| *level).max().unwrap()
     }
+
+    /// The level of the token that covers a point.
+    fn level_at(&self, view: usize, place: (f64, f64)) -> u16 {
+        let found = self.tokens[view].iter().find(|(token, _)| token.contains(place, 0.0));
+        found.map(|(_, level)| *level).unwrap()
+    }
 }
 
-fn view(policy: Policy) -> ServedView {
+fn view(policy: Policy, foveae: u32) -> ServedView {
     ServedView {
         name: "main".to_owned(),
         slot_count: 2,
         pace: ViewPace::default(),
         spec: ViewSpec {
-            layout: Layout::Foveal { e0_px: None },
+            layout: Layout::Foveal { e0_px: None, foveae },
             budget: 273,
             format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy,

@@ -12,11 +12,12 @@ use foveate_control::ClientExt as _;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Fixations, Gaze, Points};
 use foveate_core::geometry::plan::{Token, TokenPlan};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
+use foveate_core::layout::Layout;
 use foveate_daemon::channel::{ViewChannel, ViewUpdate};
 use foveate_daemon::control::directory::{StreamPort, StreamSpec};
 use foveate_daemon::control::server::Limits;
@@ -36,7 +37,58 @@ fn a_look_may_be_in_shares_of_the_picture_and_for_a_time() {
     let looking: Looking = client.request(&look, &[]).unwrap();
     assert_eq!((looking.x, looking.y), (32.0, 48.0), "clamped into the picture");
     let hold_ns = Some(250_000_000);
-    assert_eq!(scene.heard(), Some(Feedback::Look { x: 32.0, y: 48.0, hold_ns }));
+    assert_eq!(scene.heard(), Some(Feedback::look_at(32.0, 48.0, hold_ns)));
+}
+
+#[test]
+fn a_look_at_several_points_is_answered_with_all_of_them_and_with_all_fixations() {
+    let mut scene = Scene::of(ViewConfig { layout: with_foveae(3), ..view_config("main") });
+    let client = RawClient::connect(&scene.stage.path);
+    let points = "[[9,8],[-5,40.03],[30,20]]";
+    let look = format!(r#"{{"op":"look","view":"camera/main","points":{points},"wait":true}}"#);
+    client.send(look.as_bytes()).unwrap();
+    let places = [(9.0, 8.0), (0.0, 40.0), (30.0, 20.0)];
+    let mut heard = None;
+    until("the look has arrived", || {
+        heard = scene.heard();
+        heard.is_some()
+    });
+    let expected = Feedback::Look { points: Points::from_iter(places), hold_ns: None };
+    assert_eq!(heard, Some(expected), "moved into the picture");
+    scene.show_gaze(6, None, &both(fixation(2, 9.0), fixation(3, 0.0)), true);
+    let looking: Value = serde_json::from_slice(&client.receive()).unwrap();
+    assert_eq!(looking["points"], json!([[9.0, 8.0], [0.0, 40.0], [30.0, 20.0]]));
+    assert_eq!((&looking["x"], &looking["y"]), (&json!(9.0), &json!(8.0)), "the first of them");
+    assert_eq!(
+        (&looking["fixations"][1]["id"], &looking["fixation"]["id"]),
+        (&json!(3), &json!(2))
+    );
+
+    let listed = scene.client().list().unwrap()[0].views[0].clone();
+    let ids = |fixations: &[Fixation]| fixations.iter().map(|at| at.id).collect::<Vec<_>>();
+    assert_eq!((ids(&listed.fixations), ids(&listed.scanpath)), (vec![2, 3], vec![1, 2, 3]));
+    scene.show_gaze(7, None, &both(fixation(4, 5.0), fixation(3, 0.0)), true);
+    let listed = scene.client().list().unwrap()[0].views[0].clone();
+    assert_eq!((ids(&listed.fixations), ids(&listed.scanpath)), (vec![4, 3], vec![1, 2, 3, 4]));
+}
+
+#[test]
+fn more_points_than_foveae_are_refused_with_both_numbers() {
+    for (layout, foveae) in [(with_foveae(1), 1), (with_foveae(2), 2), (Layout::Uniform, 1)] {
+        let mut scene = Scene::of(ViewConfig { layout, ..view_config("main") });
+        let mut client = scene.client();
+        let refused = refusal(client.look(Look::at_points(&main_view(), &[(1.0, 2.0); 3])));
+        assert_eq!(refused.reason, RefusalReason::WrongCount);
+        for part in [&format!("has {foveae} fovea"), "3 points", "foveae = 3"] {
+            assert!(refused.error.contains(part), "{part} is missing in: {refused}");
+        }
+        assert_eq!(scene.heard(), None);
+        client.look(Look::at_points(&main_view(), &vec![(1.0, 2.0); foveae])).unwrap();
+        for count in [0, 9] {
+            let look = Look::at_points(&main_view(), &vec![(1.0, 2.0); count]);
+            assert_eq!(reason(client.look(look)), RefusalReason::BadRequest, "{count} points");
+        }
+    }
 }
 
 #[test]
@@ -247,7 +299,7 @@ fn who_waits_for_a_stream_that_stands_still_is_answered_without_a_fixation() {
     let scene = Scene::open();
     let mut client = scene.client();
     let looking = client.look(Look { wait: true, ..Look::at(&main_view(), 9.0, 8.0) }).unwrap();
-    assert_eq!(looking, Looking { view: main_view(), x: 9.0, y: 8.0, fixation: None });
+    assert_eq!(looking, Looking::at(&main_view(), &[(9.0, 8.0)]));
 }
 
 #[test]
@@ -260,9 +312,9 @@ fn every_gaze_is_told_to_who_records_and_the_present_one_first() {
     let map = RelevanceMap::from_codes(grid, &[7, 200]);
     let relevance = Some(Arc::new(Relevance { map, frame_seq: 6 }));
     let gazes = [
-        Gaze { fixation: fixation(1, 5.0), relevance: None },
-        Gaze { fixation: fixation(1, 5.0), relevance: relevance.clone() },
-        Gaze { fixation: fixation(2, 6.0), relevance },
+        Gaze::at(fixation(1, 5.0), None),
+        Gaze::at(fixation(1, 5.0), relevance.clone()),
+        Gaze { relevance, ..both(fixation(2, 6.0), fixation(3, 7.0)) },
     ];
     for (frame_seq, gaze) in [(6, &gazes[0]), (7, &gazes[0]), (8, &gazes[1]), (9, &gazes[2])] {
         scene.show_gaze(frame_seq, None, gaze, true);
@@ -288,7 +340,7 @@ fn the_scanpath_holds_the_newest_fixations() {
     let view = scene.client().list().unwrap()[0].views[0].clone();
     let ids: Vec<u64> = view.scanpath.iter().map(|fixation| fixation.id).collect();
     assert_eq!(ids, (24..40).collect::<Vec<_>>());
-    assert_eq!(view.fixation, view.scanpath.last().copied());
+    assert_eq!(view.fixations, view.scanpath[15..]);
 }
 
 #[test]
@@ -382,13 +434,21 @@ impl Scene {
     }
 
     fn with(change: impl FnOnce(&mut GazeParameters), limits: Limits) -> Self {
-        let stage = Stage::open_limited(limits);
         let mut gaze = GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() };
         change(&mut gaze.parameters);
+        Self::limited(ViewConfig { gaze, ..view_config("main") }, limits)
+    }
+
+    fn of(view: ViewConfig) -> Self {
+        Self::limited(view, UNLIMITED)
+    }
+
+    fn limited(view: ViewConfig, limits: Limits) -> Self {
+        let stage = Stage::open_limited(limits);
         let mut port = stage.directory.add_stream(StreamSpec {
             name: "camera".to_owned(),
             source: String::new(),
-            views: vec![ViewConfig { gaze, ..view_config("main") }],
+            views: vec![view],
         });
         let channel = port.views[0].take_channel();
         let writer = start(&port);
@@ -414,7 +474,7 @@ impl Scene {
         fixation: Fixation,
         is_settled: bool,
     ) {
-        self.show_gaze(frame_seq, plan, &Gaze { fixation, relevance: None }, is_settled);
+        self.show_gaze(frame_seq, plan, &Gaze::at(fixation, None), is_settled);
     }
 
     fn show_gaze(
@@ -443,13 +503,31 @@ fn attend(shape: [u32; 2], dtype: NumberFormat) -> Attend {
     Attend { view: main_view(), shape, dtype, region: None, frame: None, wait: false }
 }
 
-fn plan(tokens: &[(u32, u32, u32)]) -> TokenPlan {
-    let tokens = tokens.iter().map(|&(level, x, y)| Token { level, x, y });
+fn plan(tokens: &[(u16, i32, i32)]) -> TokenPlan {
+    let token = |&(level, x, y): &(u16, i32, i32)| Token {
+        x,
+        y,
+        sx: 1 << level,
+        sy: 1 << level,
+        group: level,
+        fovea: 0,
+    };
+    let tokens = tokens.iter().map(token);
     TokenPlan { patch_side: 14, tokens: tokens.collect() }
 }
 
+fn with_foveae(foveae: u32) -> Layout {
+    Layout::Foveal { e0_px: None, foveae }
+}
+
+/// A gaze at two places.
+fn both(one: Fixation, other: Fixation) -> Gaze {
+    Gaze { fixations: Fixations::from_iter([one, other]), relevance: None }
+}
+
 fn fixation(id: u64, x: f64) -> Fixation {
-    Fixation { id, x, y: 24.0, since_frame: id, reason: FixationReason::Attend }
+    let reason = FixationReason::Attend;
+    Fixation { id, x, y: 24.0, since_frame: id, reason, weight: 1.0 }
 }
 
 fn table(value: Value) -> serde_json::Map<String, Value> {

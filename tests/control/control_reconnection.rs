@@ -241,7 +241,8 @@ fn a_daemon_that_stands_still_is_not_waited_for_beyond_the_time_out() {
     let opened = client.open_view("camera", serde_json::Map::new());
     assert!(matches!(opened, Err(ControlError::TimedOut { .. })));
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    let beyond = client.look(Look { x: 5.0, y: 0.3, normalised: true, ..look() }).unwrap_err();
+    let beyond =
+        client.look(Look { points: vec![(5.0, 0.3)], normalised: true, ..look() }).unwrap_err();
     assert!(beyond.to_string().contains("0 to 1"), "{beyond}");
 }
 

@@ -38,7 +38,7 @@ fn malformed_requests_are_refused_with_what_is_allowed() {
         (br#"{"op":"subscribe","view":"camera"}"#, "bad-request", "STREAM/VIEW"),
         (br#"{"op":"subscribe","view":"camera/Main"}"#, "bad-request", "a-z, 0-9, `_` and `-`"),
         (br#"{"op":"subscribe","view":"a/b"}"#, "unknown-view", "`camera/main`, `door/wide`"),
-        (br#"{"op":"look","view":"camera/main","x":null,"y":1}"#, "bad-request", "f64"),
+        (br#"{"op":"look","view":"camera/main","x":null,"y":1}"#, "bad-request", "`x` and `y`"),
         (br#"{"op":"look","view":"camera/main","x":1e999,"y":1}"#, "bad-request", "range"),
         (b"{\"op\":\"list\"}\nraw", "bad-request", "3 raw bytes"),
     ] {
@@ -197,7 +197,7 @@ fn looks_reach_the_frame_loop_inside_the_picture_and_the_newest_wins() {
     let looking = client.look(Look::at(&main_view(), -3.0, 1000.03)).unwrap();
     assert_eq!((looking.x, looking.y), (0.0, 48.0));
     let post = channel.newest_feedback().unwrap();
-    assert_eq!(post.feedback, Feedback::Look { x: 0.0, y: 48.0, hold_ns: None });
+    assert_eq!(post.feedback, Feedback::look_at(0.0, 48.0, None));
     assert_eq!(channel.newest_feedback(), None, "a look is taken once");
     assert_eq!(other.newest_feedback(), None, "and by its own view");
 

@@ -30,17 +30,18 @@ fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {
             let color = transforms(PixelFormat::Gray8)[0];
             let frame = OwnedFrame::uniform(PixelFormat::Gray8, extent, color, 90);
             stream.step(&frame.view(), &FrameStamp::numbered(frame_seq)).unwrap();
-            stream.gaze(0).unwrap().fixation
+            stream.gaze(0).unwrap().first()
         };
         fixation_of(large, 1);
         // Said of the large picture, and taken when there is a small one already.
-        let look = Feedback::Look { x: 180.0, y: 90.0, hold_ns: None };
+        let look = Feedback::look_at(180.0, 90.0, None);
         let ticket = client.send_feedback(look.clone(), large, 1).unwrap();
         let fixation = fixation_of(small, 2);
         assert_ne!(fixation.reason, FixationReason::Look, "{fixation:?}");
-        assert_eq!(client.settled(ticket), Some(fixation), "nobody waits for it in vain");
+        let settled = client.settled(ticket).unwrap();
+        assert_eq!(settled.as_slice(), [fixation], "nobody waits for it in vain");
 
-        client.send_feedback(Feedback::Look { x: 18.0, y: 9.0, hold_ns: None }, small, 2).unwrap();
+        client.send_feedback(Feedback::look_at(18.0, 9.0, None), small, 2).unwrap();
         let fixation = fixation_of(small, 3);
         assert_eq!((fixation.x, fixation.y, fixation.reason), (18.0, 9.0, FixationReason::Look));
     }

@@ -206,7 +206,7 @@ fn leave_out(backend: StreamBackend, paces: [ViewPace; 2], random: &mut Random) 
         }
         if random.below(5) == 0 {
             let (x, y) = (random.below(frame.extent.width), random.below(frame.extent.height));
-            let look = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
+            let look = Feedback::look_at(x.into(), y.into(), None);
             // The other view may rest for a while, and gets everything at its next frame.
             whole.clients[0].send_feedback(look.clone(), frame.extent, 1).unwrap();
             shown.clients[0].send_feedback(look, frame.extent, 1).unwrap();

@@ -506,7 +506,7 @@ impl Pair {
         let Extent { width, height } = self.frame.extent;
         let (x, y) = (random.below(width).into(), random.below(height).into());
         for played in [&mut self.lossy, &mut self.whole] {
-            let look = Feedback::Look { x, y, hold_ns: None };
+            let look = Feedback::look_at(x, y, None);
             played.views[view].client.send_feedback(look, self.frame.extent, 1).unwrap();
         }
     }

@@ -158,7 +158,7 @@ fn play(streams: &mut [Played; 2], format: PixelFormat, extent: Extent, random: 
         if random.below(4) == 0 {
             let (x, y) = (random.below(extent.width), random.below(extent.height));
             for played in streams.iter_mut() {
-                let feedback = Feedback::Look { x: x.into(), y: y.into(), hold_ns: None };
+                let feedback = Feedback::look_at(x.into(), y.into(), None);
                 played.client.send_feedback(feedback, extent, 1).unwrap();
             }
         }

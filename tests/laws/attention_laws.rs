@@ -10,7 +10,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::weights::Peak;
-use foveate_core::layout::Layout;
+use foveate_core::layout::{Layout, PlanRequest};
 use proptest::prelude::*;
 
 const IMAGE: Extent = Extent::new(640, 480);
@@ -58,16 +58,16 @@ proptest! {
     /// Each cell has the score of the token that it lies under, so order is conserved everywhere.
     #[test]
     fn scores_are_painted_where_their_tokens_lie(
-        width in 1..2000u32, height in 1..2000u32, budget in 1..300usize, patch_side in 14..=16u32,
+        width in 1..2000u32, height in 1..2000u32, budget in 1..300usize, half_side in 4..=8u32,
         fixation in (0.0..2000.0f64, 0.0..2000.0f64), seed in any::<u64>(),
     ) {
-        let shape = PyramidShape::new(Extent::new(width, height));
-        let layout = Layout::Foveal { e0_px: None };
-        let plan = layout.plan(shape, patch_side, budget, fixation, None);
+        let image = Extent::new(width, height);
+        let patch_side = 2 * half_side;
+        let plan = plan(&Layout::default(), image, patch_side, budget, fixation);
         let scores = scores(seed, plan.tokens.len());
-        let map = AttentionMap::painted(&plan, shape, &scores).unwrap();
+        let map = AttentionMap::painted(&plan, image, &scores).unwrap();
         for (token, score) in plan.tokens.iter().zip(&scores) {
-            let lies = token.pixel_box(shape, patch_side);
+            let lies = token.pixel_box(image, patch_side);
             for x in [lies.x0, (lies.x0 + lies.x1) / 2, lies.x1 - 1] {
                 for y in [lies.y0, (lies.y0 + lies.y1) / 2, lies.y1 - 1] {
                     let painted = map.as_weights().at(f64::from(x) + 0.5, f64::from(y) + 0.5);
@@ -82,12 +82,12 @@ proptest! {
         width in 1..2000u32, height in 1..2000u32, budget in 1..300usize,
         fixation in (0.0..2000.0f64, 0.0..2000.0f64), seed in any::<u64>(),
     ) {
-        let shape = PyramidShape::new(Extent::new(width, height));
-        let plan = Layout::Foveal { e0_px: None }.plan(shape, 16, budget, fixation, None);
+        let image = Extent::new(width, height);
+        let plan = plan(&Layout::default(), image, 16, budget, fixation);
         let scores = scores(seed, plan.tokens.len());
         let best = (0..scores.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap();
-        let lies = plan.tokens[best].pixel_box(shape, 16);
-        let Peak { x, y, .. } = AttentionMap::painted(&plan, shape, &scores).unwrap().peak();
+        let lies = plan.tokens[best].pixel_box(image, 16);
+        let Peak { x, y, .. } = AttentionMap::painted(&plan, image, &scores).unwrap().peak();
         prop_assert!(f64::from(lies.x0) <= x && x <= f64::from(lies.x1), "{x} is not in {lies:?}");
         prop_assert!(f64::from(lies.y0) <= y && y <= f64::from(lies.y1), "{y} is not in {lies:?}");
     }
@@ -113,26 +113,22 @@ proptest! {
 
 #[test]
 fn the_middle_of_a_large_token_is_its_peak() {
-    let shape = PyramidShape::new(Extent::new(1024, 1024));
-    let tokens = vec![
-        Token { level: 0, x: 0, y: 0 },
-        Token { level: 4, x: 32, y: 16 },
-        Token { level: 2, x: 16, y: 0 },
-    ];
+    let image = Extent::new(1024, 1024);
+    let tokens = vec![patch(0, 0, 0), patch(4, 512, 256), patch(2, 64, 0)];
     let plan = TokenPlan { patch_side: 16, tokens };
-    let map = AttentionMap::painted(&plan, shape, &[0.2, 0.9, 0.5]).unwrap();
+    let map = AttentionMap::painted(&plan, image, &[0.2, 0.9, 0.5]).unwrap();
     assert_eq!((map.peak().x, map.peak().y), (640.0, 384.0));
 }
 
 /// Cells of 32 pixels each have the greater of the scores of the patches of 16 pixels that they touch.
 #[test]
 fn an_image_with_too_many_patches_is_painted_on_coarser_cells() {
-    let shape = PyramidShape::new(Extent::new(16_384, 32));
+    let image = Extent::new(16_384, 32);
     let patches = (0..2u32).flat_map(|row| (0..1024u32).map(move |column| (column, row)));
-    let token = |(column, row): (u32, u32)| Token { level: 0, x: 16 * column, y: 16 * row };
+    let token = |(column, row): (u32, u32)| patch(0, 16 * column as i32, 16 * row as i32);
     let plan = TokenPlan { patch_side: 16, tokens: patches.map(token).collect() };
     let scores: Vec<f32> = (1..=2048u16).map(f32::from).collect();
-    let map = AttentionMap::painted(&plan, shape, &scores).unwrap();
+    let map = AttentionMap::painted(&plan, image, &scores).unwrap();
     assert_eq!(map.grid(), Extent::new(512, 1));
     let expected: Vec<f32> = (0..512u16).map(|column| f32::from(1024 + 2 * column + 2)).collect();
     assert_eq!(map.weights(), expected);
@@ -140,16 +136,15 @@ fn an_image_with_too_many_patches_is_painted_on_coarser_cells() {
 
 #[test]
 fn padded_scores_are_accepted_and_missing_ones_are_not() {
-    let shape = PyramidShape::new(IMAGE);
-    let plan = Layout::Uniform.plan(shape, 16, 30, (0.0, 0.0), None);
+    let (image, plan) = (IMAGE, plan(&Layout::Uniform, IMAGE, 16, 30, (0.0, 0.0)));
     let count = plan.tokens.len();
     let mut scores = vec![1.0; count];
     scores.extend([f32::NAN, -1.0]);
-    let padded = AttentionMap::painted(&plan, shape, &scores).unwrap();
-    assert_eq!(padded, AttentionMap::painted(&plan, shape, &scores[..count]).unwrap());
-    let missing = AttentionMap::painted(&plan, shape, &scores[..count - 1]);
+    let padded = AttentionMap::painted(&plan, image, &scores).unwrap();
+    assert_eq!(padded, AttentionMap::painted(&plan, image, &scores[..count]).unwrap());
+    let missing = AttentionMap::painted(&plan, image, &scores[..count - 1]);
     assert_eq!(missing, Err(AttentionError::Count { given: count - 1, wanted: count }));
-    let none = AttentionMap::painted(&plan, shape, &vec![0.0; count]);
+    let none = AttentionMap::painted(&plan, image, &vec![0.0; count]);
     assert_eq!(none, Err(AttentionError::AllZero));
 }
 
@@ -193,6 +188,29 @@ fn cells_beyond_the_image_are_ignored() {
     attends[6] = 1.0;
     let peak = map(attends).unwrap().peak();
     assert_eq!((peak.x, peak.y), (400.0, 240.0));
+}
+
+fn plan(
+    layout: &Layout,
+    image: Extent,
+    patch_side: u32,
+    budget: usize,
+    at: (f64, f64),
+) -> TokenPlan {
+    let (shape, fixations) = (PyramidShape::new(image), &[at]);
+    layout.plan(&PlanRequest {
+        shape,
+        patch_side,
+        budget,
+        fixations,
+        relevance: None,
+        before: None,
+    })
+}
+
+/// A patch of 16 texels of a level, at a place in pixels.
+fn patch(level: u16, x: i32, y: i32) -> Token {
+    Token { x, y, sx: 1 << level, sy: 1 << level, group: level, fovea: 0 }
 }
 
 /// Regions that touch the image.

@@ -51,7 +51,8 @@ proptest! {
             Request::Subscribe { view: view.clone(), notify, gaze },
             Request::List { after: None },
             Request::List { after: Some(view.clone()) },
-            Request::Look(Look { view: view.clone(), x, y, normalised, for_ms: None, frame, wait }),
+            Request::Look(Look { normalised, frame, wait, ..Look::at(&view, x, y) }),
+            Request::Look(Look { for_ms: Some(9), ..Look::at_points(&view, &[(x, y), (y, x), (x, x)]) }),
             Request::Release { view: view.clone() },
             Request::OpenView { stream: view.stream().to_owned(), view: serde_json::Map::new() },
         ] {
@@ -108,7 +109,7 @@ fn no_message_of_the_daemon_is_as_short_as_a_notice() {
     let view = "a/b".parse::<ViewName>().unwrap();
     let shortest = [
         accepted(&Granted { view: view.clone() }),
-        accepted(&Looking { view: view.clone(), x: 0.0, y: 0.0, fixation: None }),
+        accepted(&Looking::at(&view, &[(0.0, 0.0)])),
         accepted(&Listing { version: None, streams: Vec::new(), server: None, next: None }),
         refused(&Refusal::new(RefusalReason::Busy, "")),
         Event::Segment { view: view.clone(), epoch: Epoch(0) }.to_datagram(),
@@ -132,6 +133,37 @@ fn a_newer_daemon_is_understood_as_far_as_possible() {
         FromDaemon::<Looking>::from_datagram(refusal).unwrap(),
         FromDaemon::Refused(expected)
     );
+}
+
+/// One point or several, but not both, not none and not more than any view has foveae.
+#[test]
+fn a_look_has_points() {
+    let look = |fields: &str| {
+        let datagram = format!(r#"{{"op":"look","view":"a/b"{fields}}}"#);
+        Request::from_datagram(datagram.as_bytes()).map(|(request, _)| request)
+    };
+    let view: ViewName = "a/b".parse().unwrap();
+    let expected = Request::Look(Look::at(&view, 1.0, 2.0));
+    for one in [r#","x":1,"y":2"#, r#","points":[[1,2]]"#] {
+        assert_eq!(look(one), Ok(expected.clone()), "{one}");
+    }
+    let eight = ["[1,2]"; 8].join(",");
+    let expected = Request::Look(Look::at_points(&view, &[(1.0, 2.0); 8]));
+    assert_eq!(look(&format!(r#","points":[{eight}]"#)), Ok(expected));
+    for (fields, part) in [
+        (String::new(), "1 to 8 points are expected, not 0"),
+        (r#","points":[]"#.to_owned(), "1 to 8 points are expected, not 0"),
+        (format!(r#","points":[{eight},[1,2]]"#), "1 to 8 points are expected, not 9"),
+        (r#","x":1"#.to_owned(), "`x` and `y` are expected, or else `points`"),
+        (r#","x":1,"y":2,"points":[[1,2]]"#.to_owned(), "or else `points`"),
+        (r#","points":[[1,2,3]]"#.to_owned(), "length 3"),
+        (r#","points":[[1]]"#.to_owned(), "length 1"),
+        (r#","points":[[1,null]]"#.to_owned(), "null"),
+    ] {
+        let refusal = look(&fields).unwrap_err();
+        assert_eq!(refusal.reason, RefusalReason::BadRequest, "{fields}");
+        assert!(refusal.error.contains(part), "{fields}: {refusal}");
+    }
 }
 
 /// The document names every reason that there is, and no other.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use foveate_core::gaze::log::{GazeLog, GazeLogError, GazeLogParseError, entry_line, header_line};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use proptest::prelude::*;
@@ -44,17 +44,26 @@ fn a_broken_log_says_what_is_wrong_and_where() {
     let header = header_line("camera/main", EXTENT);
     let entry = |frame| entry_line(&GazeEntry::new(&any_gaze(), frame));
     let broken = entry(7).replace("\"x\"", "\"z\"");
+    let heavy = entry(7).replace("\"weight\":0.5", "\"weight\":1.5");
     let short = entry(7).replace("\"codes\":\"80", "\"codes\":\"8");
     let odd = entry(7).replace("\"codes\":\"80", "\"codes\":\"g0");
-    let other = header.replace(":1,", ":2,");
+    let other = header.replace(":2,", ":1,");
+    let [none, many] = [0, FOVEAE_MAX + 1].map(|count| {
+        let entry = GazeEntry::new(&any_gaze(), 7);
+        let fixations = vec![entry.fixations[0]; count];
+        entry_line(&GazeEntry { fixations, ..entry })
+    });
     for (text, expected) in [
         (String::new(), "it is not a gaze log"),
         ("x,y\n1,2".to_owned(), "it is not a gaze log"),
         (entry(1), "it is not a gaze log"),
-        (other, "it is a gaze log of version 2, and this program reads version 1"),
+        (other, "it is a gaze log of version 1, and this program reads version 2"),
         (header.clone(), "it has no entries"),
         (header.replace("1920", "0"), "line 1 is broken"),
-        (format!("{header}\n{}\n{broken}", entry(3)), "line 3 is broken: unknown field `z`"),
+        (format!("{header}\n{}\n{broken}", entry(3)), "line 3 is broken: missing field `x`"),
+        (format!("{header}\n{heavy}"), "line 2 is broken: a `weight` of 0 to 1 is expected"),
+        (format!("{header}\n{none}"), "line 2 is broken: 1 to 8 fixations are expected"),
+        (format!("{header}\n{many}"), "line 2 is broken: 1 to 8 fixations are expected"),
         (format!("{header}\n{short}"), "line 2 is broken: 4 hexadecimal digits"),
         (format!("{header}\n{odd}"), "line 2 is broken: hexadecimal digits"),
         (
@@ -90,24 +99,29 @@ fn a_file_that_cannot_be_replayed_is_named() {
 fn any_gaze() -> Gaze {
     let map = RelevanceMap::from_codes(Extent::new(2, 1), &[0x80, 0xFF]);
     let reason = FixationReason::Saliency;
-    let fixation = Fixation { id: 2, x: 12.5, y: 7.0625, since_frame: 5, reason };
-    Gaze { fixation, relevance: Some(Arc::new(Relevance { map, frame_seq: 4 })) }
+    let fixation = Fixation { id: 2, x: 12.5, y: 7.0625, since_frame: 5, reason, weight: 0.5 };
+    Gaze::at(fixation, Some(Arc::new(Relevance { map, frame_seq: 4 })))
 }
 
 fn gaze() -> impl Strategy<Value = Gaze> {
     let reason = (0..4u32).prop_map(|code| FixationReason::from_code(code).unwrap());
     // Fixations lie on a grid of 1/16 pixel, which few decimals tell exactly.
     let side = |pixels: u32| (0..=16 * pixels).prop_map(|steps| f64::from(steps) / 16.0);
-    let fixation = (any::<u64>(), side(1920), side(1080), any::<u64>(), reason);
-    let fixation = fixation.prop_map(|(id, x, y, since_frame, reason)| Fixation {
+    let place = (side(1920), side(1080), 0.0..=1.0f32);
+    let fixation = (any::<u64>(), place, any::<u64>(), reason);
+    let fixation = fixation.prop_map(|(id, (x, y, weight), since_frame, reason)| Fixation {
         id,
         x,
         y,
         since_frame,
         reason,
+        weight,
     });
-    (fixation, prop::option::of(relevance()))
-        .prop_map(|(fixation, relevance)| Gaze { fixation, relevance })
+    let fixations = prop::collection::vec(fixation, 1..=FOVEAE_MAX);
+    (fixations, prop::option::of(relevance())).prop_map(|(fixations, relevance)| Gaze {
+        fixations: Fixations::from_iter(fixations),
+        relevance,
+    })
 }
 
 fn relevance() -> impl Strategy<Value = Arc<Relevance>> {

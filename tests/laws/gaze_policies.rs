@@ -1,8 +1,9 @@
-//! What holds for every policy, whatever clients say and whatever the source and its clock do; and what each policy
-//! promises beyond.
+//! What holds for every policy and any count of foveae, whatever clients say and whatever the source and its clock do; and what
+//! each policy promises beyond.
 
 #![allow(clippy::cast_possible_truncation, reason = "numbers of a test")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foveate_core::frame::FrameTime;
@@ -13,7 +14,9 @@ use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze};
+use foveate_core::geometry::fixation::{
+    FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, Points, snapped,
+};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
@@ -28,8 +31,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug)]
 enum Operation {
     Nothing,
-    Look { x: f64, y: f64, hold_ns: Option<u64> },
+    Look { points: Points, hold_ns: Option<u64> },
     Attend { seed: u64 },
+    Show { map: Arc<AttentionMap> },
     Release,
     Resize(u32, u32),
 }
@@ -47,53 +51,64 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn fixed_keeps_the_laws(frames in frames(), x in 0.0..=1.0f64, y in 0.0..=1.0f64) {
-        Course::new(Policy::Fixed { x, y }, parameters()).play(&frames)?;
+    fn fixed_keeps_the_laws(
+        frames in frames(), x in 0.0..=1.0f64, y in 0.0..=1.0f64, foveae in foveae(),
+    ) {
+        Course::with(Policy::Fixed { x, y }, parameters(), foveae).play(&frames)?;
     }
 
     #[test]
-    fn feedback_keeps_the_laws(frames in frames(), parameters in any_parameters()) {
-        Course::new(Policy::Feedback, parameters).play(&frames)?;
+    fn feedback_keeps_the_laws(
+        frames in frames(), parameters in any_parameters(), foveae in foveae(),
+    ) {
+        Course::with(Policy::Feedback, parameters, foveae).play(&frames)?;
     }
 
     #[test]
-    fn saliency_keeps_the_laws(frames in frames(), parameters in any_parameters()) {
-        Course::new(Policy::Saliency, parameters).play(&frames)?;
+    fn saliency_keeps_the_laws(
+        frames in frames(), parameters in any_parameters(), foveae in foveae(),
+    ) {
+        Course::with(Policy::Saliency, parameters, foveae).play(&frames)?;
     }
 
     /// A log of any policy, written and read again: the replay is what was recorded, and keeps what it kept.
     #[test]
     fn replay_keeps_the_laws_and_repeats_what_was_recorded(
         frames in frames(), parameters in any_parameters(), attends in any::<bool>(),
+        foveae in foveae(),
     ) {
         let policy = if attends { Policy::Feedback } else { Policy::Saliency };
-        let recorded = Course::new(policy, parameters).play(&frames)?;
+        let recorded = Course::with(policy, parameters, foveae).play(&frames)?;
         let log = GazeLog::parse(&text_of(&recorded)).unwrap();
-        let replayed = Course::new(Policy::Replay { log: Arc::new(log) }, parameters).play(&frames)?;
+        let policy = Policy::Replay { log: Arc::new(log) };
+        let replayed = Course::with(policy, parameters, foveae).play(&frames)?;
         prop_assert_eq!(recorded, replayed);
     }
 
     #[test]
-    fn the_same_calls_lead_to_the_same_gaze(frames in frames(), parameters in any_parameters()) {
-        let play = || Course::new(Policy::Feedback, parameters).play(&frames);
+    fn the_same_calls_lead_to_the_same_gaze(
+        frames in frames(), parameters in any_parameters(), foveae in foveae(),
+    ) {
+        let play = || Course::with(Policy::Feedback, parameters, foveae).play(&frames);
         prop_assert_eq!(play()?, play()?);
     }
 
     /// However long the client keeps sending, once the map has been decided on.
     #[test]
     fn a_map_that_is_equal_to_the_one_before_causes_no_saccade(
-        first in any::<u64>(), seed in any::<u64>(), parameters in any_parameters(),
+        first in any::<u64>(), seed in any::<u64>(), parameters in any_parameters(), foveae in foveae(),
     ) {
-        let saccade_hz = parameters.saccade_hz.max(2.0);
-        let mut course = Course::new(Policy::Feedback, GazeParameters { saccade_hz, ..parameters });
+        let parameters =
+            GazeParameters { saccade_hz: parameters.saccade_hz.max(2.0), ..parameters };
+        let mut course = Course::with(Policy::Feedback, parameters, foveae);
         course.pass(SECOND_NS, Operation::Attend { seed: first })?;
         let mut decided = None;
         for time in 0..32 {
             course.pass(SECOND_NS / 4, Operation::Attend { seed })?;
             // After dwelling for at most 2 s, and waiting for half a second.
             if 12 <= time {
-                let before = *decided.get_or_insert(course.fixation());
-                prop_assert_eq!(course.fixation(), before);
+                let now = course.fixations();
+                prop_assert_eq!(decided.get_or_insert_with(|| now.clone()), &now);
             }
         }
     }
@@ -181,14 +196,14 @@ fn release_gives_the_eye_back_to_the_policy_at_the_next_frame() {
 #[test]
 fn before_anything_is_seen_the_middle_is_looked_at() {
     for policy in [Policy::Feedback, Policy::Saliency] {
-        let mut controller = Controller::new(policy, parameters(), EXTENT, frame_time(1, 0));
+        let mut controller = Controller::new(policy, parameters(), EXTENT, 3, frame_time(1, 0));
         assert!(controller.wants_coarse());
         let black = CoarseLevel::new(PyramidShape::new(EXTENT));
         for frame_seq in 1..100 {
             let seen = (frame_seq > 50).then_some((&black, frame_seq - 1));
             controller.step(frame_time(frame_seq, frame_seq * FRAME_NS), seen);
         }
-        let Fixation { id, x, y, reason, .. } = controller.gaze().fixation;
+        let Fixation { id, x, y, reason, .. } = only(controller.gaze());
         assert_eq!((id, x, y, reason), (1, 320.0, 240.0, FixationReason::Policy));
         assert_eq!(controller.gaze().relevance, None);
     }
@@ -213,10 +228,10 @@ fn a_replay_begins_with_its_first_entry_and_fits_the_source() {
     let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
     let twice = Extent::new(1280, 960);
     let mut controller =
-        Controller::new(Policy::Replay { log }, parameters(), twice, frame_time(1, 0));
+        Controller::new(Policy::Replay { log }, parameters(), twice, 1, frame_time(1, 0));
     let mut at = |frame_seq| {
         controller.step(frame_time(frame_seq, 0), None);
-        let Fixation { id, x, y, .. } = controller.gaze().fixation;
+        let Fixation { id, x, y, .. } = only(controller.gaze());
         (id, x, y)
     };
     let (first, second) = ((3, 128.0, 96.0), (4, 1280.0, 0.0));
@@ -224,35 +239,228 @@ fn a_replay_begins_with_its_first_entry_and_fits_the_source() {
     assert_eq!(seen, [first, first, first, first, second, second, first]);
 }
 
+/// Bumps beside a stronger one and faint ones get no fovea; the others do, the strongest first.
+#[test]
+fn each_peak_of_a_map_gets_a_fovea() {
+    // The second lies within the inhibition around the first.
+    let map = bumps(&[
+        ((100.0, 100.0), 1.0),
+        ((125.0, 100.0), 0.6),
+        ((500.0, 400.0), 0.7),
+        ((100.0, 400.0), 0.2),
+    ]);
+    let seen = |foveae| {
+        let mut course = Course::with(Policy::Feedback, parameters(), foveae);
+        course.pass(SECOND_NS / 2, Operation::Show { map: Arc::clone(&map) }).unwrap();
+        course.fixations()
+    };
+    for foveae in 2..=FOVEAE_MAX {
+        let found = seen(foveae);
+        assert_eq!(found.len(), 2, "{found:?}");
+        for (fixation, (x, y, weight)) in
+            found.iter().zip([(100.0, 100.0, 1.0), (500.0, 400.0, 0.7)])
+        {
+            assert!((fixation.x - x).hypot(fixation.y - y) < 5.0, "{fixation:?}");
+            assert!((fixation.weight - weight).abs() < 0.05, "{fixation:?}");
+            assert_eq!(fixation.reason, FixationReason::Attend);
+        }
+    }
+    assert_eq!(seen(1).as_slice(), &seen(2)[..1], "one fovea sees the strongest");
+}
+
+/// What is wider than the inhibition gets several foveae, what is as wide does not.
+#[test]
+fn a_wide_thing_gets_several_foveae() {
+    let count = |width_px: f64| {
+        let weight = |x: f64, y: f64| {
+            let (dx, dy) = ((x - 320.0) / width_px, (y - 240.0) / 20.0);
+            (-0.5 * (dx * dx + dy * dy)).exp()
+        };
+        let mut course = Course::with(Policy::Feedback, parameters(), 3);
+        course.pass(SECOND_NS / 2, Operation::Show { map: map_from(weight) }).unwrap();
+        course.fixations().len()
+    };
+    let radius_px = 0.06 * 640.0;
+    assert_eq!([0.5, 0.9, 3.0].map(|share| count(share * radius_px)), [1, 1, 3]);
+}
+
+#[test]
+fn a_fovea_stays_with_what_it_looks_at_while_others_move() {
+    let mut course = Course::with(Policy::Feedback, parameters(), 3);
+    let places = [(100.0, 100.0), (500.0, 100.0), (300.0, 400.0)];
+    let shown = |places: [(f64, f64); 3], weights: [f64; 3]| {
+        let [a, b, c] = [0, 1, 2].map(|index| (places[index], weights[index]));
+        Operation::Show { map: bumps(&[a, b, c]) }
+    };
+    course.pass(SECOND_NS, shown(places, [1.0, 0.9, 0.8])).unwrap();
+    let before = course.fixations();
+    assert_eq!([0, 1, 2].map(|index| before[index].id), [2, 3, 4]);
+
+    // Another order of their strengths, but the same places.
+    course.pass(SECOND_NS, shown(places, [0.8, 0.9, 1.0])).unwrap();
+    assert_eq!(course.fixations(), before);
+
+    // One of them walks on.
+    course.pass(SECOND_NS, shown([places[0], (560.0, 160.0), places[2]], [1.0, 0.9, 0.8])).unwrap();
+    let after = course.fixations();
+    assert_eq!((after[0], after[2], after.len()), (before[0], before[2], 3));
+    assert!((after[1].x - 560.0).hypot(after[1].y - 160.0) < 5.0, "{after:?}");
+    assert_eq!(after[1].id, 5);
+}
+
+/// Each fovea by itself: a new thing must be worth more than what the nearest fovea without a goal looks at.
+#[test]
+fn every_fovea_has_hysteresis() {
+    let present = [((100.0, 100.0), 1.0), ((500.0, 100.0), 0.6)];
+    let after = |weight: f64| {
+        let mut course = Course::with(Policy::Feedback, parameters(), 2);
+        course.pass(SECOND_NS, Operation::Show { map: bumps(&present) }).unwrap();
+        let before = course.fixations();
+        let map = bumps(&[present[0], present[1], ((300.0, 400.0), weight)]);
+        course.pass(SECOND_NS, Operation::Show { map }).unwrap();
+        (before, course.fixations())
+    };
+    let (before, stays) = after(0.65);
+    assert_eq!(stays, before, "0.65 is not 1.2 times 0.6");
+    let (before, moved) = after(0.8);
+    assert_eq!(moved[0], before[0]);
+    assert!((moved[1].x - 300.0).hypot(moved[1].y - 400.0) < 5.0, "{moved:?}");
+
+    // A fovea ends where its place is no longer worth one, by the same factor.
+    let after = |weight: f64| {
+        let mut course = Course::with(Policy::Feedback, parameters(), 2);
+        course.pass(SECOND_NS, Operation::Show { map: bumps(&present) }).unwrap();
+        let map = bumps(&[present[0], (present[1].0, weight)]);
+        course.pass(SECOND_NS, Operation::Show { map }).unwrap();
+        course.fixations().len()
+    };
+    assert_eq!([0.23, 0.18].map(after), [2, 1]);
+}
+
+/// Two things become one: the fovea that goes for its middle sees it, and the other one is free for what appears elsewhere, even
+/// if that is hardly stronger than the place beside the middle where it is.
+#[test]
+fn two_foveae_do_not_stay_at_one_thing() {
+    let mut course = Course::with(Policy::Feedback, parameters(), 2);
+    let map = bumps(&[((330.0, 100.0), 1.0), ((400.0, 100.0), 0.9)]);
+    course.pass(SECOND_NS, Operation::Show { map }).unwrap();
+    assert_eq!(course.fixations().len(), 2);
+    let bump = |dx: f64, dy: f64| (-0.5 * (dx * dx + dy * dy)).exp();
+    let map = map_from(|x, y| {
+        let one = bump((x - 365.0) / 30.0, (y - 100.0) / 12.0);
+        one.max(0.55 * bump((x - 400.0) / 12.0, (y - 400.0) / 12.0))
+    });
+    course.pass(SECOND_NS, Operation::Show { map }).unwrap();
+    let found = course.fixations();
+    let near = |x: f64, y: f64| found.iter().any(|at| (at.x - x).hypot(at.y - y) < 5.0);
+    assert!(near(365.0, 100.0) && near(400.0, 400.0), "{found:?}");
+}
+
+#[test]
+fn every_fovea_dwells() {
+    let dwell = GazeParameters {
+        dwell_min_ms: 2000,
+        saccade_hz: 1000.0,
+        silence_ms: 60_000,
+        ..parameters()
+    };
+    let mut course = Course::with(Policy::Feedback, dwell, 2);
+    let show =
+        |places: [(f64, f64); 2]| Operation::Show { map: bumps(&places.map(|at| (at, 1.0))) };
+    course.pass(3 * SECOND_NS, show([(100.0, 100.0), (500.0, 100.0)])).unwrap();
+    course.pass(SECOND_NS, show([(100.0, 100.0), (500.0, 300.0)])).unwrap();
+    let before = course.fixations();
+    course.pass(SECOND_NS / 2, show([(100.0, 300.0), (500.0, 400.0)])).unwrap();
+    let meanwhile = course.fixations();
+    assert_eq!(meanwhile[1], before[1], "it has moved a second ago");
+    assert!((meanwhile[0].y - 300.0).abs() < 5.0, "the other one three seconds ago: {meanwhile:?}");
+    course.pass(SECOND_NS, show([(100.0, 300.0), (500.0, 400.0)])).unwrap();
+    let after = course.fixations();
+    assert_eq!(after[0], meanwhile[0]);
+    assert!((after[1].y - 400.0).abs() < 5.0, "{after:?}");
+}
+
+/// It is a choice of places: those alone are looked at while it holds.
+#[test]
+fn a_look_at_fewer_points_than_foveae_leaves_the_others_out() {
+    for policy in [fixed(), Policy::Feedback, Policy::Saliency] {
+        let mut course = Course::with(policy, parameters(), 3);
+        course.pass(SECOND_NS, Operation::Attend { seed: 1 }).unwrap();
+        let points = Points::from_iter([(10.0, 20.0), (600.0, 400.0), (10.0, 20.0)]);
+        course.step(&frame(Operation::Look { points, hold_ns: Some(SECOND_NS) })).unwrap();
+        let looked = course.fixations();
+        assert_eq!(looked.len(), 2, "the third is the first: {looked:?}");
+        course.pass(SECOND_NS / 2, Operation::Attend { seed: 2 }).unwrap();
+        assert_eq!(course.fixations(), looked);
+        course.pass(SECOND_NS, Operation::Nothing).unwrap();
+        assert!(course.fixations().iter().all(|at| at.reason != FixationReason::Look));
+    }
+}
+
+#[test]
+fn saliency_looks_at_several_things_at_once() {
+    let mut course = Course::with(Policy::Saliency, parameters(), 2);
+    course.pass(SECOND_NS / 3, Operation::Nothing).unwrap();
+    let found = course.fixations();
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|at| at.reason == FixationReason::Saliency), "{found:?}");
+    let apart = (found[0].x - found[1].x).hypot(found[0].y - found[1].y);
+    assert!(0.06 * 640.0 < apart, "{found:?}");
+}
+
+#[test]
+fn a_replay_looks_at_as_many_of_the_recorded_places_as_it_has_foveae() {
+    let mut gaze = gaze_at(3, 64.0, 48.0);
+    gaze.fixations.extend(gaze_at(4, 128.0, 48.0).fixations);
+    gaze.fixations.extend(gaze_at(5, 256.0, 48.0).fixations);
+    let text = [header_line("camera/main", EXTENT), entry_line(&GazeEntry::new(&gaze, 10))];
+    let log = Arc::new(GazeLog::parse(&text.join("\n")).unwrap());
+    for foveae in [1, 2, 3, 8] {
+        let policy = Policy::Replay { log: Arc::clone(&log) };
+        let course = Course::with(policy, parameters(), foveae);
+        assert_eq!(course.fixations().as_slice(), &gaze.fixations[..foveae.min(3)]);
+    }
+}
+
 /// One controller on its way through frames, and what is known of it from outside.
 struct Course {
     policy: Policy,
     parameters: GazeParameters,
+    foveae: usize,
     controller: Controller,
     extent: Extent,
     at: FrameTime,
     /// The stream's time, which stands still when it jumps back.
     elapsed_ns: u64,
-    moved_ns: Option<u64>,
+    /// When a saccade led to each fixation, by its id.
+    moved_ns: BTreeMap<u64, u64>,
+    /// The greatest id so far.
+    last_id: u64,
     /// The interval in which a map last decided.
     decided: Option<u64>,
     seen: Option<(CoarseLevel, u64)>,
 }
 
 impl Course {
+    /// Of a view with one fovea.
     fn new(policy: Policy, parameters: GazeParameters) -> Self {
+        Self::with(policy, parameters, 1)
+    }
+
+    fn with(policy: Policy, parameters: GazeParameters, foveae: usize) -> Self {
         let at = frame_time(1, 0);
-        let controller = Controller::new(policy.clone(), parameters, EXTENT, at);
-        let (moved_ns, decided) = (None, None);
+        let controller = Controller::new(policy.clone(), parameters, EXTENT, foveae, at);
         Self {
             policy,
             parameters,
+            foveae,
             controller,
             extent: EXTENT,
             at,
             elapsed_ns: 0,
-            moved_ns,
-            decided,
+            moved_ns: BTreeMap::new(),
+            last_id: 1,
+            decided: None,
             seen: None,
         }
     }
@@ -292,15 +500,18 @@ impl Course {
     }
 
     fn operate(&mut self, operation: &Operation) {
-        let feedback = match *operation {
+        let feedback = match operation {
             Operation::Nothing => return,
-            Operation::Look { x, y, hold_ns } => Feedback::Look { x, y, hold_ns },
-            Operation::Attend { seed } => {
-                Feedback::Attend { map: Arc::new(map_of(seed, self.extent)), frame_seq: 4 }
+            Operation::Look { points, hold_ns } => {
+                Feedback::Look { points: points.clone(), hold_ns: *hold_ns }
             }
+            Operation::Attend { seed } => {
+                Feedback::Attend { map: Arc::new(map_of(*seed, self.extent)), frame_seq: 4 }
+            }
+            Operation::Show { map } => Feedback::Attend { map: Arc::clone(map), frame_seq: 4 },
             Operation::Release => Feedback::Release,
             Operation::Resize(width, height) => {
-                self.extent = Extent::new(width, height);
+                self.extent = Extent::new(*width, *height);
                 self.seen = None;
                 return self.controller.resize(self.extent, self.at);
             }
@@ -315,60 +526,94 @@ impl Course {
         is_forced: bool,
     ) -> Result<(), TestCaseError> {
         let gaze = self.controller.gaze().clone();
-        let Fixation { x, y, reason, .. } = gaze.fixation;
-        prop_assert!((0.0..=f64::from(self.extent.width)).contains(&x), "{x} of {}", self.extent);
-        prop_assert!((0.0..=f64::from(self.extent.height)).contains(&y), "{y} of {}", self.extent);
-        prop_assert_eq!(((x * 16.0).fract(), (y * 16.0).fract()), (0.0, 0.0));
+        prop_assert!((1..=self.foveae).contains(&gaze.fixations.len()), "{:?}", gaze.fixations);
+        for Fixation { x, y, weight, .. } in &gaze.fixations {
+            prop_assert!(
+                (0.0..=f64::from(self.extent.width)).contains(x),
+                "{x} of {}",
+                self.extent
+            );
+            prop_assert!(
+                (0.0..=f64::from(self.extent.height)).contains(y),
+                "{y} of {}",
+                self.extent
+            );
+            prop_assert_eq!(((x * 16.0).fract(), (y * 16.0).fract()), (0.0, 0.0));
+            prop_assert!(0.0 < *weight && *weight <= 1.0, "{weight}");
+        }
         if matches!(self.policy, Policy::Replay { .. }) {
             return Ok(());
         }
-        let identity = |fixation: &Fixation| (fixation.x, fixation.y, fixation.reason);
-        let moved = identity(&before.fixation) != identity(&gaze.fixation);
-        prop_assert_eq!(gaze.fixation.id, before.fixation.id + u64::from(moved));
-        let since = if moved { self.at.frame_seq } else { before.fixation.since_frame };
-        prop_assert_eq!(gaze.fixation.since_frame, since);
-        self.check_obedience(operation, reason)?;
-        self.check_pace(moved, gaze.relevance != before.relevance, operation, is_forced)
+        let mut places = gaze.points();
+        places.sort_by(|a, b| a.partial_cmp(b).unwrap());
+        prop_assert!(places.windows(2).all(|pair| pair[0] != pair[1]), "{:?}", gaze.fixations);
+        let moved = self.check_identities(before, &gaze)?;
+        self.check_obedience(operation)?;
+        self.check_pace(before, moved, gaze.relevance != before.relevance, operation, is_forced)
     }
 
-    fn check_obedience(
-        &self,
-        operation: &Operation,
-        reason: FixationReason,
-    ) -> Result<(), TestCaseError> {
-        match *operation {
-            Operation::Look { x, y, .. } if !x.is_nan() && !y.is_nan() => {
-                let Fixation { x: looks_x, y: looks_y, .. } = self.controller.gaze().fixation;
-                let (width, height) = (f64::from(self.extent.width), f64::from(self.extent.height));
-                prop_assert!((looks_x - x.clamp(0.0, width)).abs() <= 1.0 / 16.0);
-                prop_assert!((looks_y - y.clamp(0.0, height)).abs() <= 1.0 / 16.0);
-                prop_assert_eq!(reason, FixationReason::Look);
+    /// What was looked at for the same reason stays the fixation that it was; others get the next numbers. Returns whether any
+    /// fixation is new or has ended.
+    fn check_identities(&mut self, before: &Gaze, gaze: &Gaze) -> Result<bool, TestCaseError> {
+        let identity = |fixation: &Fixation| (fixation.x, fixation.y, fixation.reason);
+        let mut kept = 0;
+        for fixation in &gaze.fixations {
+            let same = before.fixations.iter().find(|old| identity(old) == identity(fixation));
+            if let Some(same) = same {
+                prop_assert_eq!(fixation, same);
+                kept += 1;
+            } else {
+                prop_assert_eq!(fixation.id, self.last_id + 1);
+                prop_assert_eq!(fixation.since_frame, self.at.frame_seq);
+                self.last_id = fixation.id;
             }
-            Operation::Release => prop_assert!(reason != FixationReason::Look || self.dwells()),
+        }
+        Ok(kept < gaze.fixations.len() || kept < before.fixations.len())
+    }
+
+    fn check_obedience(&self, operation: &Operation) -> Result<(), TestCaseError> {
+        let fixations = &self.controller.gaze().fixations;
+        match operation {
+            Operation::Look { points, .. } => {
+                let mut wanted = Vec::new();
+                let valid = points.iter().filter(|(x, y)| !x.is_nan() && !y.is_nan());
+                for (x, y) in valid.take(self.foveae) {
+                    let (width, height) = (self.extent.width.into(), self.extent.height.into());
+                    let place = snapped(self.extent, x.clamp(0.0, width), y.clamp(0.0, height));
+                    if !wanted.contains(&(place.0, place.1, FixationReason::Look)) {
+                        wanted.push((place.0, place.1, FixationReason::Look));
+                    }
+                }
+                let found: Vec<_> = fixations.iter().map(|at| (at.x, at.y, at.reason)).collect();
+                prop_assert!(wanted.is_empty() || found == wanted, "{found:?} for {wanted:?}");
+            }
+            Operation::Release => {
+                let looks = |at: &&Fixation| at.reason == FixationReason::Look;
+                prop_assert!(fixations.iter().filter(looks).all(|at| self.dwells(at.id)));
+            }
             _ => {}
         }
         Ok(())
     }
 
-    /// Maps move the eye only after it has dwelt, and decide at most once an interval.
+    /// Maps move each fovea only after it has dwelt, and decide at most once an interval.
     fn check_pace(
         &mut self,
+        before: &Gaze,
         moved: bool,
         weighed: bool,
         operation: &Operation,
         is_forced: bool,
     ) -> Result<(), TestCaseError> {
         let is_look = matches!(operation, Operation::Look { .. });
-        let is_by_map = moved
-            && !is_look
-            && !matches!(operation, Operation::Resize(..))
-            && !matches!(self.policy, Policy::Fixed { .. });
+        let is_resize = matches!(operation, Operation::Resize(..));
+        let is_by_map =
+            moved && !is_look && !is_resize && !matches!(self.policy, Policy::Fixed { .. });
+        let now = self.fixations();
         if is_by_map {
-            prop_assert!(
-                !self.dwells(),
-                "a saccade after {} ns",
-                self.elapsed_ns - self.moved_ns.unwrap()
-            );
+            let mut ended = before.fixations.iter().filter(|fixation| !now.contains(fixation));
+            let dwelling = ended.find(|fixation| self.dwells(fixation.id));
+            prop_assert_eq!(dwelling, None, "a saccade too soon");
         }
         if is_by_map || weighed {
             let interval = (self.elapsed_ns as f64 * 1e-9 * self.parameters.saccade_hz) as u64;
@@ -378,25 +623,44 @@ impl Course {
             );
             self.decided = Some(interval);
         }
-        if moved && !matches!(operation, Operation::Resize(..)) {
-            self.moved_ns = Some(self.elapsed_ns);
+        let is_new = |(_, fixation): &(usize, &Fixation)| !before.fixations.contains(fixation);
+        for (index, fixation) in now.iter().enumerate().filter(is_new) {
+            // A change of size is no saccade.
+            let moved_ns = if is_resize {
+                let same =
+                    before.fixations.get(index).filter(|_| now.len() == before.fixations.len());
+                same.and_then(|same| self.moved_ns.get(&same.id)).copied()
+            } else {
+                Some(self.elapsed_ns)
+            };
+            self.moved_ns.extend(moved_ns.map(|moved_ns| (fixation.id, moved_ns)));
         }
         Ok(())
     }
 
-    /// Whether it must not move yet.
-    fn dwells(&self) -> bool {
+    /// Whether a fixation must not end yet.
+    fn dwells(&self, id: u64) -> bool {
         let dwell_ns = u64::from(self.parameters.dwell_min_ms) * 1_000_000;
-        self.moved_ns.is_some_and(|moved_ns| self.elapsed_ns < moved_ns + dwell_ns)
+        self.moved_ns.get(&id).is_some_and(|moved_ns| self.elapsed_ns < moved_ns + dwell_ns)
     }
 
+    /// The only fixation.
     fn fixation(&self) -> Fixation {
-        self.controller.gaze().fixation
+        only(self.controller.gaze())
+    }
+
+    fn fixations(&self) -> Fixations {
+        self.controller.gaze().fixations.clone()
     }
 
     fn relevance_frame(&self) -> Option<u64> {
         self.controller.gaze().relevance.as_ref().map(|relevance| relevance.frame_seq)
     }
+}
+
+fn only(gaze: &Gaze) -> Fixation {
+    assert_eq!(gaze.fixations.len(), 1, "{:?}", gaze.fixations);
+    gaze.first()
 }
 
 /// The log of what was recorded: an entry where the gaze is another one.
@@ -418,8 +682,8 @@ fn place(course: &Course) -> (f64, f64, FixationReason) {
 }
 
 fn gaze_at(id: u64, x: f64, y: f64) -> Gaze {
-    let fixation = Fixation { id, x, y, since_frame: 1, reason: FixationReason::Look };
-    Gaze { fixation, relevance: None }
+    let reason = FixationReason::Look;
+    Gaze::at(Fixation { id, x, y, since_frame: 1, reason, weight: 1.0 }, None)
 }
 
 fn fixed() -> Policy {
@@ -427,7 +691,7 @@ fn fixed() -> Policy {
 }
 
 fn look(x: f64, y: f64, hold_ns: Option<u64>) -> Operation {
-    Operation::Look { x, y, hold_ns }
+    Operation::Look { points: Points::from_iter([(x, y)]), hold_ns }
 }
 
 fn frame(operation: Operation) -> Frame {
@@ -436,6 +700,10 @@ fn frame(operation: Operation) -> Frame {
 
 fn parameters() -> GazeParameters {
     GazeParameters::default()
+}
+
+fn foveae() -> impl Strategy<Value = usize> {
+    prop_oneof![Just(1), 1..=FOVEAE_MAX]
 }
 
 fn any_parameters() -> impl Strategy<Value = GazeParameters> {
@@ -478,8 +746,11 @@ fn operation() -> impl Strategy<Value = Operation> {
     let coordinate =
         || prop_oneof![8 => -100.0..2000.0f64, 1 => -1e300..1e300f64, 1 => Just(f64::NAN)];
     let hold_ns = prop::option::of(prop_oneof![0..2_000_000_000u64, Just(u64::MAX)]);
-    let look =
-        (coordinate(), coordinate(), hold_ns).prop_map(|(x, y, hold_ns)| look(x, y, hold_ns));
+    let points = prop::collection::vec((coordinate(), coordinate()), 1..=FOVEAE_MAX);
+    let look = (points, hold_ns).prop_map(|(points, hold_ns)| Operation::Look {
+        points: Points::from_iter(points),
+        hold_ns,
+    });
     let resize =
         (1..800u32, 1..800u32).prop_map(|(width, height)| Operation::Resize(width, height));
     prop_oneof![
@@ -491,14 +762,37 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// A map with two bumps.
+/// A map with bumps at places in pixels, 12 pixels wide, of the given weights; where they overlap, the greater one.
+fn bumps(places: &[((f64, f64), f64)]) -> Arc<AttentionMap> {
+    map_from(|x, y| {
+        let bump = |&((at_x, at_y), weight): &((f64, f64), f64)| {
+            let (dx, dy) = ((x - at_x) / 12.0, (y - at_y) / 12.0);
+            weight * (-0.5 * (dx * dx + dy * dy)).exp()
+        };
+        places.iter().map(bump).fold(0.0, f64::max)
+    })
+}
+
+/// A map of cells of 5 pixels, from the weight at each place in pixels.
+fn map_from(weight: impl Fn(f64, f64) -> f64) -> Arc<AttentionMap> {
+    let grid = Extent::new(128, 96);
+    let place = |cell: u32| f64::from(cell) * 5.0 + 2.5;
+    let cells = (0..96).flat_map(|row| (0..128).map(move |column| (column, row)));
+    let weights = cells.map(|(column, row)| weight(place(column), place(row)) as f32).collect();
+    Arc::new(AttentionMap::new(grid, Region::of(EXTENT), EXTENT, weights).unwrap())
+}
+
+/// A map with six bumps.
 fn map_of(seed: u64, extent: Extent) -> AttentionMap {
     let grid = Extent::new(16, 12);
     let mut weights = vec![0.01; grid.area()];
     let cell =
         |salt: u64| (seed.wrapping_add(salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) as usize;
-    weights[cell(1) % grid.area()] = 1.0;
-    weights[cell(2) % grid.area()] = 0.7;
+    for (salt, weight) in
+        [(1, 1.0), (2, 0.7), (3, 0.6), (4, 0.5), (5, 0.3), (6, 0.2)].into_iter().rev()
+    {
+        weights[cell(salt) % grid.area()] = weight;
+    }
     AttentionMap::new(grid, Region::of(extent), extent, weights).unwrap()
 }
 

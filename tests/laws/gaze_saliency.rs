@@ -52,7 +52,7 @@ proptest! {
         strength in 0.0..=1.0f64, decay_ms in 1..60_000u32, radius in 1.0..20.0f64,
         x in 0.0..96.0f64, y in 0.0..72.0f64,
     ) {
-        let mut inhibition = Inhibition::new(strength, decay_ms);
+        let mut inhibition = Inhibition::new(strength, decay_ms, 1);
         inhibition.look(x, y, false, radius, 7 * MS);
         let decay_ns = u64::from(decay_ms) * MS;
         let kept = |inhibition: &Inhibition, now_ns| inhibition.kept(x, y, radius, now_ns);
@@ -77,7 +77,7 @@ proptest! {
     fn inhibition_takes_what_it_says(
         traces in prop::collection::vec((0.0..96.0f64, 0.0..72.0f64), 1..40), radius in 1.0..20.0f64,
     ) {
-        let mut inhibition = Inhibition::new(0.9, 1000);
+        let mut inhibition = Inhibition::new(0.9, 1000, 1);
         for (index, (x, y)) in traces.iter().enumerate() {
             inhibition.look(*x, *y, false, radius, index as u64 * 20 * MS);
         }

@@ -107,12 +107,12 @@ fn scores_lead_the_view_to_the_token_that_has_the_highest_and_weigh_its_place() 
 }
 
 /// The same frames and the same words between them: the same bytes, on each backend; and a recorded log leads a view that
-/// hears nothing to the same bytes again.
+/// hears nothing to the same bytes again. All of that with several foveae.
 #[test]
 fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
     const FRAMES: u64 = 60;
     let heard = |backend: &str, log: Option<&Place>| {
-        let mut stage = Stage::open(backend, GAZE, FRAMES);
+        let mut stage = Stage::open(backend, &format!("{GAZE}\nfoveae = 3"), FRAMES);
         let recorder = log.map(|log| {
             let path = log.path("gaze.log");
             let out = ["record", "camera/main", "--out", path.to_str().unwrap()];
@@ -139,14 +139,18 @@ fn a_recorded_gaze_leads_to_the_same_token_frames_on_every_backend() {
     for reason in [FixationReason::Look, FixationReason::Attend, FixationReason::Saliency] {
         assert!(reasons.contains(&reason), "{reason} is part of the history: {reasons:?}");
     }
+    let counts: Vec<_> = recorded.iter().map(|frame| frame.head.fixations.len()).collect();
+    assert!([1, 2, 3].iter().all(|count| counts.contains(count)), "{counts:?}");
     assert_alike(&recorded, &heard("backend = 'cpu'", None), 1);
 
     let text = fs::read_to_string(log.path("gaze.log")).unwrap();
     let first: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     let first = first["frame"].as_u64().unwrap();
     assert!(first <= 3, "recording began with frame {first}");
-    let gaze =
-        format!("gaze = {{ policy = 'replay', log = '{}' }}", log.path("gaze.log").display());
+    let gaze = format!(
+        "gaze = {{ policy = 'replay', log = '{}' }}\nfoveae = 3",
+        log.path("gaze.log").display()
+    );
     let replayed = |backend: &str| {
         let mut stage = Stage::open(backend, &gaze, FRAMES);
         (1..=FRAMES).map(|_| stage.next_frame().clone()).collect::<Vec<_>>()
@@ -322,8 +326,8 @@ impl Stage {
     fn say_something(&mut self, frame_seq: u64) {
         match frame_seq % 40 {
             3 => {
-                let (x, y) = point_of(frame_seq);
-                let look = Look { for_ms: Some(40), ..Look::at(&main_view(), x, y) };
+                let points = [frame_seq, frame_seq + 1].map(point_of);
+                let look = Look { for_ms: Some(40), ..Look::at_points(&main_view(), &points) };
                 self.client.look(look).unwrap();
             }
             11 | 14 | 17 => {
@@ -358,7 +362,7 @@ fn assert_alike(one: &[TokenFrameBuf], other: &[TokenFrameBuf], first: u64) {
     assert_eq!(one.len(), other.len());
     for (one, other) in one.iter().zip(other).skip(usize::try_from(first).unwrap() - 1) {
         let frame_seq = one.head.stamp.frame_seq;
-        assert_eq!(one.head.fixation(), other.head.fixation(), "frame {frame_seq}");
+        assert_eq!(one.head.fixations, other.head.fixations, "frame {frame_seq}");
         assert_eq!(one.head.relevance_frame, other.head.relevance_frame, "frame {frame_seq}");
         assert_eq!(one.records, other.records, "frame {frame_seq}");
         assert!(one.pixels == other.pixels, "frame {frame_seq}");

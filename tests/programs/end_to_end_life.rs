@@ -243,7 +243,7 @@ fn look_moves_the_fixation_that_another_reader_sees() {
         assert_eq!((fixation.id, fixation.x, fixation.y), (id, expected.0, expected.1));
         assert_eq!(fixation.reason, FixationReason::Look);
         assert_eq!(fixation.since_frame, follower.frame.head.stamp.frame_seq);
-        let listed = || daemon.listing("camera").views[0].fixation.unwrap();
+        let listed = || daemon.listing("camera").views[0].fixations[0];
         until("the fixation is listed", || listed().id == id);
         assert_eq!((listed().x, listed().y), expected);
     }

@@ -14,7 +14,7 @@ use crate::gaze::GazeParameters;
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
-use crate::geometry::fixation::Gaze;
+use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
 #[cfg(feature = "serde")]
 use crate::value::{Real, checked};
 
@@ -23,7 +23,7 @@ use crate::value::{Real, checked};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Policy<Log = Arc<GazeLog>> {
-    /// One point, until a client moves it.
+    /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
         #[cfg_attr(feature = "serde", serde(default = "middle"))]
@@ -99,13 +99,21 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts to look at a source of `extent`, of which nothing has been seen yet.
-    pub fn new(policy: Policy, parameters: GazeParameters, extent: Extent, at: FrameTime) -> Self {
+    /// Starts to look at a source of `extent`, of which nothing has been seen yet, with at most `foveae` fixations at a time, 1 to
+    /// [`FOVEAE_MAX`].
+    pub fn new(
+        policy: Policy,
+        parameters: GazeParameters,
+        extent: Extent,
+        foveae: usize,
+        at: FrameTime,
+    ) -> Self {
+        assert!((1..=FOVEAE_MAX).contains(&foveae), "1 to 8 foveae");
         let policy: Box<dyn FixationPolicy> = match policy {
-            Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, at)),
-            Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, at)),
-            Policy::Saliency => Box::new(Salient::new(parameters, extent, at)),
-            Policy::Replay { log } => Box::new(Replay::new(log, extent, at)),
+            Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
+            Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
+            Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
+            Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
         };
         Self { policy }
     }

@@ -4,7 +4,7 @@
 //! return", Trends in Cognitive Sciences 4 (2000). It moves with objects, as in Tipper, Driver and Weaver, "Object-centred
 //! inhibition of return of visual attention", Quarterly Journal of Experimental Psychology 43A (1991).
 
-/// Most places remembered; the oldest is dropped first.
+/// Most places remembered for each fovea; the oldest of all is dropped first.
 const TRACES_MAX: usize = 32;
 
 /// Decay times after which a trace is gone; an exponential would then be at 0.7 %.
@@ -15,6 +15,7 @@ const LAST_DECAYS: f64 = 5.0;
 pub struct Inhibition {
     strength: f64,
     decay_ns: f64,
+    traces_max: usize,
     traces: Vec<Trace>,
 }
 
@@ -31,16 +32,16 @@ pub struct Trace {
 }
 
 impl Inhibition {
-    /// Without traces. A place loses `strength` of its weight, 0..=1, decaying to 1/e in `decay_ms`.
-    pub fn new(strength: f64, decay_ms: u32) -> Self {
-        let decay_ns = f64::from(decay_ms) * 1e6;
-        Self { strength, decay_ns, traces: Vec::with_capacity(TRACES_MAX) }
+    /// Without traces, for a view of so many foveae. A place loses `strength` of its weight, 0..=1, decaying to 1/e in `decay_ms`.
+    pub fn new(strength: f64, decay_ms: u32, foveae: usize) -> Self {
+        let (decay_ns, traces_max) = (f64::from(decay_ms) * 1e6, foveae * TRACES_MAX);
+        Self { strength, decay_ns, traces_max, traces: Vec::with_capacity(traces_max) }
     }
 
     /// Adds a trace at a place, and drops those within `radius` of it.
     pub fn look(&mut self, x: f64, y: f64, follows: bool, radius: f64, now_ns: u64) {
         self.traces.retain(|trace| radius < (trace.x - x).hypot(trace.y - y));
-        if self.traces.len() == TRACES_MAX {
+        if self.traces.len() == self.traces_max {
             self.traces.remove(0);
         }
         self.traces.push(Trace { x, y, follows, left_ns: now_ns });
@@ -61,7 +62,7 @@ impl Inhibition {
     pub fn inhibit(&self, cells: &mut [f32], width: usize, radius: f64, now_ns: u64) {
         for trace in &self.traces {
             let strength = strength_of(trace, self.strength, self.decay_ns, now_ns);
-            darken(cells, width, trace, strength, radius);
+            darken(cells, width, (trace.x, trace.y), strength, (radius, radius));
         }
     }
 
@@ -81,20 +82,28 @@ fn strength_of(trace: &Trace, strength: f64, decay_ns: f64, now_ns: u64) -> f64 
     if decays < LAST_DECAYS { strength * (-decays).exp() } else { 0.0 }
 }
 
-/// Most cells that a trace reaches along an axis: the longest side of a coarse level.
-const REACH_MAX: usize = 128;
+/// Most cells along an axis: the longest side of a map that scores were painted on.
+const REACH_MAX: usize = 512;
 
+/// Takes `strength`, 0..=1, of the weight of a place from cells in rows of `width`, and less around it: a Gaussian with the
+/// standard deviations `radius` along x and y. All in cells.
 #[expect(clippy::cast_possible_truncation, reason = "shares, 0..=1")]
-fn darken(cells: &mut [f32], width: usize, trace: &Trace, strength: f64, radius: f64) {
+pub(super) fn darken(
+    cells: &mut [f32],
+    width: usize,
+    (x, y): (f64, f64),
+    strength: f64,
+    radius: (f64, f64),
+) {
     let height = cells.len() / width;
-    let columns = reached(trace.x, radius, width);
-    let rows = reached(trace.y, radius, height);
+    let columns = reached(x, radius.0, width);
+    let rows = reached(y, radius.1, height);
     let mut across = [0f32; REACH_MAX];
     for (share, column) in across.iter_mut().zip(columns.clone()) {
-        *share = wakeup(column as f64 + 0.5 - trace.x, radius) as f32;
+        *share = wakeup(column as f64 + 0.5 - x, radius.0) as f32;
     }
     for row in rows {
-        let loss = (strength * wakeup(row as f64 + 0.5 - trace.y, radius)) as f32;
+        let loss = (strength * wakeup(row as f64 + 0.5 - y, radius.1)) as f32;
         let cells = &mut cells[row * width..][columns.clone()];
         for (cell, share) in cells.iter_mut().zip(&across) {
             *cell *= 1.0 - loss * share;
@@ -109,6 +118,7 @@ pub(super) fn reached(place: f64, radius: f64, count: usize) -> std::ops::Range<
     ((place - 3.0 * radius).floor() as usize).min(end)..end
 }
 
-fn wakeup(offset: f64, radius: f64) -> f64 {
+/// A Gaussian, 1 in its centre.
+pub(super) fn wakeup(offset: f64, radius: f64) -> f64 {
     (-0.5 * (offset / radius) * (offset / radius)).exp()
 }

@@ -6,11 +6,11 @@
 //! {"foveate_gaze_log":2,"view":"camera/main","extent":[768,576]}
 //! ```
 //!
-//! Each further line holds the gaze from frame `frame` on. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
+//! Each further line holds the gaze from frame `frame` on: 1 to 8 fixations, in the order of the foveae. Relevance is a grid of codes, two hexadecimal digits a cell, row by row, as in
 //! [`RelevanceMap::from_codes`](crate::geometry::relevance::RelevanceMap::from_codes); `null` where all of the image matters alike.
 //!
 //! ```json
-//! {"frame":5,"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
+//! {"frame":5,"fixations":[{"id":2,"x":12.5,"y":7.0625,"since_frame":5,"reason":"saliency","weight":1.0}],"relevance":{"frame":4,"grid":[2,1],"codes":"80ff"}}
 //! ```
 
 use std::error::Error;

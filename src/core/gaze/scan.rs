@@ -1,9 +1,10 @@
-//! Free viewing: salient places compete for the fixation, and visited ones are inhibited.
+//! Free viewing: salient places compete for the fixations, and visited ones are inhibited.
 
 use std::sync::Arc;
 
-use super::fixation_state::{CENTRE, FixationState};
+use super::fixation_state::FixationState;
 use super::inhibition::Inhibition;
+use super::peaks::Peaks;
 use super::saliency::Saliency;
 use crate::gaze::GazeParameters;
 use crate::geometry::attention::AttentionMap;
@@ -35,6 +36,8 @@ const LONGEST_GAP_S: f32 = 1.0;
 pub(super) struct Scan {
     parameters: GazeParameters,
     extent: Extent,
+    /// Most fixations at a time.
+    foveae: usize,
     /// Side of a cell in pixels.
     cell_px: f64,
     saliency: Saliency,
@@ -47,16 +50,18 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    pub(super) fn new(parameters: GazeParameters, extent: Extent) -> Self {
+    pub(super) fn new(parameters: GazeParameters, extent: Extent, foveae: usize) -> Self {
         let saliency = Saliency::new(extent, parameters.centre_prior);
         let level = CoarseLevel::level_of(PyramidShape::new(extent));
+        let GazeParameters { inhibition, inhibition_decay_ms, .. } = parameters;
         Self {
             parameters,
             extent,
+            foveae,
             cell_px: f64::from(1u32 << level),
             inhibited: vec![0.0; saliency.grid().area()],
             saliency,
-            inhibition: Inhibition::new(parameters.inhibition, parameters.inhibition_decay_ms),
+            inhibition: Inhibition::new(inhibition, inhibition_decay_ms, foveae),
             relevance: None,
             absorbed: None,
         }
@@ -65,7 +70,7 @@ impl Scan {
     /// Starts over for a source of another extent, but keeps the old relevance until a picture of it has been seen.
     pub(super) fn resize(&mut self, extent: Extent) {
         let relevance = self.relevance.take();
-        *self = Self { relevance, ..Self::new(self.parameters, extent) };
+        *self = Self { relevance, ..Self::new(self.parameters, extent, self.foveae) };
     }
 
     /// Updates saliency and relevance from the picture in `seen`, if there is one that fits.
@@ -110,7 +115,7 @@ impl Scan {
         if is_same { before } else { made }
     }
 
-    /// Moves to the most salient place that is not inhibited, if it beats the current one by the hysteresis.
+    /// Moves to the most salient places that are not inhibited, where they beat the current ones by the hysteresis.
     pub(super) fn choose(&mut self, state: &mut FixationState) {
         let now_ns = state.elapsed_ns();
         self.inhibition.forget(now_ns);
@@ -121,27 +126,27 @@ impl Scan {
         if !state.may_move() {
             return;
         }
-        let fixation = state.gaze().first();
-        let is_own = fixation.reason == FixationReason::Saliency;
         let weights = self.weights(&self.inhibited);
-        if let Some(peak) = weights.peak(self.extent) {
-            let here = f64::from(weights.at(fixation.x, fixation.y));
-            if !is_own || self.parameters.hysteresis * here < f64::from(peak.weight) {
-                state.saccade(peak.x, peak.y, FixationReason::Saliency);
-                self.leave_trace(state);
+        let peaks = self.peaks_of(&weights);
+        if peaks.as_slice().is_empty() {
+            state.go_to_middle_unless(FixationReason::Saliency);
+        } else {
+            for place in state.follow(&weights, &peaks, FixationReason::Saliency) {
+                self.leave_trace(place, now_ns);
             }
-        } else if !is_own {
-            let (x, y) = state.pixel_from_share(CENTRE);
-            state.saccade(x, y, FixationReason::Policy);
         }
     }
 
-    /// Inhibits the current fixation from now on.
-    pub(super) fn leave_trace(&mut self, state: &FixationState) {
-        let fixation = state.gaze().first();
-        let change = self.weights(self.saliency.change()).at(fixation.x, fixation.y);
-        let (x, y) = (fixation.x / self.cell_px, fixation.y / self.cell_px);
-        self.inhibition.look(x, y, MOVING < change, self.radius(), state.elapsed_ns());
+    /// As many peaks of a map of this source as there may be fixations.
+    pub(super) fn peaks_of(&self, map: &Weights<'_>) -> Peaks {
+        Peaks::of(map, self.extent, self.foveae, self.radius_px())
+    }
+
+    /// Inhibits a place in pixels from now on.
+    pub(super) fn leave_trace(&mut self, (x, y): (f64, f64), now_ns: u64) {
+        let change = self.weights(self.saliency.change()).at(x, y);
+        let (x, y) = (x / self.cell_px, y / self.cell_px);
+        self.inhibition.look(x, y, MOVING < change, self.radius(), now_ns);
     }
 
     /// Moves the traces of moving things along with them: to the centre of the change around each.
@@ -183,8 +188,11 @@ impl Scan {
 
     /// Radius of inhibition in cells, at least 1.
     fn radius(&self) -> f64 {
-        let radius_px = self.parameters.inhibition_radius * f64::from(self.extent.longer_side());
-        (radius_px / self.cell_px).max(1.0)
+        (self.radius_px() / self.cell_px).max(1.0)
+    }
+
+    fn radius_px(&self) -> f64 {
+        self.parameters.inhibition_radius * f64::from(self.extent.longer_side())
     }
 }
 

@@ -3,20 +3,19 @@
 use std::sync::Arc;
 
 use super::attention::AttentionMap;
+use super::fixation::Points;
 
 /// One message of feedback.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Feedback {
-    /// Look at a point at once.
+    /// Look at points at once, and at nothing else.
     Look {
-        /// Pixels right of the source's left edge.
-        x: f64,
-        /// Pixels below the source's top edge.
-        y: f64,
+        /// Pixels right of the source's left edge, and below its top edge.
+        points: Points,
         /// Duration in nanoseconds of stream time; without one, until newer feedback or until the policy takes over.
         hold_ns: Option<u64>,
     },
-    /// Look at the peak of a map, from the next decision on.
+    /// Look at the peaks of a map, from the next decision on.
     Attend {
         /// The map.
         map: Arc<AttentionMap>,
@@ -25,4 +24,11 @@ pub enum Feedback {
     },
     /// Return control to the view's policy.
     Release,
+}
+
+impl Feedback {
+    /// Look at one point in pixels.
+    pub fn look_at(x: f64, y: f64, hold_ns: Option<u64>) -> Self {
+        Self::Look { points: Points::from_iter([(x, y)]), hold_ns }
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::extent::Extent;
 use super::relevance::{Relevance, RelevanceMap};
@@ -44,16 +45,49 @@ pub struct Fixation {
     pub since_frame: u64,
     /// Why it was chosen.
     pub reason: FixationReason,
-    /// How strongly the map asked for it when it was chosen, as a share of the map's greatest value; 1 for a point.
+    /// How strongly the map asked for it when it was chosen, as a share of the map's greatest weight, above 0 to 1; 1 for a point.
     pub weight: f32,
 }
 
-crate::object!(Fixation {
+/// The JSON of a fixation.
+struct FixationObject {
+    id: u64,
+    x: f64,
+    y: f64,
+    since_frame: u64,
+    reason: FixationReason,
+    weight: f32,
+}
+
+crate::object!(FixationObject {
     "id": id, "x": x, "y": y, "since_frame": since_frame, "reason": reason, "weight": weight,
 });
 
-/// The fixations of a view, at least one; the first is the most important.
+impl Serialize for Fixation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { id, x, y, since_frame, reason, weight } = *self;
+        FixationObject { id, x, y, since_frame, reason, weight }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fixation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = FixationObject::deserialize(deserializer)?;
+        let FixationObject { id, x, y, since_frame, reason, weight } = object;
+        // Numbers beyond those of an f32 have become infinite, which JSON cannot say.
+        if !(0.0..=1.0).contains(&weight) {
+            return Err(de::Error::custom("a `weight` of 0 to 1 is expected"));
+        }
+        Ok(Self { id, x, y, since_frame, reason, weight })
+    }
+}
+
+/// The fixations of a view, at least one, no two at the same place. A fovea keeps its place in the order for as long as it lasts,
+/// and until one before it ends.
 pub type Fixations = ArrayVec<Fixation, FOVEAE_MAX>;
+
+/// Places of fixations, in pixels.
+pub type Points = ArrayVec<(f64, f64), FOVEAE_MAX>;
 
 /// Fixations and relevance of a view.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +104,7 @@ impl Gaze {
         Self { fixations: Fixations::from_iter([fixation]), relevance }
     }
 
-    /// The most important fixation.
+    /// The first fixation: of the fovea that has been there longest.
     pub fn first(&self) -> Fixation {
         self.fixations[0]
     }
@@ -92,7 +126,7 @@ impl Gaze {
     }
 
     /// The points, in order.
-    pub fn points(&self) -> ArrayVec<(f64, f64), FOVEAE_MAX> {
+    pub fn points(&self) -> Points {
         self.fixations.iter().map(|fixation| (fixation.x, fixation.y)).collect()
     }
 }

@@ -411,9 +411,9 @@ impl ServerThread {
         wait: bool,
         steer: impl FnOnce(SteeringRequest<'_>) -> Result<Steered, Refusal>,
     ) -> Result<Option<Vec<u8>>, Refusal> {
-        let (view, Steered { ticket, point: (x, y) }) = self.steer_with(connection, name, steer)?;
-        tracing::debug!(view = %name, x, y, "feedback accepted");
-        let looking = Looking { view: name.clone(), x, y, fixation: None };
+        let (view, Steered { ticket, points }) = self.steer_with(connection, name, steer)?;
+        tracing::debug!(view = %name, ?points, "feedback accepted");
+        let looking = Looking::at(name, &points);
         if !wait {
             return Ok(Some(accepted(&looking)));
         }

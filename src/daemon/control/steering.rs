@@ -13,16 +13,16 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::{AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::fixation::snapped;
+use foveate_core::geometry::fixation::{Points, snapped};
 use foveate_core::geometry::region::Region;
 
 /// Accepted feedback.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Steered {
     /// Its number in the channel of the view.
     pub(super) ticket: u64,
-    /// The point, or the peak of the map, in pixels.
-    pub(super) point: (f64, f64),
+    /// The points, or the greatest peak of the map, in pixels.
+    pub(super) points: Points,
 }
 
 /// The view that a client wants to steer.
@@ -37,13 +37,16 @@ impl SteeringRequest<'_> {
     /// `look`.
     pub(super) fn look(self, look: &Look) -> Result<Steered, Refusal> {
         let image = self.open_for(look.frame)?;
-        let (mut x, mut y) = (look.x, look.y);
-        if look.normalised {
-            (x, y) = (x * f64::from(image.width), y * f64::from(image.height));
-        }
-        let (x, y) = snapped(image, x, y);
+        self.check_count(look.points.len())?;
+        let (width, height) = if look.normalised {
+            (f64::from(image.width), f64::from(image.height))
+        } else {
+            (1.0, 1.0)
+        };
+        let points = look.points.iter().map(|(x, y)| snapped(image, x * width, y * height));
+        let points = Points::from_iter(points);
         let hold_ns = look.for_ms.map(|ms| u64::from(ms) * 1_000_000);
-        self.send(Feedback::Look { x, y, hold_ns }, image, (x, y))
+        self.send(Feedback::Look { points: points.clone(), hold_ns }, image, points)
     }
 
     /// `attend`.
@@ -82,7 +85,7 @@ impl SteeringRequest<'_> {
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
         let image = self.open_for(None)?;
-        self.send(Feedback::Release, image, (0.0, 0.0))?;
+        self.send(Feedback::Release, image, Points::new())?;
         self.view.steering().lock().release(self.client.number);
         Ok(())
     }
@@ -130,6 +133,21 @@ impl SteeringRequest<'_> {
         Refusal::new(RefusalReason::Policy, error)
     }
 
+    /// Whether the view has a fovea for each of so many points.
+    fn check_count(self, points: usize) -> Result<(), Refusal> {
+        let config = self.view.config();
+        let (name, foveae) = (self.view.name(), config.layout.foveae());
+        if points <= foveae {
+            return Ok(());
+        }
+        let noun = if foveae == 1 { "fovea" } else { "foveae" };
+        let error = format!(
+            "view `{name}` has {foveae} {noun}, and {points} points were sent: send at most {foveae}, or open a view with \
+             `layout = \"foveal\"` and `foveae = {points}`"
+        );
+        Err(Refusal::new(RefusalReason::WrongCount, error))
+    }
+
     fn check_frame(self, frame: Option<u64>) -> Result<(), Refusal> {
         let Some(frame) = frame else { return Ok(()) };
         let newest = self.view.channel().newest_frame();
@@ -158,16 +176,11 @@ impl SteeringRequest<'_> {
     ) -> Result<Steered, Refusal> {
         let map = map.map_err(|error| Refusal::new(reason_of(error), error.to_string()))?;
         let peak = map.peak();
-        let point = (peak.x, peak.y);
-        self.send(Feedback::Attend { map: Arc::new(map), frame_seq }, image, point)
+        let points = Points::from_iter([(peak.x, peak.y)]);
+        self.send(Feedback::Attend { map: Arc::new(map), frame_seq }, image, points)
     }
 
-    fn send(
-        self,
-        feedback: Feedback,
-        image: Extent,
-        point: (f64, f64),
-    ) -> Result<Steered, Refusal> {
+    fn send(self, feedback: Feedback, image: Extent, points: Points) -> Result<Steered, Refusal> {
         let Some(ticket) = self.view.channel().send_feedback(feedback, image, monotonic_ns())
         else {
             let error = format!(
@@ -180,7 +193,7 @@ impl SteeringRequest<'_> {
         let until = Instant::now() + Duration::from_millis(lease_ms.into());
         self.view.steering().lock().renew(self.client, until);
         self.view.channel().counters().feedback_accepted.add(1);
-        Ok(Steered { ticket, point })
+        Ok(Steered { ticket, points })
     }
 }
 

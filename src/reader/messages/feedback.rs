@@ -1,20 +1,20 @@
 //! Feedback messages and their answer.
 
 use super::ViewName;
-use foveate_core::geometry::fixation::Fixation;
+use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 use foveate_core::geometry::region::Region;
 use foveate_core::{names, object};
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Look at a point, at once.
+/// Look at points, at once. As JSON, one point is `x` and `y`, and several are `points`, a list of [x, y].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Look {
     /// The view.
     pub view: ViewName,
-    /// Pixels right of the source's left edge, or a fraction of its width.
-    pub x: f64,
-    /// Pixels below the source's top edge, or a fraction of its height.
-    pub y: f64,
-    /// Whether `x` and `y` are fractions, 0 to 1.
+    /// 1 to 8, and at most as many as the view has foveae: pixels right of the source's left edge and below its top edge, or
+    /// fractions of its width and height.
+    pub points: Vec<(f64, f64)>,
+    /// Whether the points are fractions, 0 to 1.
     pub normalised: bool,
     /// Duration in milliseconds of stream time; without one, until newer feedback, a release, or the policy takes over after a
     /// silence.
@@ -25,12 +25,50 @@ pub struct Look {
     pub wait: bool,
 }
 
-object!(Look {
-    "view": view, "x": x, "y": y;
+/// The JSON of a [`Look`].
+struct LookMessage {
+    view: ViewName,
+    x: Option<f64>,
+    y: Option<f64>,
+    points: Vec<(f64, f64)>,
+    normalised: bool,
+    for_ms: Option<u32>,
+    frame: Option<u64>,
+    wait: bool,
+}
+
+object!(LookMessage {
+    "view": view;
+    "x": x, "y": y, "points": points,
     "normalised": normalised, "for_ms": for_ms, "frame": frame, "wait": wait,
 }, strict);
 
-/// Look at the peak of a map, from the next decision on. The map follows the newline: row by row, little-endian.
+impl Serialize for Look {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { view, points, normalised, for_ms, frame, wait } = self.clone();
+        let (x, y, points) = match points[..] {
+            [(x, y)] => (Some(x), Some(y), Vec::new()),
+            _ => (None, None, points),
+        };
+        LookMessage { view, x, y, points, normalised, for_ms, frame, wait }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Look {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let message = LookMessage::deserialize(deserializer)?;
+        let LookMessage { view, x, y, points, normalised, for_ms, frame, wait } = message;
+        let points = match (x, y) {
+            (Some(x), Some(y)) if points.is_empty() => vec![(x, y)],
+            (None, None) if (1..=FOVEAE_MAX).contains(&points.len()) => points,
+            (None, None) => return Err(de::Error::custom(points_wanted(points.len()))),
+            _ => return Err(de::Error::custom("`x` and `y` are expected, or else `points`")),
+        };
+        Ok(Self { view, points, normalised, for_ms, frame, wait })
+    }
+}
+
+/// Look at the peaks of a map, from the next decision on. The map follows the newline: row by row, little-endian.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attend {
     /// The view.
@@ -53,7 +91,7 @@ object!(Attend {
     "box": region, "frame": frame, "wait": wait,
 }, strict);
 
-/// Look at the peak of the scores of a frame's tokens, from the next decision on. The scores follow the newline: one per token,
+/// Look at the peaks of the scores of a frame's tokens, from the next decision on. The scores follow the newline: one per token,
 /// in the order of the frame, little-endian; values after the last token are padding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttendTokens {
@@ -87,21 +125,59 @@ names!(NumberFormat { F32 = "f32", F16 = "f16", U8 = "u8" });
 pub struct Looking {
     /// The view.
     pub view: ViewName,
-    /// Requested point, or peak of the map: pixels right of the source's left edge, inside the image.
+    /// Requested point, the first of several, or greatest peak of the map: pixels right of the source's left edge, inside the image.
     pub x: f64,
     /// Pixels below the source's top edge, inside the image.
     pub y: f64,
-    /// The resulting fixation; only with `wait`, and absent if no decision was made within a second.
+    /// All points, where several were requested.
+    pub points: Vec<(f64, f64)>,
+    /// The first of the resulting fixations; only with `wait`, and absent if no decision was made within a second.
     pub fixation: Option<Fixation>,
+    /// All of the resulting fixations.
+    pub fixations: Vec<Fixation>,
 }
 
-object!(Looking { "view": view, "x": x, "y": y; "fixation": fixation });
+object!(Looking {
+    "view": view, "x": x, "y": y; "points": points, "fixation": fixation, "fixations": fixations,
+});
 
 impl Look {
     /// Look at (`x`, `y`) in pixels.
     pub fn at(view: &ViewName, x: f64, y: f64) -> Self {
-        let view = view.clone();
-        Self { view, x, y, normalised: false, for_ms: None, frame: None, wait: false }
+        Self::at_points(view, &[(x, y)])
+    }
+
+    /// Look at points in pixels, as many at a time as the view has foveae.
+    pub fn at_points(view: &ViewName, points: &[(f64, f64)]) -> Self {
+        let (view, points) = (view.clone(), points.to_vec());
+        Self { view, points, normalised: false, for_ms: None, frame: None, wait: false }
+    }
+
+    /// What is wrong with it, if anything can be said without its view.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if !(1..=FOVEAE_MAX).contains(&self.points.len()) {
+            return Err(points_wanted(self.points.len()));
+        }
+        let is_share = |number: f64| (0.0..=1.0).contains(&number);
+        if self.normalised && !self.points.iter().all(|(x, y)| is_share(*x) && is_share(*y)) {
+            return Err("normalised x and y are shares of the sides, 0 to 1".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn points_wanted(given: usize) -> String {
+    format!(
+        "1 to {FOVEAE_MAX} points are expected, not {given}, in `points`, or one as `x` and `y`"
+    )
+}
+
+impl Looking {
+    /// The answer that `view` was asked to look at points, at least one.
+    pub fn at(view: &ViewName, points: &[(f64, f64)]) -> Self {
+        let (x, y) = points[0];
+        let points = if points.len() == 1 { Vec::new() } else { points.to_vec() };
+        Self { view: view.clone(), x, y, points, fixation: None, fixations: Vec::new() }
     }
 }
 

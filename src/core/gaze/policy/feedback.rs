@@ -6,6 +6,7 @@ use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
+use crate::gaze::peaks::Peaks;
 use crate::gaze::scan::Scan;
 use crate::geometry::attention::AttentionMap;
 use crate::geometry::coarse::CoarseLevel;
@@ -14,7 +15,7 @@ use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FixationReason, Gaze};
 use crate::geometry::relevance::Relevance;
 
-/// Looks where the newest map has its peak. Nothing is inhibited: who sends the same map again wants to go on looking at
+/// Looks where the newest map has its peaks. Nothing is inhibited: who sends the same map again wants to go on looking at
 /// the same thing.
 #[derive(Debug)]
 pub struct Feedbacked {
@@ -31,6 +32,8 @@ struct Consumer {
     map: Option<Arc<AttentionMap>>,
     /// Of the newest map; `None` until a decision made it, or where the map says nothing.
     relevance: Option<Arc<Relevance>>,
+    /// Of the newest map; `None` until a decision found them.
+    peaks: Option<Peaks>,
     /// The frame that the map was made from.
     frame_seq: u64,
     received_ns: u64,
@@ -39,16 +42,17 @@ struct Consumer {
 
 impl Feedbacked {
     /// Looks around by itself, until a client says something.
-    pub fn new(parameters: GazeParameters, extent: Extent, at: FrameTime) -> Self {
-        let state = FixationState::new(parameters, extent, CENTRE, at);
-        Self { state, scan: Scan::new(parameters, extent), parameters, consumer: None }
+    pub fn new(parameters: GazeParameters, extent: Extent, foveae: usize, at: FrameTime) -> Self {
+        let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
+        Self { state, scan: Scan::new(parameters, extent, foveae), parameters, consumer: None }
     }
 
     fn attend(&mut self, map: &Arc<AttentionMap>, frame_seq: u64) {
         let relevance = self.consumer.take().and_then(|consumer| consumer.relevance);
         let map = Some(Arc::clone(map));
         let received_ns = self.state.elapsed_ns();
-        self.consumer = Some(Consumer { map, relevance, frame_seq, received_ns, is_new: true });
+        let (peaks, is_new) = (None, true);
+        self.consumer = Some(Consumer { map, relevance, peaks, frame_seq, received_ns, is_new });
         self.state.yield_to_newer();
     }
 
@@ -74,18 +78,13 @@ impl Feedbacked {
                 self.scan.relevance_of(&map, consumer.frame_seq, consumer.relevance.take());
         }
         self.state.set_relevance(consumer.relevance.clone());
-        self.follow(&map);
-    }
-
-    /// Looks at the peak of a map, if that beats the present place, or another reason led there.
-    fn follow(&mut self, map: &AttentionMap) {
-        let peak = map.peak();
-        let fixation = self.state.gaze().first();
-        let here = f64::from(map.as_weights().at(fixation.x, fixation.y));
-        let beats = self.parameters.hysteresis * here < f64::from(peak.weight);
-        if self.state.may_move() && (beats || fixation.reason != FixationReason::Attend) {
-            self.state.saccade(peak.x, peak.y, FixationReason::Attend);
-            self.scan.leave_trace(&self.state);
+        if self.state.may_move() {
+            let weights = map.as_weights();
+            let peaks = consumer.peaks.get_or_insert_with(|| self.scan.peaks_of(&weights));
+            let now_ns = self.state.elapsed_ns();
+            for place in self.state.follow(&weights, peaks, FixationReason::Attend) {
+                self.scan.leave_trace(place, now_ns);
+            }
         }
     }
 }
@@ -106,9 +105,9 @@ impl FixationPolicy for Feedbacked {
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
         match feedback {
-            Feedback::Look { x, y, hold_ns } => {
+            Feedback::Look { points, hold_ns } => {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
-                self.state.look(*x, *y, hold);
+                self.state.look(points, hold);
             }
             Feedback::Attend { map, frame_seq } => self.attend(map, *frame_seq),
             Feedback::Release => {

@@ -24,9 +24,10 @@ impl Fixed {
         home: (f64, f64),
         parameters: GazeParameters,
         extent: Extent,
+        foveae: usize,
         at: FrameTime,
     ) -> Self {
-        Self { state: FixationState::new(parameters, extent, home, at), home }
+        Self { state: FixationState::new(parameters, extent, foveae, home, at), home }
     }
 
     fn go_home(&mut self) {
@@ -42,10 +43,10 @@ impl FixationPolicy for Fixed {
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
-        match *feedback {
-            Feedback::Look { x, y, hold_ns } => {
+        match feedback {
+            Feedback::Look { points, hold_ns } => {
                 let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.state.hold_for(hold_ns));
-                self.state.look(x, y, hold);
+                self.state.look(points, hold);
             }
             Feedback::Attend { .. } => {}
             Feedback::Release => {

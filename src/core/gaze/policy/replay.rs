@@ -10,13 +10,16 @@ use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 
-/// Looks where a log says, frame by frame, whatever clients say. Before the first entry it looks where that does.
+/// Looks where a log says, frame by frame, whatever clients say: at the first places of it, where it has more than the view has
+/// foveae. Before the first entry it looks where that does.
 ///
 /// Over a source of another size than the recorded one it looks at the same part of the picture.
 #[derive(Debug)]
 pub struct Replay {
     log: Arc<GazeLog>,
     extent: Extent,
+    /// Most fixations at a time.
+    foveae: usize,
     /// Pixels of this source from pixels of the recorded one.
     scale: (f64, f64),
     /// The entry of `gaze`.
@@ -26,7 +29,7 @@ pub struct Replay {
 
 impl Replay {
     /// Looks where `log` says of the frame of `at`; at the middle, if it says nothing at all.
-    pub fn new(log: Arc<GazeLog>, extent: Extent, at: FrameTime) -> Self {
+    pub fn new(log: Arc<GazeLog>, extent: Extent, foveae: usize, at: FrameTime) -> Self {
         let ratio = |from: u32, to: u32| f64::from(to) / f64::from(from.max(1));
         let scale =
             (ratio(log.extent.width, extent.width), ratio(log.extent.height, extent.height));
@@ -35,7 +38,7 @@ impl Replay {
         let reason = FixationReason::Policy;
         let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
         let gaze = Gaze::at(fixation, None);
-        let mut replay = Self { log, extent, scale, index: usize::MAX, gaze };
+        let mut replay = Self { log, extent, foveae, scale, index: usize::MAX, gaze };
         replay.turn_to(at.frame_seq);
         replay
     }
@@ -52,6 +55,7 @@ impl Replay {
     fn load(&mut self) {
         let Some((_, gaze)) = self.log.entries.get(self.index) else { return };
         self.gaze = Gaze::clone(gaze);
+        self.gaze.fixations.truncate(self.foveae);
         for fixation in &mut self.gaze.fixations {
             let (x, y) = (fixation.x * self.scale.0, fixation.y * self.scale.1);
             (fixation.x, fixation.y) = snapped(self.extent, x, y);

@@ -19,9 +19,9 @@ pub struct Salient {
 
 impl Salient {
     /// Looks at the middle, until something is seen.
-    pub fn new(parameters: GazeParameters, extent: Extent, at: FrameTime) -> Self {
-        let state = FixationState::new(parameters, extent, CENTRE, at);
-        Self { state, scan: Scan::new(parameters, extent) }
+    pub fn new(parameters: GazeParameters, extent: Extent, foveae: usize, at: FrameTime) -> Self {
+        let state = FixationState::new(parameters, extent, foveae, CENTRE, at);
+        Self { state, scan: Scan::new(parameters, extent, foveae) }
     }
 }
 
@@ -36,10 +36,10 @@ impl FixationPolicy for Salient {
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.state.advance(at);
-        match *feedback {
-            Feedback::Look { x, y, hold_ns } => {
-                let hold = self.state.hold_for_or_until_silence(hold_ns);
-                self.state.look(x, y, hold);
+        match feedback {
+            Feedback::Look { points, hold_ns } => {
+                let hold = self.state.hold_for_or_until_silence(*hold_ns);
+                self.state.look(points, hold);
             }
             Feedback::Attend { .. } => {}
             Feedback::Release => {

@@ -98,7 +98,7 @@ impl ViewEntry {
     /// Its entry in a listing.
     pub(in crate::control) fn listing(&self) -> ViewListing {
         let text = |text: &str| clipped(text, LISTED_TEXT_BYTES_MAX);
-        let scanpath = self.channel.scanpath();
+        let (fixations, scanpath) = self.channel.fixations();
         let (config, counts) = (self.config(), self.channel.counters().snapshot());
         let ViewConfig { layout, format, budget, max_fps, publish, gaze, .. } = &*config;
         ViewListing {
@@ -112,7 +112,7 @@ impl ViewEntry {
             publish: publish.name().to_owned(),
             opened_by: self.owner.as_ref().map(|owner| text(&owner.name)),
             epoch: self.segment.lock().as_ref().map(|segment| segment.epoch),
-            fixation: scanpath.last().copied(),
+            fixations,
             scanpath,
             steering: self.steering.lock().listing(counts.feedback_accepted),
             notices: self.channel.notices(),

@@ -140,10 +140,11 @@ impl PendingAnswer {
         self.until <= now || self.view.channel().settled(self.ticket).is_some()
     }
 
-    /// The answer, with the resulting fixation if there is one.
+    /// The answer, with the resulting fixations if there are any.
     pub(super) fn answer(&self) -> Vec<u8> {
-        let fixation = self.view.channel().settled(self.ticket);
-        accepted(&Looking { fixation, ..self.looking.clone() })
+        let fixations = self.view.channel().settled(self.ticket).unwrap_or_default().to_vec();
+        let fixation = fixations.first().copied();
+        accepted(&Looking { fixation, fixations, ..self.looking.clone() })
     }
 }
 
