@@ -435,7 +435,7 @@ fn view(policy: Policy, foveae: u32) -> ServedView {
         slot_count: 2,
         pace: ViewPace::default(),
         spec: ViewSpec {
-            layout: Layout::Foveal { e0_px: None, foveae },
+            layout: Layout::Foveal { e0_px: None, foveae, coarsest: None },
             budget: 273,
             format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
             policy,

@@ -517,7 +517,7 @@ fn plan(tokens: &[(u16, i32, i32)]) -> TokenPlan {
 }
 
 fn with_foveae(foveae: u32) -> Layout {
-    Layout::Foveal { e0_px: None, foveae }
+    Layout::Foveal { e0_px: None, foveae, coarsest: None }
 }
 
 /// A gaze at two places.
