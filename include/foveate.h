@@ -328,7 +328,7 @@ struct foveate_slot_header {
     uint32_t fixation_count;  // of `fixations`: 1 to FOVEATE_FOVEAE_MAX
     uint64_t relevance_frame; // frame_seq that the relevance was made from; 0 without a relevance map
     uint64_t asked_ns;        // when the message that led to the newest fixation reached the daemon; 0 if none did
-    struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // the most important first
+    struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // each in the place that it keeps
     uint64_t reserved[10];
 };
 FOVEATE__AT(foveate_slot_header, lock, 0);

@@ -78,7 +78,7 @@ class Frame:
         was used.
     :ivar arrival_ns: When the frame reached the daemon: CLOCK_MONOTONIC in ns.
     :ivar publish_ns: When the tokens were published: CLOCK_MONOTONIC in ns.
-    :ivar fixations: Where the view looked, the most important first: 1 to ``info.foveae``.
+    :ivar fixations: Where the view looked, each in the place that it keeps: 1 to ``info.foveae``.
     :ivar bounds: Largest possible errors of the tokens.
     :ivar dirty_tiles: Tiles of 32 x 32 pixels that were ingested for this frame, of :attr:`tile_count`.
     :ivar tile_count: Tiles of the source.
@@ -161,7 +161,7 @@ class Frame:
 
     @property
     def fixation(self) -> Fixation:
-        """The most important of :attr:`fixations`."""
+        """The first of :attr:`fixations`."""
         return self.fixations[0]
 
     @property

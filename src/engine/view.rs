@@ -175,6 +175,9 @@ impl<S> View<S> {
         shape: PyramidShape,
     ) {
         let gaze = self.gaze_step(at, |gaze| gaze.step(at, seen));
+        if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
+            self.forget_plan();
+        }
         if self.planned.as_ref().is_none_or(|planned| planned.gaze != gaze) {
             self.plan(gaze, at, shape);
         }

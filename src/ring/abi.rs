@@ -296,7 +296,7 @@ plain! {
         pub relevance_frame: u64,
         /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
         pub asked_ns: u64,
-        /// Where the view looked, the most important first.
+        /// Where the view looked, each in the place that it keeps.
         pub fixations: [FixationBlock; FOVEAE_MAX],
         /// 0.
         pub reserved: [u64; 10],

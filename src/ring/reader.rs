@@ -39,7 +39,7 @@ pub struct FrameHead {
     pub stamp: FrameStamp,
     /// Publish time on CLOCK_MONOTONIC, in nanoseconds.
     pub publish_ns: u64,
-    /// Where the view looked, the most important first; at least one.
+    /// Where the view looked, each in the place that it keeps; at least one.
     pub fixations: Fixations,
     /// Bound on the difference between a camera sample and the one that a token was made from.
     pub sample_bound: u32,
@@ -61,7 +61,7 @@ impl FrameHead {
         Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.stamp.capture_ns))
     }
 
-    /// The most important fixation.
+    /// The first fixation.
     pub fn fixation(&self) -> Fixation {
         self.fixations[0]
     }

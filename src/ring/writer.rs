@@ -27,7 +27,7 @@ use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 pub struct TokenFrame<'a> {
     /// The camera frame that it was sampled from.
     pub stamp: FrameStamp,
-    /// Where the view looked, the most important first; 1 to 8.
+    /// Where the view looked, each in the place that it keeps; 1 to 8.
     pub fixations: &'a [Fixation],
     /// `frame_seq` of the frame that the relevance of the records was made from; 0 where all matter alike.
     pub relevance_frame: u64,

@@ -128,6 +128,11 @@ impl Controller {
         self.policy.is_settled()
     }
 
+    /// Whether the plan of this frame must not depend on the one before, as it did not when it was recorded.
+    pub fn plans_afresh(&self) -> bool {
+        self.policy.plans_afresh()
+    }
+
     /// Whether [`step`](Self::step) wants to see the coarse level.
     pub fn wants_coarse(&self) -> bool {
         self.policy.wants_coarse()

@@ -28,6 +28,11 @@ pub trait FixationPolicy: Debug + Send {
         true
     }
 
+    /// Whether the plan of this frame was made without the one before when it was recorded.
+    fn plans_afresh(&self) -> bool {
+        false
+    }
+
     /// Whether it looks at the coarse level.
     fn wants_coarse(&self) -> bool {
         false

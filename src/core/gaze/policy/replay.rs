@@ -25,6 +25,8 @@ pub struct Replay {
     /// The entry of `gaze`.
     index: usize,
     gaze: Gaze,
+    /// Whether this frame has an entry that repeats the gaze: another recorder came, and began with a plan of its own.
+    is_repeated: bool,
 }
 
 impl Replay {
@@ -38,7 +40,8 @@ impl Replay {
         let reason = FixationReason::Policy;
         let fixation = Fixation { id: 1, x, y, since_frame: at.frame_seq, reason, weight: 1.0 };
         let gaze = Gaze::at(fixation, None);
-        let mut replay = Self { log, extent, foveae, scale, index: usize::MAX, gaze };
+        let (index, is_repeated) = (usize::MAX, false);
+        let mut replay = Self { log, extent, foveae, scale, index, gaze, is_repeated };
         replay.turn_to(at.frame_seq);
         replay
     }
@@ -46,9 +49,12 @@ impl Replay {
     fn turn_to(&mut self, frame_seq: u64) {
         let past = self.log.entries.partition_point(|(from, _)| *from <= frame_seq);
         let index = past.saturating_sub(1);
+        self.is_repeated = false;
         if index != self.index && index < self.log.entries.len() {
             self.index = index;
+            let before = self.gaze.clone();
             self.load();
+            self.is_repeated = before == self.gaze;
         }
     }
 
@@ -66,6 +72,10 @@ impl Replay {
 impl FixationPolicy for Replay {
     fn gaze(&self) -> &Gaze {
         &self.gaze
+    }
+
+    fn plans_afresh(&self) -> bool {
+        self.is_repeated
     }
 
     fn take(&mut self, _feedback: &Feedback, _at: FrameTime) {}
