@@ -377,7 +377,6 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 #[test]
 fn layouts_that_cannot_be_are_refused() {
     let view = |keys: &str| format!("{VIEW}{keys}\n");
-    let rings = "layout = \"rings\"\n";
     for (keys, line, key, expected) in [
         ("patch = 15", 6, "patch", &["15", "even number from 8 to 64"][..]),
         ("patch = 6", 6, "patch", &["6", "even number from 8 to 64"]),
@@ -440,9 +439,15 @@ fn layouts_that_cannot_be_are_refused() {
     ] {
         refused(&view(keys), line, &format!("stream.view.{key}"), expected);
     }
+}
+
+/// A preset brings what its model was trained with, unless something else is asked for.
+#[test]
+fn a_preset_brings_its_rounding() {
+    let rings = "layout = \"rings\"\n";
+    let view = |keys: &str| format!("{VIEW}{keys}\n");
     let parsed = |keys: &str| Config::parse(&view(keys), Path::new("c.toml")).unwrap();
     let format = |keys: &str| parsed(keys).streams[0].views[0].format;
-    // A preset brings what its model was trained with, unless something else is asked for.
     assert_eq!(format(&format!("{rings}preset = \"stt172\"")).rounding, Rounding::Floor);
     assert_eq!(
         format(&format!("{rings}preset = \"stt172\"\nrounding = \"half-up\"")).rounding,
