@@ -25,7 +25,7 @@ pub(super) const GROUP_INVOCATIONS: u32 = 64;
 /// Bytes of the words that the shader writes.
 const WORD_BYTES: usize = 4;
 
-/// [`TokenRecord::level`] of a token whose texels are no level's.
+/// The level of a token whose texels are no level's.
 const BOXES: u32 = u32::MAX;
 
 /// Location of a token.
@@ -40,7 +40,7 @@ pub struct TokenRecord {
     pub sx: u32,
     /// Source pixels per texel down a column.
     pub sy: u32,
-    /// Pyramid level, or [`BOXES`].
+    /// Pyramid level; the largest number if the texels are no level's.
     pub level: u32,
     /// Where the level starts in the tail, in texels; 0 for the levels of the image.
     pub tail_offset: u32,
