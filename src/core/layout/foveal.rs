@@ -28,7 +28,7 @@ pub fn default_e0_px(extent: Extent, patch_side: u32) -> f64 {
     (0.03 * f64::from(extent.longer_side())).min(3.0 * f64::from(patch_side))
 }
 
-/// The same where a map chose the fixations: [`SPREAD_FACTOR`] times the distance at which what matters lies from them, so that it
+/// The same where a map chose the fixations: twice the distance at which what matters lies from them, so that it
 /// is resolved nearly as well as they are; not below the default. Without anything that stands apart from the fixation it is the
 /// default.
 pub fn led_e0_px(
