@@ -186,10 +186,12 @@ impl<S> View<S> {
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
         let ViewSpec { layout, budget, format, .. } = &self.spec;
         let layout = layout.guided(&gaze, shape.extent(), format.patch_side);
-        // Who begins to steer wants another plan; what is kept of the one before is against noise.
-        let is_same_reason =
-            |planned: &&Planned| planned.gaze.first().reason == gaze.first().reason;
-        let before = self.planned.as_ref().filter(is_same_reason).map(|_| self.planes.plan());
+        // What is kept of the plan before is against noise: of a map that leads, and did before.
+        let is_led_alike = |planned: &&Planned| {
+            let reason = |gaze: &Gaze| gaze.leading_map().map(|_| gaze.first().reason);
+            reason(&gaze).is_some() && reason(&planned.gaze) == reason(&gaze)
+        };
+        let before = self.planned.as_ref().filter(is_led_alike).map(|_| self.planes.plan());
         let plan = layout.plan(&PlanRequest {
             shape,
             patch_side: format.patch_side,

@@ -11,7 +11,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
-use foveate_core::geometry::fixation::Gaze;
+use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::{Layout, PlanRequest};
@@ -71,15 +71,17 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
 
         let gaze = view.gaze().unwrap();
         let map = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-        // A new plan for a new gaze, which keeps what it can of the one before.
+        // A new plan for a new gaze, which keeps what it can of the one before while a map leads.
         if planned.as_ref().is_none_or(|(planned, _)| planned != gaze) {
+            let is_led_alike =
+                |(before, _): &&(Gaze, TokenPlan)| led(gaze).is_some() && led(before) == led(gaze);
             let plan = spec.layout.plan(&PlanRequest {
                 shape: engine.shape(),
                 patch_side: 16,
                 budget: spec.budget,
                 fixations: &gaze.points(),
                 relevance: map,
-                before: planned.as_ref().map(|(_, plan)| plan),
+                before: planned.as_ref().filter(is_led_alike).map(|(_, plan)| plan),
             });
             planned = Some((gaze.clone(), plan));
         }
@@ -154,6 +156,11 @@ impl Sink for Both {
         Sink::publish(&mut self.ring, frame);
         self.memory.publish(frame);
     }
+}
+
+/// By what kind of map the fixation was chosen, if it was.
+fn led(gaze: &Gaze) -> Option<FixationReason> {
+    gaze.leading_map().map(|_| gaze.first().reason)
 }
 
 fn engine(picture: &OwnedFrame, generation: u64) -> Engine {

@@ -386,7 +386,7 @@ fn layouts_that_cannot_be_are_refused() {
         ("layout = \"windows\"\npatch = 64", 7, "patch", &["windows of 64 texels"]),
         ("layout = \"spiral\"", 6, "layout", &["\"spiral\"", "\"rings\", \"windows\""]),
         ("foveae = 9", 6, "foveae", &["9", "from 1 to 8"]),
-        ("foveae = 3\nbudget = 2", 6, "foveae", &["more foveae than tokens", "the budget, 2"]),
+        ("foveae = 3\nbudget = 2", 6, "foveae", &["more than there are tokens", "the budget, 2"]),
         ("layout = \"uniform\"\nfoveae = 2", 7, "foveae", &["only with the layout \"foveal\""]),
         ("preset = \"stt172\"", 6, "preset", &["only with the layout \"rings\""]),
         ("strides = [1]", 6, "strides", &["only with the layout \"rings\""]),

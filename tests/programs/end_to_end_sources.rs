@@ -580,8 +580,8 @@ fn bright_side(place: &Place) -> &'static str {
     let [width, height] =
         ["source_width", "source_height"].map(|side| segment[side].as_u64().unwrap());
     let mut sums = [("left", 0), ("right", 0), ("top", 0), ("bottom", 0)];
-    // Bytes 8 to 24 of a record of 48 are its box.
-    for (record, token) in records.chunks_exact(48).zip(samples.chunks_exact(3 * 16 * 16)) {
+    // Bytes 8 to 24 of a record of 56 are its box.
+    for (record, token) in records.chunks_exact(56).zip(samples.chunks_exact(3 * 16 * 16)) {
         let word =
             |at: usize| u64::from(u32::from_le_bytes(record[at..at + 4].try_into().unwrap()));
         let (x, y) = (word(8) + word(16), word(12) + word(20));
