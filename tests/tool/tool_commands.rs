@@ -290,10 +290,12 @@ fn a_picture_of_every_layout_is_that_of_its_finest_tokens() {
                 assert_eq!(rebuilt[at], [0; 3], "{what}");
                 continue;
             };
-            assert_eq!(rebuilt[at], shown.texel(token, column, row), "{what}");
-            // A picture without its lines is the rebuilt one, a third darker.
-            let is_dimmed = boxes[at] == rebuilt[at].map(|value| value - value / 3);
             let record = &shown.records[token];
+            let texel = shown.texel(token, column, row);
+            // Smooth, but exact at full resolution.
+            assert!(rebuilt[at] == texel || (record.sx, record.sy) != (1, 1), "{what}");
+            // A picture without its lines has each texel as a block, a third darker.
+            let is_dimmed = boxes[at] == texel.map(|value| value - value / 3);
             assert!(is_dimmed || is_on_a_line(&shown, x, y), "{what}");
             // A line and a cross aside.
             if !is_near_a_fixation(&shown, x, y) {

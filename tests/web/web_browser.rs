@@ -132,18 +132,20 @@ fn the_page_reads_and_draws_every_layout() {
         );
         assert_draws(&shown, &mut browser);
         // The legend counts all tokens, under the names of their groups.
-        let legend = browser.value("document.getElementById('groups').innerText");
         let names = match shown.view.layout.name() {
             "rings" => "Ring 0: ",
             "windows" => "Window 0: ",
             _ => "L0: ",
         };
+        // They are known once the daemon has listed the view.
+        let shows = format!("document.getElementById('groups').innerText.startsWith({names:?})");
+        browser.until(&shows);
+        let legend = browser.value("document.getElementById('groups').innerText");
         let counts = legend
             .as_str()
             .unwrap()
             .split_whitespace()
             .filter_map(|word| word.parse::<usize>().ok());
-        assert!(legend.as_str().unwrap().starts_with(names), "{legend}");
         assert_eq!(counts.sum::<usize>(), shown.records.len(), "{legend}");
 
         let moved = shown.moved();

@@ -223,6 +223,12 @@ function describe() {
   if (stream?.extent && !pane.isPainted) {
     panes.forEach((each) => each.setExtent(...stream.extent));
   }
+  if (pane.isPainted && pane.layout !== layoutOf(pane)) {
+    // The view was listed after its newest frame.
+    pane.layout = layoutOf(pane);
+    pane.redraw();
+    countGroups(pane);
+  }
   pane.surface.setAttribute('aria-label', `Picture of ${chosen ?? 'no view'}. ${
     isReadOnly ? '' : 'Click, or move with the arrow keys, to look; Escape gives the gaze back.'}`);
   const holder = view?.steering.holder;
