@@ -8,9 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::camera::FRAME_BYTES_MAX;
-use crate::layout::rings::Preset;
 use crate::name::is_name;
-use crate::token::is_patch_side;
 
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -67,13 +65,14 @@ impl Given {
         list.iter().map(Self::number).collect::<Option<Vec<_>>>()?.try_into().ok()
     }
 
-    fn whole(&self) -> Option<u32> {
+    /// A whole number that is not negative.
+    pub(crate) fn whole(&self) -> Option<u32> {
         let Self::Whole(number) = self else { return None };
         u32::try_from(*number).ok()
     }
 
     /// A string that says something.
-    fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         let Self::Text(text) = self else { return None };
         Some(text.as_str()).filter(|text| !text.trim().is_empty())
     }
@@ -126,6 +125,8 @@ macro_rules! newtype {
     };
 }
 
+pub(crate) use newtype;
+
 newtype!(
     /// A whole number from `MIN` to `MAX`.
     Whole<MIN, MAX>(u32):
@@ -151,13 +152,6 @@ newtype!(
 );
 
 newtype!(
-    /// The side of a token in texels.
-    PatchSide(u32):
-    "an even number from 8 to 64, or, with the layout \"windows\", from 224 to 1024",
-    |given| given.whole().filter(|side| is_patch_side(*side))
-);
-
-newtype!(
     /// A list of whole numbers.
     Wholes(Vec<u32>):
     "a list of whole numbers, such as [1, 2, 4]",
@@ -165,13 +159,6 @@ newtype!(
         let Given::List(list) = given else { return None };
         list.iter().map(Given::whole).collect()
     }
-);
-
-newtype!(
-    /// The name of the rings of a published model.
-    PresetName(Preset):
-    "\"stt172\" or \"giava20\"",
-    |given| Preset::named(given.text()?)
 );
 
 newtype!(

@@ -10,7 +10,9 @@ use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::plan::{STEP_MAX, Token};
 #[cfg(feature = "serde")]
-use crate::value::{PresetName, Wholes, checked, optional};
+use crate::value::{Given, Wholes, checked, newtype, optional};
+#[cfg(feature = "serde")]
+use serde::Deserialize;
 
 /// Most rings.
 pub const RINGS_MAX: usize = 8;
@@ -188,6 +190,14 @@ fn check_nesting(inner: Ring, outer: Ring) -> Result<(), String> {
 fn floored(place: f64) -> i32 {
     place.floor() as i32
 }
+
+#[cfg(feature = "serde")]
+newtype!(
+    /// The name of a preset.
+    PresetName(Preset):
+    "\"stt172\" or \"giava20\"",
+    |given| Preset::named(given.text()?)
+);
 
 /// [`Rings`] as they are read and written: a preset, or strides and grids. That one of the two is given is for the reader to check.
 #[cfg(feature = "serde")]

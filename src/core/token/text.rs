@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::is_patch_side;
 use super::{DType, Normalisation, Outside, Rounding, TokenFormat};
-use crate::value::{Given, PatchSide, checked};
+use crate::value::{Given, checked, newtype};
 
 impl TryFrom<Given> for Normalisation {
     type Error = String;
@@ -42,6 +43,13 @@ impl From<Normalisation> for Given {
         Self::Table(BTreeMap::from([("mean".to_owned(), row(mean)), ("std".to_owned(), row(std))]))
     }
 }
+
+newtype!(
+    /// The side of a token in texels.
+    PatchSide(u32):
+    "an even number from 8 to 64, or, with the layout \"windows\", from 224 to 1024",
+    |given| given.whole().filter(|side| is_patch_side(*side))
+);
 
 /// [`TokenFormat`] as it is read.
 #[derive(Deserialize)]
