@@ -30,8 +30,8 @@ def lines(source: Scene) -> list[tuple[int, Any, str]]:
         return {"boxes": np.array([box for box, _ in kept]), "texts": np.array([text for _, text in kept])}
 
     kept = cached("lines", [source.name], make)
-    sign = lambda box: int(box[0] // CELL[0] + 3 * (box[1] // CELL[1]))  # noqa: E731
-    return [(sign(box), box, str(text)) for box, text in zip(kept["boxes"], kept["texts"])]
+    signs = (kept["boxes"][:, 0] // CELL[0] + 3 * (kept["boxes"][:, 1] // CELL[1])).astype(int).tolist()
+    return [(sign, box, str(text)) for sign, box, text in zip(signs, kept["boxes"], kept["texts"])]
 
 
 def share(source: Scene, picture: Any, sign: int | None = None) -> float:
