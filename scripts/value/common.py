@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import cv2
 import numpy as np
@@ -79,7 +80,8 @@ LENGTH = WARM_UP + MEASURED * STEP
 
 def clip_frames(path: Path) -> list[Any]:
     """All frames of a clip, R, G, B."""
-    capture, frames = cv2.VideoCapture(str(path)), []
+    capture = cv2.VideoCapture(str(path))
+    frames: list[Any] = []
     while True:
         is_read, frame = capture.read()
         if not is_read:
@@ -88,7 +90,8 @@ def clip_frames(path: Path) -> list[Any]:
 
 
 def scene(name: str) -> Scene:
-    """`walkers` or `apart` (1536x1152), `camera` (768x576), `signs` (1920x960, six photographs of signs), made once."""
+    """Made once: `walkers` or `apart` (1536x1152), `camera` or `square` (768x576; 9 or 30 s), `signs` (1920x960, six
+    photographs of signs)."""
     make, (width, height), measured = _MAKERS[name]
     path = CACHE / "scenes" / f"{name}.rgbx"
     if not path.exists():
@@ -113,6 +116,10 @@ def _one_camera(_name: str) -> Iterator[Any]:
     yield from clip_frames(CACHE.parent / "vtest.avi")[600 : 600 + LENGTH]
 
 
+def _beginning(_name: str) -> Iterator[Any]:
+    yield from clip_frames(CACHE.parent / "vtest.avi")[:300]
+
+
 def _signs(_name: str) -> Iterator[Any]:
     cells = []
     for number in range(1, 7):
@@ -130,6 +137,7 @@ _MAKERS = {
     "walkers": (_four_cameras, (1536, 1152), list(range(WARM_UP, LENGTH, STEP))),
     "apart": (_four_cameras, (1536, 1152), list(range(WARM_UP, LENGTH, STEP))),
     "camera": (_one_camera, (768, 576), list(range(WARM_UP, LENGTH, STEP))),
+    "square": (_beginning, (768, 576), []),
     "signs": (_signs, (1920, 960), [10]),
 }
 

