@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import picture
+from . import picture, texels
 from .errors import FoveateError, Lapped
 
 if TYPE_CHECKING:
@@ -252,7 +252,8 @@ class Frame:
         :returns: [height, width, 3] uint8, R, G, B; black where no token lies.
         """
         draw = picture.smoothed if smooth else picture.replicated
-        return draw(self.tokens, self._rgb(), self.info.extent)
+        rgb = np.moveaxis(texels.rgb(self.pixels, self.info), 1, 3)
+        return draw(self.tokens, rgb, self.info.extent)
 
     def torch(self, device: Any = "cpu", indices: Any = None) -> Any:
         """The texels as a ``torch.Tensor``, [N, 3, P, P], of the view's own dtype, bfloat16 included.
@@ -295,14 +296,3 @@ class Frame:
     def _end(self) -> None:
         """Removes the planes."""
         self._planes = None
-
-    def _rgb(self) -> NDArray[Any]:
-        """The 8-bit values that the texels were made from, [N, P, P, 3]."""
-        pixels = np.moveaxis(self.pixels, 1, 3)
-        if self.info.dtype == "u8":
-            return pixels
-        if self.info.dtype == "bf16":
-            # A bfloat16 is the upper half of a float32.
-            pixels = (pixels.astype(np.uint32) << 16).view(np.float32)
-        values = (pixels.astype(np.float64) * self.info.std + self.info.mean) * 255
-        return np.clip(np.floor(values + 0.5), 0, 255).astype(np.uint8)

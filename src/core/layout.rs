@@ -12,6 +12,7 @@ use crate::geometry::relevance::RelevanceMap;
 #[cfg(feature = "serde")]
 use crate::value::{Pixels, Whole, checked, optional};
 
+mod candidate;
 pub mod directional;
 pub mod foveal;
 pub mod rings;

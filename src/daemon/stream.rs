@@ -11,7 +11,7 @@ use self::publisher::{Publisher, ViewContext};
 use self::recovery::Recovery;
 use crate::channel::ViewChannel;
 use foveate_config::{PublishChoice, ViewConfig};
-use foveate_core::backend::BackendInfo;
+use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::Camera;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
@@ -22,6 +22,7 @@ use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 pub use foveate_engine::StageTimes;
+use foveate_engine::backend::Backend;
 pub use foveate_engine::backend::choice::{Backends, StreamBackend};
 pub use foveate_engine::backend::{BackendError, UpdateTimes};
 use foveate_engine::{Engine, View};
@@ -405,9 +406,27 @@ impl Stream {
         if let Some(engine) = self.engine.take() {
             self.generation = engine.generation();
         }
-        self.generation += 1;
         let before = self.chosen.info().kind;
         let backend = self.chosen.build(frame.kind())?;
+        match self.build_views(backend, before, stamp) {
+            Err(StreamError::Backend(error)) => {
+                self.chosen.fall_back(&error);
+                let backend = self.chosen.build_on_cpu(frame.kind());
+                self.build_views(backend, before, stamp)
+            }
+            result => result,
+        }
+    }
+
+    /// Builds the engine with this backend, and all views again. `before` is the kind of the backend before. After an error it may
+    /// be called again.
+    fn build_views(
+        &mut self,
+        backend: Box<dyn Backend>,
+        before: BackendKind,
+        stamp: &FrameStamp,
+    ) -> Result<(), StreamError> {
+        self.generation += 1;
         if self.chosen.info().kind != before {
             self.recovery.begin(&mut self.chosen, None, stamp.arrival_ns);
         }
@@ -421,9 +440,10 @@ impl Stream {
             engine.view_builder().rebuild(view, FrameTime::of(stamp))?;
             view.sink.move_to(writer);
         }
-        for (view, context) in self.waiting.drain(..) {
-            let built = self.builder.build(&view)?.expect("the stream has frames");
+        while let Some((view, context)) = self.waiting.first() {
+            let built = self.builder.build(view)?.expect("the stream has frames");
             let waker = context.waker(&built.sink)?;
+            let (_, context) = self.waiting.remove(0);
             self.views.push(built.with_sink(|writer| Publisher::new(context, writer, waker)));
         }
         self.engine = Some(engine);

@@ -157,9 +157,10 @@ fn rank(segment: &SegmentInfo, record: &TokenRecord) -> usize {
     usize::from(if segment.layout == "directional" { record.group / 2 } else { record.group })
 }
 
-/// log2 of the side of a texel in source pixels, rounded down; of the geometric mean of unlike sides.
+/// log2 of the side of a texel in source pixels, rounded down; of the geometric mean of unlike sides. 0 for steps of 0, which only
+/// a broken writer gives.
 fn octaves(record: &TokenRecord) -> u32 {
-    (u32::from(record.sx) * u32::from(record.sy)).ilog2() / 2
+    (u32::from(record.sx) * u32::from(record.sy)).checked_ilog2().unwrap_or(0) / 2
 }
 
 /// The outline of a token's box. Its far edges lie on the near ones of the next, so that neighbours share a line.

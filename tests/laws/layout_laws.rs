@@ -314,6 +314,18 @@ fn each_of_several_foveae_has_full_resolution() {
     }
 }
 
+#[test]
+fn a_fixation_is_sharp_however_wide_the_fovea_is() {
+    for layout in [
+        Layout::Foveal { e0_px: Some(4000.0), foveae: 1, coarsest: None },
+        Layout::Directional { e0_px: Some(4000.0) },
+    ] {
+        let case = full_hd(vec![(960.0, 540.0)]);
+        let plan = case.plan(&layout);
+        assert_eq!(case.step_at(&plan, 960, 540), 1, "{layout:?}");
+    }
+}
+
 /// What is far from both fixations stays; the new fovea is sharp at once.
 #[test]
 fn a_saccade_is_obeyed_and_moves_no_more_than_it_must() {
@@ -328,7 +340,7 @@ fn a_saccade_is_obeyed_and_moves_no_more_than_it_must() {
     let shared = |plan: &TokenPlan| {
         plan.tokens.iter().filter(|token| places.contains(&place(token))).count()
     };
-    assert!(shared(&anew) + 20 < shared(&kept), "{} {}", shared(&anew), shared(&kept));
+    assert!(shared(&anew) + 10 < shared(&kept), "{} {}", shared(&anew), shared(&kept));
 }
 
 #[test]

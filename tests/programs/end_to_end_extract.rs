@@ -72,7 +72,8 @@ fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
         for (backend, environment) in [
             ("backend = 'cpu'\n", &[][..]),
             (&vulkan, &[("FOVEATE_VALIDATION", "1")]),
-            // Submissions before that one build the views.
+            // While its views are built, and while it takes frames.
+            (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "5")]),
             (&vulkan, &[("FOVEATE_INJECT_DEVICE_LOSS", "10")]),
         ] {
             let config = format!("[[stream]]\nname = 'clip'\nsource = 'test'\n{backend}{VIEWS}");
@@ -90,7 +91,7 @@ fn both_backends_extract_the_same_bytes_and_so_does_a_device_that_is_lost() {
             runs.push(bytes);
         }
         assert!(runs[0] == runs[1], "the CPU and {device} differ");
-        assert!(runs[0] == runs[2], "losing {device} shows");
+        assert!(runs[2..].iter().all(|run| *run == runs[0]), "losing {device} shows");
     });
 }
 

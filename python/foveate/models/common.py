@@ -1,4 +1,4 @@
-"""What the models have in common: values of texels, places of tokens and pictures, the identity of a content."""
+"""What the models have in common: normalised texels, places of tokens and pictures, the identity of a content."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import FoveateError
+from ..texels import floats
 
 
 class Unsuitable(FoveateError, ValueError):
@@ -108,29 +109,6 @@ def library(name: str, package: str, user: str) -> Any:
         raise MissingLibrary(f"{user} needs {package}, which cannot be imported ({error}): pip install {package}") from error
 
 
-def rgb(frame: Any) -> NDArray[np.uint8]:
-    """The 8-bit values that the texels were made from, [N, 3, P, P]."""
-    if frame.info.dtype == "u8":
-        return frame.pixels
-    mean, std = _by_channel(frame.info.mean), _by_channel(frame.info.std)
-    values = (floats(frame).astype(np.float64) * std + mean) * 255
-    # Rounding of the dtype may lead a little beyond the ends.
-    return np.clip(np.floor(values + 0.5), 0, 255).astype(np.uint8)
-
-
-def floats(frame: Any) -> NDArray[np.float32]:
-    """The texels as they are, [N, 3, P, P]; exact, since each dtype is a subset of float32.
-
-    :raises Unsuitable: if it is a dtype that is not known here.
-    """
-    if frame.info.dtype == "bf16":
-        # A bfloat16 is the upper half of a float32.
-        return (frame.pixels.astype(np.uint32) << 16).view(np.float32)
-    if frame.info.dtype not in ("u8", "f16", "f32"):
-        raise Unsuitable("foveate.models", "dtype", frame.info.dtype, 'open the view with dtype = "u8", "f16" or "bf16"')
-    return frame.pixels.astype(np.float32)
-
-
 def normalised(
     frame: Any, model: str, mean: Sequence[float], std: Sequence[float], name: str
 ) -> NDArray[np.float32]:
@@ -154,7 +132,7 @@ def normalised(
             f'its mean is {tuple(mean)} and its std {tuple(std)}: open the view with normalisation = {name}, '
             'or with dtype = "u8"',
         )
-    return floats(frame)
+    return floats(frame.pixels, info.dtype)
 
 
 def check_patch(frame: Any, model: str, side: int) -> None:
@@ -263,10 +241,6 @@ def content_id(frame: Any, indices: Any = slice(None), what: str = "tokens") -> 
 def _place(first: Any, width: int, height: int) -> Place:
     """Of a picture that begins with the token ``first``."""
     return Place(int(first["x"]), int(first["y"]), int(first["sx"]), int(first["sy"]), width, height)
-
-
-def _by_channel(values: Sequence[float]) -> NDArray[np.float64]:
-    return np.reshape(np.asarray(values, np.float64), (3, 1, 1))
 
 
 def _points(points: ArrayLike) -> NDArray[np.float64]:

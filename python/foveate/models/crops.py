@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .common import Place, Unsuitable, content_id, library, pictures, places, rgb
+from ..texels import rgb
+from .common import Place, Unsuitable, content_id, library, pictures, places
 
 _NAME = "models.crops"
 #: By encoding: what Pillow calls it.
@@ -62,7 +63,7 @@ def crops(frame: Any, encoding: str = "jpeg", quality: int = 90) -> list[Crop]:
         raise Unsuitable(_NAME, "encoding", encoding, 'use "jpeg" or "png"')
     if not 1 <= quality <= 95:
         raise Unsuitable(_NAME, "quality", quality, "use 1 to 95, as Pillow does")
-    whole = zip(places(frame, _NAME), pictures(frame, rgb(frame), _NAME))
+    whole = zip(places(frame, _NAME), pictures(frame, rgb(frame.pixels, frame.info), _NAME))
     real = [_real_part(frame, index, place, picture) for index, (place, picture) in enumerate(whole)]
     is_window = frame.info.layout == "windows"
     what = f"jpeg-{quality}" if encoding == "jpeg" else encoding

@@ -19,8 +19,9 @@ use crate::geometry::weights::Weights;
 /// Longest side of a relevance map made by a view.
 const RELEVANCE_SIDE_MAX: u32 = 64;
 
-/// What a consumer's map leaves out counts as this share of its peak, so that what it missed does not stay coarse for good.
-const CONSUMER_FLOOR: f32 = 0.05;
+/// Values below this share of a map's peak count as this share: in saliency they are noise, which moves no token then; and what a
+/// consumer's map leaves out does not stay coarse for good.
+const RELEVANCE_FLOOR: f32 = 0.05;
 
 /// A saliency-based relevance map is kept until some weight differs from it by this factor, so that flicker makes no new plan.
 const RELEVANCE_STEP: f64 = 1.19;
@@ -77,7 +78,7 @@ impl Scan {
     pub(super) fn weigh(&mut self, seen: Option<(&CoarseLevel, u64)>) {
         let Some((coarse, frame_seq)) = self.fitting(seen) else { return };
         self.saliency.weigh(coarse);
-        let made = self.relevance_from(&self.weights(self.saliency.map()), 0.0, frame_seq);
+        let made = self.relevance_from(&self.weights(self.saliency.map()), frame_seq);
         let is_far = |old: &Arc<Relevance>, new: &Arc<Relevance>| {
             RELEVANCE_STEP < old.map.factor_to(&new.map)
         };
@@ -110,7 +111,7 @@ impl Scan {
         frame_seq: u64,
         before: Option<Arc<Relevance>>,
     ) -> Option<Arc<Relevance>> {
-        let made = self.relevance_from(&map.as_weights(), CONSUMER_FLOOR, frame_seq);
+        let made = self.relevance_from(&map.as_weights(), frame_seq);
         let is_same = matches!((&before, &made), (Some(old), Some(new)) if old.map == new.map);
         if is_same { before } else { made }
     }
@@ -158,17 +159,11 @@ impl Scan {
         }
     }
 
-    /// Cells count as `floor` times the greatest one at least.
-    fn relevance_from(
-        &self,
-        weights: &Weights<'_>,
-        floor: f32,
-        frame_seq: u64,
-    ) -> Option<Arc<Relevance>> {
+    fn relevance_from(&self, weights: &Weights<'_>, frame_seq: u64) -> Option<Arc<Relevance>> {
         let gain = self.parameters.relevance_gain;
         let grid = self.extent.in_cells(self.extent.longer_side().div_ceil(RELEVANCE_SIDE_MAX));
         let mut values = weights.pooled(self.extent, grid);
-        let least = floor * values.iter().copied().fold(0.0, f32::max);
+        let least = RELEVANCE_FLOOR * values.iter().copied().fold(0.0, f32::max);
         values.iter_mut().for_each(|value| *value = value.max(least));
         let map = RelevanceMap::from_values(grid, &values, gain)?;
         Some(Arc::new(Relevance { map, frame_seq }))

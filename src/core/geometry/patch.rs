@@ -4,7 +4,7 @@ use super::extent::Extent;
 use super::pyramid::PyramidShape;
 
 /// Patch (L, i, j) covers texels `[i * P, (i + 1) * P) x [j * P, (j + 1) * P)` of level L.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Patch {
     /// Pyramid level.
     pub level: u32,

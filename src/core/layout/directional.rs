@@ -1,13 +1,14 @@
-//! As [foveal](super::foveal), of boxes that may be halved along one axis: a line of text keeps its columns and gives up rows.
+//! As [`foveal`], of boxes that may be halved along one axis: a line of text keeps its columns and gives up rows.
 //!
 //! Which axis is halved follows the structure tensor of the relevance map under the box (Bigün and Granlund, "Optimal orientation
 //! detection of linear symmetry", ICCV 1987): where relevance runs along x, so do the finer texels. Elsewhere, and where
 //! there is no map, the longer side is halved.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::PlanRequest;
+use super::candidate::Candidate;
+use super::{PlanRequest, foveal};
 use crate::geometry::fixation;
 use crate::geometry::patch::PatchGrids;
 use crate::geometry::plan::Token;
@@ -58,10 +59,15 @@ pub fn tokens(request: &PlanRequest<'_>, e0_px: f64) -> Vec<Token> {
     let level = grids.finest_level_within(budget.min(ROOTS_MAX));
     let roots = grids.patches(level);
     let roots = roots.map(|root| Node { levels: [level; 2], place: [root.i, root.j] });
-    let candidate = |node| Candidate { priority: priority(node, request, e0_px), node };
-    let mut queue: BinaryHeap<Candidate> = roots.map(candidate).collect();
+    // Of the same priority the larger comes first, then the first from the top left.
+    let candidate = |node: Node| {
+        let Node { levels: [columns, rows], place: [column, row] } = node;
+        let part = (columns + rows, columns, Reverse([row, column]), node);
+        Candidate { priority: priority(node, request, e0_px), part }
+    };
+    let mut queue: BinaryHeap<_> = roots.map(candidate).collect();
     let mut finest = Vec::new();
-    while let Some(Candidate { node, .. }) = queue.peek() {
+    while let Some(Candidate { part: (.., node), .. }) = queue.peek() {
         let node = *node;
         let Some(axis) = axis_to_halve(node, request) else {
             queue.pop();
@@ -76,13 +82,13 @@ pub fn tokens(request: &PlanRequest<'_>, e0_px: f64) -> Vec<Token> {
         queue.pop();
         queue.extend(halves.map(candidate));
     }
-    finest.extend(queue.into_iter().map(|leaf| leaf.node));
+    finest.extend(queue.into_iter().map(|leaf| leaf.part.3));
     let mut tokens: Vec<Token> = finest.into_iter().map(|node| node.token(patch_side)).collect();
     tokens.sort_unstable_by_key(|token| (token.group, token.y, token.x, token.sy));
     tokens
 }
 
-/// The geometric mean of its sides in pixels / (e + e0) * relevance, where e is the distance from the fixation.
+/// The geometric mean of its sides in pixels * magnification * relevance, at the distance from the fixation.
 fn priority(node: Node, request: &PlanRequest<'_>, e0_px: f64) -> f64 {
     let extent = request.shape.extent();
     let (x, y) = request.fixations[0];
@@ -95,7 +101,9 @@ fn priority(node: Node, request: &PlanRequest<'_>, e0_px: f64) -> f64 {
     let (dx, dy) = (distance(x, 0), distance(y, 1));
     let relevance =
         request.relevance.map_or(1.0, |map| map.greatest(extent, pixels(node, request)));
-    (side(0) * side(1)).sqrt() / ((dx * dx + dy * dy).sqrt() + e0_px) * relevance
+    let eccentricity = (dx * dx + dy * dy).sqrt();
+    let magnification = foveal::magnification(eccentricity, e0_px, extent, request.patch_side);
+    (side(0) * side(1)).sqrt() * magnification * relevance
 }
 
 /// The axis along which a box is halved; `None` at full resolution.
@@ -131,33 +139,3 @@ fn pixels(node: Node, request: &PlanRequest<'_>) -> PixelBox {
     let side = request.patch_side;
     node.token(side).pixel_box(request.shape.extent(), side)
 }
-
-/// A box that can be halved: the greatest priority first, then the larger, then the first from the top left.
-struct Candidate {
-    priority: f64,
-    node: Node,
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let ties = |candidate: &Self| {
-            let Node { levels: [columns, rows], place } = candidate.node;
-            (columns + rows, columns, Reverse([place[1], place[0]]))
-        };
-        self.priority.total_cmp(&other.priority).then_with(|| ties(self).cmp(&ties(other)))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Candidate {}

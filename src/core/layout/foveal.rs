@@ -3,12 +3,13 @@
 //! The tokens are leaves of a quadtree over the pyramid-aligned patch grid. Starting from the finest level with at
 //! most 16 patches, the leaf with the highest priority is split until the first split that would exceed the
 //! budget. Priority is a leaf's side in pixels times cortical magnification, M(e) = M0 / (e + e0), so that at the
-//! end no leaf is large for its eccentricity: see Schwartz, "Spatial mapping in the primate sensory projection",
+//! end no leaf is large for its eccentricity; beside a fixation e0 is never wide, so that what is looked at is sharp. See Schwartz, "Spatial mapping in the primate sensory projection",
 //! Biological Cybernetics 25 (1977), and Van Essen, Newsome and Maunsell, Vision Research 24 (1984).
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 
+use super::candidate::Candidate;
 use crate::geometry::extent::Extent;
 use crate::geometry::fixation;
 use crate::geometry::patch::{Patch, PatchGrids};
@@ -40,6 +41,13 @@ pub fn led_e0_px(
     (SPREAD_FACTOR * map.spread_px(extent, fixations)).max(default_e0_px(extent, patch_side))
 }
 
+/// 1 / (e + e0), in 1/pixel; within a patch side of a fixation, e0 counts as the default at most.
+pub(super) fn magnification(eccentricity: f64, e0_px: f64, extent: Extent, patch_side: u32) -> f64 {
+    let is_beside = eccentricity < f64::from(patch_side);
+    let e0_px = if is_beside { e0_px.min(default_e0_px(extent, patch_side)) } else { e0_px };
+    1.0 / (eccentricity + e0_px)
+}
+
 /// What makes a leaf worth splitting.
 #[derive(Clone, Copy, Debug)]
 pub struct Priority<'a> {
@@ -52,12 +60,14 @@ pub struct Priority<'a> {
 }
 
 impl Priority<'_> {
-    /// Side in pixels / (e + e0) * relevance, where e is the distance from the nearest fixation to the patch in pixels.
+    /// Side in pixels * magnification * relevance, at the distance from the nearest fixation to the patch.
     /// A patch is never above the patch that it is a child of.
     pub fn of(&self, patch: Patch, grids: PatchGrids) -> f64 {
         let (_, eccentricity) = self.nearest(patch, grids);
         let side = f64::from(patch.side_px(grids.patch_side()));
-        side / (eccentricity + self.e0_px) * self.relevance_of(patch, grids)
+        let extent = grids.shape().extent();
+        let magnification = magnification(eccentricity, self.e0_px, extent, grids.patch_side());
+        side * magnification * self.relevance_of(patch, grids)
     }
 
     /// The nearest fixation, the first of several, and its distance to `patch` in pixels.
@@ -110,8 +120,9 @@ pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u3
     coarsest.map_or(few, |coarsest| few.min(coarsest.max(grids.finest_level_within(budget))))
 }
 
-/// By which factor a patch that was split in the plan before is preferred over one that was not.
-pub const KEEPING: f64 = 2.0;
+/// By which factor a patch that was split in the plan before is preferred over one that was not: half a level. With a whole one,
+/// too little is left for what moves; see docs/gaze.md.
+pub const KEEPING: f64 = std::f64::consts::SQRT_2;
 
 /// The patches that were split in a plan.
 fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
@@ -130,7 +141,8 @@ fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
     split
 }
 
-/// The leaves of the quadtree from `root_level` on, in no particular order: they cover the image once, and are at most `budget`.
+/// The leaves of the quadtree from `root_level` on, in no particular order: they cover the image once, and are at most `budget`. Of
+/// leaves with the same priority the coarser is split first, then the first along the Morton curve.
 fn leaves(
     grids: PatchGrids,
     budget: usize,
@@ -140,54 +152,28 @@ fn leaves(
 ) -> Vec<Patch> {
     let candidate = |patch| {
         let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
-        Candidate { priority: kept * priority.of(patch, grids), patch }
+        let part = (patch.level, Reverse(patch.morton()), patch);
+        Candidate { priority: kept * priority.of(patch, grids), part }
     };
 
     let roots = grids.patches(root_level);
     let (mut finest, splittable): (Vec<Patch>, Vec<Patch>) =
         roots.partition(|patch| patch.level == 0);
-    let mut queue: BinaryHeap<Candidate> = splittable.into_iter().map(candidate).collect();
+    let mut queue: BinaryHeap<_> = splittable.into_iter().map(candidate).collect();
 
     while let Some(parent) = queue.pop() {
-        let children = parent.patch.children(grids);
+        let (level, _, patch) = parent.part;
+        let children = patch.children(grids);
         if budget < finest.len() + queue.len() + children.clone().count() {
             queue.push(parent);
             break;
         }
-        if parent.patch.level == 1 {
+        if level == 1 {
             finest.extend(children);
         } else {
             queue.extend(children.map(candidate));
         }
     }
-    finest.extend(queue.into_iter().map(|leaf| leaf.patch));
+    finest.extend(queue.into_iter().map(|leaf| leaf.part.2));
     finest
 }
-
-/// A leaf that can still be split. The greatest is split first: the highest priority, then the coarser level, then
-/// the first along the Morton curve.
-struct Candidate {
-    priority: f64,
-    patch: Patch,
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let ties = |candidate: &Self| (candidate.patch.level, Reverse(candidate.patch.morton()));
-        self.priority.total_cmp(&other.priority).then_with(|| ties(self).cmp(&ties(other)))
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Candidate {}
