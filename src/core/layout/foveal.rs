@@ -3,8 +3,9 @@
 //! The tokens are leaves of a quadtree over the pyramid-aligned patch grid. Starting from the finest level with at
 //! most 16 patches, the leaf with the highest priority is split until the first split that would exceed the
 //! budget. Priority is a leaf's side in pixels times cortical magnification, M(e) = M0 / (e + e0), so that at the
-//! end no leaf is large for its eccentricity; beside a fixation e0 is never wide, so that what is looked at is sharp. See Schwartz, "Spatial mapping in the primate sensory projection",
-//! Biological Cybernetics 25 (1977), and Van Essen, Newsome and Maunsell, Vision Research 24 (1984).
+//! end no leaf is large for its eccentricity; beside a fixation e0 is never wide, so that what is looked at is sharp.
+//! See Schwartz, "Spatial mapping in the primate sensory projection", Biological Cybernetics 25 (1977), and Van Essen,
+//! Newsome and Maunsell, Vision Research 24 (1984).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
