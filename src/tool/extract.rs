@@ -29,6 +29,7 @@ use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::token::DType;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::backend::{Backend, BackendError};
 use foveate_engine::pool::Pool;
 use foveate_engine::{Engine, Memory, View};
 use foveate_ring::abi::{FixationBlock, fixation_blocks};
@@ -136,10 +137,8 @@ impl Player {
             unreachable!("built for the first frame");
         };
         if let Err(error) = engine.step(frame, stamp, views) {
-            chosen.fall_back(&error);
-            tracing::warn!(reason = chosen.info().reason, "continuing on the CPU");
             let _remains =
-                engine.recover(chosen.build_on_cpu(frame.kind()), frame, stamp, views)?;
+                engine.recover(cpu_instead(chosen, &error, frame.kind()), frame, stamp, views)?;
         }
         extractions
             .iter_mut()
@@ -150,15 +149,14 @@ impl Player {
     /// Builds the engine and the views for frames of `kind`.
     fn rebuild(&mut self, kind: FrameKind, stamp: &FrameStamp) -> Result<(), ToolError> {
         let generation = self.engine.take().map_or(0, |engine| engine.generation()) + 1;
-        let engine = Engine::new(self.chosen.build(kind)?, self.config.change.config, generation);
-        let builder = engine.view_builder();
-        if self.views.is_empty() {
-            let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());
-            self.views = self.specs.iter().map(view).collect::<Result<_, _>>()?;
-        } else {
-            let at = FrameTime::of(stamp);
-            self.views.iter_mut().try_for_each(|view| builder.rebuild(view, at))?;
-        }
+        let backend = self.chosen.build(kind)?;
+        let engine = match self.build(backend, generation, stamp) {
+            Err(error) => {
+                let backend = cpu_instead(&mut self.chosen, &error, kind);
+                self.build(backend, generation + 1, stamp)?
+            }
+            Ok(engine) => engine,
+        };
         for ((extraction, spec), view) in
             self.extractions.iter_mut().zip(&self.specs).zip(&self.config.views)
         {
@@ -174,6 +172,36 @@ impl Player {
         self.engine = Some(engine);
         Ok(())
     }
+
+    /// The engine on this backend, and its views.
+    fn build(
+        &mut self,
+        backend: Box<dyn Backend>,
+        generation: u64,
+        stamp: &FrameStamp,
+    ) -> Result<Engine, BackendError> {
+        let engine = Engine::new(backend, self.config.change.config, generation);
+        let builder = engine.view_builder();
+        if self.views.is_empty() {
+            let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());
+            self.views = self.specs.iter().map(view).collect::<Result<_, _>>()?;
+        } else {
+            let at = FrameTime::of(stamp);
+            self.views.iter_mut().try_for_each(|view| builder.rebuild(view, at))?;
+        }
+        Ok(engine)
+    }
+}
+
+/// The CPU, because the GPU failed with `error`.
+fn cpu_instead(
+    chosen: &mut StreamBackend,
+    error: &BackendError,
+    kind: FrameKind,
+) -> Box<dyn Backend> {
+    chosen.fall_back(error);
+    tracing::warn!(reason = chosen.info().reason, "continuing on the CPU");
+    chosen.build_on_cpu(kind)
 }
 
 fn stream_config(arguments: &Arguments) -> Result<StreamConfig, ToolError> {
