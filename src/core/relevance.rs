@@ -1,0 +1,3 @@
+//! Relevance: what each part of the picture is worth, from what it looks like, what clients inject, and what was seen of it.
+
+pub mod features;
