@@ -1,7 +1,7 @@
 //! Checks that involve several keys, and paths relative to the file's directory.
 
 use std::collections::BTreeSet;
-use std::path::{self, Path};
+use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
 use super::{Config, Pace, Part, ShorthandKind, SourceChoice, StreamConfig, ViewConfig};
@@ -135,11 +135,12 @@ impl ViewConfig {
             table.refuse("normalisation", message);
         }
         for gaze in table.tables("gaze") {
-            let (is_fixed, replays) = match &self.gaze.policy {
-                Policy::Fixed { .. } => (true, false),
-                Policy::Replay { .. } => (false, true),
-                Policy::Feedback | Policy::Saliency => (false, false),
-            };
+            let is_fixed = matches!(self.gaze.policy, Policy::Fixed { .. });
+            let replays = matches!(self.gaze.policy, Policy::Replay { .. });
+            for key in ["scorer", "weights", "passes"] {
+                let with = "with the policy \"relevance\"";
+                gaze.allow(key, self.gaze.policy.is_relevance(), "+policy", with);
+            }
             gaze.allow("x", is_fixed, "+policy", "with the policy \"fixed\"");
             gaze.allow("y", is_fixed, "+policy", "with the policy \"fixed\"");
             gaze.allow("log", replays, "+policy", "with the policy \"replay\"");
@@ -149,10 +150,15 @@ impl ViewConfig {
                 gaze.refuse("policy", message);
             }
         }
-        if let Policy::Replay { log } = &mut self.gaze.policy {
-            let joined = directory.join(&log);
-            // Absolute, so that it stays the same file when the view is changed from another directory.
-            *log = path::absolute(&joined).unwrap_or(joined);
+        // Absolute, so that it stays the same file when the view is changed from another directory.
+        let settle = |file: &mut PathBuf| {
+            let joined = directory.join(&file);
+            *file = path::absolute(&joined).unwrap_or(joined);
+        };
+        match &mut self.gaze.policy {
+            Policy::Replay { log } => settle(log),
+            Policy::Relevance { scorer: Some(scorer), .. } => settle(scorer),
+            _ => {}
         }
     }
 }

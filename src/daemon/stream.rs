@@ -17,7 +17,7 @@ use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameStamp, FrameTime, FrameView};
 use foveate_core::gaze::controller::Policy;
-pub use foveate_core::gaze::log::GazeLogError;
+pub use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
@@ -48,10 +48,10 @@ pub struct ServedView {
 }
 
 impl TryFrom<&ViewConfig> for ServedView {
-    type Error = GazeLogError;
+    type Error = PolicyFileError;
 
     /// Reads the gaze log, if it replays one.
-    fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
+    fn try_from(config: &ViewConfig) -> Result<Self, PolicyFileError> {
         Ok(Self {
             name: config.name.clone(),
             spec: ViewSpec::try_from(config)?,

@@ -14,7 +14,7 @@ use foveate::messages::ViewName;
 use foveate::{ControlError, socket_path};
 use foveate_config::{CalibrationError, ConfigError};
 use foveate_core::error::exit;
-use foveate_core::gaze::log::GazeLogError;
+use foveate_core::gaze::controller::PolicyFileError;
 use foveate_engine::backend::BackendError;
 use foveate_ring::RingError;
 
@@ -184,7 +184,7 @@ pub enum ToolError {
 
     /// A gaze log cannot be replayed.
     #[error(transparent)]
-    GazeLog(#[from] GazeLogError),
+    Policy(#[from] PolicyFileError),
 
     /// The calibration of a camera cannot be used.
     #[error(transparent)]
@@ -245,7 +245,7 @@ impl ToolError {
             | Self::Unhealthy { .. } => exit::UNAVAILABLE,
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
-            Self::Config(_) | Self::GazeLog(_) | Self::Calibration(_) => exit::CONFIG,
+            Self::Config(_) | Self::Policy(_) | Self::Calibration(_) => exit::CONFIG,
             Self::Usage(_) => exit::USAGE,
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 exit::UNAVAILABLE

@@ -1,9 +1,13 @@
 //! From a policy and the feedback of clients to where a view looks.
 
+use std::collections::BTreeMap;
+#[cfg(feature = "serde")]
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::log::{GazeLog, GazeLogError};
+use super::log::GazeLog;
+#[cfg(feature = "serde")]
+use super::log::GazeLogError;
 use super::policy::FixationPolicy;
 use super::policy::feedback::Feedbacked;
 use super::policy::fixed::Fixed;
@@ -15,14 +19,18 @@ use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
+use crate::relevance::scorer::Scorer;
 #[cfg(feature = "serde")]
-use crate::value::{Real, checked};
+use crate::relevance::scorer::ScorerError;
+#[cfg(feature = "serde")]
+use crate::value::{Real, Whole, checked};
 
-/// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one.
+/// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
+/// scorer, or the path of one.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Policy<Log = Arc<GazeLog>> {
+pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
@@ -38,6 +46,20 @@ pub enum Policy<Log = Arc<GazeLog>> {
     Feedback,
     /// What stands out or moves.
     Saliency,
+    /// What a scorer makes of the channels.
+    Relevance {
+        /// A trained one; `None` is the default, which needs no training.
+        #[cfg_attr(feature = "serde", serde(default = "none"))]
+        scorer: Option<File>,
+        /// What channels add to the score; see [`ChannelWeight`](crate::geometry::feedback::ChannelWeight). Given for the default
+        /// scorer, they replace its own.
+        #[cfg_attr(feature = "serde", serde(default))]
+        weights: BTreeMap<String, f32>,
+        /// 2 to give the scorer its own first score as the channel `relevance`.
+        #[cfg_attr(feature = "serde", serde(default = "one"))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 2>, _, _>"))]
+        passes: u32,
+    },
     /// What was recorded.
     Replay {
         /// By `foveate record`.
@@ -50,21 +72,37 @@ fn middle() -> f64 {
     0.5
 }
 
-impl<Log> Default for Policy<Log> {
+#[cfg(feature = "serde")]
+fn none<File>() -> Option<File> {
+    None
+}
+
+#[cfg(feature = "serde")]
+fn one() -> u32 {
+    1
+}
+
+impl<Log, File> Default for Policy<Log, File> {
     fn default() -> Self {
         Self::Fixed { x: middle(), y: middle() }
     }
 }
 
-impl<Log> Policy<Log> {
+impl<Log, File> Policy<Log, File> {
     /// Its name in configurations.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Fixed { .. } => "fixed",
             Self::Feedback => "feedback",
             Self::Saliency => "saliency",
+            Self::Relevance { .. } => "relevance",
             Self::Replay { .. } => "replay",
         }
+    }
+
+    /// Whether channels decide, so that clients may inject and weigh them.
+    pub const fn is_relevance(&self) -> bool {
+        matches!(self, Self::Relevance { .. })
     }
 
     /// Whether the attention of clients decides.
@@ -73,18 +111,58 @@ impl<Log> Policy<Log> {
     }
 }
 
-impl Policy<PathBuf> {
-    /// The policy, with its log.
+/// A file that a policy names and that cannot be used.
+#[cfg(feature = "serde")]
+#[derive(Debug)]
+pub enum PolicyFileError {
+    /// The gaze log that it replays.
+    Log(GazeLogError),
+    /// Its scorer.
+    Scorer(ScorerError),
+}
+
+#[cfg(feature = "serde")]
+impl std::fmt::Display for PolicyFileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Scorer(error) => error.fmt(f),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl std::error::Error for PolicyFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Log(error) => error.source(),
+            Self::Scorer(error) => error.source(),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl Policy<PathBuf, PathBuf> {
+    /// The policy, with its files.
     ///
     /// # Errors
     ///
-    /// If the log cannot be read, or is none.
-    pub fn load(&self) -> Result<Policy, GazeLogError> {
+    /// If a file cannot be read, or is not what it should be.
+    pub fn load(&self) -> Result<Policy, PolicyFileError> {
         Ok(match self {
             Self::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
             Self::Feedback => Policy::Feedback,
             Self::Saliency => Policy::Saliency,
-            Self::Replay { log } => Policy::Replay { log: Arc::new(GazeLog::load(log)?) },
+            Self::Relevance { scorer, weights, passes } => {
+                let load = |path: &PathBuf| Scorer::load(path).map_err(PolicyFileError::Scorer);
+                let scorer = scorer.as_ref().map(load).transpose()?;
+                let (scorer, weights) = (scorer.map(Arc::new), weights.clone());
+                Policy::Relevance { scorer, weights, passes: *passes }
+            }
+            Self::Replay { log } => {
+                let log = GazeLog::load(log).map_err(PolicyFileError::Log)?;
+                Policy::Replay { log: Arc::new(log) }
+            }
         })
     }
 }
@@ -112,7 +190,9 @@ impl Controller {
         let policy: Box<dyn FixationPolicy> = match policy {
             Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
             Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
-            Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
+            Policy::Saliency | Policy::Relevance { .. } => {
+                Box::new(Salient::new(parameters, extent, foveae, at))
+            }
             Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
         };
         Self { policy }

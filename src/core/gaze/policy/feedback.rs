@@ -110,6 +110,7 @@ impl FixationPolicy for Feedbacked {
                 self.state.look(points, hold);
             }
             Feedback::Attend { map, frame_seq } => self.attend(map, *frame_seq),
+            Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 if self.consumer.take().is_some() || self.state.is_client_driven() {

@@ -48,7 +48,7 @@ impl FixationPolicy for Fixed {
                 let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.state.hold_for(hold_ns));
                 self.state.look(points, hold);
             }
-            Feedback::Attend { .. } => {}
+            Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 self.go_home();

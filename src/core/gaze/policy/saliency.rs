@@ -41,7 +41,7 @@ impl FixationPolicy for Salient {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
                 self.state.look(points, hold);
             }
-            Feedback::Attend { .. } => {}
+            Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 if self.state.is_client_driven() {
