@@ -11,17 +11,19 @@ use super::log::GazeLogError;
 use super::policy::FixationPolicy;
 use super::policy::feedback::Feedbacked;
 use super::policy::fixed::Fixed;
+use super::policy::relevance::{Relevant, Scoring};
 use super::policy::replay::Replay;
 use super::policy::saliency::Salient;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
+use crate::relevance::scene::Scene;
 use crate::relevance::scorer::Scorer;
 #[cfg(feature = "serde")]
 use crate::relevance::scorer::ScorerError;
+use crate::relevance::seen::Seen;
 #[cfg(feature = "serde")]
 use crate::value::{Real, Whole, checked};
 
@@ -190,8 +192,16 @@ impl Controller {
         let policy: Box<dyn FixationPolicy> = match policy {
             Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
             Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
-            Policy::Saliency | Policy::Relevance { .. } => {
-                Box::new(Salient::new(parameters, extent, foveae, at))
+            Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
+            Policy::Relevance { scorer, weights, passes } => {
+                // Weights that are given for the default scorer replace its own.
+                let untrained = || match weights.is_empty() {
+                    true => Scorer::untrained(),
+                    false => Scorer::weighted([]),
+                };
+                let scorer = scorer.unwrap_or_else(|| Arc::new(untrained()));
+                let scoring = Scoring { scorer, weights, passes };
+                Box::new(Relevant::new(scoring, parameters, extent, foveae, at))
             }
             Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
         };
@@ -218,14 +228,29 @@ impl Controller {
         self.policy.wants_coarse()
     }
 
+    /// Whether [`step`](Self::step) wants to see the tiles.
+    pub fn wants_tiles(&self) -> bool {
+        self.policy.wants_tiles()
+    }
+
+    /// The channels, if the policy has them.
+    pub fn scene(&self) -> Option<&Scene> {
+        self.policy.scene()
+    }
+
+    /// Injected maps that came when their time was over.
+    pub fn injections_late(&self) -> u64 {
+        self.policy.injections_late()
+    }
+
     /// Takes what clients said before the frame of `at`, the newest of it.
     pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.policy.take(feedback, at);
     }
 
-    /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the coarse level of the frame before and that
-    /// frame's number, if it is [wanted](Self::wants_coarse) and there was one.
-    pub fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
+    /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if it is
+    /// [wanted](Self::wants_coarse) and there was one.
+    pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.step(at, seen);
     }
 

@@ -25,12 +25,15 @@ pub enum FixationReason {
     Attend,
     /// Saliency.
     Saliency,
+    /// What a scorer makes of the channels.
+    Relevance,
 }
 
 crate::names!(FixationReason {
     Policy = "policy", Look = "look", Attend = "attend", Saliency = "saliency",
+    Relevance = "relevance",
 });
-crate::codes!(FixationReason { Policy = 0, Look = 1, Attend = 2, Saliency = 3 });
+crate::codes!(FixationReason { Policy = 0, Look = 1, Attend = 2, Saliency = 3, Relevance = 4 });
 
 /// A fixated point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,7 +120,7 @@ impl Gaze {
     /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, and not a fixed place.
     pub fn leading_map(&self) -> Option<&RelevanceMap> {
         let by_map = |fixation: &Fixation| {
-            matches!(fixation.reason, FixationReason::Attend | FixationReason::Saliency)
+            !matches!(fixation.reason, FixationReason::Policy | FixationReason::Look)
         };
         self.relevance
             .as_ref()

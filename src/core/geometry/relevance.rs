@@ -64,6 +64,11 @@ impl RelevanceMap {
         Self::new(grid, codes.iter().map(|code| table[usize::from(*code)]))
     }
 
+    /// The weight of a code.
+    pub fn weight_of_code(code: u8) -> f64 {
+        code_table()[usize::from(code)]
+    }
+
     /// The codes nearest to the weights, row by row; exact for a map made from codes.
     pub fn codes(&self) -> Vec<u8> {
         let table = code_table();

@@ -135,6 +135,12 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn keep_features(&mut self, _wanted: bool) {}
+
+    fn features(&self) -> Option<&[foveate_core::relevance::features::TileFeatures]> {
+        None
+    }
+
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {
         let mut texels = vec![[0; 3]; self.pyramid.shape.level_extent(level).area()];
         self.pyramid.copy_level(&self.detector.resident(), level, &mut texels);

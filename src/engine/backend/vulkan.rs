@@ -289,6 +289,12 @@ impl Backend for VulkanBackend {
         Ok(())
     }
 
+    fn keep_features(&mut self, _wanted: bool) {}
+
+    fn features(&self) -> Option<&[foveate_core::relevance::features::TileFeatures]> {
+        None
+    }
+
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {
         Ok(self.pyramid.read_level(&self.gpu, &mut self.lane, level)?)
     }

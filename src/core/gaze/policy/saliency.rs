@@ -5,10 +5,10 @@ use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
 use crate::gaze::scan::Scan;
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
+use crate::relevance::seen::Seen;
 
 /// Looks around by itself. A `look` holds for its time, or for `silence_ms`.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl FixationPolicy for Salient {
         }
     }
 
-    fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
+    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         if self.state.is_due() {
             self.scan.weigh(seen);
