@@ -170,9 +170,11 @@ impl ViewConfig {
         let is_directional = matches!(self.layout, Layout::Directional { .. });
         let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
         table.allow("e0", is_foveal || is_directional, "+layout", e0_allowed);
-        for key in ["foveae", "coarsest"] {
-            table.allow(key, is_foveal, "+layout", "with the layout \"foveal\"");
-        }
+        let is_relevance = matches!(self.layout, Layout::Relevance { .. });
+        let foveae_allowed = "with the layouts \"foveal\" and \"relevance\"";
+        table.allow("foveae", is_foveal || is_relevance, "+layout", foveae_allowed);
+        table.allow("coarsest", is_foveal, "+layout", "with the layout \"foveal\"");
+        table.allow("thresholds", is_relevance, "+layout", "with the layout \"relevance\"");
         let is_rings = matches!(self.layout, Layout::Rings(_));
         let ring_keys = ["preset", "strides", "grids"];
         for key in ring_keys {
@@ -187,7 +189,9 @@ impl ViewConfig {
         }
         self.settle_side(table);
         match &self.layout {
-            Layout::Foveal { foveae, .. } if self.budget < *foveae => {
+            Layout::Foveal { foveae, .. } | Layout::Relevance { foveae, .. }
+                if self.budget < *foveae =>
+            {
                 let message = format!(
                     "{foveae} is more than there are tokens; expected at most the budget, {}",
                     self.budget

@@ -147,6 +147,7 @@ enum Layout {
     Directional,
     Stt172,
     Giava20,
+    Relevance,
     Windows,
 }
 
@@ -320,7 +321,7 @@ fn view(arguments: &Arguments) -> Result<ViewConfig, ToolError> {
         Layout::Foveal => format!("layout = \"foveal\"\nfoveae = {foveae}"),
         Layout::Stt172 => "layout = \"rings\"\npreset = \"stt172\"".to_owned(),
         Layout::Giava20 => "layout = \"rings\"\npreset = \"giava20\"".to_owned(),
-        Layout::Uniform | Layout::Directional | Layout::Windows => {
+        Layout::Uniform | Layout::Directional | Layout::Relevance | Layout::Windows => {
             format!("layout = \"{}\"", layout_name(*layout))
         }
     };

@@ -25,7 +25,7 @@ use crate::relevance::scorer::Scorer;
 use crate::relevance::scorer::ScorerError;
 use crate::relevance::seen::Seen;
 #[cfg(feature = "serde")]
-use crate::value::{Real, Whole, checked};
+use crate::value::{ChannelWeights, Real, Whole, checked};
 
 /// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
 /// scorer, or the path of one.
@@ -56,6 +56,7 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
         /// What channels add to the score; see [`ChannelWeight`](crate::geometry::feedback::ChannelWeight). Given for the default
         /// scorer, they replace its own.
         #[cfg_attr(feature = "serde", serde(default))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<ChannelWeights, _, _>"))]
         weights: BTreeMap<String, f32>,
         /// 2 to give the scorer its own first score as the channel `relevance`.
         #[cfg_attr(feature = "serde", serde(default = "one"))]

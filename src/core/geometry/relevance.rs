@@ -109,6 +109,11 @@ impl RelevanceMap {
         if 0.0 < total { sum / total } else { 0.0 }
     }
 
+    /// Greatest weight.
+    pub fn peak(&self) -> f64 {
+        self.weights.iter().copied().fold(Self::MIN, f64::max)
+    }
+
     /// Greatest weight of the cells that touch `region` of an image of `image` pixels.
     pub fn greatest(&self, image: Extent, region: PixelBox) -> f64 {
         let columns = cells(region.x0, region.x1, image.width, self.grid.width);
