@@ -120,7 +120,7 @@ impl Gaze {
     /// The relevance map, where a map chose all of the fixations, too: not a client's `look`, and not a fixed place.
     pub fn leading_map(&self) -> Option<&RelevanceMap> {
         let by_map = |fixation: &Fixation| {
-            !matches!(fixation.reason, FixationReason::Policy | FixationReason::Look)
+            matches!(fixation.reason, FixationReason::Attend | FixationReason::Saliency)
         };
         self.relevance
             .as_ref()

@@ -108,8 +108,10 @@ impl Scorer {
                 *score += weight * value;
             }
         }
+        // Relevance is relative.
+        let mean = score.iter().sum::<f32>() / score.len() as f32;
         for score in &mut score {
-            *score = score.clamp(-OCTAVES_MAX, OCTAVES_MAX);
+            *score = (*score - mean).clamp(-OCTAVES_MAX, OCTAVES_MAX);
         }
         score
     }
@@ -120,7 +122,7 @@ impl Convolution {
         let (width, taps) = (grid.width as usize, self.side * self.side);
         let mut outputs: Vec<Vec<f32>> =
             self.bias.iter().map(|bias| vec![*bias; grid.area()]).collect();
-        for (output, weights) in outputs.iter_mut().zip(self.weights.chunks(inputs.len() * taps)) {
+        for (output, weights) in outputs.iter_mut().zip(self.weights.chunks((inputs.len() * taps).max(1))) {
             for (input, weights) in inputs.iter().zip(weights.chunks(taps)) {
                 for (tap, weight) in weights.iter().enumerate() {
                     let reach = self.side / 2;
