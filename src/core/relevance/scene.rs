@@ -62,6 +62,8 @@ pub struct Scene {
     motion: Motion,
     /// `frame_seq` and time of the frame that was absorbed last; frame 0 before any.
     absorbed: (u64, u64),
+    /// `frame_seq` of the last frame whose tiles were absorbed; 0 before any.
+    tiles_of: u64,
 }
 
 /// A channel that a client injected.
@@ -91,6 +93,7 @@ impl Scene {
             plan: None,
             motion: Motion::new(extent),
             absorbed: (0, 0),
+            tiles_of: 0,
         };
         scene.place();
         scene
@@ -139,7 +142,8 @@ impl Scene {
             return;
         }
         if let Some(tiles) = &seen.tiles {
-            self.absorb_tiles(tiles, seen.coarse, last, now_ns);
+            self.absorb_tiles(tiles, seen.coarse, now_ns);
+            self.tiles_of = seen.frame_seq;
         }
         if let Some(plan) = seen.plan {
             self.attend_to(plan, now_ns, now_ns.saturating_sub(last_ns));
@@ -213,14 +217,9 @@ impl Scene {
         self.of_mut(Computed::ChangeDistance).fill(1.0);
     }
 
-    /// The channels of the cells with a tile that changed after frame `last`, 0 before the first.
-    fn absorb_tiles(
-        &mut self,
-        tiles: &SeenTiles<'_>,
-        coarse: &CoarseLevel,
-        last: u64,
-        now_ns: u64,
-    ) {
+    /// The channels of the cells with a tile that changed since the tiles before.
+    fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, coarse: &CoarseLevel, now_ns: u64) {
+        let last = self.tiles_of;
         let tile_grid = self.extent.in_cells(TILE_SIDE);
         let texels = (self.cell_px() >> coarse.level()) as usize;
         for row in 0..self.grid.height {

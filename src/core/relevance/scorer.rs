@@ -48,12 +48,12 @@ pub(super) struct Convolution {
 const UNTRAINED: &[(&str, f32)] = &[
     ("entropy", 1.0),
     ("high_pass", 4.0),
-    ("strokes", 3.0),
+    ("strokes", 4.0),
     ("intensity", 1.0),
     ("red_green", 1.0),
     ("blue_yellow", 1.0),
     ("change", 4.0),
-    ("unseen", 2.0),
+    ("unseen", 3.0),
     ("relevance", 0.5),
     ("eccentricity", -0.5),
 ];
@@ -122,7 +122,9 @@ impl Convolution {
         let (width, taps) = (grid.width as usize, self.side * self.side);
         let mut outputs: Vec<Vec<f32>> =
             self.bias.iter().map(|bias| vec![*bias; grid.area()]).collect();
-        for (output, weights) in outputs.iter_mut().zip(self.weights.chunks((inputs.len() * taps).max(1))) {
+        for (output, weights) in
+            outputs.iter_mut().zip(self.weights.chunks((inputs.len() * taps).max(1)))
+        {
             for (input, weights) in inputs.iter().zip(weights.chunks(taps)) {
                 for (tap, weight) in weights.iter().enumerate() {
                     let reach = self.side / 2;
