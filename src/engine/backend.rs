@@ -32,6 +32,8 @@ pub struct UpdateTimes {
     pub upload: Span,
     /// From the camera's samples to the levels that depend on one tile.
     pub ingest: Span,
+    /// What the ingested tiles look like.
+    pub features: Span,
     /// The levels above.
     pub reduce: Span,
     /// From the pyramid to tokens.

@@ -115,17 +115,28 @@ impl Backend for CpuBackend {
         let start_ns = monotonic_ns();
         pyramid.ingest(&resident, ingested);
         let ingest = Span::since(start_ns);
-        if let Some(features) = features {
-            pyramid.note_features(&resident, ingested, features);
-        }
+        let noted = match features {
+            Some(features) => {
+                pyramid.note_features(&resident, ingested, features);
+                ingest.next()
+            }
+            None => Span::NONE,
+        };
         reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
-        let reduce = ingest.next();
+        let reduce = if noted == Span::NONE { ingest.next() } else { noted.next() };
         for view in views {
             view.find_stale(ingested);
             pyramid.sample(&resident, view);
         }
         let sample = reduce.next();
-        Ok(UpdateTimes { change: *change, ingest, reduce, sample, ..UpdateTimes::default() })
+        Ok(UpdateTimes {
+            change: *change,
+            ingest,
+            features: noted,
+            reduce,
+            sample,
+            ..UpdateTimes::default()
+        })
     }
 
     fn resident(&self) -> Option<FrameView<'_>> {

@@ -5,8 +5,9 @@
 use std::ops::Range;
 
 use super::convert::SIDE;
-use crate::simd::{Kernel, Vectors};
+use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::frame::{FrameView, PixelFormat};
+use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::relevance::features::{BINS, STROKE_MAX, STRONG, TileFeatures};
 
 /// Luma of a tile, 0 beyond the source.
@@ -30,6 +31,14 @@ pub struct FeatureRun<'a> {
     pub columns: Range<usize>,
     /// The features of the whole row of tiles.
     pub target: &'a mut [TileFeatures],
+}
+
+/// The features of all tiles of a frame.
+pub fn features_of(frame: &FrameView<'_>, target: &mut [TileFeatures]) {
+    let columns = frame.extent().in_cells(TILE_SIDE).width as usize;
+    for (row, target) in target.chunks_mut(columns).enumerate() {
+        Instructions::best().run(FeatureRun { frame, row, columns: 0..columns, target });
+    }
 }
 
 impl Kernel for FeatureRun<'_> {
