@@ -481,6 +481,7 @@ fn count_times(times: &StageTimes, durations: &StreamDurations, capture_ns: u64)
             FrameStage::Change => times.update.change,
             FrameStage::Upload => times.update.upload,
             FrameStage::Ingest => times.update.ingest,
+            FrameStage::Features => times.update.features,
             FrameStage::Reduce => times.update.reduce,
             FrameStage::Sample => times.update.sample,
             FrameStage::Collect => times.update.collect,

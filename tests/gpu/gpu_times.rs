@@ -110,7 +110,10 @@ fn check_order(gpu: &Arc<Gpu>) {
                 assert!(earlier.end_ns <= later.start_ns, "{times:?}");
             }
             // Times that are cut to fit would have no length.
-            assert!([ingest, features, reduce, sample].iter().all(|span| 0 < span.ns()), "{times:?}");
+            assert!(
+                [ingest, features, reduce, sample].iter().all(|span| 0 < span.ns()),
+                "{times:?}"
+            );
             assert_eq!(uploaded_bytes, 20 * 15 * TILE_BYTES);
         }
     }
