@@ -10,8 +10,9 @@ use foveate_core::frame::{FrameView, PixelFormat};
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::relevance::features::{BINS, STROKE_MAX, STRONG, TileFeatures};
 
-/// Luma of a tile, 0 beyond the source.
-type Luma = [[u8; SIDE]; SIDE];
+/// Luma of a tile. Beyond the source, and one column and row beyond the tile, it is that of the nearest pixel, so that nothing
+/// differs there.
+struct Luma([[u8; SIDE + 1]; SIDE + 1]);
 
 /// Real columns and rows of a tile.
 #[derive(Clone, Copy)]
@@ -45,28 +46,28 @@ impl Kernel for FeatureRun<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<V: Vectors>(self, _vectors: V) {
+    fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, row, columns, target } = self;
         let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
-        let mut luma = [[0; SIDE]; SIDE];
+        let mut luma = Luma([[0; SIDE + 1]; SIDE + 1]);
         for (column, target) in columns.clone().zip(&mut target[columns]) {
             let (x, y) = (column * SIDE, row * SIDE);
             let real = Real { columns: (width - x).min(SIDE), rows: (height - y).min(SIDE) };
             load(frame, x, y, real, &mut luma);
-            *target = if real.columns == SIDE && real.rows == SIDE {
-                sums(&luma, Real { columns: SIDE, rows: SIDE })
-            } else {
-                sums_of_cut(&luma, real)
-            };
+            *target = sums(vectors, &luma, real);
+            if real.columns < SIDE || real.rows < SIDE {
+                correct_cut(target, &luma, real);
+            }
+            add_coarse(&luma, real, target);
         }
     }
 }
 
 #[inline(always)]
 fn load(frame: &FrameView<'_>, x: usize, y: usize, real: Real, luma: &mut Luma) {
-    for (row, target) in luma[..real.rows].iter_mut().enumerate() {
+    for (row, target) in luma.0[..real.rows].iter_mut().enumerate() {
         let samples = frame.row(0, y + row);
-        let target = &mut target[..real.columns];
+        let (target, beyond) = target.split_at_mut(real.columns);
         match frame.format() {
             PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8 => {
                 target.copy_from_slice(&samples[x..x + real.columns]);
@@ -78,97 +79,132 @@ fn load(frame: &FrameView<'_>, x: usize, y: usize, real: Real, luma: &mut Luma) 
             }
             format => {
                 let is_reversed = matches!(format, PixelFormat::Bgrx | PixelFormat::Bgra);
-                for (luma, pixel) in target.iter_mut().zip(samples[4 * x..].chunks(4)) {
+                for (luma, pixel) in target.iter_mut().zip(samples[4 * x..].as_chunks::<4>().0) {
                     let [first, g, third] = [pixel[0], pixel[1], pixel[2]].map(u32::from);
                     let (r, b) = if is_reversed { (third, first) } else { (first, third) };
                     *luma = ((54 * r + 183 * g + 19 * b + 128) >> 8) as u8;
                 }
             }
         }
+        beyond.fill(target[real.columns - 1]);
+    }
+    let (rows, beyond) = luma.0.split_at_mut(real.rows);
+    beyond.fill(rows[real.rows - 1]);
+}
+
+/// All but the coarse sums. Of a tile that is cut off, what [`correct_cut`] says is still to be corrected.
+#[inline(always)]
+fn sums<V: Vectors>(vectors: V, Luma(luma): &Luma, real: Real) -> TileFeatures {
+    let none = vectors.sums(0);
+    let [mut total, mut across, mut down] = [vectors.words([0; 2]); 3];
+    let [mut squares, mut across_squares, mut down_squares, mut products] = [none; 4];
+    // Strong rises and falls, to the right and below: a bit each.
+    let (mut rises, mut falls) = ([[0u32; SIDE]; 2], [[0u32; SIDE]; 2]);
+    let strong = i16::from(STRONG) - 1;
+    let zero = vectors.words([0; 2]);
+    let here = |row: &[u8; SIDE + 1]| vectors.widened(row.first_chunk().expect("a row"));
+    let columns = u32::MAX >> (SIDE - real.columns);
+    for (y, rows) in luma.array_windows().enumerate().take(real.rows) {
+        let [row, below]: &[_; 2] = rows;
+        let value = here(row);
+        let dx = vectors.subtracted(vectors.widened(row.last_chunk().expect("a row")), value);
+        let dy = vectors.subtracted(here(below), value);
+        total = vectors.added(total, value);
+        across = vectors.added(across, vectors.magnitudes(dx));
+        down = vectors.added(down, vectors.magnitudes(dy));
+        squares = vectors.multiplied_and_added(squares, value, value);
+        across_squares = vectors.multiplied_and_added(across_squares, dx, dx);
+        down_squares = vectors.multiplied_and_added(down_squares, dy, dy);
+        products = vectors.multiplied_and_added(products, dx, dy);
+        for (axis, difference) in [dx, dy].into_iter().enumerate() {
+            rises[axis][y] = columns & vectors.above(difference, strong);
+            falls[axis][y] = columns & vectors.above(vectors.subtracted(zero, difference), strong);
+        }
+    }
+    let of_words =
+        |words: V::Words| vectors.stored(words).iter().map(|word| u32::from(*word)).sum();
+    let of_sums =
+        |sums: V::Sums| vectors.stored_sums(sums).iter().fold(0u32, |a, b| a.wrapping_add(*b));
+    const PIXELS: u32 = (SIDE * SIDE) as u32;
+    TileFeatures {
+        count: PIXELS,
+        luma: of_words(total),
+        luma_squared: of_sums(squares),
+        differences: [PIXELS - SIDE as u32; 2],
+        gradient: [of_words(across), of_words(down)],
+        gradient_squared: [of_sums(across_squares), of_sums(down_squares)],
+        gradient_product: of_sums(products).cast_signed(),
+        strokes: [
+            strokes_in_rows(&rises[0], &falls[0]) + strokes_in_rows(&falls[0], &rises[0]),
+            strokes_in_columns(&rises[1], &falls[1]) + strokes_in_columns(&falls[1], &rises[1]),
+        ],
+        histogram: histogram(luma),
+        ..TileFeatures::default()
     }
 }
 
-#[inline(never)]
-fn sums_of_cut(luma: &Luma, real: Real) -> TileFeatures {
-    sums(luma, real)
-}
-
-/// Inlined, so that the loops of a whole tile have constant bounds.
+/// Pixels of a whole tile by luma / 16. Each bin is counted by itself, in every column at once.
 #[inline(always)]
-fn sums(luma: &Luma, real: Real) -> TileFeatures {
-    let Real { columns, rows } = real;
-    let (dx_columns, dy_rows) = (columns - 1, rows - 1);
-    let mut features = TileFeatures {
-        count: (columns * rows) as u32,
-        differences: [(dx_columns * rows) as u32, (columns * dy_rows) as u32],
-        ..TileFeatures::default()
-    };
-    // Bit x of a row: whether the difference right of x, or below it, is a strong rise or fall.
-    let (mut across, mut down) = ([[0u32; 2]; SIDE], [[0u32; 2]; SIDE]);
-    for (y, row) in luma[..rows].iter().enumerate() {
-        let below = &luma[(y + 1).min(SIDE - 1)];
-        let has_below = y < dy_rows;
-        let mut dx = [0i16; SIDE];
-        for x in 0..dx_columns {
-            dx[x] = i16::from(row[x + 1]) - i16::from(row[x]);
+fn histogram(luma: &[[u8; SIDE + 1]; SIDE + 1]) -> [u32; BINS] {
+    let mut shares = [[0u8; SIDE]; SIDE];
+    for (shares, row) in shares.iter_mut().zip(luma) {
+        for (share, value) in shares.iter_mut().zip(row) {
+            *share = value >> 4;
         }
-        let mut dy = [0i16; SIDE];
-        if has_below {
-            for x in 0..columns {
-                dy[x] = i16::from(below[x]) - i16::from(row[x]);
+    }
+    std::array::from_fn(|bin| {
+        let mut counts = [0u8; SIDE];
+        for row in &shares {
+            for (count, share) in counts.iter_mut().zip(row) {
+                *count += u8::from(usize::from(*share) == bin);
             }
         }
-        let products = if has_below { dx_columns } else { 0 };
-        for x in 0..columns {
-            let value = u32::from(row[x]);
+        counts.iter().map(|count| u32::from(*count)).sum()
+    })
+}
+
+/// Corrects what the pixels beyond the source have changed: they count, and the columns differ downwards as the last one does.
+#[inline(never)]
+fn correct_cut(features: &mut TileFeatures, Luma(luma): &Luma, real: Real) {
+    let Real { columns, rows } = real;
+    features.count = (columns * rows) as u32;
+    features.differences = [(columns - 1) * rows, columns * (rows - 1)].map(|count| count as u32);
+    (features.luma, features.luma_squared, features.histogram) = (0, 0, [0; BINS]);
+    for row in &luma[..rows] {
+        for value in &row[..columns] {
+            let value = u32::from(*value);
             features.luma += value;
             features.luma_squared += value * value;
-            features.gradient[0] += u32::from(dx[x].unsigned_abs());
-            features.gradient[1] += u32::from(dy[x].unsigned_abs());
-            features.gradient_squared[0] += (i32::from(dx[x]) * i32::from(dx[x])) as u32;
-            features.gradient_squared[1] += (i32::from(dy[x]) * i32::from(dy[x])) as u32;
-        }
-        for x in 0..products {
-            features.gradient_product += i32::from(dx[x]) * i32::from(dy[x]);
-        }
-        across[y] = strong(&dx);
-        down[y] = strong(&dy);
-        for value in &row[..columns] {
-            features.histogram[usize::from(*value) * BINS / 256] += 1;
+            features.histogram[value as usize * BINS / 256] += 1;
         }
     }
-    for y in 0..rows {
-        let [rises, falls] = across[y];
-        features.strokes[0] +=
-            near(rises, |later| falls >> later) + near(falls, |later| rises >> later);
-        let later =
-            |kind: usize| move |rows: u32| down.get(y + rows as usize).map_or(0, |row| row[kind]);
-        features.strokes[1] += near(down[y][0], later(1)) + near(down[y][1], later(0));
+    let copies = (SIDE - columns) as u32;
+    for rows in luma[..rows].windows(2) {
+        let down = u32::from(rows[0][columns - 1].abs_diff(rows[1][columns - 1]));
+        features.gradient[1] -= copies * down;
+        features.gradient_squared[1] -= copies * down * down;
     }
-    add_coarse(luma, real, &mut features);
-    features
 }
 
-/// How many of `strong` differences are followed by one of the other sign.
+/// How many differences of each row are followed by one of the `other` sign.
 #[inline(always)]
-fn near(strong: u32, other: impl Fn(u32) -> u32) -> u32 {
-    (strong & (1..=STROKE_MAX).fold(0, |any, later| any | other(later))).count_ones()
+fn strokes_in_rows(strong: &[u32; SIDE], other: &[u32; SIDE]) -> u32 {
+    let near = |other: u32| (1..=STROKE_MAX).fold(0, |any, later| any | other >> later);
+    strong.iter().zip(other).map(|(strong, other)| (strong & near(*other)).count_ones()).sum()
 }
 
-/// Strong rises and falls, a bit each.
+/// The same of each column.
 #[inline(always)]
-fn strong(differences: &[i16; SIDE]) -> [u32; 2] {
-    let strong = i16::from(STRONG);
-    let mut bits = [0; 2];
-    for (x, difference) in differences.iter().enumerate() {
-        bits[0] |= u32::from(strong <= *difference) << x;
-        bits[1] |= u32::from(*difference <= -strong) << x;
-    }
-    bits
+fn strokes_in_columns(strong: &[u32; SIDE], other: &[u32; SIDE]) -> u32 {
+    let near = |y: usize| {
+        let end = (y + 1 + STROKE_MAX as usize).min(SIDE);
+        other[y + 1..end].iter().fold(0, |any, row| any | row)
+    };
+    strong.iter().enumerate().map(|(y, strong)| (strong & near(y)).count_ones()).sum()
 }
 
 #[inline(always)]
-fn add_coarse(luma: &Luma, real: Real, features: &mut TileFeatures) {
+fn add_coarse(Luma(luma): &Luma, real: Real, features: &mut TileFeatures) {
     const BLOCKS: usize = SIDE / 4;
     let (columns, rows) = (real.columns / 4, real.rows / 4);
     let mut means = [[0u32; BLOCKS]; BLOCKS];
