@@ -210,7 +210,7 @@ impl Played {
 
     /// Looks at another place in each frame.
     fn show(&mut self, frame_seq: u64) {
-        self.channel.newest_feedback();
+        self.channel.next_feedback();
         let reason = FixationReason::Policy;
         let fixation =
             Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason, weight: 1.0 };

@@ -464,7 +464,7 @@ impl Scene {
     }
 
     fn heard(&mut self) -> Option<Feedback> {
-        self.channel.newest_feedback().map(|post| post.feedback)
+        self.channel.next_feedback().map(|post| post.feedback)
     }
 
     fn show(
