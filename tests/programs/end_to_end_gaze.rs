@@ -323,7 +323,7 @@ fn clients_inject_channels_and_weigh_them() {
     {
         let output = foveate(&["weigh", "camera/main", weight]);
         output.assert_clean_exit(code);
-        assert!(output.message().contains(part), "{}", output.message());
+        assert!(output.stderr.contains(part), "{}", output.stderr);
     }
 
     // The owners' connections are open, the tool's is not.
