@@ -266,10 +266,10 @@ fn a_listing_has_the_channels_with_their_age() {
 fn weights_need_the_lease_and_arrive_together() {
     let mut scene = scene();
     let (mut first, mut second) = (scene.client(), scene.client());
-    let weights = [("depth", 64.0), ("edges", -0.25), ("not-there_yet", 0.0)];
-    let weights = weights.map(|(name, weight): (&str, f64)| (name.to_owned(), weight));
-    first.weigh(Weigh { view: main_view(), weights: weights.clone().into() }).unwrap();
-    let expected = weights.map(|(name, weight)| ChannelWeight { name, weight: weight as f32 });
+    let weights = [("depth", 64.0_f32), ("edges", -0.25), ("not-there_yet", 0.0)];
+    let sent = weights.map(|(name, weight)| (name.to_owned(), f64::from(weight)));
+    first.weigh(Weigh { view: main_view(), weights: sent.into() }).unwrap();
+    let expected = weights.map(|(name, weight)| ChannelWeight { name: name.to_owned(), weight });
     assert_eq!(scene.heard(), Some(Feedback::Weigh(Arc::new(expected))));
     let held = refusal(second.weigh(weigh("depth", 1.0)));
     assert_eq!(held.reason, RefusalReason::Held);
