@@ -21,6 +21,7 @@ use foveate_ring::RingError;
 mod admin;
 mod attend;
 pub mod bench;
+mod channels;
 pub mod doctor;
 #[cfg(feature = "gst")]
 pub mod extract;
@@ -72,6 +73,10 @@ enum Command {
     Look(look::Arguments),
     /// Make a view look at the peak of an attention map
     Attend(attend::Arguments),
+    /// Give a view a channel: a map by name, for its scorer
+    Inject(channels::InjectArguments),
+    /// Set what channels add to the score of a view
+    Weigh(channels::WeighArguments),
     /// Return a view to its policy
     Release(look::ReleaseArguments),
     /// Record where a view looks, for replay
@@ -272,6 +277,8 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Health(arguments) => health::check(&arguments, &socket, out),
         Command::Look(arguments) => look::run(&arguments, &socket, out),
         Command::Attend(arguments) => attend::run(&arguments, &socket, out),
+        Command::Inject(arguments) => channels::inject(&arguments, &socket, out),
+        Command::Weigh(arguments) => channels::weigh(&arguments, &socket, out),
         Command::Release(arguments) => look::release(&arguments, &socket, out),
         Command::Record(arguments) => record::run(&arguments, &socket, out),
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),

@@ -167,6 +167,11 @@ impl Injection {
     pub fn ttl_ms(&self) -> u32 {
         self.ttl_ms
     }
+
+    /// Whether its time is over at `now_ns`, if its frame is of `made_ns`: both in stream time.
+    pub fn is_over(&self, made_ns: u64, now_ns: u64) -> bool {
+        u64::from(self.ttl_ms) * 1_000_000 <= now_ns.saturating_sub(made_ns)
+    }
 }
 
 /// Whether a channel may be called `name`.
