@@ -239,11 +239,6 @@ impl Controller {
         self.policy.scene()
     }
 
-    /// Injected maps that came when their time was over.
-    pub fn injections_late(&self) -> u64 {
-        self.policy.injections_late()
-    }
-
     /// Takes what clients said before the frame of `at`, the newest of it.
     pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.policy.take(feedback, at);

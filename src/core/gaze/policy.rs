@@ -50,11 +50,6 @@ pub trait FixationPolicy: Debug + Send {
         None
     }
 
-    /// Injected maps that came when their time was over.
-    fn injections_late(&self) -> u64 {
-        0
-    }
-
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);
 

@@ -64,9 +64,9 @@ impl RelevanceMap {
         Self::new(grid, codes.iter().map(|code| table[usize::from(*code)]))
     }
 
-    /// The weight of a code.
-    pub fn weight_of_code(code: u8) -> f64 {
-        code_table()[usize::from(code)]
+    /// The weights, row by row.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
     }
 
     /// The codes nearest to the weights, row by row; exact for a map made from codes.

@@ -47,7 +47,6 @@ pub struct Relevant {
     relevance: Option<Arc<Relevance>>,
     /// `frame_seq` and time of the newest frames.
     frames: VecDeque<(u64, u64)>,
-    late: u64,
 }
 
 impl Relevant {
@@ -69,11 +68,10 @@ impl Relevant {
             extent,
             relevance: None,
             frames: VecDeque::with_capacity(FRAMES_KEPT),
-            late: 0,
         }
     }
 
-    /// Keeps a map for its time, counted from its frame; one whose time is over is dropped, and counted.
+    /// Keeps a map for its time, counted from its frame; not one whose time is over.
     fn inject(&mut self, given: &Arc<Injection>) {
         let now_ns = self.state.elapsed_ns();
         let named = self.frames.iter().rev().find(|(frame, _)| *frame <= given.frame_seq());
@@ -82,9 +80,9 @@ impl Relevant {
             None => self.frames.is_empty().then_some(now_ns),
         };
         let ttl_ns = u64::from(given.ttl_ms()) * 1_000_000;
-        match from_ns.map(|from_ns| from_ns.saturating_add(ttl_ns)) {
-            Some(until_ns) if now_ns < until_ns => self.scene.inject(given, until_ns),
-            _ => self.late += 1,
+        let until_ns = from_ns.map_or(0, |from_ns| from_ns.saturating_add(ttl_ns));
+        if now_ns < until_ns {
+            self.scene.inject(given, until_ns);
         }
     }
 
@@ -99,7 +97,7 @@ impl Relevant {
             score = self.scoring.scorer.score(grid, |name| scene.channel(name), &self.weights);
             self.scene.set_score(&score);
         }
-        let values: Vec<f32> = score.iter().map(|octaves| relevance_of(*octaves)).collect();
+        let values = relevance_of(&score);
         let side = |cells: u32| f64::from(cells * self.scene.cell_px());
         let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
         let weights = Weights { grid, region, cells: &values };
@@ -128,10 +126,13 @@ impl Relevant {
     }
 }
 
-/// 2 to the power of a score, within 1 %.
-fn relevance_of(octaves: f32) -> f32 {
-    let code = (128.0 + 32.0 * octaves).round().clamp(0.0, 255.0);
-    RelevanceMap::weight_of_code(code as u8) as f32
+/// 2 to the power of each score, within 1 %.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn relevance_of(score: &[f32]) -> Vec<f32> {
+    let code = |octaves: &f32| (128.0 + 32.0 * octaves).round().clamp(0.0, 255.0) as u8;
+    let codes: Vec<u8> = score.iter().map(code).collect();
+    let grid = Extent::new(codes.len() as u32, 1);
+    RelevanceMap::from_codes(grid, &codes).weights().iter().map(|weight| *weight as f32).collect()
 }
 
 impl FixationPolicy for Relevant {
@@ -149,10 +150,6 @@ impl FixationPolicy for Relevant {
 
     fn scene(&self) -> Option<&Scene> {
         Some(&self.scene)
-    }
-
-    fn injections_late(&self) -> u64 {
-        self.late
     }
 
     fn take(&mut self, feedback: &Feedback, at: FrameTime) {

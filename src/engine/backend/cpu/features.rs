@@ -54,11 +54,16 @@ impl Kernel for FeatureRun<'_> {
             let (x, y) = (column * SIDE, row * SIDE);
             let real = Real { columns: (width - x).min(SIDE), rows: (height - y).min(SIDE) };
             load(frame, x, y, real, &mut luma);
-            *target = sums(vectors, &luma, real);
-            if real.columns < SIDE || real.rows < SIDE {
+            // Twice, so that the loops of a whole tile have constant bounds.
+            if real.columns == SIDE && real.rows == SIDE {
+                let real = Real { columns: SIDE, rows: SIDE };
+                *target = sums(vectors, &luma, real);
+                add_coarse(&luma, real, target);
+            } else {
+                *target = sums(vectors, &luma, real);
                 correct_cut(target, &luma, real);
+                add_coarse(&luma, real, target);
             }
-            add_coarse(&luma, real, target);
         }
     }
 }
@@ -102,13 +107,12 @@ fn sums<V: Vectors>(vectors: V, Luma(luma): &Luma, real: Real) -> TileFeatures {
     let (mut rises, mut falls) = ([[0u32; SIDE]; 2], [[0u32; SIDE]; 2]);
     let strong = i16::from(STRONG) - 1;
     let zero = vectors.words([0; 2]);
-    let here = |row: &[u8; SIDE + 1]| vectors.widened(row.first_chunk().expect("a row"));
     let columns = u32::MAX >> (SIDE - real.columns);
     for (y, rows) in luma.array_windows().enumerate().take(real.rows) {
         let [row, below]: &[_; 2] = rows;
-        let value = here(row);
+        let value = vectors.widened(first(row));
         let dx = vectors.subtracted(vectors.widened(row.last_chunk().expect("a row")), value);
-        let dy = vectors.subtracted(here(below), value);
+        let dy = vectors.subtracted(vectors.widened(first(below)), value);
         total = vectors.added(total, value);
         across = vectors.added(across, vectors.magnitudes(dx));
         down = vectors.added(down, vectors.magnitudes(dy));
@@ -121,19 +125,18 @@ fn sums<V: Vectors>(vectors: V, Luma(luma): &Luma, real: Real) -> TileFeatures {
             falls[axis][y] = columns & vectors.above(vectors.subtracted(zero, difference), strong);
         }
     }
-    let of_words =
-        |words: V::Words| vectors.stored(words).iter().map(|word| u32::from(*word)).sum();
-    let of_sums =
-        |sums: V::Sums| vectors.stored_sums(sums).iter().fold(0u32, |a, b| a.wrapping_add(*b));
     const PIXELS: u32 = (SIDE * SIDE) as u32;
     TileFeatures {
         count: PIXELS,
-        luma: of_words(total),
-        luma_squared: of_sums(squares),
+        luma: sum_of_words(vectors, total),
+        luma_squared: sum_of_sums(vectors, squares),
         differences: [PIXELS - SIDE as u32; 2],
-        gradient: [of_words(across), of_words(down)],
-        gradient_squared: [of_sums(across_squares), of_sums(down_squares)],
-        gradient_product: of_sums(products).cast_signed(),
+        gradient: [sum_of_words(vectors, across), sum_of_words(vectors, down)],
+        gradient_squared: [
+            sum_of_sums(vectors, across_squares),
+            sum_of_sums(vectors, down_squares),
+        ],
+        gradient_product: sum_of_sums(vectors, products).cast_signed(),
         strokes: [
             strokes_in_rows(&rises[0], &falls[0]) + strokes_in_rows(&falls[0], &rises[0]),
             strokes_in_columns(&rises[1], &falls[1]) + strokes_in_columns(&falls[1], &rises[1]),
@@ -143,24 +146,52 @@ fn sums<V: Vectors>(vectors: V, Luma(luma): &Luma, real: Real) -> TileFeatures {
     }
 }
 
+#[inline(always)]
+fn first(row: &[u8; SIDE + 1]) -> &[u8; SIDE] {
+    row.first_chunk().expect("a row")
+}
+
+#[inline(always)]
+fn sum_of_words<V: Vectors>(vectors: V, words: V::Words) -> u32 {
+    let mut total = 0;
+    for word in vectors.stored(words) {
+        total += u32::from(word);
+    }
+    total
+}
+
+#[inline(always)]
+fn sum_of_sums<V: Vectors>(vectors: V, sums: V::Sums) -> u32 {
+    let mut total = 0u32;
+    for sum in vectors.stored_sums(sums) {
+        total = total.wrapping_add(sum);
+    }
+    total
+}
+
 /// Pixels of a whole tile by luma / 16. Each bin is counted by itself, in every column at once.
 #[inline(always)]
 fn histogram(luma: &[[u8; SIDE + 1]; SIDE + 1]) -> [u32; BINS] {
     let mut shares = [[0u8; SIDE]; SIDE];
-    for (shares, row) in shares.iter_mut().zip(luma) {
-        for (share, value) in shares.iter_mut().zip(row) {
-            *share = value >> 4;
+    // Not zipped: a call that is not inlined would cost more than a row.
+    for (y, shares) in shares.iter_mut().enumerate() {
+        for (x, share) in shares.iter_mut().enumerate() {
+            *share = luma[y][x] >> 4;
         }
     }
-    std::array::from_fn(|bin| {
+    let mut bins = [0; BINS];
+    for (bin, total) in bins.iter_mut().enumerate() {
         let mut counts = [0u8; SIDE];
         for row in &shares {
-            for (count, share) in counts.iter_mut().zip(row) {
-                *count += u8::from(usize::from(*share) == bin);
+            for (x, count) in counts.iter_mut().enumerate() {
+                *count += u8::from(row[x] == bin as u8);
             }
         }
-        counts.iter().map(|count| u32::from(*count)).sum()
-    })
+        for count in counts {
+            *total += u32::from(count);
+        }
+    }
+    bins
 }
 
 /// Corrects what the pixels beyond the source have changed: they count, and the columns differ downwards as the last one does.
@@ -189,45 +220,63 @@ fn correct_cut(features: &mut TileFeatures, Luma(luma): &Luma, real: Real) {
 /// How many differences of each row are followed by one of the `other` sign.
 #[inline(always)]
 fn strokes_in_rows(strong: &[u32; SIDE], other: &[u32; SIDE]) -> u32 {
-    let near = |other: u32| (1..=STROKE_MAX).fold(0, |any, later| any | other >> later);
-    strong.iter().zip(other).map(|(strong, other)| (strong & near(*other)).count_ones()).sum()
+    let mut count = 0;
+    for (y, strong) in strong.iter().enumerate() {
+        let mut near = 0;
+        for later in 1..=STROKE_MAX {
+            near |= other[y] >> later;
+        }
+        count += (strong & near).count_ones();
+    }
+    count
 }
 
 /// The same of each column.
 #[inline(always)]
 fn strokes_in_columns(strong: &[u32; SIDE], other: &[u32; SIDE]) -> u32 {
-    let near = |y: usize| {
-        let end = (y + 1 + STROKE_MAX as usize).min(SIDE);
-        other[y + 1..end].iter().fold(0, |any, row| any | row)
-    };
-    strong.iter().enumerate().map(|(y, strong)| (strong & near(y)).count_ones()).sum()
+    let mut count = 0;
+    for (y, strong) in strong.iter().enumerate() {
+        let mut near = 0;
+        for later in &other[y + 1..(y + 1 + STROKE_MAX as usize).min(SIDE)] {
+            near |= later;
+        }
+        count += (strong & near).count_ones();
+    }
+    count
 }
 
+/// The sums of the blocks whose pixels are all real.
 #[inline(always)]
 fn add_coarse(Luma(luma): &Luma, real: Real, features: &mut TileFeatures) {
     const BLOCKS: usize = SIDE / 4;
     let (columns, rows) = (real.columns / 4, real.rows / 4);
-    let mut means = [[0u32; BLOCKS]; BLOCKS];
-    for (y, row) in means[..rows].iter_mut().enumerate() {
-        for (x, mean) in row[..columns].iter_mut().enumerate() {
-            let lines = luma[4 * y..4 * y + 4].iter();
-            let sum: u32 =
-                lines.flat_map(|line| &line[4 * x..4 * x + 4]).map(|value| u32::from(*value)).sum();
-            *mean = (sum + 8) >> 4;
+    let mut means = [[0i32; BLOCKS]; BLOCKS];
+    for (y, means) in means.iter_mut().enumerate() {
+        let mut quads = [0u16; SIDE];
+        for row in &luma[4 * y..4 * y + 4] {
+            for (x, quad) in quads.iter_mut().enumerate() {
+                *quad += u16::from(row[x]);
+            }
+        }
+        for (x, mean) in means.iter_mut().enumerate() {
+            let quads = &quads[4 * x..4 * x + 4];
+            *mean = i32::from((quads[0] + quads[1] + quads[2] + quads[3] + 8) >> 4);
         }
     }
-    let mut add = |one: u32, other: u32| {
-        features.coarse_differences += 1;
-        features.coarse_squared += one.abs_diff(other) * one.abs_diff(other);
-    };
+    let (across, down) = (columns.saturating_sub(1), rows.saturating_sub(1));
+    let mut squares = 0;
     for y in 0..rows {
-        for x in 0..columns {
-            if x + 1 < columns {
-                add(means[y][x], means[y][x + 1]);
-            }
-            if y + 1 < rows {
-                add(means[y][x], means[y + 1][x]);
-            }
+        for x in 0..across {
+            let difference = means[y][x + 1] - means[y][x];
+            squares += difference * difference;
         }
     }
+    for y in 0..down {
+        for x in 0..columns {
+            let difference = means[y + 1][x] - means[y][x];
+            squares += difference * difference;
+        }
+    }
+    features.coarse_differences = (across * rows + columns * down) as u32;
+    features.coarse_squared = squares.cast_unsigned();
 }
