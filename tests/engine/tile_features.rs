@@ -127,7 +127,7 @@ fn no_sum_overflows() {
     let mut index = 0;
     frame.adjust(0, 0, TILE_SIDE, |_| {
         index += 1;
-        if (index + index / TILE_SIDE) % 2 == 0 { 0 } else { 255 }
+        if (index + index / TILE_SIDE).is_multiple_of(2) { 0 } else { 255 }
     });
     player.update(&frame.view(), &TileSet::all(extent), &mut []);
     assert_eq!(player.backend.features().unwrap(), naive::features(&frame));

@@ -2,6 +2,8 @@
 //!
 //! What depends on a cell alone is computed when a tile of it has changed; what depends on others, at a decision.
 
+#![expect(clippy::cast_possible_truncation, reason = "places in a picture, cells of a grid")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

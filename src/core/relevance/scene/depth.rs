@@ -13,6 +13,7 @@ pub(super) struct Depth<'a> {
 
 impl Depth<'_> {
     /// Fills the channels derived from depth; 0 where it is unknown.
+    #[expect(clippy::needless_range_loop, reason = "the index of a cell in several channels")]
     pub(super) fn fill(&self, channels: &mut [Vec<f32>]) {
         for index in 0..self.grid.area() {
             let [x, y, z] = self.normal(index).unwrap_or([0.0; 3]);

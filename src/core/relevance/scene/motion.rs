@@ -1,6 +1,11 @@
 //! Motion of cells between two frames: blocks of the coarse level, compared at every shift (Jain and Jain, "Displacement
 //! measurement and its application in interframe image coding", IEEE Transactions on Communications 29, 1981).
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "a coarse level has at most 128 texels a side, of 8 bits"
+)]
+
 use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::pyramid::PyramidShape;
@@ -42,6 +47,7 @@ impl Motion {
     }
 
     /// Fills the channels of motion, in cells a frame.
+    #[expect(clippy::needless_range_loop, reason = "the index of a cell in several channels")]
     pub(super) fn fill(&self, channels: &mut [Vec<f32>], grid: Extent, cell_px: u32) {
         let texels = (cell_px >> self.level) as i32;
         let columns = grid.width as usize;

@@ -2,6 +2,8 @@
 //!
 //! Twin of `glsl/features.comp`.
 
+#![expect(clippy::cast_possible_truncation, reason = "samples of 8 bits, counts within a tile")]
+
 use std::ops::Range;
 
 use super::convert::SIDE;
@@ -247,6 +249,7 @@ fn strokes_in_columns(strong: &[u32; SIDE], other: &[u32; SIDE]) -> u32 {
 
 /// The sums of the blocks whose pixels are all real.
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "zipping is a call")]
 fn add_coarse(Luma(luma): &Luma, real: Real, features: &mut TileFeatures) {
     const BLOCKS: usize = SIDE / 4;
     let (columns, rows) = (real.columns / 4, real.rows / 4);
@@ -265,9 +268,9 @@ fn add_coarse(Luma(luma): &Luma, real: Real, features: &mut TileFeatures) {
     }
     let (across, down) = (columns.saturating_sub(1), rows.saturating_sub(1));
     let mut squares = 0;
-    for y in 0..rows {
+    for row in &means[..rows] {
         for x in 0..across {
-            let difference = means[y][x + 1] - means[y][x];
+            let difference = row[x + 1] - row[x];
             squares += difference * difference;
         }
     }
