@@ -272,6 +272,7 @@ fn the_document_has_the_table_of_channels() {
 
 /// Two layers of 3 x 3, against a sum that is written as the definition says.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a definition beside what it defines")]
 fn a_scorer_is_its_two_convolutions() {
     let grid = Extent::new(5, 4);
     let number = |seed: usize| ((seed * 37 + 11) % 19) as f32 / 8.0 - 1.0;
@@ -340,7 +341,7 @@ fn a_scorer_is_its_two_convolutions() {
     // A channel that is missing counts as its mean.
     let all_b_at_mean =
         |name: &str| if name == "a" { planes.get("a").map(Vec::as_slice) } else { None };
-    let mean_b = vec![mean[1]; 20];
+    let mean_b = [mean[1]; 20];
     let as_mean = |name: &str| {
         if name == "a" { planes.get("a").map(Vec::as_slice) } else { Some(&mean_b[..]) }
     };

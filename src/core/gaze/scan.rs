@@ -122,12 +122,16 @@ impl Scan {
         self.choose_inhibited(state, FixationReason::Saliency);
     }
 
-    /// The same by weights that `at` gives the places in pixels.
+    /// The same by weights that `at` gives the places in pixels, which count up to four times where they are salient: so the most salient
+    /// place of a cell is looked at, not its middle.
     pub(super) fn choose_by(&mut self, at: impl Fn(f64, f64) -> f32, state: &mut FixationState) {
         let columns = self.saliency.grid().width as usize;
-        for (index, weight) in self.inhibited.iter_mut().enumerate() {
+        let map = self.saliency.map();
+        let greatest = map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        for (index, (weight, salient)) in self.inhibited.iter_mut().zip(map).enumerate() {
             let middle = |texel: usize| (texel as f64 + 0.5) * self.cell_px;
-            *weight = at(middle(index % columns), middle(index / columns));
+            let place = at(middle(index % columns), middle(index / columns));
+            *weight = place * (1.0 + 3.0 * salient / greatest);
         }
         self.choose_inhibited(state, FixationReason::Relevance);
     }

@@ -52,7 +52,7 @@ const UNTRAINED: &[(&str, f32)] = &[
     ("intensity", 1.0),
     ("red_green", 1.0),
     ("blue_yellow", 1.0),
-    ("change", 4.0),
+    ("change", 12.0),
     ("unseen", 3.0),
     ("relevance", 0.5),
     ("eccentricity", -0.5),
