@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use foveate::messages::{
-    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Looking, Refusal, RefusalReason,
+    Attend, AttendTokens, DATAGRAM_BYTES_MAX, Event, FromDaemon, Inject, Looking, Refusal,
+    RefusalReason, TTL_MS_DEFAULT,
 };
 use foveate_control::{Listing, Request, numbers, refused};
 use foveate_core::frame::FrameTime;
@@ -18,6 +19,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
 use foveate_core::geometry::weights::Peak;
 use foveate_core::layout::{Layout, PlanRequest};
+use foveate_core::relevance::injection::{Injection, VALUE_MAX};
 use foveate_core::view::ViewSpec;
 use foveate_daemon::control::described::view_from_table;
 use foveate_daemon::stream::ServedView;
@@ -48,6 +50,7 @@ fn hold_for_request(datagram: &[u8]) {
     match request {
         Request::Attend(attend) => hold_for_map(&attend, payload),
         Request::AttendTokens(attend) => hold_for_scores(&attend, payload),
+        Request::Inject(inject) => hold_for_injection(&inject, payload),
         Request::OpenView { view, .. } => match view_from_table(&view) {
             Ok(config) => {
                 let plan = ServedView::try_from(&config).expect("it names no file");
@@ -85,6 +88,25 @@ fn hold_for_map(attend: &Attend, payload: &[u8]) {
                 hold_for_peak(&map);
             }
         }
+        Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::WrongCount]),
+    }
+}
+
+fn hold_for_injection(inject: &Inject, payload: &[u8]) {
+    let [rows, columns] = inject.shape;
+    let area = (Extent::new(columns, rows), inject.region.unwrap_or(Region::of(IMAGE)));
+    let (frame, ttl_ms) = (inject.frame.unwrap_or(1), inject.ttl_ms.unwrap_or(TTL_MS_DEFAULT));
+    match numbers(inject.dtype, payload) {
+        Ok(values) => match Injection::new(&inject.name, area, IMAGE, values, frame, ttl_ms) {
+            Ok(injection) => {
+                let values = injection.values();
+                assert_eq!(values.len(), injection.grid().area());
+                assert!(values.iter().all(|value| value.abs() <= VALUE_MAX));
+                assert!(!injection.is_over(5, 5), "it lives for a while");
+                assert!(injection.is_over(5, u64::MAX), "and not for ever");
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        },
         Err(refusal) => hold_for_refusal(&refusal, &[RefusalReason::WrongCount]),
     }
 }

@@ -4,6 +4,7 @@
 #include "shared/color.glsl"
 #include "shared/linear.glsl"
 #include "shared/mean.glsl"
+#include "shared/sampling.glsl"
 #include "shared/tiles.glsl"
 
 // Converts the camera's samples of the dirty tiles to texels of levels 0 to 5, and writes one sum per tile.
@@ -17,16 +18,9 @@
 layout(local_size_x = 64) in; // (TILE_SIDE / 4)^2
 
 layout(constant_id = 0) const uint TILE_SIDE = 1;
-layout(constant_id = 1) const uint SAMPLING = 0; // One of the following; `sampling` in ingest.rs.
+layout(constant_id = 1) const uint SAMPLING = 0; // Of shared/sampling.glsl.
 layout(constant_id = 2) const uint FRACTION_BITS = 1;
 layout(constant_id = 3) const bool IS_RESIDENT = false; // Whether records are those of the whole grid, not of the list.
-
-const uint SAMPLING_NV12 = 0;
-const uint SAMPLING_I420 = 1;
-const uint SAMPLING_YUY2 = 2;
-const uint SAMPLING_RGB = 3;
-const uint SAMPLING_BGR = 4;
-const uint SAMPLING_GRAY = 5;
 
 // One record per tile of the list or of the grid: the planes of a source of TILE_SIDE x TILE_SIDE pixels, without padding.
 layout(set = 0, binding = 0, std430) readonly restrict buffer Records {
@@ -168,14 +162,9 @@ void main() {
     uvec2 tile_origin = uvec2(tile.column, tile.row) * TILE_SIDE;
     uint index = gl_LocalInvocationIndex;
 
-    const uint TILE_BYTES = TILE_SIDE * TILE_SIDE;
-    const uint RECORD_WORDS = SAMPLING == SAMPLING_GRAY ? TILE_BYTES / 4u
-                            : SAMPLING == SAMPLING_YUY2 ? TILE_BYTES / 2u
-                            : SAMPLING == SAMPLING_NV12 || SAMPLING == SAMPLING_I420 ? TILE_BYTES * 3u / 8u
-                            : TILE_BYTES;
     uint grid_width = (push.extent.x + TILE_SIDE - 1u) / TILE_SIDE;
     uint grid_index = tile.row * grid_width + tile.column;
-    uint first_word = (IS_RESIDENT ? grid_index : tile_index) * RECORD_WORDS;
+    uint first_word = (IS_RESIDENT ? grid_index : tile_index) * record_words(SAMPLING, TILE_SIDE * TILE_SIDE);
     uvec2 block_at = uvec2(index % (TILE_SIDE / 4u), index / (TILE_SIDE / 4u)) * 4u;
     climb[index] = ingest_block(first_word, block_at, tile_origin + block_at);
     barrier();

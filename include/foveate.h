@@ -692,6 +692,12 @@ struct foveate_scores {
     bool wait; // answer after the decision
 };
 
+// What a channel adds to the score of the view.
+struct foveate_weight {
+    const char *channel; // its name, computed or injected: 1 to 31 of a-z, 0-9, _ and -
+    double weight;       // octaves of relevance for each unit of it, at most 64 from 0; 0 takes a weight back
+};
+
 // Makes the view look at a point from the very next frame on. `looking` may be NULL.
 FOVEATE_API enum foveate_result foveate_look(struct foveate_reader *reader, const struct foveate_point *point, int timeout_ms,
                                              struct foveate_looking *looking);
@@ -711,7 +717,17 @@ FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, co
 FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
                                                       const void *numbers, int timeout_ms, struct foveate_looking *looking);
 
-// Returns the view to its policy, so that other clients may steer it.
+// Gives the view a map as the channel `channel`, for `ttl_ms` of stream time after the map's frame; 0 is 1000. Its policy must
+// be `relevance`. `numbers` are as for foveate_attend, but may be negative, and all 0; the `wait` of the map does not count.
+// Needs no lease: the name is this reader's until the map's time is over, or foveate_close().
+FOVEATE_API enum foveate_result foveate_inject(struct foveate_reader *reader, const char *channel, const struct foveate_map *map,
+                                               const void *numbers, uint32_t ttl_ms, int timeout_ms);
+
+// Sets what channels of the view add to its score, 1 to 64 at a time. Its policy must be `relevance`.
+FOVEATE_API enum foveate_result foveate_weigh(struct foveate_reader *reader, const struct foveate_weight *weights,
+                                              size_t count, int timeout_ms);
+
+// Returns the view to its policy, with the weights of its configuration, so that other clients may steer it.
 FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms);
 
 // Waits at most `timeout_ms` for the answer to the newest of these messages. FOVEATE_NOTHING if no answer is due.
@@ -781,8 +797,11 @@ extern "C" {
 #define FOVEATE__KEYS_BYTES_MAX 4096
 // Interval of attempts to reconnect.
 #define FOVEATE__RECONNECT_NS 100000000
-// Bytes of a request's JSON: the longest has a view and six numbers.
-#define FOVEATE__REQUEST_BYTES 1024
+// Bytes of a request's JSON: the longest has a view and a name and a number for each of 64 channels.
+#define FOVEATE__REQUEST_BYTES 4096
+// Weights of a message, at most.
+#define FOVEATE__WEIGHTS_MAX 64
+#define FOVEATE__CHANNEL_NAME_BYTES_MAX 31
 // Foveae of a view, at most.
 #define FOVEATE__POINTS_MAX 8
 // A part of the ABI; the headers of old kernels lack it.
@@ -2825,25 +2844,32 @@ static enum foveate_result foveate__append_box(struct foveate_reader *reader, st
     return FOVEATE_OK;
 }
 
-FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
-                                               const void *numbers, int timeout_ms, struct foveate_looking *looking) {
+// Appends the description of a map.
+static enum foveate_result foveate__append_map(struct foveate_reader *reader, struct foveate__request *request,
+                                               const struct foveate_map *map) {
     const char *format = foveate__format_name(map->format);
     if (format == NULL) return foveate__fail(&reader->error, FOVEATE_INVALID, "the number format is unknown");
     if (map->rows < 1 || FOVEATE__MAP_SIDE_MAX < map->rows || map->columns < 1 || FOVEATE__MAP_SIDE_MAX < map->columns) {
         return foveate__fail(&reader->error, FOVEATE_INVALID, "a map of %u x %u cells: each side takes 1 to %d", map->rows,
                              map->columns, FOVEATE__MAP_SIDE_MAX);
     }
+    foveate__append(request, ",\"shape\":[%u,%u],\"dtype\":\"%s\"", map->rows, map->columns, format);
+    return map->has_box ? foveate__append_box(reader, request, map->box) : FOVEATE_OK;
+}
+
+static size_t foveate__map_bytes(const struct foveate_map *map) {
+    return (size_t)map->rows * map->columns * foveate__format_bytes(map->format);
+}
+
+FOVEATE_API enum foveate_result foveate_attend(struct foveate_reader *reader, const struct foveate_map *map,
+                                               const void *numbers, int timeout_ms, struct foveate_looking *looking) {
     struct foveate__request request;
     foveate__begin(&request, "attend", reader->view);
-    foveate__append(&request, ",\"shape\":[%u,%u],\"dtype\":\"%s\"", map->rows, map->columns, format);
-    if (map->has_box) {
-        enum foveate_result result = foveate__append_box(reader, &request, map->box);
-        if (result != FOVEATE_OK) return result;
-    }
+    enum foveate_result result = foveate__append_map(reader, &request, map);
+    if (result != FOVEATE_OK) return result;
     foveate__append_frame_and_wait(&request, map->frame, map->wait);
     foveate__append(&request, "}\n");
-    size_t bytes = (size_t)map->rows * map->columns * foveate__format_bytes(map->format);
-    return foveate__ask(reader, &request, numbers, bytes, timeout_ms, looking);
+    return foveate__ask(reader, &request, numbers, foveate__map_bytes(map), timeout_ms, looking);
 }
 
 FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *reader, const struct foveate_scores *scores,
@@ -2861,6 +2887,51 @@ FOVEATE_API enum foveate_result foveate_attend_tokens(struct foveate_reader *rea
     foveate__append(&request, ",\"frame\":%llu,\"dtype\":\"%s\"", (unsigned long long)scores->frame, format);
     foveate__append(&request, scores->wait ? ",\"wait\":true}\n" : "}\n");
     return foveate__ask(reader, &request, numbers, scores->count * number_bytes, timeout_ms, looking);
+}
+
+// Whether `channel` is the name of a channel, which needs no escapes in JSON.
+static bool foveate__is_channel(const char *channel) {
+    size_t length = strspn(channel, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    return 0 < length && length <= FOVEATE__CHANNEL_NAME_BYTES_MAX && channel[length] == '\0';
+}
+
+static enum foveate_result foveate__fail_channel(struct foveate_reader *reader) {
+    return foveate__fail(&reader->error, FOVEATE_INVALID, "the name of a channel is 1 to %d of a-z, 0-9, _ and -",
+                         FOVEATE__CHANNEL_NAME_BYTES_MAX);
+}
+
+FOVEATE_API enum foveate_result foveate_inject(struct foveate_reader *reader, const char *channel, const struct foveate_map *map,
+                                               const void *numbers, uint32_t ttl_ms, int timeout_ms) {
+    if (!foveate__is_channel(channel)) return foveate__fail_channel(reader);
+    struct foveate__request request;
+    foveate__begin(&request, "inject", reader->view);
+    foveate__append(&request, ",\"name\":\"%s\"", channel);
+    enum foveate_result result = foveate__append_map(reader, &request, map);
+    if (result != FOVEATE_OK) return result;
+    foveate__append_frame_and_wait(&request, map->frame, false);
+    if (ttl_ms != 0) foveate__append(&request, ",\"ttl_ms\":%u", ttl_ms);
+    foveate__append(&request, "}\n");
+    return foveate__ask(reader, &request, numbers, foveate__map_bytes(map), timeout_ms, NULL);
+}
+
+FOVEATE_API enum foveate_result foveate_weigh(struct foveate_reader *reader, const struct foveate_weight *weights,
+                                              size_t count, int timeout_ms) {
+    if (count < 1 || FOVEATE__WEIGHTS_MAX < count) {
+        return foveate__fail(&reader->error, FOVEATE_INVALID, "1 to %d weights are set at a time, not %zu",
+                             FOVEATE__WEIGHTS_MAX, count);
+    }
+    struct foveate__request request;
+    foveate__begin(&request, "weigh", reader->view);
+    for (size_t index = 0; index < count; index++) {
+        if (!foveate__is_channel(weights[index].channel)) return foveate__fail_channel(reader);
+        if (!foveate__is_finite(weights[index].weight)) {
+            return foveate__fail(&reader->error, FOVEATE_INVALID, "weights must be finite numbers");
+        }
+        foveate__append(&request, "%s\"%s\":", index == 0 ? ",\"weights\":{" : ",", weights[index].channel);
+        foveate__append_number(&request, weights[index].weight);
+    }
+    foveate__append(&request, "}}");
+    return foveate__ask(reader, &request, NULL, 0, timeout_ms, NULL);
 }
 
 FOVEATE_API enum foveate_result foveate_release_gaze(struct foveate_reader *reader, int timeout_ms) {

@@ -127,8 +127,11 @@ fn all_are_gone(stage: &Stage, witness: &mut Client, before: &Belongings) {
     until_alone(witness);
     let streams = witness.list().unwrap();
     let views: Vec<_> = streams.iter().flat_map(|stream| &stream.views).collect();
-    assert!(views.iter().map(|view| view.name.to_string()).eq(["camera/main"]));
-    assert_eq!(views[0].steering.holder, None, "a lease outlives its client");
+    assert!(views.iter().map(|view| view.name.view()).eq(["main", "channels"]));
+    for view in views {
+        assert_eq!(view.steering.holder, None, "a lease outlives its client");
+        assert!(view.channels.iter().all(|channel| channel.owner.is_none()), "and so does a name");
+    }
     assert!(looks_and_releases(stage));
     until_alone(witness);
     // The frame loop lets go of those that it notified, and of views, a frame later.
@@ -156,13 +159,18 @@ fn server(stage: &Stage) -> ServerListing {
     Client::connect(&stage.path).unwrap().listing().unwrap().server.unwrap()
 }
 
-/// A stream whose view takes maps.
+/// A stream with a view that takes maps and one that takes channels.
 fn attentive_stream(stage: &Stage) -> StreamPort {
-    let gaze = GazeConfig { policy: Policy::Feedback, ..GazeConfig::default() };
+    let relevance = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
+    let views = [("main", Policy::Feedback), ("channels", relevance)];
+    let views = views.map(|(name, policy)| {
+        let gaze = GazeConfig { policy, ..GazeConfig::default() };
+        ViewConfig { gaze, ..view_config(name) }
+    });
     stage.directory.add_stream(StreamSpec {
         name: "camera".to_owned(),
         source: String::new(),
-        views: vec![ViewConfig { gaze, ..view_config("main") }],
+        views: views.to_vec(),
     })
 }
 
@@ -170,6 +178,9 @@ fn attentive_stream(stage: &Stage) -> StreamPort {
 fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
     let writer = start(port);
     let mut views = vec![Played::new(port.views[0].take_channel(), writer)];
+    let writer = control::writer(port.views[1].name());
+    port.views[1].set_segment(writer.reader_fd().unwrap(), writer.epoch());
+    views.push(Played::new(port.views[1].take_channel(), writer));
     let mut opened: Vec<Box<ViewPort>> = Vec::new();
     let mut frame_seq = 0;
     while !is_over.load(Ordering::Relaxed) {
@@ -183,7 +194,7 @@ fn play_frames(port: &mut StreamPort, is_over: &AtomicBool) {
             Ok(ViewCommand::Close(name)) => {
                 let index = opened.iter().position(|view| *view.name() == name).unwrap();
                 opened.remove(index);
-                views.remove(1 + index);
+                views.remove(2 + index);
             }
             Ok(other) => panic!("{other:?} is for operators"),
             Err(_) => {}
@@ -210,7 +221,7 @@ impl Played {
 
     /// Looks at another place in each frame.
     fn show(&mut self, frame_seq: u64) {
-        self.channel.newest_feedback();
+        while self.channel.next_feedback().is_some() {}
         let reason = FixationReason::Policy;
         let fixation =
             Fixation { id: frame_seq, x: 9.0, y: 9.0, since_frame: frame_seq, reason, weight: 1.0 };

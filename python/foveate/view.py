@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,8 +90,8 @@ class View:
     """A subscribed view: an open connection, and the ring received over it.
 
     One thread at a time reads (:meth:`read`, :meth:`borrow`, iteration, :meth:`close`); any thread may steer
-    (:meth:`look`, :meth:`attend`, :meth:`attend_tokens`, :meth:`release`) meanwhile. Frames that were read may be used
-    anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
+    (:meth:`look`, :meth:`attend`, :meth:`inject`, :meth:`release` and the like) meanwhile. Frames that were read may be
+    used anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
     """
 
     def __init__(
@@ -312,16 +313,9 @@ class View:
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
         :raises Ended: if the daemon is gone.
         """
-        numbers, dtype = _numbers(weights, "an attention map", 2)
-        if not (0 < min(numbers.shape) and max(numbers.shape) <= _MAP_SIDE_MAX):
-            rows, columns = numbers.shape
-            raise Refused(
-                "map-too-large", f"the map has {rows} rows and {columns} columns, and each may be 1 to {_MAP_SIDE_MAX}"
-            )
-        region = None if box is None else [float(edge) for edge in box]
-        fields = _given(box=region, frame=_frame_seq(frame), wait=wait)
-        shape = list(numbers.shape)
-        return looking(self._steer("attend", numbers.tobytes(), timeout, shape=shape, dtype=dtype, **fields))
+        numbers, fields = _map(weights, "an attention map", box)
+        fields |= _given(frame=_frame_seq(frame), wait=wait)
+        return looking(self._steer("attend", numbers, timeout, **fields))
 
     def attend_tokens(
         self,
@@ -345,8 +339,64 @@ class View:
         fields = _given(frame=_frame_seq(frame), dtype=dtype, wait=wait)
         return looking(self._steer("attend_tokens", numbers.tobytes(), timeout, **fields))
 
+    def inject(
+        self,
+        name: str,
+        values: Any,
+        frame: Frame | int | None = None,
+        box: Sequence[float] | None = None,
+        ttl: float = 1.0,
+        *,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+    ) -> None:
+        """Gives the view a map by name, as one of the channels that its score is made of. Whoever steers the view, any
+        client may: the name is this view's until the map's time is over, or :meth:`close`.
+
+        :param name: 1 to 31 of a-z, 0-9, ``_`` and ``-``, and not the name of a channel that is computed.
+        :param values: [rows, columns], each 1 to 128, of an array or a tensor; may be negative. Sent as those of
+            :meth:`attend` are.
+        :param frame: the frame that the map was made from, or its ``frame_seq``; None for the newest.
+        :param box: as :meth:`attend`.
+        :param ttl: for how long after that frame the map is kept, in seconds of the stream's time, at most 60.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: ``held``, if another client has the name; ``policy``, if the view's policy is not
+            ``"relevance"``; ``too-many-channels``, if there are 32 already; or for another reason.
+        :raises Ended: if the daemon is gone.
+        """
+        ttl_ms = round(ttl * 1000)
+        if ttl_ms < 1:
+            raise ValueError(f"a map is kept for at least a millisecond, not {ttl} s")
+        numbers, fields = _map(values, "a channel", box)
+        fields |= _given(frame=_frame_seq(frame), wait=False)
+        self._steer("inject", numbers, timeout, name=name, ttl_ms=ttl_ms, **fields)
+
+    def weigh(
+        self,
+        weights: Mapping[str, float] | None = None,
+        /,
+        *,
+        timeout: float | None = ANSWER_TIMEOUT_S,
+        **named: float,
+    ) -> None:
+        """Sets what channels add to the score of the view, by name, until :meth:`release`:
+        ``view.weigh(depth=1.0, edges=0.2)``.
+
+        :param weights: the same of channels whose names are no identifiers: octaves of relevance for each unit of a
+            channel, at most 64 from 0; 0 takes a weight back. A channel need not be there yet.
+        :param timeout: as :meth:`look`.
+        :raises TimedOut: as :meth:`look`.
+        :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"relevance"``.
+        :raises Ended: if the daemon is gone.
+        """
+        both = {name: float(weight) for name, weight in {**(weights or {}), **named}.items()}
+        for name, weight in both.items():
+            if not math.isfinite(weight):
+                raise ValueError(f"the weight of {name} is {weight}, and a finite number is expected")
+        self._steer("weigh", None, timeout, weights=both)
+
     def release(self, *, timeout: float | None = ANSWER_TIMEOUT_S) -> None:
-        """Returns the view to its policy, so that other clients may steer it.
+        """Returns the view to its policy, with the weights of its configuration, so that other clients may steer it.
 
         :param timeout: as :meth:`look`.
         :raises TimedOut: as :meth:`look`.
@@ -434,6 +484,20 @@ def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:
     if name is None:
         numbers, name = numbers.astype(np.float32), "f32"
     return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")), name
+
+
+def _map(array: Any, what: str, box: Sequence[float] | None) -> tuple[bytes, dict[str, Any]]:
+    """The raw bytes of a map, and the fields that describe it."""
+    numbers, dtype = _numbers(array, what, 2)
+    rows, columns = numbers.shape
+    if not (0 < min(rows, columns) and max(rows, columns) <= _MAP_SIDE_MAX):
+        raise Refused(
+            "map-too-large", f"the map has {rows} rows and {columns} columns, and each may be 1 to {_MAP_SIDE_MAX}"
+        )
+    fields: dict[str, Any] = {"shape": [rows, columns], "dtype": dtype}
+    if box is not None:
+        fields["box"] = [float(edge) for edge in box]
+    return numbers.tobytes(), fields
 
 
 def _frame_seq(frame: Frame | int | None) -> int | None:

@@ -25,6 +25,9 @@ slots = 64
 policy = "feedback"
 lease_ms = 60000
 [[stream.view]]
+name = "channels"
+gaze = { policy = "relevance" }
+[[stream.view]]
 name = "bytes"
 dtype = "u8"
 slots = 64
@@ -183,6 +186,28 @@ class DaemonIsRead(unittest.TestCase):
         second.look(20, 20)
         second.release()
 
+    def test_clients_share_out_the_channels_of_a_view(self) -> None:
+        first, second = self.open("front/channels"), self.open("front/channels")
+        depth = -np.arange(6, dtype=np.float16).reshape(2, 3)
+        first.inject("depth", depth, first.read(HANG), ttl=60)
+        second.inject("flow", depth, box=(0, 0, 64, 64))
+        with self.assertRaises(foveate.Refused) as caught:
+            second.inject("depth", depth)
+        self.assertEqual(caught.exception.reason, "held")
+        self.assertIn("process", caught.exception.holder or "")
+        first.weigh(depth=1.0, edges=-0.25)
+        with self.assertRaises(foveate.Refused) as caught:
+            second.weigh(flow=1.0)
+        self.assertEqual(caught.exception.reason, "held")
+        first.release()
+        first.close()
+        for _ in within():
+            try:
+                second.inject("depth", depth)
+            except foveate.Refused:
+                continue
+            break
+
     def test_refusals_have_their_reasons(self) -> None:
         view = self.open()
         for reason, ask in [
@@ -191,6 +216,9 @@ class DaemonIsRead(unittest.TestCase):
             ("wrong-count", lambda: view.attend_tokens(view.read(HANG), [1.0])),
             ("unknown-frame", lambda: view.attend(np.ones((2, 2)), frame=1 << 40)),
             ("policy", lambda: self.open("front/bytes").attend(np.ones((2, 2)))),
+            ("policy", lambda: view.inject("depth", np.ones((2, 2)))),
+            ("bad-request", lambda: self.open("front/channels").inject("edges", np.ones((2, 2)))),
+            ("bad-request", lambda: self.open("front/channels").weigh()),
             ("unknown-view", lambda: self.open("front/none")),
             ("unknown-stream", lambda: foveate.open_view("none", self.daemon.path)),
             ("bad-request", lambda: foveate.open_view("front", self.daemon.path, color="red")),

@@ -571,6 +571,32 @@ class ViewSteers(WithDaemon):
         with self.assertRaisesRegex(ValueError, "2 axes"):
             view.attend(plain.flat)
 
+    def test_channels_are_named_and_weighed(self) -> None:
+        self.ring.publish(token_records(3), frame_seq=812)
+        view = self.open()
+        for ttl, ttl_ms in ((1.0, 1000), (0.25, 250), (60, 60000)):
+            view.inject("depth", np.arange(-3, 3, dtype="<f4").reshape(2, 3), ttl=ttl)
+            request, payload = self.asked()
+            self.assertEqual(
+                request,
+                {"op": "inject", "view": VIEW, "name": "depth", "shape": [2, 3], "dtype": "f32", "ttl_ms": ttl_ms},
+            )
+            self.assertEqual(payload, struct.pack("<6f", *range(-3, 3)))
+        view.inject("a-1", np.ones((1, 1), np.uint8), view.read(HANG), (0, -8, 64, 56))
+        request, payload = self.asked()
+        self.assertEqual((request["frame"], request["box"], payload), (812, [0, -8, 64, 56], b"\1"))
+        with self.assertRaisesRegex(ValueError, "2 axes"):
+            view.inject("depth", [1.0])
+        with self.assertRaisesRegex(ValueError, "a millisecond, not 0 s"):
+            view.inject("depth", np.ones((1, 1)), ttl=0)
+
+        view.weigh(depth=1, edges=np.float32(0.25))
+        self.assertEqual(self.asked()[0], {"op": "weigh", "view": VIEW, "weights": {"depth": 1.0, "edges": 0.25}})
+        view.weigh({"a-1": 2, "depth": 1, "timeout": 3}, depth=0)
+        self.assertEqual(self.asked()[0]["weights"], {"a-1": 2.0, "depth": 0.0, "timeout": 3.0})
+        with self.assertRaisesRegex(ValueError, "the weight of depth is nan"):
+            view.weigh(depth=float("nan"))
+
     def test_scores_name_the_frame_that_they_are_of(self) -> None:
         self.ring.publish(token_records(3), frame_seq=812)
         view = self.open()
@@ -625,13 +651,15 @@ class ViewSteers(WithDaemon):
 
     def test_a_daemon_that_stands_still_is_waited_for_as_long_as_is_said(self) -> None:
         view = self.open()
-        for op in ("look", "attend", "attend_tokens", "release"):
+        for op in ("look", "attend", "attend_tokens", "inject", "weigh", "release"):
             self.daemon.answers[op] = lambda request: None
         started = time.monotonic()
         for steer in (
             lambda timeout: view.look(1, 2, timeout=timeout),
             lambda timeout: view.attend(np.ones((2, 2)), timeout=timeout),
             lambda timeout: view.attend_tokens(1, [1.0], timeout=timeout),
+            lambda timeout: view.inject("depth", np.ones((2, 2)), timeout=timeout),
+            lambda timeout: view.weigh(depth=1, timeout=timeout),
             lambda timeout: view.release(timeout=timeout),
         ):
             for timeout in (0, 0.01):

@@ -167,9 +167,15 @@ def configuration(pipeline: str, views: dict[str, dict[str, Any]], threshold: An
         lines += ["[[stream.view]]", f'name = "{name}"'] + ([] if "dtype" in keys else ['dtype = "u8"'])
         lines += [f"{key} = {json.dumps(value)}" for key, value in keys.items() if key != "gaze"]
         lines += ["[stream.view.gaze]"] + [
-            f"{key} = {json.dumps(value)}" for key, value in keys.get("gaze", {}).items()
+            f"{key} = {_toml(value)}" for key, value in keys.get("gaze", {}).items()
         ]
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value)
 
 
 class Extracted:

@@ -22,7 +22,7 @@ use foveate_core::backend::{BackendChoice, ChangeOn};
 use foveate_core::change::ChangeConfig;
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
-use foveate_core::gaze::log::GazeLogError;
+use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::layout::Layout;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
@@ -248,7 +248,7 @@ pub struct ViewConfig {
 pub struct GazeConfig {
     /// Decides the fixations.
     #[serde(rename = "+policy")]
-    pub policy: Policy<PathBuf>,
+    pub policy: Policy<PathBuf, PathBuf>,
     /// How the gaze moves.
     #[serde(rename = "+")]
     pub parameters: GazeParameters,
@@ -595,10 +595,10 @@ impl ViewConfig {
 }
 
 impl TryFrom<&ViewConfig> for ViewSpec {
-    type Error = GazeLogError;
+    type Error = PolicyFileError;
 
     /// Reads the gaze log, if it replays one.
-    fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
+    fn try_from(config: &ViewConfig) -> Result<Self, PolicyFileError> {
         Ok(Self {
             layout: config.layout.clone(),
             budget: config.budget as usize,

@@ -1,7 +1,7 @@
 //! Checks that involve several keys, and paths relative to the file's directory.
 
 use std::collections::BTreeSet;
-use std::path::{self, Path};
+use std::path::{self, Path, PathBuf};
 
 use super::reader::Table;
 use super::{Config, Pace, Part, ShorthandKind, SourceChoice, StreamConfig, ViewConfig};
@@ -135,11 +135,12 @@ impl ViewConfig {
             table.refuse("normalisation", message);
         }
         for gaze in table.tables("gaze") {
-            let (is_fixed, replays) = match &self.gaze.policy {
-                Policy::Fixed { .. } => (true, false),
-                Policy::Replay { .. } => (false, true),
-                Policy::Feedback | Policy::Saliency => (false, false),
-            };
+            let is_fixed = matches!(self.gaze.policy, Policy::Fixed { .. });
+            let replays = matches!(self.gaze.policy, Policy::Replay { .. });
+            for key in ["scorer", "weights", "passes"] {
+                let with = "with the policy \"relevance\"";
+                gaze.allow(key, self.gaze.policy.is_relevance(), "+policy", with);
+            }
             gaze.allow("x", is_fixed, "+policy", "with the policy \"fixed\"");
             gaze.allow("y", is_fixed, "+policy", "with the policy \"fixed\"");
             gaze.allow("log", replays, "+policy", "with the policy \"replay\"");
@@ -149,10 +150,15 @@ impl ViewConfig {
                 gaze.refuse("policy", message);
             }
         }
-        if let Policy::Replay { log } = &mut self.gaze.policy {
-            let joined = directory.join(&log);
-            // Absolute, so that it stays the same file when the view is changed from another directory.
-            *log = path::absolute(&joined).unwrap_or(joined);
+        // Absolute, so that it stays the same file when the view is changed from another directory.
+        let settle = |file: &mut PathBuf| {
+            let joined = directory.join(&file);
+            *file = path::absolute(&joined).unwrap_or(joined);
+        };
+        match &mut self.gaze.policy {
+            Policy::Replay { log } => settle(log),
+            Policy::Relevance { scorer: Some(scorer), .. } => settle(scorer),
+            _ => {}
         }
     }
 }
@@ -164,9 +170,11 @@ impl ViewConfig {
         let is_directional = matches!(self.layout, Layout::Directional { .. });
         let e0_allowed = "with the layouts \"foveal\" and \"directional\"";
         table.allow("e0", is_foveal || is_directional, "+layout", e0_allowed);
-        for key in ["foveae", "coarsest"] {
-            table.allow(key, is_foveal, "+layout", "with the layout \"foveal\"");
-        }
+        let is_relevance = matches!(self.layout, Layout::Relevance { .. });
+        let foveae_allowed = "with the layouts \"foveal\" and \"relevance\"";
+        table.allow("foveae", is_foveal || is_relevance, "+layout", foveae_allowed);
+        table.allow("coarsest", is_foveal, "+layout", "with the layout \"foveal\"");
+        table.allow("thresholds", is_relevance, "+layout", "with the layout \"relevance\"");
         let is_rings = matches!(self.layout, Layout::Rings(_));
         let ring_keys = ["preset", "strides", "grids"];
         for key in ring_keys {
@@ -181,7 +189,9 @@ impl ViewConfig {
         }
         self.settle_side(table);
         match &self.layout {
-            Layout::Foveal { foveae, .. } if self.budget < *foveae => {
+            Layout::Foveal { foveae, .. } | Layout::Relevance { foveae, .. }
+                if self.budget < *foveae =>
+            {
                 let message = format!(
                     "{foveae} is more than there are tokens; expected at most the budget, {}",
                     self.budget

@@ -18,7 +18,7 @@ const DEFAULT: &str = "default";
 const GAZE: &str = "gaze";
 
 /// Keys that belong to one policy each.
-const KEYS_OF_POLICIES: [&str; 3] = ["x", "y", "log"];
+const KEYS_OF_POLICIES: [&str; 6] = ["x", "y", "log", "scorer", "weights", "passes"];
 
 impl Config {
     /// The configuration as TOML, without defaults. Values from the environment are written out.

@@ -14,6 +14,10 @@
 //!                        <- {"ok":true,"view":"camera/main","x":411.5,"y":92.25}
 //! {"op":"attend_tokens","view":"camera/main","frame":812,"dtype":"f32"}            + newline, 1092 bytes   ->
 //!                        <- {"ok":false,"reason":"held","error":"...","holder":"process 4711 (python3)"}
+//! {"op":"inject","view":"camera/main","name":"depth","shape":[24,24],"dtype":"f16"}   + newline, 1152 bytes      ->
+//!                        <- {"ok":true,"view":"camera/main"}
+//! {"op":"weigh","view":"camera/main","weights":{"depth":1.0,"edges":0.2}}          ->
+//!                        <- {"ok":true,"view":"camera/main"}
 //! {"op":"release","view":"camera/main"}                      ->
 //!                        <- {"ok":true,"view":"camera/main"}
 //! {"op":"open_view","stream":"camera","view":{"name":"left","budget":128,"gaze":{"policy":"feedback"}}}    ->
@@ -35,8 +39,8 @@
 use serde::{Deserialize, Serialize};
 
 pub use self::listing::{
-    ChangeListing, Listing, ServerListing, SteeringListing, StreamInput, StreamListing,
-    StreamSnapshot, StreamState, StuckListing, ViewListing,
+    ChangeListing, ChannelListing, Listing, ServerListing, SteeringListing, StreamInput,
+    StreamListing, StreamSnapshot, StreamState, StuckListing, ViewListing,
 };
 pub use self::operator::{AdminRequest, admin_path, order};
 pub use self::stats::{
@@ -45,8 +49,8 @@ pub use self::stats::{
 use foveate::ControlError;
 use foveate::client::Client;
 use foveate::messages::{
-    Attend, AttendTokens, JSON_BYTES_MAX, Look, NumberFormat, Refusal, RefusalReason, ViewName,
-    clipped,
+    Attend, AttendTokens, Inject, JSON_BYTES_MAX, Look, NumberFormat, Refusal, RefusalReason,
+    ViewName, Weigh, clipped,
 };
 
 mod listing;
@@ -87,6 +91,10 @@ pub enum Request {
     Attend(Attend),
     /// Look at the peak of the scores of tokens.
     AttendTokens(AttendTokens),
+    /// Give a view a map by name.
+    Inject(Inject),
+    /// Set what channels add to the score.
+    Weigh(Weigh),
     /// Return control of a view to its policy and to other clients.
     Release {
         /// The view.
@@ -140,7 +148,7 @@ impl Request {
     }
 
     fn takes_payload(&self) -> bool {
-        matches!(self, Self::Attend(_) | Self::AttendTokens(_))
+        matches!(self, Self::Attend(_) | Self::AttendTokens(_) | Self::Inject(_))
     }
 }
 

@@ -125,7 +125,7 @@ pub struct ViewListing {
     pub dtype: DType,
     /// Most tokens of a frame.
     pub budget: u32,
-    /// Gaze policy: `fixed`, `feedback`, `saliency` or `replay`.
+    /// Gaze policy: `fixed`, `feedback`, `saliency`, `relevance` or `replay`.
     pub policy: String,
     /// Limit on published frames per second; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +143,9 @@ pub struct ViewListing {
     pub scanpath: Vec<Fixation>,
     /// Who steers it.
     pub steering: SteeringListing,
+    /// The maps that clients have injected, by name.
+    #[serde(default)]
+    pub channels: Vec<ChannelListing>,
     /// Counts of notices to its subscribers.
     #[serde(default)]
     pub notices: NoticeCounts,
@@ -157,6 +160,23 @@ pub struct SteeringListing {
     pub accepted: u64,
     /// Messages that were refused, by reason.
     pub refused: BTreeMap<RefusalReason, u64>,
+}
+
+/// A map that a client has injected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelListing {
+    /// Name of the channel.
+    pub name: String,
+    /// Rows and columns.
+    pub shape: [u32; 2],
+    /// The client that has the name; absent if its connection has ended.
+    pub owner: Option<String>,
+    /// `frame_seq` of the frame that it was made from.
+    pub frame: u64,
+    /// Milliseconds since it arrived.
+    pub age_ms: u64,
+    /// Milliseconds for which it is kept.
+    pub ttl_ms: u32,
 }
 
 /// State of the control server.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use arrayvec::ArrayVec;
+
 use crate::color::ColorTransform;
 use crate::geometry::extent::Extent;
 
@@ -332,5 +334,27 @@ impl FrameTime {
     pub fn of(stamp: &FrameStamp) -> Self {
         let time_ns = stamp.pts_ns.unwrap_or(stamp.capture_ns);
         Self { frame_seq: stamp.frame_seq, time_ns }
+    }
+}
+
+/// Frames whose times are kept.
+const TIMES_KEPT: usize = 64;
+
+/// Times of the newest frames.
+#[derive(Clone, Debug, Default)]
+pub struct FrameTimes(ArrayVec<FrameTime, TIMES_KEPT>);
+
+impl FrameTimes {
+    /// Adds the newest.
+    pub fn push(&mut self, at: FrameTime) {
+        if self.0.is_full() {
+            self.0.remove(0);
+        }
+        self.0.push(at);
+    }
+
+    /// The time of frame `frame_seq`, or of the last one before it that there was; `None` if it is older than those that are kept.
+    pub fn time_ns(&self, frame_seq: u64) -> Option<u64> {
+        self.0.iter().rev().find(|at| at.frame_seq <= frame_seq).map(|at| at.time_ns)
     }
 }

@@ -10,11 +10,12 @@ use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::RelevanceMap;
 #[cfg(feature = "serde")]
-use crate::value::{Pixels, Whole, checked, optional};
+use crate::value::{Pixels, Shares, Whole, checked, optional};
 
 mod candidate;
 pub mod directional;
 pub mod foveal;
+pub mod relevance;
 pub mod rings;
 pub mod uniform;
 pub mod windows;
@@ -59,6 +60,21 @@ pub enum Layout {
         )]
         e0_px: Option<f64>,
     },
+    /// Level by relevance.
+    Relevance {
+        /// Shares of the greatest relevance, descending, from which on a patch is at level 0, 1 and so on.
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "thresholds", deserialize_with = "checked::<Shares, _, _>")
+        )]
+        thresholds: Vec<f64>,
+        /// As of foveal.
+        #[cfg_attr(
+            feature = "serde",
+            serde(default = "one", deserialize_with = "checked::<Whole<1, 8>, _, _>")
+        )]
+        foveae: u32,
+    },
     /// Nested blocks of patches around the fixation.
     Rings(Rings),
     /// Squares around the fixation, each twice as wide as the one before, the last over the whole picture.
@@ -68,6 +84,11 @@ pub enum Layout {
 #[cfg(feature = "serde")]
 fn one() -> u32 {
     1
+}
+
+#[cfg(feature = "serde")]
+fn thresholds() -> Vec<f64> {
+    relevance::THRESHOLDS.to_vec()
 }
 
 impl Default for Layout {
@@ -100,6 +121,7 @@ impl Layout {
             Self::Foveal { .. } => "foveal",
             Self::Uniform => "uniform",
             Self::Directional { .. } => "directional",
+            Self::Relevance { .. } => "relevance",
             Self::Rings(_) => "rings",
             Self::Windows => "windows",
         }
@@ -108,7 +130,7 @@ impl Layout {
     /// Most fixations that a plan takes into account.
     pub const fn foveae(&self) -> usize {
         match self {
-            Self::Foveal { foveae, .. } => *foveae as usize,
+            Self::Foveal { foveae, .. } | Self::Relevance { foveae, .. } => *foveae as usize,
             _ => 1,
         }
     }
@@ -117,7 +139,10 @@ impl Layout {
     pub fn capacity(&self, patch_side: u32, budget: usize) -> usize {
         let largest = Extent::new(Extent::MAX_SIDE, Extent::MAX_SIDE);
         match self {
-            Self::Foveal { .. } | Self::Directional { .. } | Self::Uniform => budget,
+            Self::Foveal { .. }
+            | Self::Directional { .. }
+            | Self::Relevance { .. }
+            | Self::Uniform => budget,
             Self::Rings(rings) => rings.token_count().min(budget),
             Self::Windows => windows::steps(largest, patch_side, budget).count(),
         }
@@ -163,6 +188,11 @@ impl Layout {
             }
             Self::Uniform => uniform::tokens(shape, patch_side, budget),
             Self::Directional { e0_px } => directional::tokens(request, or_default(e0_px)),
+            Self::Relevance { thresholds, .. } => {
+                let priority = foveal::Priority { fixations, e0_px: or_default(&None), relevance };
+                let grids = PatchGrids::new(shape, patch_side);
+                relevance::tokens(grids, budget, thresholds, &priority, before)
+            }
             Self::Rings(rings) => rings.tokens(shape.extent(), patch_side, budget, first),
             Self::Windows => windows::tokens(shape.extent(), patch_side, budget, first),
         };

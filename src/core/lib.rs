@@ -21,6 +21,7 @@ pub mod layout;
 pub mod name;
 pub mod plane;
 pub mod rate;
+pub mod relevance;
 pub mod token;
 #[cfg(feature = "serde")]
 pub mod value;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  frame loop                                                         server's thread
-//!  ViewChannel.newest_feedback  <------  lock-free ring, newest wins  <------  ClientChannel.send_feedback
+//!  ViewChannel.next_feedback    <------  lock-free ring               <------  ClientChannel.send_feedback
 //!  ViewChannel.subscribers    <------  channel                      <------  ClientChannel.add_subscriber
 //!  ViewChannel.update           ------>  newest frame, update        ------>  ClientChannel.newest_planned_frame, .plan_of, ...
 //!                          ------>  lock-free ring               ------>  ClientChannel.take_gazes
@@ -195,11 +195,19 @@ impl ViewChannel {
         ends(None, false).0
     }
 
-    /// The newest feedback since the last call; older feedback is dropped. Never waits.
-    pub fn newest_feedback(&mut self) -> Option<PendingFeedback> {
-        let newest = self.feedback.pop_iter().last()?;
-        self.taken = newest.ticket;
-        Some(newest)
+    /// The next message of feedback, without those that a newer one makes void: of [superseded](Feedback::is_superseded) ones only the
+    /// newest counts. A release counts in any case, because a `look` after it leaves the weights of channels as they are. Never
+    /// waits.
+    pub fn next_feedback(&mut self) -> Option<PendingFeedback> {
+        loop {
+            let next = self.feedback.try_pop()?;
+            self.taken = next.ticket;
+            let is_superseded = next.feedback.is_superseded() && next.feedback != Feedback::Release;
+            let mut newer = self.feedback.iter();
+            if !is_superseded || !newer.any(|newer| newer.feedback.is_superseded()) {
+                return Some(next);
+            }
+        }
     }
 
     /// Sets whether plans are kept, for clients to score tokens.

@@ -1,5 +1,6 @@
 //! The server side of the control sockets: listings, subscriptions, feedback and admin requests.
 
+mod channels;
 pub mod described;
 pub mod directory;
 mod error;

@@ -15,7 +15,7 @@ use signal_hook::iterator::Signals;
 use crate::control::ServeError;
 use crate::control::directory::{Directory, StreamSpec};
 use crate::control::server::{Access, AdminServer, Limits, PendingAdminRequest, Server};
-use crate::stream::{BackendError, Backends, GazeLogError, StreamError};
+use crate::stream::{BackendError, Backends, PolicyFileError, StreamError};
 use foveate_capture::{CaptureError, Source, SourceSpec};
 use foveate_config::CalibrationError;
 use foveate_config::{Config, ConfigError, DaemonConfig, StreamConfig};
@@ -102,7 +102,7 @@ pub enum StreamFailure {
     Backend(#[from] BackendError),
     /// The gaze log that one of its views replays cannot be read.
     #[error(transparent)]
-    GazeLog(#[from] GazeLogError),
+    Policy(#[from] PolicyFileError),
     /// The calibration of its camera cannot be used.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
@@ -123,7 +123,7 @@ impl DaemonError {
         match self {
             Self::Stream { source: StreamFailure::Capture(error), .. } => error.exit_code(),
             Self::Stream {
-                source: StreamFailure::GazeLog(_) | StreamFailure::Calibration(_),
+                source: StreamFailure::Policy(_) | StreamFailure::Calibration(_),
                 ..
             } => exit::CONFIG,
             Self::NoGroup { .. } => exit::CONFIG,

@@ -15,9 +15,9 @@ use foveate_core::backend::{BackendInfo, BackendKind};
 use foveate_core::camera::Camera;
 use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
-use foveate_core::frame::{FrameStamp, FrameTime, FrameView};
+use foveate_core::frame::{FrameStamp, FrameTime, FrameTimes, FrameView};
 use foveate_core::gaze::controller::Policy;
-pub use foveate_core::gaze::log::GazeLogError;
+pub use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
@@ -48,10 +48,10 @@ pub struct ServedView {
 }
 
 impl TryFrom<&ViewConfig> for ServedView {
-    type Error = GazeLogError;
+    type Error = PolicyFileError;
 
     /// Reads the gaze log, if it replays one.
-    fn try_from(config: &ViewConfig) -> Result<Self, GazeLogError> {
+    fn try_from(config: &ViewConfig) -> Result<Self, PolicyFileError> {
         Ok(Self {
             name: config.name.clone(),
             spec: ViewSpec::try_from(config)?,
@@ -149,6 +149,8 @@ pub struct Stream {
     builder: RingBuilder,
     recovery: Recovery,
     has_new_views: bool,
+    /// Those that feedback may refer to.
+    times: FrameTimes,
 }
 
 impl Stream {
@@ -179,6 +181,7 @@ impl Stream {
             builder: RingBuilder::new(name, None),
             recovery,
             has_new_views: false,
+            times: FrameTimes::default(),
         }
     }
 
@@ -206,6 +209,7 @@ impl Stream {
             self.rebuild(frame, stamp)?;
         }
         let at = FrameTime::of(stamp);
+        self.times.push(at);
         let is_wanted = self.is_wanted(at);
         // A lost GPU is left even if no view wants the frame: new views could not be built on it.
         if !is_wanted && !self.chosen.is_lost() {
@@ -213,12 +217,14 @@ impl Stream {
             note_newest(&self.counters, stamp);
             return Ok(Stepped::Rested);
         }
-        let Self { chosen, views, engine: Some(engine), counters, recovery, builder, .. } = self
+        let Self {
+            chosen, views, engine: Some(engine), counters, recovery, builder, times, ..
+        } = self
         else {
             unreachable!("built for the first frame");
         };
         let extent = frame.extent();
-        views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at));
+        views.iter_mut().for_each(|view| publisher::take_feedback(view, extent, at, times));
         if recovery.poll(chosen, engine, views, stamp.arrival_ns) {
             builder.set_target(engine.view_builder(), chosen.info());
         }
@@ -481,6 +487,7 @@ fn count_times(times: &StageTimes, durations: &StreamDurations, capture_ns: u64)
             FrameStage::Change => times.update.change,
             FrameStage::Upload => times.update.upload,
             FrameStage::Ingest => times.update.ingest,
+            FrameStage::Features => times.update.features,
             FrameStage::Reduce => times.update.reduce,
             FrameStage::Sample => times.update.sample,
             FrameStage::Collect => times.update.collect,

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use crate::control::directory::{ViewCommand, ViewPort, ViewSetting};
-use crate::stream::{GazeLogError, NewView, Replacement, RingBuilder, ServedView, StreamError};
+use crate::stream::{NewView, PolicyFileError, Replacement, RingBuilder, ServedView, StreamError};
 use foveate::messages::ViewName;
 use foveate_config::ViewConfig;
 use foveate_core::error::chain;
@@ -78,7 +78,7 @@ impl ViewThread {
 #[derive(Debug, thiserror::Error)]
 enum BuildError {
     #[error(transparent)]
-    GazeLog(#[from] GazeLogError),
+    Policy(#[from] PolicyFileError),
     #[error(transparent)]
     Stream(#[from] StreamError),
 }

@@ -12,6 +12,7 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::relevance::features::TileFeatures;
 
 use crate::planes::{Planes, Sampler, SamplerSpec};
 
@@ -31,6 +32,8 @@ pub struct UpdateTimes {
     pub upload: Span,
     /// From the camera's samples to the levels that depend on one tile.
     pub ingest: Span,
+    /// What the ingested tiles look like.
+    pub features: Span,
     /// The levels above.
     pub reduce: Span,
     /// From the pyramid to tokens.
@@ -98,6 +101,13 @@ pub trait Backend: Send {
     ///
     /// If `target` is the coarse level of a pyramid of another shape.
     fn read_coarse(&mut self, target: &mut CoarseLevel) -> Result<(), BackendError>;
+
+    /// A hint whether the features of tiles will be read; at first they are not. Once they are wanted, the next update makes those of
+    /// all tiles.
+    fn keep_features(&mut self, wanted: bool);
+
+    /// The features of each tile of the newest update, row by row; `None` while they are not kept.
+    fn features(&self) -> Option<&[TileFeatures]>;
 
     /// Copies one level of the pyramid out: R, G, B interleaved, row by row. For pictures and tests; slow.
     ///

@@ -10,6 +10,7 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::relevance::seen::{Seen, SeenTiles};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::{Backend, BackendError, UpdateTimes};
@@ -50,6 +51,7 @@ pub struct Engine {
     /// `frame_seq` of the frame in `coarse`; `None` if no view reads it.
     coarse_of: Option<u64>,
     keeps_coarse: bool,
+    keeps_features: bool,
     times: StageTimes,
 }
 
@@ -72,6 +74,7 @@ impl Engine {
             coarse: CoarseLevel::new(backend.shape()),
             coarse_of: None,
             keeps_coarse: false,
+            keeps_features: false,
             backend,
             generation,
             times: StageTimes::default(),
@@ -110,10 +113,11 @@ impl Engine {
     ) -> Result<(), BackendError> {
         let start_ns = monotonic_ns();
         let (at, shape) = (FrameTime::of(stamp), self.shape());
+        let seen = self.seen();
         for view in &mut *views {
             assert_eq!(view.generation, self.generation, "a view that was built for this engine");
             if !view.planes.is_resting() {
-                view.step(at, self.coarse_of.map(|frame_seq| (&self.coarse, frame_seq)), shape);
+                view.step(at, seen, shape);
             }
         }
         let plan = Span::since(start_ns);
@@ -203,6 +207,7 @@ impl Engine {
         assert_eq!(samplers.len(), views.len(), "a sampler for each view");
         self.generation += 1;
         self.keeps_coarse = false;
+        self.keeps_features = false;
         let views = views.iter_mut().zip(samplers);
         views.map(|(view, sampler)| view.set_sampler(sampler, self.generation)).collect()
     }
@@ -232,6 +237,22 @@ impl Engine {
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
         // After publishing, as only the next frame needs it.
         self.update_coarse(stamp.frame_seq, views.iter().any(View::wants_coarse));
+        let wants_tiles = views.iter().any(View::wants_tiles);
+        if self.keeps_features != wants_tiles {
+            self.keeps_features = wants_tiles;
+            self.backend.keep_features(wants_tiles);
+        }
+    }
+
+    /// What was seen of the newest frame, if a view reads it.
+    fn seen(&self) -> Option<Seen<'_>> {
+        let tiles = self.backend.features().map(|features| SeenTiles {
+            features,
+            changed_frame: self.tracker.changed_frames(),
+            black: u8::try_from(self.kind.color.y_offset).unwrap_or(0),
+        });
+        let frame_seq = self.coarse_of?;
+        Some(Seen { coarse: &self.coarse, frame_seq, tiles, plan: None })
     }
 
     /// Copies the coarse level of the newest frame out of the pyramid if it is `wanted`.

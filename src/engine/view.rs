@@ -2,12 +2,13 @@
 
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::gaze::controller::Controller;
-use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{FixationReason, Gaze};
+use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::layout::PlanRequest;
+use foveate_core::relevance::seen::Seen;
 use foveate_core::view::ViewSpec;
 
 use crate::backend::{BackendError, SamplerMaker};
@@ -115,7 +116,7 @@ impl<S> View<S> {
     /// Applies the newest feedback from before the frame of `at`. It arrived at `feedback_ns` on CLOCK_MONOTONIC.
     pub fn take_feedback(&mut self, feedback: &Feedback, at: FrameTime, feedback_ns: u64) {
         self.feedback_ns = feedback_ns;
-        self.gaze_step(at, |gaze| gaze.take(feedback, at));
+        self.gaze_step(at, |gaze, _| gaze.take(feedback, at));
     }
 
     /// Makes the next plan as if it were the first.
@@ -143,19 +144,29 @@ impl<S> View<S> {
         self.gaze.as_ref().is_some_and(Controller::wants_coarse)
     }
 
+    /// Whether its policy reads the tiles.
+    pub(crate) fn wants_tiles(&self) -> bool {
+        self.gaze.as_ref().is_some_and(Controller::wants_tiles)
+    }
+
     /// Switches to `sampler`, of the engine of `generation`, and returns the sampler before.
     pub(crate) fn set_sampler(&mut self, sampler: Sampler, generation: u64) -> Sampler {
         self.generation = generation;
         self.planes.set_sampler(sampler)
     }
 
-    /// Applies `step` to the controller and returns the gaze. If it has moved, the newest feedback may be the reason.
-    fn gaze_step(&mut self, at: FrameTime, step: impl FnOnce(&mut Controller)) -> Gaze {
+    /// Applies `step` to the controller, with the plan of the frame before, and returns the gaze. If it has moved, the newest feedback may be the reason.
+    fn gaze_step(
+        &mut self,
+        at: FrameTime,
+        step: impl FnOnce(&mut Controller, Option<&TokenPlan>),
+    ) -> Gaze {
         let Self { spec: ViewSpec { policy, parameters, layout, .. }, extent, .. } = self;
+        let plan = self.planned.as_ref().map(|_| self.planes.plan());
         let begin = || Controller::new(policy.clone(), *parameters, *extent, layout.foveae(), at);
         let controller = self.gaze.get_or_insert_with(begin);
         let before = controller.gaze().newest().id;
-        step(controller);
+        step(controller, plan);
         let gaze = controller.gaze().clone();
         let newest = gaze.newest();
         if newest.id != before {
@@ -168,13 +179,10 @@ impl<S> View<S> {
 
     /// Decides the gaze for the frame of `at` from feedback and from what was `seen` of the frame before, and plans its
     /// tokens.
-    pub(crate) fn step(
-        &mut self,
-        at: FrameTime,
-        seen: Option<(&CoarseLevel, u64)>,
-        shape: PyramidShape,
-    ) {
-        let gaze = self.gaze_step(at, |gaze| gaze.step(at, seen));
+    pub(crate) fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>, shape: PyramidShape) {
+        let gaze = self.gaze_step(at, |gaze, plan| {
+            gaze.step(at, seen.map(|seen| Seen { plan, ..seen }));
+        });
         if self.gaze.as_ref().is_some_and(Controller::plans_afresh) {
             self.forget_plan();
         }

@@ -38,7 +38,7 @@ use serde_json::{Map, Value, json};
 use super::beacon::Beacon;
 use super::messages::{
     Attend, AttendTokens, DAEMON_STOPS, DATAGRAM_BYTES_MAX, Event, FromDaemon, GazeEvent, Granted,
-    Look, Looking, Refusal, RefusalReason, STREAM_RESTARTS, ViewName,
+    Inject, Look, Looking, Refusal, RefusalReason, STREAM_RESTARTS, ViewName, Weigh,
 };
 use super::{ControlError, socket};
 use foveate_ring::{ReadOutcome, Reader, RingError, TokenFrameBuf};
@@ -118,6 +118,25 @@ impl Client {
         scores: &[u8],
     ) -> Result<Looking, ControlError> {
         self.request(&operation("attend_tokens", &attend), scores)
+    }
+
+    /// Gives a view a map by name. `numbers` are its rows, in the format that `inject` states. The name is this connection's until the
+    /// map's time is over.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn inject(&mut self, inject: Inject, numbers: &[u8]) -> Result<(), ControlError> {
+        self.request(&operation("inject", &inject), numbers).map(|Granted { .. }| ())
+    }
+
+    /// Sets what channels of a view add to its score.
+    ///
+    /// # Errors
+    ///
+    /// If the daemon does not answer or refuses.
+    pub fn weigh(&mut self, weigh: Weigh) -> Result<(), ControlError> {
+        self.request(&operation("weigh", &weigh), &[]).map(|Granted { .. }| ())
     }
 
     /// Returns control of a view to its policy and to other clients.

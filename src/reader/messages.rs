@@ -8,7 +8,9 @@ use serde_core::ser::SerializeMap;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-pub use self::feedback::{Attend, AttendTokens, Look, Looking, NumberFormat};
+pub use self::feedback::{
+    Attend, AttendTokens, Inject, Look, Looking, NumberFormat, TTL_MS_DEFAULT, Weigh,
+};
 pub use self::names::{ViewName, ViewNameError};
 use foveate_core::geometry::gaze_entry::GazeEntry;
 pub use foveate_core::name::is_name;
@@ -68,10 +70,12 @@ pub enum RefusalReason {
     MapTooLarge,
     /// The box is empty or outside the image.
     BadBox,
-    /// Another client steers the view.
+    /// Another client steers the view, or has the name of the channel.
     Held,
     /// The view's policy does not accept this feedback.
     Policy,
+    /// The view has as many injected channels as it can have.
+    TooManyChannels,
     /// No such stream.
     UnknownStream,
     /// A view of that name exists.
@@ -103,6 +107,7 @@ names!(RefusalReason {
     BadBox = "bad-box",
     Held = "held",
     Policy = "policy",
+    TooManyChannels = "too-many-channels",
     UnknownStream = "unknown-stream",
     NameTaken = "name-taken",
     TooManyViews = "too-many-views",
@@ -117,7 +122,7 @@ pub struct Refusal {
     pub reason: RefusalReason,
     /// For people: what is wrong and what is allowed instead.
     pub error: String,
-    /// The client that steers the view, with [`RefusalReason::Held`].
+    /// The client that steers the view or has the name, with [`RefusalReason::Held`].
     pub holder: Option<String>,
 }
 
@@ -138,7 +143,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The answer to `subscribe`, `release` and `open_view`.
+/// The answer to `subscribe`, `inject`, `weigh`, `release` and `open_view`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Granted {
     /// The view, or the one that was opened.

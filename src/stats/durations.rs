@@ -75,6 +75,8 @@ pub enum FrameStage {
     Upload,
     /// From the camera's samples to the levels that depend on one tile.
     Ingest,
+    /// What the dirty tiles look like.
+    Features,
     /// The levels above.
     Reduce,
     /// From the pyramid to tokens.
@@ -87,11 +89,12 @@ pub enum FrameStage {
 
 impl FrameStage {
     /// All of them, in the order of a frame.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Plan,
         Self::Change,
         Self::Upload,
         Self::Ingest,
+        Self::Features,
         Self::Reduce,
         Self::Sample,
         Self::Collect,
@@ -105,6 +108,7 @@ impl FrameStage {
             Self::Change => "change",
             Self::Upload => "upload",
             Self::Ingest => "ingest",
+            Self::Features => "features",
             Self::Reduce => "reduce",
             Self::Sample => "sample",
             Self::Collect => "collect",

@@ -243,6 +243,10 @@ counters! {
             "Moves of the view to a new fixation";
         feedback_accepted: Counter, "foveate_feedback_accepted_total",
             "Messages of feedback that were accepted";
+        injections_accepted: Counter, "foveate_injections_accepted_total",
+            "Maps of channels that were accepted";
+        injections_late: Counter, "foveate_injections_late_total",
+            "Maps of channels that were accepted and dropped, because their time was over before a frame took them";
         notices_sent: Counter, "foveate_notices_sent_total",
             "Notices accepted by a subscriber's socket";
         notices_skipped: Counter, "foveate_notices_skipped_total",

@@ -38,10 +38,34 @@ pub(super) struct Arguments {
     wait: bool,
 }
 
-struct Numbers {
+pub(super) struct Numbers {
     /// Row-major, as in NumPy.
     shape: Vec<usize>,
     values: Vec<f32>,
+}
+
+impl Numbers {
+    /// Rows and columns, if it is a map.
+    pub(super) fn as_map(&self) -> Option<[u32; 2]> {
+        let side = |length: &usize| u32::try_from(*length).unwrap_or(u32::MAX);
+        match self.shape.as_slice() {
+            [rows, columns] | [1, rows, columns] => Some([side(rows), side(columns)]),
+            _ => None,
+        }
+    }
+
+    /// Why it is no map.
+    pub(super) fn no_map(&self) -> ToolError {
+        let shape = &self.shape;
+        ToolError::Usage(format!(
+            "an array of shape {shape:?} is not a map: a map has two axes, rows and columns"
+        ))
+    }
+
+    /// As raw bytes of a message, [`NumberFormat::F32`].
+    pub(super) fn to_payload(&self) -> Vec<u8> {
+        self.values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
 }
 
 /// Sends the map, and prints its peak.
@@ -64,33 +88,23 @@ fn send(
     numbers: &Numbers,
 ) -> Result<Looking, ToolError> {
     let Arguments { view, frame, region, wait, .. } = arguments.clone();
-    let payload: Vec<u8> = numbers.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    let dtype = NumberFormat::F32;
-    let looking = match (numbers.shape.as_slice(), frame) {
-        ([rows, columns] | [1, rows, columns], frame) => {
-            let side = |length: &usize| u32::try_from(*length).unwrap_or(u32::MAX);
-            let shape = [side(rows), side(columns)];
-            client.attend(Attend { view, shape, dtype, region, frame, wait }, &payload)
-        }
-        ([_], Some(frame)) => {
-            client.attend_tokens(AttendTokens { view, frame, dtype, wait }, &payload)
-        }
-        ([_], None) => {
-            let error = "an array of one axis holds the scores of a frame's tokens: name the frame with --frame";
-            return Err(ToolError::Usage(error.to_owned()));
-        }
-        (shape, _) => {
-            let error = format!(
-                "an array of shape {shape:?} is not a map: a map has two axes, rows and columns"
-            );
-            return Err(ToolError::Usage(error));
-        }
+    let (payload, dtype) = (numbers.to_payload(), NumberFormat::F32);
+    if let Some(shape) = numbers.as_map() {
+        let attend = Attend { view, shape, dtype, region, frame, wait };
+        return Ok(client.attend(attend, &payload)?);
+    }
+    if numbers.shape.len() != 1 {
+        return Err(numbers.no_map());
+    }
+    let Some(frame) = frame else {
+        let error = "an array of one axis holds the scores of a frame's tokens: name the frame with --frame";
+        return Err(ToolError::Usage(error.to_owned()));
     };
-    Ok(looking?)
+    Ok(client.attend_tokens(AttendTokens { view, frame, dtype, wait }, &payload)?)
 }
 
 /// Reads a `.png` file by its extension, and any other as `.npy`.
-fn read(path: &Path) -> Result<Numbers, ToolError> {
+pub(super) fn read(path: &Path) -> Result<Numbers, ToolError> {
     let unreadable = |source| ToolError::reading(path, source);
     let open = || File::open(path).map(BufReader::new).map_err(unreadable);
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png")) {
@@ -164,7 +178,7 @@ fn read_png(file: BufReader<File>) -> Result<Numbers, png::DecodingError> {
     Ok(Numbers { shape, values: values.collect() })
 }
 
-fn region(text: &str) -> Result<Region, String> {
+pub(super) fn region(text: &str) -> Result<Region, String> {
     let expected = || "expected four numbers of pixels, such as 0,-420,1920,1500".to_owned();
     let numbers = text.split(',').map(|number| number.trim().parse::<f64>());
     let numbers: Vec<f64> = numbers.collect::<Result<_, _>>().map_err(|_| expected())?;

@@ -3,6 +3,7 @@
 //! Frames are in memory before anything is timed, and run through the daemon's engine into real rings. Needs no daemon,
 //! camera or GStreamer. `foveate bench ring` measures what follows: from the ring to a reader.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -76,9 +77,12 @@ pub struct Arguments {
     /// Number of views, 1 to 32: the first looks at the centre, the others elsewhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=VIEWS_MAX as i64), default_value_t = 1)]
     views: u8,
-    /// Where the views look: each at a point of its own, or at salient places
+    /// Where the views look: each at a point of its own, at salient places, or where a scorer finds relevance
     #[arg(long, value_enum, default_value = "fixed")]
     policy: Policy,
+    /// Make the features of tiles; the same as `--policy relevance`
+    #[arg(long, conflicts_with = "policy")]
+    features: bool,
     /// Number format of the tokens: u8, f16, bf16 or f32
     #[arg(long, value_parser = dtype, default_value = "f16")]
     dtype: DType,
@@ -147,6 +151,7 @@ enum Layout {
     Directional,
     Stt172,
     Giava20,
+    Relevance,
     Windows,
 }
 
@@ -154,6 +159,7 @@ enum Layout {
 enum Policy {
     Fixed,
     Saliency,
+    Relevance,
 }
 
 /// Measures, and writes a report to `out`.
@@ -300,10 +306,16 @@ fn setup(arguments: &Arguments) -> Result<Setup, ToolError> {
     Ok(Setup {
         view: view(arguments)?,
         view_count: arguments.views.into(),
-        gaze: (arguments.policy == Policy::Saliency).then(|| GazeConfig {
-            policy: gaze::controller::Policy::Saliency,
-            ..GazeConfig::default()
-        }),
+        gaze: match policy(arguments) {
+            Policy::Fixed => None,
+            Policy::Saliency => Some(gaze::controller::Policy::Saliency),
+            Policy::Relevance => Some(gaze::controller::Policy::Relevance {
+                scorer: None,
+                weights: BTreeMap::new(),
+                passes: 1,
+            }),
+        }
+        .map(|policy| GazeConfig { policy, ..GazeConfig::default() }),
         change: ChangeConfig {
             threshold: Threshold::Fixed(arguments.threshold),
             refresh_frames: arguments.refresh,
@@ -313,6 +325,10 @@ fn setup(arguments: &Arguments) -> Result<Setup, ToolError> {
     })
 }
 
+fn policy(arguments: &Arguments) -> Policy {
+    if arguments.features { Policy::Relevance } else { arguments.policy }
+}
+
 /// The view to measure, checked like one of a configuration.
 fn view(arguments: &Arguments) -> Result<ViewConfig, ToolError> {
     let Arguments { layout, foveae, budget, patch, dtype, .. } = arguments;
@@ -320,7 +336,7 @@ fn view(arguments: &Arguments) -> Result<ViewConfig, ToolError> {
         Layout::Foveal => format!("layout = \"foveal\"\nfoveae = {foveae}"),
         Layout::Stt172 => "layout = \"rings\"\npreset = \"stt172\"".to_owned(),
         Layout::Giava20 => "layout = \"rings\"\npreset = \"giava20\"".to_owned(),
-        Layout::Uniform | Layout::Directional | Layout::Windows => {
+        Layout::Uniform | Layout::Directional | Layout::Relevance | Layout::Windows => {
             format!("layout = \"{}\"", layout_name(*layout))
         }
     };
@@ -412,9 +428,10 @@ fn view_facts(arguments: &Arguments) -> ViewFacts {
         count: arguments.views.into(),
         layout: layout_name(arguments.layout),
         foveae: arguments.foveae,
-        policy: match arguments.policy {
+        policy: match policy(arguments) {
             Policy::Fixed => "fixed",
             Policy::Saliency => "saliency",
+            Policy::Relevance => "relevance",
         },
         budget: arguments.budget,
         patch_side: arguments.patch,

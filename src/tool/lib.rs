@@ -14,13 +14,14 @@ use foveate::messages::ViewName;
 use foveate::{ControlError, socket_path};
 use foveate_config::{CalibrationError, ConfigError};
 use foveate_core::error::exit;
-use foveate_core::gaze::log::GazeLogError;
+use foveate_core::gaze::controller::PolicyFileError;
 use foveate_engine::backend::BackendError;
 use foveate_ring::RingError;
 
 mod admin;
 mod attend;
 pub mod bench;
+mod channels;
 pub mod doctor;
 #[cfg(feature = "gst")]
 pub mod extract;
@@ -72,6 +73,10 @@ enum Command {
     Look(look::Arguments),
     /// Make a view look at the peak of an attention map
     Attend(attend::Arguments),
+    /// Give a view a channel: a map by name, for its scorer
+    Inject(channels::InjectArguments),
+    /// Set what channels add to the score of a view
+    Weigh(channels::WeighArguments),
     /// Return a view to its policy
     Release(look::ReleaseArguments),
     /// Record where a view looks, for replay
@@ -184,7 +189,7 @@ pub enum ToolError {
 
     /// A gaze log cannot be replayed.
     #[error(transparent)]
-    GazeLog(#[from] GazeLogError),
+    Policy(#[from] PolicyFileError),
 
     /// The calibration of a camera cannot be used.
     #[error(transparent)]
@@ -245,7 +250,7 @@ impl ToolError {
             | Self::Unhealthy { .. } => exit::UNAVAILABLE,
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
-            Self::Config(_) | Self::GazeLog(_) | Self::Calibration(_) => exit::CONFIG,
+            Self::Config(_) | Self::Policy(_) | Self::Calibration(_) => exit::CONFIG,
             Self::Usage(_) => exit::USAGE,
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 exit::UNAVAILABLE
@@ -272,6 +277,8 @@ pub fn run(arguments: Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
         Command::Health(arguments) => health::check(&arguments, &socket, out),
         Command::Look(arguments) => look::run(&arguments, &socket, out),
         Command::Attend(arguments) => attend::run(&arguments, &socket, out),
+        Command::Inject(arguments) => channels::inject(&arguments, &socket, out),
+        Command::Weigh(arguments) => channels::weigh(&arguments, &socket, out),
         Command::Release(arguments) => look::release(&arguments, &socket, out),
         Command::Record(arguments) => record::run(&arguments, &socket, out),
         Command::Trace(arguments) => trace::run(&arguments, &socket, out),

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::{ToolError, on_one_line};
 use foveate::client::Client;
 use foveate_control::{
-    ChangeListing, ClientExt as _, Listing, SteeringListing, StreamListing, StuckListing,
-    ViewListing,
+    ChangeListing, ChannelListing, ClientExt as _, Listing, SteeringListing, StreamListing,
+    StuckListing, ViewListing,
 };
 use foveate_core::backend::ChangeSite;
 use foveate_core::geometry::fixation::Fixation;
@@ -57,6 +57,7 @@ fn write_stream(out: &mut dyn Write, stream: &StreamListing) -> io::Result<()> {
     let heading = ["VIEW", "LAYOUT", "TOKENS", "DTYPE", "POLICY", "LOOKS AT"].map(str::to_owned);
     write_columns(out, &std::iter::once(heading).chain(views).collect::<Vec<_>>())?;
     stream.views.iter().try_for_each(|view| write_steering(out, view))?;
+    stream.views.iter().try_for_each(|view| write_channels(out, view))?;
     stream.views.iter().try_for_each(|view| write_notices(out, view))
 }
 
@@ -134,6 +135,19 @@ fn write_steering(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
     let refused = refused.iter().map(|(reason, count)| format!("{count} {reason}"));
     let refused = refused.collect::<Vec<_>>().join(", ");
     writeln!(out, "  {} took {accepted} messages and refused {refused}", view.name)
+}
+
+/// The channels that clients have injected, if any.
+fn write_channels(out: &mut dyn Write, view: &ViewListing) -> io::Result<()> {
+    view.channels.iter().try_for_each(|channel| {
+        let ChannelListing { name, shape: [rows, columns], owner, frame, age_ms, ttl_ms } = channel;
+        let owner = owner.as_deref().map_or("a client that is gone".into(), on_one_line);
+        writeln!(
+            out,
+            "  {} has the channel {name} of {rows} x {columns} from frame {frame}, {age_ms} ms old of {ttl_ms}, by {owner}",
+            view.name
+        )
+    })
 }
 
 /// Notices that were skipped, if any.

@@ -1483,6 +1483,59 @@ static void attention_follows_its_newline_in_every_byte(void) {
     end_session(&session);
 }
 
+static void channels_are_named_and_weighed(void) {
+    struct session session = new_session();
+    struct foveate_map map = FOVEATE_ZEROS;
+    float numbers[6] = {0.0f, -1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
+    map.rows = 2;
+    map.columns = 3;
+    EXPECT_RESULT(foveate_inject(session.reader, "depth", &map, numbers, 0, 0), FOVEATE_TIMED_OUT);
+    int steering = accept_client();
+    hear(steering);
+    const char *text =
+        "{\"op\":\"inject\",\"view\":\"camera/main\",\"name\":\"depth\",\"shape\":[2,3],\"dtype\":\"f32\"}\n";
+    EXPECT(heard_bytes == strlen(text) + sizeof numbers && memcmp(heard, text, strlen(text)) == 0);
+    EXPECT(memcmp(heard + strlen(text), numbers, sizeof numbers) == 0);
+    map.has_box = map.wait = true;
+    map.box[2] = map.box[3] = 64.0;
+    map.frame = 7;
+    EXPECT_RESULT(foveate_inject(session.reader, "depth", &map, numbers, 250, 0), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT_TEXT(heard, "\"box\":[0,0,64,64],\"frame\":7,\"ttl_ms\":250}\n");
+
+    const struct foveate_weight weights[] = {{"depth", 1.5}, {"edges", -0.25}};
+    EXPECT_RESULT(foveate_weigh(session.reader, weights, 2, 0), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT(strcmp(heard, "{\"op\":\"weigh\",\"view\":\"camera/main\",\"weights\":{\"depth\":1.5,\"edges\":-0.25}}") == 0);
+    say(steering, "{\"ok\":true}");
+    say(steering, "{\"ok\":true}");
+    say(steering, "{\"ok\":true}");
+    EXPECT_RESULT(foveate_answer(session.reader, -1, NULL), FOVEATE_OK);
+
+    // As long as any may be.
+    struct foveate_weight most[65];
+    for (size_t index = 0; index < 65; index++) {
+        most[index].channel = "abcdefghijklmnopqrstuvwxyz01234";
+        most[index].weight = -0x1.fffffffffffffp-1000;
+    }
+    EXPECT_RESULT(foveate_weigh(session.reader, most, 64, 0), FOVEATE_TIMED_OUT);
+    hear(steering);
+    EXPECT(strcmp(heard + heard_bytes - 2, "}}") == 0);
+    EXPECT_RESULT(foveate_weigh(session.reader, most, 65, 0), FOVEATE_INVALID);
+    EXPECT_RESULT(foveate_weigh(session.reader, most, 0, 0), FOVEATE_INVALID);
+    most[0].weight = (double)INFINITY;
+    EXPECT_RESULT(foveate_weigh(session.reader, most, 1, 0), FOVEATE_INVALID);
+    const char *names[] = {"", "Depth", "a\"b", "abcdefghijklmnopqrstuvwxyz012345"};
+    for (size_t index = 0; index < 4; index++) {
+        most[0].channel = names[index];
+        EXPECT_RESULT(foveate_weigh(session.reader, most, 1, 0), FOVEATE_INVALID);
+        EXPECT_RESULT(foveate_inject(session.reader, names[index], &map, numbers, 0, 0), FOVEATE_INVALID);
+        EXPECT_TEXT(foveate_last_error(session.reader)->text, "1 to 31 of a-z");
+    }
+    close(steering);
+    end_session(&session);
+}
+
 static void the_answer_is_that_to_the_newest_message(void) {
     struct session session = new_session();
     struct foveate_point point = FOVEATE_ZEROS;
@@ -2056,6 +2109,7 @@ static const struct law laws[] = {
     LAW(a_notice_makes_the_descriptor_readable_until_it_was_read),
     LAW(a_look_says_what_was_asked_and_tells_the_answer),
     LAW(attention_follows_its_newline_in_every_byte),
+    LAW(channels_are_named_and_weighed),
     LAW(the_answer_is_that_to_the_newest_message),
     LAW(steering_is_refused_in_the_daemons_own_words),
     LAW(steering_connects_again_after_a_hang_up),

@@ -4,6 +4,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "weights and shades")]
 
+use std::collections::BTreeMap;
 use std::io::{Write, stderr};
 use std::path::Path;
 use std::sync::Arc;
@@ -213,7 +214,7 @@ fn distant_pairs(walkers: &[Walker]) -> Vec<[&Walker; 2]> {
 fn whoever_comes_into_sight_is_soon_looked_at() {
     let Some(path) = clip(CLIP) else { return };
     let walkers = walkers_of(&path);
-    let (seen, on_square) = visits(&path, &walkers, 1, |_, _| {});
+    let (seen, on_square) = visits(&path, &walkers, &Policy::Saliency, 1, |_, _| {});
     say(&format!("saliency: looked at within 2 s of coming into sight: {}", percent(seen)));
     say(&format!("saliency: where others paint a square, the eye is in {}", percent(on_square)));
     say(&format!(
@@ -222,18 +223,33 @@ fn whoever_comes_into_sight_is_soon_looked_at() {
     ));
     assert!(80 * seen.1 <= 100 * seen.0, "{}", percent(seen));
     for foveae in [2, 4] {
-        let (by_several, _) = visits(&path, &walkers, foveae, |_, _| {});
+        let (by_several, _) = visits(&path, &walkers, &Policy::Saliency, foveae, |_, _| {});
         say(&format!("saliency: the same with {foveae} foveae: {}", percent(by_several)));
         assert!(seen.0 <= by_several.0, "{} with {foveae}", percent(by_several));
     }
 }
 
 #[test]
+fn relevance_looks_at_whoever_comes_into_sight_as_soon_as_saliency() {
+    let Some(path) = clip(CLIP) else { return };
+    let walkers = walkers_of(&path);
+    let relevance = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
+    let (by_saliency, _) = visits(&path, &walkers, &Policy::Saliency, 1, |_, _| {});
+    let (by_relevance, _) = visits(&path, &walkers, &relevance, 1, |_, _| {});
+    say(&format!(
+        "relevance: looked at within 2 s of coming into sight: {}",
+        percent(by_relevance)
+    ));
+    assert!(by_saliency.0 <= by_relevance.0, "{} {}", percent(by_relevance), percent(by_saliency));
+}
+
+#[test]
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) = visits(&path, &walkers_of(&path), 1, |index, picture| {
-        picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
-    });
+    let (seen, on_square) =
+        visits(&path, &walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
+            picture.paint(|_, _, _| if index % 2 == 0 { 40 } else { 220 });
+        });
     say(&format!("saliency: the same beside a flickering square: {}", percent(seen)));
     say(&format!("saliency: the eye is on the flickering square in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
@@ -242,10 +258,11 @@ fn a_flickering_screen_does_not_hold_the_eye() {
 #[test]
 fn waving_leaves_do_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
-    let (seen, on_square) = visits(&path, &walkers_of(&path), 1, |index, picture| {
-        let time = index as f64 * 0.1;
-        picture.paint(|x, y, _| leaf(x, y, time));
-    });
+    let (seen, on_square) =
+        visits(&path, &walkers_of(&path), &Policy::Saliency, 1, |index, picture| {
+            let time = index as f64 * 0.1;
+            picture.paint(|x, y, _| leaf(x, y, time));
+        });
     say(&format!("saliency: the same beside waving leaves: {}", percent(seen)));
     say(&format!("saliency: the eye is on the leaves in {}", percent(on_square)));
     assert!(75 * seen.1 <= 100 * seen.0, "{}", percent(seen));
@@ -254,17 +271,18 @@ fn waving_leaves_do_not_hold_the_eye() {
 /// A share: a part, and what it is of.
 type Share = (usize, usize);
 
-/// Which share of the walkers `saliency` looks at soon in frames that were painted on, each counted once for each of
+/// Which share of the walkers `policy` looks at soon in frames that were painted on, each counted once for each of
 /// [`PHASES_NS`]; and in which share of the frames it looks at where the square is.
 fn visits(
     path: &Path,
     walkers: &[Walker],
+    policy: &Policy,
     foveae: u32,
     paint: impl Fn(usize, &mut Picture),
 ) -> (Share, Share) {
     let (mut seen, mut on_square, mut frames) = (0, 0, 0);
     for phase_ns in PHASES_NS {
-        let mut run = Run::new(vec![view(Policy::Saliency, foveae)], phase_ns);
+        let mut run = Run::new(vec![view(policy.clone(), foveae)], phase_ns);
         let mut fixations = Vec::new();
         for_each_frame(path, |index, frame| {
             let mut picture = Picture::copied(frame);

@@ -11,6 +11,8 @@ use foveate_core::color::{ColorMatrix, ColorRange, ColorTransform};
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, Plane};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::relevance::features::{STROKE_MAX, STRONG, TileFeatures};
 use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat};
 
 /// Formats, widths, and a byte of a row that is no sample: the fourth of an RGB pixel, and the second luma of the last pair
@@ -83,6 +85,64 @@ pub fn pyramid(source: &Picture) -> Vec<Picture> {
         levels.push(level(source, levels.len() as u32));
     }
     levels
+}
+
+/// What each tile of a frame looks like, row by row, by the definitions of `TileFeatures`.
+pub fn features(frame: &OwnedFrame) -> Vec<TileFeatures> {
+    let grid = frame.extent.in_cells(TILE_SIDE);
+    let tiles = (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
+    tiles
+        .map(|(column, row)| features_of_tile(frame, column * TILE_SIDE, row * TILE_SIDE))
+        .collect()
+}
+
+fn features_of_tile(frame: &OwnedFrame, left: u32, top: u32) -> TileFeatures {
+    let (width, height) =
+        ((frame.extent.width - left).min(TILE_SIDE), (frame.extent.height - top).min(TILE_SIDE));
+    let luma = |x: u32, y: u32| {
+        let [a, b, c] = frame.samples(left + x, top + y).map(i64::from);
+        if frame.format.is_rgb() { (54 * a + 183 * b + 19 * c + 128) / 256 } else { a }
+    };
+    let dx = |x: u32, y: u32| (x + 1 < width && y < height).then(|| luma(x + 1, y) - luma(x, y));
+    let dy = |x: u32, y: u32| (y + 1 < height && x < width).then(|| luma(x, y + 1) - luma(x, y));
+    let mut features = TileFeatures::default();
+    for (x, y) in (0..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
+        features.count += 1;
+        features.luma += luma(x, y) as u32;
+        features.luma_squared += luma(x, y).pow(2) as u32;
+        features.histogram[luma(x, y) as usize / 16] += 1;
+        for (axis, difference) in [dx(x, y), dy(x, y)].into_iter().enumerate() {
+            let Some(difference) = difference else { continue };
+            features.differences[axis] += 1;
+            features.gradient[axis] += difference.unsigned_abs() as u32;
+            features.gradient_squared[axis] += difference.pow(2) as u32;
+            let later = |steps: u32| if axis == 0 { dx(x + steps, y) } else { dy(x, y + steps) };
+            let strong = i64::from(STRONG);
+            let turns = |other: i64| {
+                (strong <= difference && other <= -strong)
+                    || (difference <= -strong && strong <= other)
+            };
+            let is_stroke = (1..=STROKE_MAX).filter_map(later).any(turns);
+            features.strokes[axis] += u32::from(is_stroke);
+        }
+        if let (Some(dx), Some(dy)) = (dx(x, y), dy(x, y)) {
+            features.gradient_product += (dx * dy) as i32;
+        }
+    }
+    let mean = |column: u32, row: u32| {
+        let pixels = (0..16).map(|index| (column * 4 + index % 4, row * 4 + index / 4));
+        let is_whole = column * 4 + 3 < width && row * 4 + 3 < height;
+        is_whole.then(|| (pixels.map(|(x, y)| luma(x, y)).sum::<i64>() + 8) / 16)
+    };
+    for (column, row) in (0..8).flat_map(|row| (0..8).map(move |column| (column, row))) {
+        for other in [mean(column + 1, row), mean(column, row + 1)] {
+            if let (Some(here), Some(other)) = (mean(column, row), other) {
+                features.coarse_differences += 1;
+                features.coarse_squared += (here - other).pow(2) as u32;
+            }
+        }
+    }
+    features
 }
 
 /// The bytes of the tokens of a plan over a source: `[N, 3, P, P]`.

@@ -387,6 +387,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
         (json!({"name": "Left"}), "a-z, 0-9"),
         (json!({"colour": "red"}), "unknown key `colour`"),
         (json!({"gaze": {"policy": "replay", "log": "/etc/passwd"}}), "\"fixed\", \"feedback\""),
+        (json!({"gaze": {"policy": "relevance", "scorer": "/etc/passwd"}}), "without a scorer"),
         (json!({"name": null}), ""),
     ] {
         let refusal = refusal(client.open_view("camera", table(view.clone())));
@@ -420,8 +421,8 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 }
 
 /// A stream with one view whose frame loop a test plays: it has shown frame 5, whose plan has four tokens.
-struct Scene {
-    stage: Stage,
+pub(crate) struct Scene {
+    pub(crate) stage: Stage,
     port: StreamPort,
     channel: ViewChannel,
     shown: (u64, TokenPlan),
@@ -429,7 +430,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         Self::with(|_| {}, UNLIMITED)
     }
 
@@ -439,7 +440,7 @@ impl Scene {
         Self::limited(ViewConfig { gaze, ..view_config("main") }, limits)
     }
 
-    fn of(view: ViewConfig) -> Self {
+    pub(crate) fn of(view: ViewConfig) -> Self {
         Self::limited(view, UNLIMITED)
     }
 
@@ -458,16 +459,16 @@ impl Scene {
         scene
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         assert_eq!(self.port.views.len(), 1);
         Client::connect(&self.stage.path).unwrap()
     }
 
-    fn heard(&mut self) -> Option<Feedback> {
-        self.channel.newest_feedback().map(|post| post.feedback)
+    pub(crate) fn heard(&mut self) -> Option<Feedback> {
+        self.channel.next_feedback().map(|post| post.feedback)
     }
 
-    fn show(
+    pub(crate) fn show(
         &mut self,
         frame_seq: u64,
         plan: Option<TokenPlan>,
@@ -525,7 +526,7 @@ fn both(one: Fixation, other: Fixation) -> Gaze {
     Gaze { fixations: Fixations::from_iter([one, other]), relevance: None }
 }
 
-fn fixation(id: u64, x: f64) -> Fixation {
+pub(crate) fn fixation(id: u64, x: f64) -> Fixation {
     let reason = FixationReason::Attend;
     Fixation { id, x, y: 24.0, since_frame: id, reason, weight: 1.0 }
 }
@@ -534,13 +535,13 @@ fn table(value: Value) -> serde_json::Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-fn refusal<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> Refusal {
+pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> Refusal {
     match answer {
         Err(ControlError::Refused(refusal)) => refusal,
         other => panic!("{other:?} is no refusal"),
     }
 }
 
-fn reason<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> RefusalReason {
+pub(crate) fn reason<T: std::fmt::Debug>(answer: Result<T, ControlError>) -> RefusalReason {
     refusal(answer).reason
 }

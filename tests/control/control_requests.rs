@@ -191,15 +191,15 @@ fn looks_reach_the_frame_loop_inside_the_picture_and_the_newest_wins() {
     let (mut port, _writer) = stage.live_stream("camera", &["main", "other"]);
     let mut client = Client::connect(&stage.path).unwrap();
     let [mut channel, mut other] = [0, 1].map(|index| port.views[index].take_channel());
-    assert_eq!(channel.newest_feedback(), None);
+    assert_eq!(channel.next_feedback(), None);
 
     client.look(Look::at(&main_view(), 5.0, 5.0)).unwrap();
     let looking = client.look(Look::at(&main_view(), -3.0, 1000.03)).unwrap();
     assert_eq!((looking.x, looking.y), (0.0, 48.0));
-    let post = channel.newest_feedback().unwrap();
+    let post = channel.next_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::look_at(0.0, 48.0, None));
-    assert_eq!(channel.newest_feedback(), None, "a look is taken once");
-    assert_eq!(other.newest_feedback(), None, "and by its own view");
+    assert_eq!(channel.next_feedback(), None, "a look is taken once");
+    assert_eq!(other.next_feedback(), None, "and by its own view");
 
     let looking = client.look(Look::at(&main_view(), 10.04, 20.0)).unwrap();
     assert_eq!((looking.x, looking.y), (10.0625, 20.0), "rounded to 1/16");

@@ -25,6 +25,7 @@ mod users;
 mod wait;
 
 mod config_fuzz;
+mod control_channels;
 mod control_feedback;
 mod control_hostile;
 mod control_reconnection;

@@ -10,10 +10,59 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
+use foveate_core::geometry::region::Region;
+use foveate_core::relevance::injection::Injection;
 use foveate_daemon::channel::{EventFd, view_channel};
 use foveate_daemon::stream::{Backends, ServedView, Stream};
 
 use crate::naive::{OwnedFrame, transforms};
+
+#[test]
+fn a_map_whose_time_is_over_when_a_frame_takes_it_is_dropped_and_counted() {
+    const EXTENT: Extent = Extent::new(64, 48);
+    let policy = Policy::Relevance { scorer: None, weights: Default::default(), passes: 1 };
+    let gaze = GazeConfig { policy, ..GazeConfig::default() };
+    let plan = ServedView::try_from(&ViewConfig { gaze, ..ViewConfig::default() }).unwrap();
+    let (channel, client) = view_channel(&Arc::new(EventFd::new().unwrap()), true);
+    let backend = Backends::default().choose(BackendChoice::Cpu, None).unwrap();
+    let views = [(plan, channel)];
+    let mut stream = Stream::new("camera", backend, ChangeConfig::default(), views, Arc::default());
+    let color = transforms(PixelFormat::Gray8)[0];
+    let frame = OwnedFrame::uniform(PixelFormat::Gray8, EXTENT, color, 90);
+    let mut show = |frame_seq: u64, ms: u64| {
+        let stamp = FrameStamp { pts_ns: Some(ms * 1_000_000), ..FrameStamp::numbered(frame_seq) };
+        stream.step(&frame.view(), &stamp).unwrap();
+    };
+    let inject = |frame_seq: u64, ttl_ms: u32, image: Extent| {
+        let area = (Extent::new(1, 1), Region::of(image));
+        let map = Injection::new("depth", area, image, vec![1.0], frame_seq, ttl_ms).unwrap();
+        client.send_feedback(Feedback::Inject(Arc::new(map)), image, 1).unwrap()
+    };
+    let late = || client.counters().injections_late.get();
+    // Frames 1, 3, 5, ... 199, 10 ms after one another.
+    (0..100).for_each(|number| show(2 * number + 1, 10 * number));
+    // At 1000 ms frame 181 is 100 ms old, and so is 182, of which nothing is known.
+    for (round, made_from) in [181, 182].into_iter().enumerate() {
+        let (round, newest) = (round as u64, 201 + 2 * round as u64);
+        let ticket = inject(made_from, 101, EXTENT);
+        show(newest, 1000);
+        assert_eq!(late(), 2 * round);
+        assert!(client.settled(ticket).is_some());
+        inject(made_from, 100, EXTENT);
+        inject(made_from, 90, EXTENT);
+        show(newest + 1, 1000);
+        assert_eq!(late(), 2 * (round + 1));
+    }
+    // So old that its time is not known.
+    let ticket = inject(1, 60_000, EXTENT);
+    show(300, 1010);
+    assert_eq!(late(), 5);
+    assert!(client.settled(ticket).is_some(), "nobody waits for it in vain");
+    // Of another picture: as for all that is said of one.
+    inject(1, 60_000, Extent::new(65, 48));
+    show(301, 1020);
+    assert_eq!(late(), 5);
+}
 
 #[test]
 fn what_was_said_of_a_picture_of_another_extent_is_not_obeyed_and_is_settled() {

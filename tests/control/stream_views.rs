@@ -16,6 +16,7 @@ use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::feedback::Feedback;
 use foveate_core::layout::Layout;
+use foveate_core::layout::relevance::THRESHOLDS;
 use foveate_core::layout::rings::Rings;
 use foveate_core::rate::RateLimit;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
@@ -355,11 +356,12 @@ fn plan(name: String, layout: Layout, budget: usize) -> ServedView {
 }
 
 fn random_plan(random: &mut Random) -> ServedView {
-    let layout = match random.below(6) {
+    let layout = match random.below(7) {
         0 => Layout::Uniform,
         1 => Layout::Directional { e0_px: None },
         2 => Layout::Rings(Rings::new(&[1, 2, 6], &[2, 3, 3]).unwrap()),
         3 => Layout::Windows,
+        4 => Layout::Relevance { thresholds: THRESHOLDS.to_vec(), foveae: 1 },
         _ => Layout::Foveal {
             e0_px: Some(f64::from(1 + random.below(60))),
             foveae: 1,

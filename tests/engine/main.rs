@@ -33,4 +33,5 @@ mod coarse_level;
 mod noise_laws;
 mod pool_laws;
 mod simd_laws;
+mod tile_features;
 mod view_planes;

@@ -93,16 +93,27 @@ fn check_order(gpu: &Arc<Gpu>) {
         for _ in 0..5 {
             played.forget_tokens();
             let (times, called) = played.update(&TileSet::all(EXTENT));
-            let UpdateTimes { change, upload, ingest, reduce, sample, collect, uploaded_bytes } =
-                times;
+            let UpdateTimes {
+                change,
+                upload,
+                ingest,
+                features,
+                reduce,
+                sample,
+                collect,
+                uploaded_bytes,
+            } = times;
             assert!(called.start_ns <= change.start_ns && collect.end_ns <= called.end_ns);
-            let parts = [change, upload, ingest, reduce, sample, collect];
+            let parts = [change, upload, ingest, features, reduce, sample, collect];
             for (earlier, later) in parts.iter().zip(&parts[1..]) {
                 assert!(earlier.start_ns <= earlier.end_ns, "{times:?}");
                 assert!(earlier.end_ns <= later.start_ns, "{times:?}");
             }
             // Times that are cut to fit would have no length.
-            assert!([ingest, reduce, sample].iter().all(|span| 0 < span.ns()), "{times:?}");
+            assert!(
+                [ingest, features, reduce, sample].iter().all(|span| 0 < span.ns()),
+                "{times:?}"
+            );
             assert_eq!(uploaded_bytes, 20 * 15 * TILE_BYTES);
         }
     }
@@ -118,7 +129,8 @@ struct Played {
 impl Played {
     fn new(gpu: &Arc<Gpu>, views: usize) -> Self {
         let frame = frame(EXTENT, 1);
-        let player = host_diff_on(gpu, frame.kind());
+        let mut player = host_diff_on(gpu, frame.kind());
+        player.backend.keep_features(true);
         let spec = SamplerSpec { format: FORMAT, capacity: 30 };
         let views = (0..views).map(|_| player.planes(spec)).collect();
         let mut played = Self { frame, player, views };

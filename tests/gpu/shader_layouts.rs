@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 
 use foveate_core::color::ColorTransform;
+use foveate_core::relevance::features::TileFeatures;
 use foveate_engine::backend::vulkan::detect::{DetectPush, PlanePlace};
+use foveate_engine::backend::vulkan::features::FeaturesPush;
 use foveate_engine::backend::vulkan::ingest::IngestPush;
 use foveate_engine::backend::vulkan::reduce::ReducePush;
 use foveate_engine::backend::vulkan::sample::{SamplePush, TokenRecord};
-use foveate_engine::backend::vulkan::shaders::{DETECT, INGEST, REDUCE, SAMPLE, STALE};
+use foveate_engine::backend::vulkan::shaders::{DETECT, FEATURES, INGEST, REDUCE, SAMPLE, STALE};
 use foveate_engine::backend::vulkan::stale::{StalePush, TokenEntry};
 use foveate_engine::backend::vulkan::tiles::TileRecord;
 use foveate_engine::backend::vulkan::work::WorkListHead;
@@ -30,6 +32,8 @@ macro_rules! fields {
 fn push_constants_agree() {
     let ingest = Module::parse(INGEST);
     assert_eq!(ingest.fields("IngestPush"), fields!(IngestPush { extent, color }));
+    let features = Module::parse(FEATURES);
+    assert_eq!(features.fields("FeaturesPush"), fields!(FeaturesPush { extent, is_whole }));
     let reduce = Module::parse(REDUCE);
     assert_eq!(reduce.fields("ReducePush"), fields!(ReducePush { grid, tail_level_count }));
     let sample = Module::parse(SAMPLE);
@@ -56,12 +60,28 @@ fn records_in_buffers_agree_in_layout_and_stride() {
         let head = fields!(WorkListHead { groups, count });
         [head, vec![(entries.to_owned(), size_of::<WorkListHead>())]].concat()
     };
-    for spirv in [DETECT, INGEST, REDUCE] {
+    for spirv in [DETECT, FEATURES, INGEST, REDUCE] {
         let module = Module::parse(spirv);
         assert_eq!(module.fields("TileList"), list("tiles"));
         assert_eq!(module.fields("TileRecord"), fields!(TileRecord { column, row }));
         assert_eq!(module.array_stride("TileRecord"), size_of::<TileRecord>());
     }
+    let features = Module::parse(FEATURES);
+    let expected = fields!(TileFeatures {
+        count,
+        luma,
+        luma_squared,
+        differences,
+        gradient,
+        gradient_squared,
+        gradient_product,
+        coarse_differences,
+        coarse_squared,
+        strokes,
+        histogram
+    });
+    assert_eq!(features.fields("TileFeatures"), expected);
+    assert_eq!(features.array_stride("TileFeatures"), size_of::<TileFeatures>());
     for spirv in [SAMPLE, STALE] {
         let module = Module::parse(spirv);
         assert_eq!(module.fields("TokenList"), list("tokens"));
@@ -80,6 +100,7 @@ fn records_in_buffers_agree_in_layout_and_stride() {
 fn every_shader_keeps_to_what_all_devices_allow() {
     for (name, spirv) in [
         ("detect", DETECT),
+        ("features", FEATURES),
         ("ingest", INGEST),
         ("reduce", REDUCE),
         ("sample", SAMPLE),

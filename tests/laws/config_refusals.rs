@@ -387,7 +387,12 @@ fn layouts_that_cannot_be_are_refused() {
         ("layout = \"spiral\"", 6, "layout", &["\"spiral\"", "\"rings\", \"windows\""]),
         ("foveae = 9", 6, "foveae", &["9", "from 1 to 8"]),
         ("foveae = 3\nbudget = 2", 6, "foveae", &["more than there are tokens", "the budget, 2"]),
-        ("layout = \"uniform\"\nfoveae = 2", 7, "foveae", &["only with the layout \"foveal\""]),
+        (
+            "layout = \"uniform\"\nfoveae = 2",
+            7,
+            "foveae",
+            &["only with the layouts \"foveal\" and \"relevance\""],
+        ),
         ("preset = \"stt172\"", 6, "preset", &["only with the layout \"rings\""]),
         ("strides = [1]", 6, "strides", &["only with the layout \"rings\""]),
         ("layout = \"rings\"", 6, "layout", &["`preset`", "`strides` and `grids`"]),

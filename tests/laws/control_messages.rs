@@ -1,8 +1,8 @@
 //! Messages survive the way there and back, and nothing that is sent instead of them does harm.
 
 use foveate::messages::{
-    Attend, AttendTokens, Epoch, Event, FromDaemon, Granted, Look, Looking, NOTICE_BYTES,
-    NumberFormat, Refusal, RefusalReason, ViewName, clipped,
+    Attend, AttendTokens, Epoch, Event, FromDaemon, Granted, Inject, Look, Looking, NOTICE_BYTES,
+    NumberFormat, Refusal, RefusalReason, ViewName, Weigh, clipped,
 };
 use foveate_control::{Listing, Request, accepted, refused};
 use foveate_core::geometry::region::Region;
@@ -53,6 +53,10 @@ proptest! {
             Request::List { after: Some(view.clone()) },
             Request::Look(Look { normalised, frame, wait, ..Look::at(&view, x, y) }),
             Request::Look(Look { for_ms: Some(9), ..Look::at_points(&view, &[(x, y), (y, x), (x, x)]) }),
+            Request::Weigh(Weigh {
+                view: view.clone(),
+                weights: [("depth".to_owned(), x), ("a-1".to_owned(), y)].into(),
+            }),
             Request::Release { view: view.clone() },
             Request::OpenView { stream: view.stream().to_owned(), view: serde_json::Map::new() },
         ] {
@@ -68,6 +72,15 @@ proptest! {
                 region,
                 frame,
                 wait,
+            }),
+            Request::Inject(Inject {
+                view: view.clone(),
+                name: "depth".to_owned(),
+                shape: [3, 4],
+                dtype: NumberFormat::F16,
+                region,
+                frame,
+                ttl_ms: wait.then_some(9),
             }),
             Request::AttendTokens(AttendTokens { view, frame: 7, dtype: NumberFormat::U8, wait }),
         ] {

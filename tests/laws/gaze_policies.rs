@@ -13,14 +13,18 @@ use foveate_core::gaze::log::{GazeLog, entry_line, header_line};
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::feedback::{ChannelWeight, Feedback};
 use foveate_core::geometry::fixation::{
     FOVEAE_MAX, Fixation, FixationReason, Fixations, Gaze, Points, snapped,
 };
 use foveate_core::geometry::gaze_entry::GazeEntry;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::region::Region;
+use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::geometry::weights::Peak;
+use foveate_core::relevance::features::TileFeatures;
+use foveate_core::relevance::injection::Injection;
+use foveate_core::relevance::seen::{Seen, SeenTiles};
 use proptest::prelude::*;
 
 const EXTENT: Extent = Extent::new(640, 480);
@@ -34,6 +38,8 @@ enum Operation {
     Look { points: Points, hold_ns: Option<u64> },
     Attend { seed: u64 },
     Show { map: Arc<AttentionMap> },
+    Inject { seed: u64 },
+    Weigh { seed: u64 },
     Release,
     Resize(u32, u32),
 }
@@ -71,13 +77,25 @@ proptest! {
         Course::with(Policy::Saliency, parameters, foveae).play(&frames)?;
     }
 
+    #[test]
+    fn relevance_keeps_the_laws(
+        frames in frames(), parameters in any_parameters(), foveae in foveae(), passes in 1..=2u32,
+    ) {
+        let policy = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes };
+        Course::with(policy, parameters, foveae).play(&frames)?;
+    }
+
     /// A log of any policy, written and read again: the replay is what was recorded, and keeps what it kept.
     #[test]
     fn replay_keeps_the_laws_and_repeats_what_was_recorded(
-        frames in frames(), parameters in any_parameters(), attends in any::<bool>(),
+        frames in frames(), parameters in any_parameters(), attends in 0..3,
         foveae in foveae(),
     ) {
-        let policy = if attends { Policy::Feedback } else { Policy::Saliency };
+        let policy = match attends {
+            0 => Policy::Feedback,
+            1 => Policy::Saliency,
+            _ => relevance(),
+        };
         let recorded = Course::with(policy, parameters, foveae).play(&frames)?;
         let log = GazeLog::parse(&text_of(&recorded)).unwrap();
         let policy = Policy::Replay { log: Arc::new(log) };
@@ -89,8 +107,10 @@ proptest! {
     fn the_same_calls_lead_to_the_same_gaze(
         frames in frames(), parameters in any_parameters(), foveae in foveae(),
     ) {
-        let play = || Course::with(Policy::Feedback, parameters, foveae).play(&frames);
-        prop_assert_eq!(play()?, play()?);
+        for policy in [Policy::Feedback, relevance()] {
+            let play = || Course::with(policy.clone(), parameters, foveae).play(&frames);
+            prop_assert_eq!(play()?, play()?);
+        }
     }
 
     /// However long the client keeps sending, once the map has been decided on.
@@ -116,7 +136,7 @@ proptest! {
 
 #[test]
 fn a_look_holds_as_long_as_it_says() {
-    for policy in [fixed(), Policy::Feedback, Policy::Saliency] {
+    for policy in [fixed(), Policy::Feedback, Policy::Saliency, relevance()] {
         let mut course = Course::new(policy, parameters());
         course.pass(SECOND_NS, Operation::Nothing).unwrap();
         course.step(&frame(look(10.0, 20.0, Some(5 * SECOND_NS)))).unwrap();
@@ -200,7 +220,7 @@ fn before_anything_is_seen_the_middle_is_looked_at() {
         assert!(controller.wants_coarse());
         let black = CoarseLevel::new(PyramidShape::new(EXTENT));
         for frame_seq in 1..100 {
-            let seen = (frame_seq > 50).then_some((&black, frame_seq - 1));
+            let seen = (frame_seq > 50).then(|| Seen::coarsely(&black, frame_seq - 1));
             controller.step(frame_time(frame_seq, frame_seq * FRAME_NS), seen);
         }
         let Fixation { id, x, y, reason, .. } = only(controller.gaze());
@@ -459,6 +479,8 @@ struct Course {
     /// The interval in which a map last decided.
     decided: Option<u64>,
     seen: Option<(CoarseLevel, u64)>,
+    /// Features and newest change of each tile of what was seen.
+    tiles: Option<(Vec<TileFeatures>, Vec<u64>)>,
 }
 
 impl Course {
@@ -482,6 +504,7 @@ impl Course {
             last_id: 1,
             decided: None,
             seen: None,
+            tiles: None,
         }
     }
 
@@ -512,10 +535,20 @@ impl Course {
         let jumped_back = time_ns < self.at.time_ns;
         self.at = frame_time(self.at.frame_seq + 1, time_ns);
         self.operate(&frame.operation);
-        let seen = self.seen.as_ref().map(|(coarse, frame_seq)| (coarse, *frame_seq));
+        let tiles = self.tiles.as_ref().map(|(features, changed_frame)| SeenTiles {
+            features,
+            changed_frame,
+            black: 16,
+        });
+        let seen = self
+            .seen
+            .as_ref()
+            .map(|(coarse, frame_seq)| Seen { tiles, ..Seen::coarsely(coarse, *frame_seq) });
         self.controller.step(self.at, seen);
         self.seen = Some((picture(frame.seed, self.extent), self.at.frame_seq));
-        let is_forced = jumped_back || matches!(frame.operation, Operation::Release);
+        self.tiles = Some(tiles_of(frame.seed, self.extent, self.at.frame_seq));
+        let is_forced =
+            jumped_back || matches!(frame.operation, Operation::Release | Operation::Weigh { .. });
         self.check(&before, &frame.operation, is_forced)
     }
 
@@ -529,10 +562,25 @@ impl Course {
                 Feedback::Attend { map: Arc::new(map_of(*seed, self.extent)), frame_seq: 4 }
             }
             Operation::Show { map } => Feedback::Attend { map: Arc::clone(map), frame_seq: 4 },
+            Operation::Inject { seed } => {
+                let map = map_of(*seed, self.extent);
+                let (grid, values) = (map.grid(), map.weights().to_vec());
+                let lies = (grid, Region::of(self.extent));
+                let name = ["depth", "query"][*seed as usize % 2];
+                let frame_seq = self.at.frame_seq.saturating_sub(*seed);
+                let given = Injection::new(name, lies, self.extent, values, frame_seq, 200);
+                Feedback::Inject(Arc::new(given.unwrap()))
+            }
+            Operation::Weigh { seed } => {
+                let names = ["query", "strokes", "depth", "none"];
+                let weight = (*seed as f32 - 3.0) * 2.0;
+                let name = names[*seed as usize % names.len()].to_owned();
+                Feedback::Weigh(Arc::new([ChannelWeight { name, weight }]))
+            }
             Operation::Release => Feedback::Release,
             Operation::Resize(width, height) => {
                 self.extent = Extent::new(*width, *height);
-                self.seen = None;
+                (self.seen, self.tiles) = (None, None);
                 return self.controller.resize(self.extent, self.at);
             }
         };
@@ -706,6 +754,10 @@ fn gaze_at(id: u64, x: f64, y: f64) -> Gaze {
     Gaze::at(Fixation { id, x, y, since_frame: 1, reason, weight: 1.0 }, None)
 }
 
+fn relevance() -> Policy {
+    Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 }
+}
+
 fn fixed() -> Policy {
     Policy::Fixed { x: 0.5, y: 0.25 }
 }
@@ -777,6 +829,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         6 => Just(Operation::Nothing),
         2 => look,
         4 => (0..6u64).prop_map(|seed| Operation::Attend { seed }),
+        1 => (0..6u64).prop_map(|seed| Operation::Inject { seed }),
+        1 => (0..6u64).prop_map(|seed| Operation::Weigh { seed }),
         1 => Just(Operation::Release),
         1 => resize,
     ]
@@ -831,6 +885,23 @@ fn picture(seed: u64, extent: Extent) -> CoarseLevel {
         }
     }
     coarse
+}
+
+/// Tiles of which some have edges, and when each changed.
+fn tiles_of(seed: u64, extent: Extent, frame_seq: u64) -> (Vec<TileFeatures>, Vec<u64>) {
+    let tiles = extent.in_cells(TILE_SIDE).area() as u64;
+    let number = |tile: u64| (seed + tile).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    let features = |tile: u64| TileFeatures {
+        count: 1024,
+        luma: 1024 * 90,
+        luma_squared: 1024 * 90 * 90,
+        differences: [992; 2],
+        gradient_squared: [(number(tile) % 4_000_000) as u32; 2],
+        strokes: [(number(tile) % 50) as u32; 2],
+        ..TileFeatures::default()
+    };
+    let changed = |tile: u64| if number(tile) % 3 == 0 { frame_seq } else { 1 };
+    ((0..tiles).map(features).collect(), (0..tiles).map(changed).collect())
 }
 
 fn frame_time(frame_seq: u64, time_ns: u64) -> FrameTime {

@@ -550,7 +550,17 @@ fn case(longest_side: u32) -> impl Strategy<Value = Case> {
 }
 
 fn tree_or_grid() -> impl Strategy<Value = Layout> {
-    prop_oneof![coarsest().prop_map(bounded), Just(DIRECTIONAL), Just(Layout::Uniform)]
+    prop_oneof![
+        coarsest().prop_map(bounded),
+        Just(DIRECTIONAL),
+        Just(Layout::Uniform),
+        thresholds().prop_map(|thresholds| Layout::Relevance { thresholds, foveae: 1 }),
+    ]
+}
+
+fn thresholds() -> impl Strategy<Value = Vec<f64>> {
+    prop::collection::btree_set(0..100u32, 1..5)
+        .prop_map(|shares| shares.into_iter().rev().map(|share| f64::from(share) / 100.0).collect())
 }
 
 fn any_layout() -> impl Strategy<Value = Layout> {

@@ -14,4 +14,5 @@ mod gaze_policies;
 mod gaze_saliency;
 mod layout_laws;
 mod redaction;
+mod relevance_laws;
 mod stats_laws;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use foveate::client::{Client, Subscription};
-use foveate::messages::{Attend, AttendTokens, Look, NumberFormat, ViewName};
+use foveate::messages::{Attend, AttendTokens, Inject, Look, NumberFormat, ViewName, Weigh};
 use foveate_config::ViewConfig;
 use foveate_control::ClientExt as _;
 use foveate_core::frame::PixelFormat;
@@ -260,6 +260,87 @@ fn the_tool_attends_to_arrays_and_pictures_and_traces_where_the_view_looks() {
     }
 }
 
+/// Several clients, each with channels of its own; the frames go on meanwhile, and what is too late is counted.
+#[test]
+fn clients_inject_channels_and_weigh_them() {
+    let gaze = "gaze = { policy = 'relevance', lease_ms = 60000 }";
+    let mut stage = Stage::open("backend = 'cpu'", gaze, 1000);
+    stage.next_frame();
+    let mut clients = [(); 2].map(|()| stage.daemon().client());
+    // Few enough for the limit of messages a second.
+    for frame in 1..=15 {
+        for (index, client) in clients.iter_mut().enumerate() {
+            let named = |name: &str| Inject { frame: Some(frame), ..inject(name) };
+            client.inject(named(["depth", "flow"][index]), &[1; 4]).unwrap();
+            client.inject(named(["text", "hand"][index]), &[2; 4]).unwrap();
+        }
+        clients[0].weigh(weigh("depth", frame as f64 / 8.0)).unwrap();
+        stage.next_frame();
+    }
+    let refused = clients[1].inject(inject("depth"), &[1; 4]).unwrap_err().to_string();
+    assert!(refused.contains(" injects `depth`"), "{refused}");
+    let refused = clients[1].weigh(weigh("flow", 1.0)).unwrap_err().to_string();
+    assert!(refused.contains("steers this view"), "{refused}");
+    let counts = |stage: &mut Stage| stage.client.stats().unwrap().streams[0].views[0].counts;
+    let now = counts(&mut stage);
+    let accepted = 4 * 15;
+    assert_eq!((now.injections_accepted, now.injections_late), (accepted, 0));
+
+    // 100 frames a second: 10 ms after its frame the next one finds it too old.
+    let brief = Inject { ttl_ms: Some(10), frame: Some(16), ..inject("depth") };
+    clients[0].inject(brief, &[1; 4]).unwrap();
+    stage.next_frame();
+    until("it is counted", || counts(&mut stage).injections_late == 1);
+
+    let array = stage.place.path("map.npy");
+    fs::write(&array, npy("<f4", "(3, 4)", &map_bytes(3, 4, 5))).unwrap();
+    let file = array.to_str().unwrap();
+    let foveate = |arguments: &[&str]| stage.place.foveate(arguments).finish();
+    let held = foveate(&["inject", "camera/main", "hand", file]);
+    held.assert_clean_exit(69);
+    assert!(held.message().contains("take another name"), "{}", held.message());
+    let output = foveate(&[
+        "inject",
+        "camera/main",
+        "door",
+        file,
+        "--box",
+        "0,0,80,60",
+        "--frame",
+        "15",
+        "--ttl-ms",
+        "60000",
+    ]);
+    output.assert_clean_exit(0);
+    assert_eq!(output.stdout, "camera/main has the channel door for 60000 ms\n");
+    assert!(foveate(&["weigh", "camera/main", "door=1"]).message().contains("steers this view"));
+    clients[0].release(&main_view()).unwrap();
+    let output = foveate(&["weigh", "camera/main", "door=-1.5", "edges=0.25"]);
+    output.assert_clean_exit(0);
+    assert_eq!(output.stdout, "camera/main weighs door by -1.5, edges by 0.25\n");
+    for (weight, code, part) in
+        [("door", 2, "depth=1.5"), ("door=x", 2, "depth=1.5"), ("door=65", 69, "within 64")]
+    {
+        let output = foveate(&["weigh", "camera/main", weight]);
+        output.assert_clean_exit(code);
+        assert!(output.stderr.contains(part), "{}", output.stderr);
+    }
+
+    // The owners' connections are open, the tool's is not.
+    let listing = foveate(&["ls"]).stdout;
+    for line in
+        ["camera/main has the channel door of 3 x 4 from frame 15, ", "by a client that is gone"]
+    {
+        assert!(listing.contains(line), "{line} is not in:\n{listing}");
+    }
+    let own = format!("by process {}", std::process::id());
+    let is_hand = |line: &&str| line.contains("channel hand of 2 x 2 from frame 15");
+    let hand = listing.lines().find(is_hand).unwrap_or_else(|| panic!("no hand in:\n{listing}"));
+    assert!(hand.contains(" ms old of 60000, ") && hand.contains(&own), "{hand}");
+    stage.next_frame();
+    stage.end();
+}
+
 #[test]
 fn files_that_are_no_map_are_refused_with_the_way_out() {
     let place = Place::new();
@@ -386,6 +467,16 @@ fn snapped(value: f64) -> f64 {
 fn attend(frame: u64) -> Attend {
     let (view, dtype) = (main_view(), NumberFormat::F32);
     Attend { view, shape: [3, 4], dtype, region: None, frame: Some(frame), wait: false }
+}
+
+/// Of 2 rows of 2, for a minute.
+fn inject(name: &str) -> Inject {
+    let (name, dtype, ttl_ms) = (name.to_owned(), NumberFormat::U8, Some(60_000));
+    Inject { view: main_view(), name, shape: [2, 2], dtype, region: None, frame: None, ttl_ms }
+}
+
+fn weigh(name: &str, weight: f64) -> Weigh {
+    Weigh { view: main_view(), weights: [(name.to_owned(), weight)].into() }
 }
 
 /// A map of 3 rows of 4 with one peak, another one for every number up to 12.

@@ -78,6 +78,8 @@ fn counts_agree_with_what_was_fed() {
         ("foveate_saccades_total{stream=\"a\",view=\"main\"}", 1.0),
         ("foveate_saccades_total{stream=\"a\",view=\"other\"}", 0.0),
         ("foveate_feedback_accepted_total{stream=\"a\",view=\"main\"}", 1.0),
+        ("foveate_injections_accepted_total{stream=\"a\",view=\"main\"}", 0.0),
+        ("foveate_injections_late_total{stream=\"a\",view=\"main\"}", 0.0),
         ("foveate_feedback_refused_total{stream=\"a\",view=\"main\",reason=\"policy\"}", 1.0),
         ("foveate_control_refused_total{reason=\"policy\"}", 1.0),
     ] {

@@ -16,7 +16,8 @@ use crate::left_out::is_left_out;
 /// 240 tiles of 32 x 32 pixels, of which the lowest are cut.
 const SIZE: &str = "640x360";
 
-const CPU_STAGES: [&str; 7] = ["change", "ingest", "publish", "reduce", "rest", "sample", "total"];
+const CPU_STAGES: [&str; 8] =
+    ["change", "features", "ingest", "publish", "reduce", "rest", "sample", "total"];
 
 #[test]
 fn each_stage_has_its_quantiles_and_the_parts_make_up_the_total() {

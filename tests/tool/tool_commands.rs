@@ -531,7 +531,7 @@ fn look_prints_where_it_led_to() {
         text(&output.stdout),
         "camera/main looks at 0, 48 (the nearest point of the picture)\n"
     );
-    let post = port.views[0].take_channel().newest_feedback().unwrap();
+    let post = port.views[0].take_channel().next_feedback().unwrap();
     assert_eq!(post.feedback, Feedback::look_at(0.0, 48.0, None));
 
     let output = foveate(&stage.path, &["look", "camera/none", "1", "1"]);

@@ -1,28 +1,38 @@
 //! From a policy and the feedback of clients to where a view looks.
 
+use std::collections::BTreeMap;
+#[cfg(feature = "serde")]
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::log::{GazeLog, GazeLogError};
+use super::log::GazeLog;
+#[cfg(feature = "serde")]
+use super::log::GazeLogError;
 use super::policy::FixationPolicy;
 use super::policy::feedback::Feedbacked;
 use super::policy::fixed::Fixed;
+use super::policy::relevance::{Relevant, Scoring};
 use super::policy::replay::Replay;
 use super::policy::saliency::Salient;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
+use crate::relevance::scene::Scene;
+use crate::relevance::scorer::Scorer;
 #[cfg(feature = "serde")]
-use crate::value::{Real, checked};
+use crate::relevance::scorer::ScorerError;
+use crate::relevance::seen::Seen;
+#[cfg(feature = "serde")]
+use crate::value::{ChannelWeights, Real, Whole, checked};
 
-/// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one.
+/// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
+/// scorer, or the path of one.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
-pub enum Policy<Log = Arc<GazeLog>> {
+pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
     /// One point, until a client moves the view to others.
     Fixed {
         /// From 0 at the left edge of the source to 1 at the right one.
@@ -38,6 +48,21 @@ pub enum Policy<Log = Arc<GazeLog>> {
     Feedback,
     /// What stands out or moves.
     Saliency,
+    /// What a scorer makes of the channels.
+    Relevance {
+        /// A trained one; `None` is the default, which needs no training.
+        #[cfg_attr(feature = "serde", serde(default = "none"))]
+        scorer: Option<File>,
+        /// What channels add to the score; see [`ChannelWeight`](crate::geometry::feedback::ChannelWeight). Given for the default
+        /// scorer, they replace its own.
+        #[cfg_attr(feature = "serde", serde(default))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<ChannelWeights, _, _>"))]
+        weights: BTreeMap<String, f32>,
+        /// 2 to give the scorer its own first score as the channel `relevance`.
+        #[cfg_attr(feature = "serde", serde(default = "one"))]
+        #[cfg_attr(feature = "serde", serde(deserialize_with = "checked::<Whole<1, 2>, _, _>"))]
+        passes: u32,
+    },
     /// What was recorded.
     Replay {
         /// By `foveate record`.
@@ -50,21 +75,37 @@ fn middle() -> f64 {
     0.5
 }
 
-impl<Log> Default for Policy<Log> {
+#[cfg(feature = "serde")]
+fn none<File>() -> Option<File> {
+    None
+}
+
+#[cfg(feature = "serde")]
+fn one() -> u32 {
+    1
+}
+
+impl<Log, File> Default for Policy<Log, File> {
     fn default() -> Self {
         Self::Fixed { x: middle(), y: middle() }
     }
 }
 
-impl<Log> Policy<Log> {
+impl<Log, File> Policy<Log, File> {
     /// Its name in configurations.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Fixed { .. } => "fixed",
             Self::Feedback => "feedback",
             Self::Saliency => "saliency",
+            Self::Relevance { .. } => "relevance",
             Self::Replay { .. } => "replay",
         }
+    }
+
+    /// Whether channels decide, so that clients may inject and weigh them.
+    pub const fn is_relevance(&self) -> bool {
+        matches!(self, Self::Relevance { .. })
     }
 
     /// Whether the attention of clients decides.
@@ -73,18 +114,58 @@ impl<Log> Policy<Log> {
     }
 }
 
-impl Policy<PathBuf> {
-    /// The policy, with its log.
+/// A file that a policy names and that cannot be used.
+#[cfg(feature = "serde")]
+#[derive(Debug)]
+pub enum PolicyFileError {
+    /// The gaze log that it replays.
+    Log(GazeLogError),
+    /// Its scorer.
+    Scorer(ScorerError),
+}
+
+#[cfg(feature = "serde")]
+impl std::fmt::Display for PolicyFileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Log(error) => error.fmt(f),
+            Self::Scorer(error) => error.fmt(f),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl std::error::Error for PolicyFileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Log(error) => error.source(),
+            Self::Scorer(error) => error.source(),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl Policy<PathBuf, PathBuf> {
+    /// The policy, with its files.
     ///
     /// # Errors
     ///
-    /// If the log cannot be read, or is none.
-    pub fn load(&self) -> Result<Policy, GazeLogError> {
+    /// If a file cannot be read, or is not what it should be.
+    pub fn load(&self) -> Result<Policy, PolicyFileError> {
         Ok(match self {
             Self::Fixed { x, y } => Policy::Fixed { x: *x, y: *y },
             Self::Feedback => Policy::Feedback,
             Self::Saliency => Policy::Saliency,
-            Self::Replay { log } => Policy::Replay { log: Arc::new(GazeLog::load(log)?) },
+            Self::Relevance { scorer, weights, passes } => {
+                let load = |path: &PathBuf| Scorer::load(path).map_err(PolicyFileError::Scorer);
+                let scorer = scorer.as_ref().map(load).transpose()?;
+                let (scorer, weights) = (scorer.map(Arc::new), weights.clone());
+                Policy::Relevance { scorer, weights, passes: *passes }
+            }
+            Self::Replay { log } => {
+                let log = GazeLog::load(log).map_err(PolicyFileError::Log)?;
+                Policy::Replay { log: Arc::new(log) }
+            }
         })
     }
 }
@@ -113,6 +194,16 @@ impl Controller {
             Policy::Fixed { x, y } => Box::new(Fixed::new((x, y), parameters, extent, foveae, at)),
             Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
             Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
+            Policy::Relevance { scorer, weights, passes } => {
+                // Weights that are given for the default scorer replace its own.
+                let untrained = || match weights.is_empty() {
+                    true => Scorer::untrained(),
+                    false => Scorer::weighted([]),
+                };
+                let scorer = scorer.unwrap_or_else(|| Arc::new(untrained()));
+                let scoring = Scoring { scorer, weights, passes };
+                Box::new(Relevant::new(scoring, parameters, extent, foveae, at))
+            }
             Policy::Replay { log } => Box::new(Replay::new(log, extent, foveae, at)),
         };
         Self { policy }
@@ -138,14 +229,24 @@ impl Controller {
         self.policy.wants_coarse()
     }
 
+    /// Whether [`step`](Self::step) wants to see the tiles.
+    pub fn wants_tiles(&self) -> bool {
+        self.policy.wants_tiles()
+    }
+
+    /// The channels, if the policy has them.
+    pub fn scene(&self) -> Option<&Scene> {
+        self.policy.scene()
+    }
+
     /// Takes what clients said before the frame of `at`, the newest of it.
     pub fn take(&mut self, feedback: &Feedback, at: FrameTime) {
         self.policy.take(feedback, at);
     }
 
-    /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the coarse level of the frame before and that
-    /// frame's number, if it is [wanted](Self::wants_coarse) and there was one.
-    pub fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
+    /// Decides, if it is time to, where the frame of `at` is looked at. `seen` is the frame before, if it is
+    /// [wanted](Self::wants_coarse) and there was one.
+    pub fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.policy.step(at, seen);
     }
 

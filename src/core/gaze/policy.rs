@@ -3,13 +3,15 @@
 use std::fmt::Debug;
 
 use crate::frame::FrameTime;
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
+use crate::relevance::scene::Scene;
+use crate::relevance::seen::Seen;
 
 pub mod feedback;
 pub mod fixed;
+pub mod relevance;
 pub mod replay;
 pub mod saliency;
 
@@ -38,11 +40,21 @@ pub trait FixationPolicy: Debug + Send {
         false
     }
 
+    /// Whether it looks at the tiles.
+    fn wants_tiles(&self) -> bool {
+        false
+    }
+
+    /// The channels, if it has them.
+    fn scene(&self) -> Option<&Scene> {
+        None
+    }
+
     /// Takes what clients said before the frame of `at`.
     fn take(&mut self, feedback: &Feedback, at: FrameTime);
 
-    /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier frame's coarse level and number.
-    fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>);
+    /// Decides, if it is time to, where the frame of `at` is looked at; `seen` is an earlier one.
+    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>);
 
     /// The source has another extent from the frame of `at` on.
     fn resize(&mut self, extent: Extent, at: FrameTime);

@@ -65,6 +65,12 @@ impl Saliency {
         &self.change
     }
 
+    /// Contrast in brightness, red against green and blue against yellow as of the last [`weigh`](Self::weigh), row by row, in
+    /// levels of 256.
+    pub fn contrasts(&self) -> &[Vec<f32>; 3] {
+        self.contrast.maps()
+    }
+
     /// Computes saliency and change of a picture against the pictures absorbed so far.
     pub fn weigh(&mut self, seen: &CoarseLevel) {
         let samples = seen.texels.as_flattened();

@@ -15,6 +15,7 @@ use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::region::Region;
 use crate::geometry::relevance::{Relevance, RelevanceMap};
 use crate::geometry::weights::Weights;
+use crate::relevance::seen::Seen;
 
 /// Longest side of a relevance map made by a view.
 const RELEVANCE_SIDE_MAX: u32 = 64;
@@ -75,28 +76,27 @@ impl Scan {
     }
 
     /// Updates saliency and relevance from the picture in `seen`, if there is one that fits.
-    pub(super) fn weigh(&mut self, seen: Option<(&CoarseLevel, u64)>) {
-        let Some((coarse, frame_seq)) = self.fitting(seen) else { return };
+    pub(super) fn weigh(&mut self, seen: Option<Seen<'_>>) {
+        let Some(Seen { coarse, frame_seq, .. }) = self.fitting(seen) else { return };
         self.saliency.weigh(coarse);
         let made = self.relevance_from(&self.weights(self.saliency.map()), frame_seq);
-        let is_far = |old: &Arc<Relevance>, new: &Arc<Relevance>| {
-            RELEVANCE_STEP < old.map.factor_to(&new.map)
-        };
-        let keeps = matches!((&self.relevance, &made), (Some(old), Some(new)) if !is_far(old, new));
-        if !keeps {
-            self.relevance = made;
-        }
+        settle(&mut self.relevance, made);
     }
 
     /// Takes the picture in `seen` into the model of the scene, once.
-    pub(super) fn absorb(&mut self, seen: Option<(&CoarseLevel, u64)>, now_ns: u64) {
-        let Some((coarse, frame_seq)) = self.fitting(seen) else { return };
+    pub(super) fn absorb(&mut self, seen: Option<Seen<'_>>, now_ns: u64) {
+        let Some(Seen { coarse, frame_seq, .. }) = self.fitting(seen) else { return };
         let (last, last_ns) = self.absorbed.unwrap_or((frame_seq.wrapping_sub(1), now_ns));
         if last != frame_seq {
             let elapsed_s = now_ns.saturating_sub(last_ns) as f32 * 1e-9;
             self.saliency.absorb(coarse, elapsed_s.min(LONGEST_GAP_S));
             self.absorbed = Some((frame_seq, now_ns));
         }
+    }
+
+    /// Saliency as of the last decision.
+    pub(super) fn saliency(&self) -> &Saliency {
+        &self.saliency
     }
 
     /// Saliency as relevance.
@@ -118,10 +118,29 @@ impl Scan {
 
     /// Moves to the most salient places that are not inhibited, where they beat the current ones by the hysteresis.
     pub(super) fn choose(&mut self, state: &mut FixationState) {
+        self.inhibited.copy_from_slice(self.saliency.map());
+        self.choose_inhibited(state, FixationReason::Saliency);
+    }
+
+    /// The same by weights that `at` gives the places in pixels, which count up to four times where they are salient: so the most salient
+    /// place of a cell is looked at, not its middle.
+    pub(super) fn choose_by(&mut self, at: impl Fn(f64, f64) -> f32, state: &mut FixationState) {
+        let columns = self.saliency.grid().width as usize;
+        let map = self.saliency.map();
+        let greatest = map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        for (index, (weight, salient)) in self.inhibited.iter_mut().zip(map).enumerate() {
+            let middle = |texel: usize| (texel as f64 + 0.5) * self.cell_px;
+            let place = at(middle(index % columns), middle(index / columns));
+            *weight = place * (1.0 + 3.0 * salient / greatest);
+        }
+        self.choose_inhibited(state, FixationReason::Relevance);
+    }
+
+    /// Inhibits the weights in `inhibited`, and moves by them.
+    fn choose_inhibited(&mut self, state: &mut FixationState, reason: FixationReason) {
         let now_ns = state.elapsed_ns();
         self.inhibition.forget(now_ns);
         self.follow();
-        self.inhibited.copy_from_slice(self.saliency.map());
         let (width, radius) = (self.saliency.grid().width as usize, self.radius());
         self.inhibition.inhibit(&mut self.inhibited, width, radius, now_ns);
         if !state.may_move() {
@@ -130,9 +149,9 @@ impl Scan {
         let weights = self.weights(&self.inhibited);
         let peaks = self.peaks_of(&weights);
         if peaks.as_slice().is_empty() {
-            state.go_to_middle_unless(FixationReason::Saliency);
+            state.go_to_middle_unless(reason);
         } else {
-            for place in state.follow(&weights, &peaks, FixationReason::Saliency) {
+            for place in state.follow(&weights, &peaks, reason) {
                 self.leave_trace(place, now_ns);
             }
         }
@@ -170,8 +189,8 @@ impl Scan {
     }
 
     /// A picture of this source, not of one before.
-    fn fitting<'a>(&self, seen: Option<(&'a CoarseLevel, u64)>) -> Option<(&'a CoarseLevel, u64)> {
-        seen.filter(|(coarse, _)| coarse.extent() == self.saliency.grid())
+    pub(super) fn fitting<'a>(&self, seen: Option<Seen<'a>>) -> Option<Seen<'a>> {
+        seen.filter(|seen| seen.coarse.extent() == self.saliency.grid())
     }
 
     fn weights<'a>(&self, cells: &'a [f32]) -> Weights<'a> {
@@ -188,6 +207,15 @@ impl Scan {
 
     fn radius_px(&self) -> f64 {
         self.parameters.inhibition_radius * f64::from(self.extent.longer_side())
+    }
+}
+
+/// Replaces `relevance` by what was made of a newer picture, unless that is hardly any other.
+pub(super) fn settle(relevance: &mut Option<Arc<Relevance>>, made: Option<Arc<Relevance>>) {
+    let is_near = |old: &Relevance, new: &Relevance| old.map.factor_to(&new.map) <= RELEVANCE_STEP;
+    let keeps = matches!((&*relevance, &made), (Some(old), Some(new)) if is_near(old, new));
+    if !keeps {
+        *relevance = made;
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::attention::AttentionMap;
 use super::fixation::Points;
+use crate::relevance::injection::Injection;
 
 /// One message of feedback.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +23,36 @@ pub enum Feedback {
         /// `frame_seq` of the frame that it was computed from.
         frame_seq: u64,
     },
-    /// Return control to the view's policy.
+    /// Give a view a map by name; for the policy `relevance`.
+    Inject(Arc<Injection>),
+    /// Set what channels add to the score, by name, beside what the scorer makes of them; 0 takes it back. For the policy
+    /// `relevance`.
+    Weigh(Arc<[ChannelWeight]>),
+    /// Return control to the view's policy, with the weights of its configuration.
     Release,
 }
 
+/// What a channel adds to the score: octaves of relevance for each of its units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChannelWeight {
+    /// A computed channel, or an injected one, whether it is there or not.
+    pub name: String,
+    /// Finite, at most [`CHANNEL_WEIGHT_MAX`] from 0.
+    pub weight: f32,
+}
+
+/// Greatest weight of a channel.
+pub const CHANNEL_WEIGHT_MAX: f32 = 64.0;
+
+/// Most weights of a view.
+pub const CHANNEL_WEIGHTS_MAX: usize = 64;
+
 impl Feedback {
+    /// Whether newer feedback of this kind makes it void.
+    pub fn is_superseded(&self) -> bool {
+        matches!(self, Self::Look { .. } | Self::Attend { .. } | Self::Release)
+    }
+
     /// Look at one point in pixels.
     pub fn look_at(x: f64, y: f64, hold_ns: Option<u64>) -> Self {
         Self::Look { points: Points::from_iter([(x, y)]), hold_ns }

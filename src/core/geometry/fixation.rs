@@ -25,12 +25,15 @@ pub enum FixationReason {
     Attend,
     /// Saliency.
     Saliency,
+    /// What a scorer makes of the channels.
+    Relevance,
 }
 
 crate::names!(FixationReason {
     Policy = "policy", Look = "look", Attend = "attend", Saliency = "saliency",
+    Relevance = "relevance",
 });
-crate::codes!(FixationReason { Policy = 0, Look = 1, Attend = 2, Saliency = 3 });
+crate::codes!(FixationReason { Policy = 0, Look = 1, Attend = 2, Saliency = 3, Relevance = 4 });
 
 /// A fixated point.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -64,6 +64,11 @@ impl RelevanceMap {
         Self::new(grid, codes.iter().map(|code| table[usize::from(*code)]))
     }
 
+    /// The weights, row by row.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
     /// The codes nearest to the weights, row by row; exact for a map made from codes.
     pub fn codes(&self) -> Vec<u8> {
         let table = code_table();
@@ -102,6 +107,11 @@ impl RelevanceMap {
             sum += (weight - 1.0) * points.iter().map(distance).fold(f64::INFINITY, f64::min);
         }
         if 0.0 < total { sum / total } else { 0.0 }
+    }
+
+    /// Greatest weight.
+    pub fn peak(&self) -> f64 {
+        self.weights.iter().copied().fold(Self::MIN, f64::max)
     }
 
     /// Greatest weight of the cells that touch `region` of an image of `image` pixels.

@@ -87,7 +87,12 @@ impl Priority<'_> {
         eccentricities.min_by(|(_, a), (_, b)| a.total_cmp(b)).unwrap_or((0, f64::INFINITY))
     }
 
-    fn relevance_of(&self, patch: Patch, grids: PatchGrids) -> f64 {
+    /// Distance from the nearest fixation to `patch` in pixels.
+    pub(super) fn eccentricity(&self, patch: Patch, grids: PatchGrids) -> f64 {
+        self.nearest(patch, grids).1
+    }
+
+    pub(super) fn relevance_of(&self, patch: Patch, grids: PatchGrids) -> f64 {
         let extent = grids.shape().extent();
         let side = grids.patch_side();
         let region = Token::from_patch(patch, side).pixel_box(extent, side);
@@ -104,7 +109,15 @@ pub fn tokens(
     before: Option<&TokenPlan>,
 ) -> Vec<Token> {
     let roots = root_level(grids, budget, coarsest);
-    let mut leaves = leaves(grids, budget, roots, priority, &split_patches(before));
+    ordered(leaves(grids, budget, roots, priority, &split_patches(before)), grids, priority)
+}
+
+/// The tokens of leaves, ordered by level, then along the Morton curve.
+pub(super) fn ordered(
+    mut leaves: Vec<Patch>,
+    grids: PatchGrids,
+    priority: &Priority<'_>,
+) -> Vec<Token> {
     leaves.sort_unstable_by_key(|patch| (patch.level, patch.morton()));
     let token = |patch: Patch| {
         let (nearest, _) = priority.nearest(patch, grids);
@@ -126,7 +139,7 @@ pub fn root_level(grids: PatchGrids, budget: usize, coarsest: Option<u32>) -> u3
 pub const KEEPING: f64 = std::f64::consts::SQRT_2;
 
 /// The patches that were split in a plan.
-fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
+pub(super) fn split_patches(plan: Option<&TokenPlan>) -> HashSet<Patch> {
     let mut split = HashSet::new();
     let Some(plan) = plan else { return split };
     for token in &plan.tokens {

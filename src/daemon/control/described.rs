@@ -24,8 +24,9 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
     }
     let text = toml_text(table).map_err(|error| bad_request(error.to_string()))?;
     let config = ViewConfig::parse(&text).map_err(|error| bad_request(error.reason()))?;
-    if let Policy::Replay { .. } = config.gaze.policy {
-        let error = "a view that a client opens takes the policies \"fixed\", \"feedback\" and \"saliency\"";
+    if let Policy::Replay { .. } | Policy::Relevance { scorer: Some(_), .. } = config.gaze.policy {
+        let error = "a view that a client opens takes the policies \"fixed\", \"feedback\", \"saliency\", and \"relevance\" \
+                     without a scorer of its own";
         return Err(bad_request(error));
     }
     Ok(config)

@@ -364,6 +364,16 @@ impl ServerThread {
                     steering.attend_tokens(&attend, payload)
                 })
             }
+            Request::Inject(inject) => {
+                self.steer_with(connection, &inject.view, |steering| {
+                    steering.inject(&inject, payload)
+                })?;
+                Ok(Some(accepted(&Granted { view: inject.view })))
+            }
+            Request::Weigh(weigh) => {
+                self.steer_with(connection, &weigh.view, |steering| steering.weigh(&weigh))?;
+                Ok(Some(accepted(&Granted { view: weigh.view })))
+            }
             Request::Release { view } => {
                 self.steer_with(connection, &view, |steering| steering.release())?;
                 Ok(Some(accepted(&Granted { view })))
@@ -559,6 +569,7 @@ impl ServerThread {
         let number = connection.client.number;
         for view in self.directory.views() {
             view.steering().lock().release(number);
+            view.channels().lock().leave(number);
         }
         if 0 < connection.opened {
             for stream in self.directory.streams_from(None) {

@@ -6,15 +6,20 @@ use std::time::{Duration, Instant};
 use super::directory::{StreamEntry, ViewEntry};
 use super::lease::Client;
 use crate::channel::{FEEDBACK_PENDING_MAX, FRAMES_KEPT};
-use foveate::messages::{Attend, AttendTokens, Look, Refusal, RefusalReason};
+use foveate::messages::{
+    Attend, AttendTokens, Inject, Look, Refusal, RefusalReason, TTL_MS_DEFAULT, Weigh,
+};
 use foveate_control::{StreamState, numbers};
 use foveate_core::clock::monotonic_ns;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::{AttentionError, AttentionMap};
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::feedback::{
+    CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX, ChannelWeight, Feedback,
+};
 use foveate_core::geometry::fixation::{Points, snapped};
 use foveate_core::geometry::region::Region;
+use foveate_core::relevance::injection::{Injection, InjectionError, check_channel_name};
 
 /// Accepted feedback.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,16 +87,52 @@ impl SteeringRequest<'_> {
         self.send_map(map, image, attend.frame)
     }
 
+    /// `inject`: needs no lease.
+    pub(super) fn inject(self, inject: &Inject, payload: &[u8]) -> Result<(), Refusal> {
+        let image = self.open_for_channels(inject.frame)?;
+        let frame = inject.frame.unwrap_or_else(|| self.view.channel().newest_frame());
+        if frame == 0 {
+            let error = format!("view `{}` has not published a frame yet", self.view.name());
+            return Err(Refusal::new(RefusalReason::NotStarted, error));
+        }
+        let [rows, columns] = inject.shape;
+        let area = (Extent::new(columns, rows), inject.region.unwrap_or(Region::of(image)));
+        let values = numbers(inject.dtype, payload)?;
+        let ttl_ms = inject.ttl_ms.unwrap_or(TTL_MS_DEFAULT);
+        let injection = Injection::new(&inject.name, area, image, values, frame, ttl_ms)
+            .map_err(|error| Refusal::new(reason_of_injection(&error), error.to_string()))?;
+        let (injection, now) = (Arc::new(injection), Instant::now());
+        let mut channels = self.view.channels().lock();
+        channels.check_free_for(&inject.name, self.client, now)?;
+        self.queue(Feedback::Inject(Arc::clone(&injection)), image)?;
+        channels.inject(&injection, self.client, now);
+        self.view.channel().counters().injections_accepted.add(1);
+        Ok(())
+    }
+
+    /// `weigh`.
+    pub(super) fn weigh(self, weigh: &Weigh) -> Result<(), Refusal> {
+        let image = self.open_for_channels(None)?;
+        self.check_lease()?;
+        let weights = weights_of(weigh)?;
+        let mut channels = self.view.channels().lock();
+        channels.check_room_for(&weights)?;
+        self.send(Feedback::Weigh(Arc::clone(&weights)), image, Points::new())?;
+        channels.weigh(&weights);
+        Ok(())
+    }
+
     /// `release`: allowed to the holder of the lease, or to any client if there is none.
     pub(super) fn release(self) -> Result<(), Refusal> {
         let image = self.open_for(None)?;
         self.send(Feedback::Release, image, Points::new())?;
         self.view.steering().lock().release(self.client.number);
+        self.view.channels().lock().release();
         Ok(())
     }
 
-    /// The extent of the image, if the view takes feedback about `frame`.
-    fn open_for(self, frame: Option<u64>) -> Result<Extent, Refusal> {
+    /// The extent of the image, if the view takes feedback.
+    fn open(self) -> Result<Extent, Refusal> {
         let refused = |reason, text: &str| {
             Err(Refusal::new(reason, format!("stream `{}` {text}", self.stream.name())))
         };
@@ -107,11 +148,32 @@ impl SteeringRequest<'_> {
             return Err(Refusal::new(RefusalReason::Ended, error));
         }
         if let Policy::Replay { .. } = self.view.config().gaze.policy {
-            return Err(self.wrong_policy("replays a recorded gaze and takes no feedback"));
+            let text = "replays a recorded gaze and takes no feedback";
+            return Err(self.wrong_policy(text, "feedback"));
         }
-        self.view.steering().lock().check_free_for(self.client, Instant::now())?;
+        Ok(extent)
+    }
+
+    /// The same, if it takes feedback about `frame` from this client.
+    fn open_for(self, frame: Option<u64>) -> Result<Extent, Refusal> {
+        let extent = self.open()?;
+        self.check_lease()?;
         self.check_frame(frame)?;
         Ok(extent)
+    }
+
+    /// The same, if it has channels, whoever steers it.
+    fn open_for_channels(self, frame: Option<u64>) -> Result<Extent, Refusal> {
+        let extent = self.open()?;
+        if !self.view.config().gaze.policy.is_relevance() {
+            return Err(self.wrong_policy("has no channels to inject or to weigh", "relevance"));
+        }
+        self.check_frame(frame)?;
+        Ok(extent)
+    }
+
+    fn check_lease(self) -> Result<(), Refusal> {
+        self.view.steering().lock().check_free_for(self.client, Instant::now())
     }
 
     fn open_for_maps(self, frame: Option<u64>) -> Result<Extent, Refusal> {
@@ -119,15 +181,15 @@ impl SteeringRequest<'_> {
         if self.view.config().gaze.policy.is_feedback() {
             Ok(extent)
         } else {
-            Err(self.wrong_policy("takes `look` but no attention maps"))
+            Err(self.wrong_policy("takes `look` but no attention maps", "feedback"))
         }
     }
 
-    fn wrong_policy(self, text: &str) -> Refusal {
+    fn wrong_policy(self, text: &str, wanted: &str) -> Refusal {
         let config = self.view.config();
         let (name, policy) = (self.view.name(), config.gaze.policy.name());
         let error = format!(
-            "view `{name}` has the policy \"{policy}\": it {text}; one with the policy \"feedback\" does, in the \
+            "view `{name}` has the policy \"{policy}\": it {text}; use one with the policy \"{wanted}\", in the \
              configuration or opened with `open_view`"
         );
         Refusal::new(RefusalReason::Policy, error)
@@ -180,7 +242,17 @@ impl SteeringRequest<'_> {
         self.send(Feedback::Attend { map: Arc::new(map), frame_seq }, image, points)
     }
 
+    /// Sends feedback, and renews the lease.
     fn send(self, feedback: Feedback, image: Extent, points: Points) -> Result<Steered, Refusal> {
+        let ticket = self.queue(feedback, image)?;
+        let lease_ms = self.view.config().gaze.parameters.lease_ms;
+        let until = Instant::now() + Duration::from_millis(lease_ms.into());
+        self.view.steering().lock().renew(self.client, until);
+        Ok(Steered { ticket, points })
+    }
+
+    /// Sends feedback, and returns its ticket.
+    fn queue(self, feedback: Feedback, image: Extent) -> Result<u64, Refusal> {
         let Some(ticket) = self.view.channel().send_feedback(feedback, image, monotonic_ns())
         else {
             let error = format!(
@@ -189,11 +261,8 @@ impl SteeringRequest<'_> {
             );
             return Err(Refusal::new(RefusalReason::Busy, error));
         };
-        let lease_ms = self.view.config().gaze.parameters.lease_ms;
-        let until = Instant::now() + Duration::from_millis(lease_ms.into());
-        self.view.steering().lock().renew(self.client, until);
         self.view.channel().counters().feedback_accepted.add(1);
-        Ok(Steered { ticket, points })
+        Ok(ticket)
     }
 }
 
@@ -206,4 +275,40 @@ fn reason_of(error: AttentionError) -> RefusalReason {
         AttentionError::Negative { .. } => RefusalReason::Negative,
         AttentionError::AllZero => RefusalReason::AllZero,
     }
+}
+
+fn reason_of_injection(error: &InjectionError) -> RefusalReason {
+    match error {
+        InjectionError::Count { .. } => RefusalReason::WrongCount,
+        InjectionError::Grid { .. } => RefusalReason::MapTooLarge,
+        InjectionError::EmptyRegion | InjectionError::Outside { .. } => RefusalReason::BadBox,
+        InjectionError::Value { value, .. } if !value.is_finite() => RefusalReason::NotFinite,
+        InjectionError::Name(_)
+        | InjectionError::Computed(_)
+        | InjectionError::Value { .. }
+        | InjectionError::Ttl(_) => RefusalReason::BadRequest,
+    }
+}
+
+/// The weights of a message, which is checked.
+fn weights_of(weigh: &Weigh) -> Result<Arc<[ChannelWeight]>, Refusal> {
+    let refused = |error| Refusal::new(RefusalReason::BadRequest, error);
+    let count = weigh.weights.len();
+    if !(1..=CHANNEL_WEIGHTS_MAX).contains(&count) {
+        return Err(refused(format!(
+            "1 to {CHANNEL_WEIGHTS_MAX} weights are expected, not {count}"
+        )));
+    }
+    let checked = |(name, weight): (&String, &f64)| {
+        check_channel_name(name).map_err(|error| refused(error.to_string()))?;
+        if weight.abs() <= f64::from(CHANNEL_WEIGHT_MAX) {
+            #[expect(clippy::cast_possible_truncation, reason = "a score has single precision")]
+            let rounded = *weight as f32;
+            return Ok(ChannelWeight { name: name.clone(), weight: rounded });
+        }
+        Err(refused(format!(
+            "the weight of `{name}` is {weight}: a number within {CHANNEL_WEIGHT_MAX} of 0 is expected"
+        )))
+    };
+    weigh.weights.iter().map(checked).collect()
 }

@@ -4,9 +4,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::{ServedView, StreamError, ViewPace, keeps_plans};
-use crate::channel::{ViewChannel, ViewUpdate};
-use foveate_core::frame::FrameTime;
+use crate::channel::{FEEDBACK_PENDING_MAX, ViewChannel, ViewUpdate};
+use foveate_core::frame::{FrameTime, FrameTimes};
 use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::feedback::Feedback;
 use foveate_core::rate::RateLimit;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{SampledFrame, Sink, View};
@@ -94,19 +95,40 @@ pub(super) fn waker(
         .map_err(|source| StreamError::Ring { view: view.to_owned(), source })
 }
 
-/// Applies the newest feedback of the clients of `view`, unless it refers to a picture of another extent. Begins the log of a new
-/// recorder with a plan that depends on nothing before.
-pub(super) fn take_feedback(view: &mut View<Publisher>, extent: Extent, at: FrameTime) {
+/// Applies the feedback of the clients of `view`, except what refers to a picture of another extent and maps whose time is over.
+/// `times` are those of the frames that it may refer to. Begins the log of a new recorder with a plan that depends on nothing before.
+pub(super) fn take_feedback(
+    view: &mut View<Publisher>,
+    extent: Extent,
+    at: FrameTime,
+    times: &FrameTimes,
+) {
     if view.planes().is_resting() {
         return;
     }
     if view.sink.context.channel.begins_record() {
         view.forget_plan();
     }
-    let newest = view.sink.context.channel.newest_feedback();
-    if let Some(newest) = newest.filter(|newest| newest.image == extent) {
-        view.take_feedback(&newest.feedback, at, newest.at_ns);
+    // What arrives meanwhile may wait for the next frame.
+    for _ in 0..FEEDBACK_PENDING_MAX {
+        let Some(next) = view.sink.context.channel.next_feedback() else { return };
+        if next.image != extent {
+            continue;
+        }
+        if is_late(&next.feedback, at, times) {
+            view.sink.context.channel.counters().injections_late.add(1);
+        } else {
+            view.take_feedback(&next.feedback, at, next.at_ns);
+        }
     }
+}
+
+/// Whether it is a map whose time is over at `at`, as that of a frame is that is not known any more.
+fn is_late(feedback: &Feedback, at: FrameTime, times: &FrameTimes) -> bool {
+    let Feedback::Inject(injection) = feedback else { return false };
+    times
+        .time_ns(injection.frame_seq())
+        .is_none_or(|made_ns| injection.is_over(made_ns, at.time_ns))
 }
 
 impl Publisher {

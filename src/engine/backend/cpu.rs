@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use self::convert::{Converter, SIDE, rgb_row};
+use self::features::FeatureRun;
 use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
@@ -18,8 +19,10 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::relevance::features::TileFeatures;
 
 pub mod convert;
+pub mod features;
 pub mod ingest;
 pub mod level;
 pub mod reduce;
@@ -36,6 +39,8 @@ const WORTH_SHARING: usize = 32;
 pub struct CpuBackend {
     detector: Detector,
     pyramid: Pyramid,
+    /// Row by row; `None` while they are not wanted, empty before they are made.
+    features: Option<Vec<TileFeatures>>,
     /// When the newest frame was compared.
     change: Span,
 }
@@ -78,7 +83,12 @@ impl CpuBackend {
             pool: Arc::clone(pool),
             instructions,
         };
-        Self { detector: Detector::new(kind, pool, instructions), pyramid, change: Span::NONE }
+        Self {
+            detector: Detector::new(kind, pool, instructions),
+            pyramid,
+            features: None,
+            change: Span::NONE,
+        }
     }
 }
 
@@ -100,19 +110,33 @@ impl Backend for CpuBackend {
         ingested: &TileSet,
         views: &mut [&mut Planes],
     ) -> Result<UpdateTimes, BackendError> {
-        let Self { detector, pyramid, change } = self;
+        let Self { detector, pyramid, features, change } = self;
         let resident = detector.resident();
         let start_ns = monotonic_ns();
         pyramid.ingest(&resident, ingested);
         let ingest = Span::since(start_ns);
+        let noted = match features {
+            Some(features) => {
+                pyramid.note_features(&resident, ingested, features);
+                ingest.next()
+            }
+            None => Span::NONE,
+        };
         reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
-        let reduce = ingest.next();
+        let reduce = if noted == Span::NONE { ingest.next() } else { noted.next() };
         for view in views {
             view.find_stale(ingested);
             pyramid.sample(&resident, view);
         }
         let sample = reduce.next();
-        Ok(UpdateTimes { change: *change, ingest, reduce, sample, ..UpdateTimes::default() })
+        Ok(UpdateTimes {
+            change: *change,
+            ingest,
+            features: noted,
+            reduce,
+            sample,
+            ..UpdateTimes::default()
+        })
     }
 
     fn resident(&self) -> Option<FrameView<'_>> {
@@ -135,6 +159,14 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn keep_features(&mut self, wanted: bool) {
+        self.features = wanted.then(Vec::new);
+    }
+
+    fn features(&self) -> Option<&[TileFeatures]> {
+        self.features.as_deref().filter(|features| !features.is_empty())
+    }
+
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {
         let mut texels = vec![[0; 3]; self.pyramid.shape.level_extent(level).area()];
         self.pyramid.copy_level(&self.detector.resident(), level, &mut texels);
@@ -147,6 +179,33 @@ impl Backend for CpuBackend {
 }
 
 impl Pyramid {
+    /// Brings the features of the dirty tiles up to date; those of all if there are none yet.
+    fn note_features(
+        &mut self,
+        frame: &FrameView<'_>,
+        dirty: &TileSet,
+        features: &mut Vec<TileFeatures>,
+    ) {
+        let grid = dirty.grid();
+        let all = features.is_empty().then(|| TileSet::all(frame.extent()));
+        let dirty = all.as_ref().unwrap_or(dirty);
+        features.resize(grid.area(), TileFeatures::default());
+        let part_count = parts(dirty.count());
+        let (width, tile_rows) = (grid.width as usize, (grid.height as usize).div_ceil(part_count));
+        let mut bands = features.chunks_mut(tile_rows * width).enumerate();
+        let mut bands: [_; PARTS_MAX] = std::array::from_fn(|_| bands.next());
+        let instructions = self.instructions;
+        self.pool.for_each(&mut bands[..part_count], &|band| {
+            let Some((band, features)) = band else { return };
+            let rows = features.chunks_mut(width).enumerate();
+            for (row, target) in rows.map(|(row, target)| (*band * tile_rows + row, target)) {
+                for columns in dirty.runs(row) {
+                    instructions.run(FeatureRun { frame, row, columns, target });
+                }
+            }
+        });
+    }
+
     /// Brings levels 1 to 5 and the sums of the dirty tiles up to date.
     fn ingest(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
         let grid = dirty.grid();

@@ -15,12 +15,14 @@ use std::sync::Arc;
 
 use self::coarse::CoarseCopy;
 use self::detect::DetectPass;
+use self::features::FeaturesPass;
 use self::frame::{FrameStaging, ReadableFrame};
 use self::ingest::{IngestPass, Records};
 use self::pyramid::Pyramid;
 use self::reduce::ReducePass;
 use self::sampler::ViewPasses;
 use self::staging::TileStaging;
+use super::cpu::features::features_of;
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::Detector;
 use crate::planes::Planes;
@@ -33,11 +35,13 @@ use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
+use foveate_core::relevance::features::TileFeatures;
 use foveate_core::view::VIEWS_MAX;
 use foveate_gpu::{Gpu, Lane};
 
 mod coarse;
 pub mod detect;
+pub mod features;
 mod frame;
 pub mod ingest;
 pub mod pyramid;
@@ -50,8 +54,8 @@ pub mod stale;
 pub mod tiles;
 pub mod work;
 
-/// Timed passes of a submission: detect, ingest, reduce, and two for each view.
-const TIMED_PASSES: usize = 3 + 2 * VIEWS_MAX;
+/// Timed passes of a submission: detect, ingest, features, reduce, and two for each view.
+const TIMED_PASSES: usize = 4 + 2 * VIEWS_MAX;
 
 /// One stream's pyramid on a GPU.
 pub struct VulkanBackend {
@@ -59,6 +63,7 @@ pub struct VulkanBackend {
     shape: PyramidShape,
     comparison: Comparison,
     ingest: IngestPass,
+    features: FeaturesPass,
     reduce: ReducePass,
     pyramid: Pyramid,
     coarse: CoarseCopy,
@@ -112,6 +117,7 @@ impl VulkanBackend {
             shape,
             comparison,
             ingest: IngestPass::new(gpu, kind, records)?,
+            features: FeaturesPass::new(gpu, kind, records)?,
             reduce: ReducePass::new(gpu, shape)?,
             pyramid: Pyramid::new(gpu, shape)?,
             coarse: CoarseCopy::new(gpu, shape)?,
@@ -141,7 +147,10 @@ impl VulkanBackend {
                 detect.prepare(Default::default(), &rule);
             }
         }
-        self.run(&ReadableFrame::Copied, &[])
+        self.features.keep(true);
+        self.run(&ReadableFrame::Copied, &[])?;
+        self.features.keep(false);
+        Ok(())
     }
 
     /// Submits the prepared passes for `views` and waits for them. `shown` is the frame, if the device compares.
@@ -150,14 +159,15 @@ impl VulkanBackend {
         shown: &ReadableFrame<'_>,
         views: &[&mut Planes],
     ) -> Result<(), BackendError> {
-        let Self { comparison, ingest, reduce, pyramid, coarse, lane, .. } = self;
+        let Self { comparison, ingest, features, reduce, pyramid, coarse, lane, .. } = self;
         // If the device compares, only it knows whether anything is ingested.
         let ingests = match comparison {
             Comparison::Host { staging, .. } => staging.tile_count() != 0,
             Comparison::Device { .. } => true,
         };
         coarse.prepare(ingests);
-        let (comparison, coarse) = (&*comparison, &*coarse);
+        features.prepare();
+        let (comparison, coarse, features) = (&*comparison, &*coarse, &*features);
         lane.run(|recorder| {
             let (records, tiles) = match comparison {
                 Comparison::Host { staging, .. } => (staging.records(), staging.tiles()),
@@ -168,6 +178,9 @@ impl VulkanBackend {
             };
             if ingests {
                 ingest.record(recorder, records, tiles, pyramid);
+                if features.are_wanted() {
+                    features.record(recorder, records, tiles);
+                }
                 reduce.record(recorder, tiles, pyramid);
             }
             let passes = || views.iter().map(|view| view.sampler.get::<ViewPasses>());
@@ -190,6 +203,7 @@ impl VulkanBackend {
         UpdateTimes {
             change,
             ingest: self.ingest.span(&self.lane),
+            features: self.features.span(&self.lane),
             reduce: self.reduce.span(&self.lane),
             sample: passes.fold(Span::NONE, Span::through),
             ..self.times
@@ -237,6 +251,11 @@ impl Backend for VulkanBackend {
     ) -> Result<UpdateTimes, BackendError> {
         let mut has_run = true;
         if let Comparison::Host { detector, staging } = &mut self.comparison {
+            if self.features.is_due() {
+                // The samples of the others are not on the device.
+                let resident = detector.resident();
+                self.features.fill(|features| features_of(&resident, features));
+            }
             let start_ns = monotonic_ns();
             staging.upload(&detector.resident(), ingested);
             for view in &mut *views {
@@ -258,6 +277,7 @@ impl Backend for VulkanBackend {
             }
             ViewPasses::collect(view);
         }
+        self.features.collect(ingested);
         let collect = Span::since(start_ns);
         let times = if has_run { self.device_times(views) } else { self.times };
         Ok(UpdateTimes { collect, ..times })
@@ -287,6 +307,14 @@ impl Backend for VulkanBackend {
         }
         coarse.read(target);
         Ok(())
+    }
+
+    fn keep_features(&mut self, wanted: bool) {
+        self.features.keep(wanted);
+    }
+
+    fn features(&self) -> Option<&[TileFeatures]> {
+        self.features.get()
     }
 
     fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {

@@ -83,6 +83,11 @@ impl ChangeTracker {
         self.threshold.current()
     }
 
+    /// For each tile, row by row, the `frame_seq` of the last frame that changed one of its resident samples.
+    pub fn changed_frames(&self) -> &[u64] {
+        &self.changed_frame
+    }
+
     /// The newest `frame_seq` that changed a resident sample of a tile under `region`.
     pub fn changed_frame(&self, region: PixelBox) -> u64 {
         let columns = tiles_under(region.x0, region.x1);

@@ -110,6 +110,26 @@ impl Vectors for Avx2 {
     }
 
     #[inline(always)]
+    fn subtracted(self, a: Pair, b: Pair) -> Pair {
+        call_both!(_mm256_sub_epi16(a, b))
+    }
+
+    #[inline(always)]
+    fn magnitudes(self, words: Pair) -> Pair {
+        call_both!(_mm256_abs_epi16(words))
+    }
+
+    #[inline(always)]
+    fn above(self, words: Pair, bound: i16) -> u32 {
+        const FIRST_HALVES_FIRST: i32 = 0b11_01_10_00;
+        let bounds = self.words([bound; 2]);
+        let above = call_both!(_mm256_cmpgt_epi16(words, bounds));
+        let bytes = call!(_mm256_packs_epi16(above[0], above[1]));
+        let ordered = call!(_mm256_permute4x64_epi64::<FIRST_HALVES_FIRST>(bytes));
+        call!(_mm256_movemask_epi8(ordered)).cast_unsigned()
+    }
+
+    #[inline(always)]
     fn multiplied_and_added(self, sums: Pair, a: Pair, b: Pair) -> Pair {
         let products = call_both!(_mm256_madd_epi16(a, b));
         call_both!(_mm256_add_epi32(sums, products))

@@ -93,6 +93,21 @@ impl Vectors for Avx512 {
     }
 
     #[inline(always)]
+    fn subtracted(self, a: __m512i, b: __m512i) -> __m512i {
+        call!(_mm512_sub_epi16(a, b))
+    }
+
+    #[inline(always)]
+    fn magnitudes(self, words: __m512i) -> __m512i {
+        call!(_mm512_abs_epi16(words))
+    }
+
+    #[inline(always)]
+    fn above(self, words: __m512i, bound: i16) -> u32 {
+        call!(_mm512_cmpgt_epi16_mask(words, _mm512_set1_epi16(bound)))
+    }
+
+    #[inline(always)]
     fn multiplied_and_added(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
         call!(_mm512_dpwssd_epi32(sums, a, b))
     }

@@ -104,6 +104,25 @@ impl Vectors for Plain {
     }
 
     #[inline(never)]
+    fn subtracted(self, mut a: [i16; 32], b: [i16; 32]) -> [i16; 32] {
+        for (a, b) in a.iter_mut().zip(&b) {
+            *a = a.wrapping_sub(*b);
+        }
+        a
+    }
+
+    #[inline(never)]
+    fn magnitudes(self, words: [i16; 32]) -> [i16; 32] {
+        words.map(i16::wrapping_abs)
+    }
+
+    #[inline(never)]
+    fn above(self, words: [i16; 32], bound: i16) -> u32 {
+        let bit = |(place, word): (usize, &i16)| u32::from(bound < *word) << place;
+        words.iter().enumerate().map(bit).sum()
+    }
+
+    #[inline(never)]
     fn multiplied_and_added(self, mut sums: [i32; 16], a: [i16; 32], b: [i16; 32]) -> [i32; 16] {
         for (i, sum) in sums.iter_mut().enumerate() {
             let first = i32::from(a[2 * i]) * i32::from(b[2 * i]);

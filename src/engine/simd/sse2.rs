@@ -105,6 +105,26 @@ impl Vectors for Sse2 {
     }
 
     #[inline(always)]
+    fn subtracted(self, a: Four, b: Four) -> Four {
+        call_all!(_mm_sub_epi16(a, b))
+    }
+
+    #[inline(always)]
+    fn magnitudes(self, words: Four) -> Four {
+        let negated = self.subtracted(self.words([0; 2]), words);
+        call_all!(_mm_max_epi16(words, negated))
+    }
+
+    #[inline(always)]
+    fn above(self, words: Four, bound: i16) -> u32 {
+        let bounds = self.words([bound; 2]);
+        let [a, b, c, d] = call_all!(_mm_cmpgt_epi16(words, bounds));
+        let low = call!(_mm_movemask_epi8(_mm_packs_epi16(a, b)));
+        let high = call!(_mm_movemask_epi8(_mm_packs_epi16(c, d)));
+        (high << 16 | low).cast_unsigned()
+    }
+
+    #[inline(always)]
     fn multiplied_and_added(self, sums: Four, a: Four, b: Four) -> Four {
         let products = call_all!(_mm_madd_epi16(a, b));
         call_all!(_mm_add_epi32(sums, products))

@@ -3,7 +3,7 @@
 /// Operations on 64 bytes at a time. A value of an implementing type is proof that the processor has its instructions.
 ///
 /// The 64 bytes are four *groups* of 16; operations that move numbers do so within each group, as the instructions do.
-/// Addition and multiplication wrap.
+/// Addition, subtraction and multiplication wrap.
 pub trait Vectors: Copy {
     /// 64 numbers of 8 bits, unsigned.
     type Bytes: Copy;
@@ -44,6 +44,15 @@ pub trait Vectors: Copy {
 
     /// `a + b`.
     fn added(self, a: Self::Words, b: Self::Words) -> Self::Words;
+
+    /// `a - b`.
+    fn subtracted(self, a: Self::Words, b: Self::Words) -> Self::Words;
+
+    /// The distances of the words from 0; that of -2^15 stays as it is.
+    fn magnitudes(self, words: Self::Words) -> Self::Words;
+
+    /// Bit i: whether word i is above `bound`.
+    fn above(self, words: Self::Words, bound: i16) -> u32;
 
     /// `sums[i] + a[2i] * b[2i] + a[2i + 1] * b[2i + 1]`.
     fn multiplied_and_added(self, sums: Self::Sums, a: Self::Words, b: Self::Words) -> Self::Sums;

@@ -1,5 +1,7 @@
 //! Feedback messages and their answer.
 
+use std::collections::BTreeMap;
+
 use super::ViewName;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 use foveate_core::geometry::region::Region;
@@ -106,6 +108,47 @@ pub struct AttendTokens {
 }
 
 object!(AttendTokens { "view": view, "frame": frame, "dtype": dtype; "wait": wait }, strict);
+
+/// Give a view a map by name, as one of its channels. The map follows the newline as that of [`Attend`] does; its numbers may be
+/// negative.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Inject {
+    /// The view; its policy must be `relevance`.
+    pub view: ViewName,
+    /// Name of the channel: 1 to 31 of a-z, 0-9, `_` and `-`, and not that of one that is computed.
+    pub name: String,
+    /// Rows and columns, as in NumPy: 1 to 128 each.
+    pub shape: [u32; 2],
+    /// Number format.
+    pub dtype: NumberFormat,
+    /// The box that the map covers, as that of [`Attend`].
+    pub region: Option<Region>,
+    /// `frame_seq` of the frame that the map was made from; without it, the newest.
+    pub frame: Option<u64>,
+    /// Milliseconds of stream time after that frame for which the map is kept, 1 to 60,000; without it,
+    /// [`TTL_MS_DEFAULT`].
+    pub ttl_ms: Option<u32>,
+}
+
+object!(Inject {
+    "view": view, "name": name, "shape": shape, "dtype": dtype;
+    "box": region, "frame": frame, "ttl_ms": ttl_ms,
+}, strict);
+
+/// How long an injected map is kept if the client does not say, in milliseconds.
+pub const TTL_MS_DEFAULT: u32 = 1000;
+
+/// Set what channels of a view add to the score, by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weigh {
+    /// The view; its policy must be `relevance`.
+    pub view: ViewName,
+    /// Octaves of relevance for each unit of the channel, at most 64 from 0; 0 takes a weight back. 1 to 64 channels, computed or
+    /// injected, whether they are there or not.
+    pub weights: BTreeMap<String, f64>,
+}
+
+object!(Weigh { "view": view, "weights": weights }, strict);
 
 /// Number format of attention, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -119,15 +119,16 @@ impl Serialize for Stages {
 }
 
 impl Stages {
-    /// The stages of `backend`. On Vulkan `ingest`, `reduce` and `sample` are GPU times, as is `change` if changes are detected
+    /// The stages of `backend`. On Vulkan `ingest`, `features`, `reduce` and `sample` are GPU times, as is `change` if changes are detected
     /// there; `gpu` is their sum, and `rest` is planning, submission and waiting beyond the GPU's work.
     pub(super) fn of(backend: &BackendInfo, samples: &Samples) -> Self {
         let (kind, change_on) = (backend.kind, backend.change_on);
         type Stage = (&'static str, fn(&StageTimes, ChangeSite) -> u64);
-        const STAGES: [Stage; 9] = [
+        const STAGES: [Stage; 10] = [
             ("change", |times, _| times.update.change.ns()),
             ("upload", |times, _| times.update.upload.ns()),
             ("ingest", |times, _| times.update.ingest.ns()),
+            ("features", |times, _| times.update.features.ns()),
             ("reduce", |times, _| times.update.reduce.ns()),
             ("sample", |times, _| times.update.sample.ns()),
             ("gpu", gpu_ns),
@@ -154,9 +155,9 @@ impl Stages {
 
 /// Total time of the GPU passes.
 fn gpu_ns(times: &StageTimes, change_on: ChangeSite) -> u64 {
-    let UpdateTimes { change, ingest, reduce, sample, .. } = times.update;
+    let UpdateTimes { change, ingest, features, reduce, sample, .. } = times.update;
     let change = if change_on == ChangeSite::Gpu { change } else { Span::NONE };
-    [change, ingest, reduce, sample].map(Span::ns).iter().sum()
+    [change, ingest, features, reduce, sample].map(Span::ns).iter().sum()
 }
 
 /// Time outside of all stages: planning, submitting, waiting.

@@ -9,11 +9,11 @@ use crate::gaze::fixation_state::{CENTRE, FixationState};
 use crate::gaze::peaks::Peaks;
 use crate::gaze::scan::Scan;
 use crate::geometry::attention::AttentionMap;
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FixationReason, Gaze};
 use crate::geometry::relevance::Relevance;
+use crate::relevance::seen::Seen;
 
 /// Looks where the newest map has its peaks. Nothing is inhibited: who sends the same map again wants to go on looking at
 /// the same thing.
@@ -65,7 +65,7 @@ impl Feedbacked {
         self.consumer.take_if(|consumer| !heard(consumer));
     }
 
-    fn decide(&mut self, seen: Option<(&CoarseLevel, u64)>) {
+    fn decide(&mut self, seen: Option<Seen<'_>>) {
         let Some(consumer) = &mut self.consumer else {
             self.scan.weigh(seen);
             self.state.set_relevance(self.scan.relevance());
@@ -110,6 +110,7 @@ impl FixationPolicy for Feedbacked {
                 self.state.look(points, hold);
             }
             Feedback::Attend { map, frame_seq } => self.attend(map, *frame_seq),
+            Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 if self.consumer.take().is_some() || self.state.is_client_driven() {
@@ -119,7 +120,7 @@ impl FixationPolicy for Feedbacked {
         }
     }
 
-    fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
+    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         self.listen();
         if self.state.is_due() {

@@ -4,10 +4,10 @@ use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::gaze::fixation_state::{FixationState, Hold};
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{FixationReason, Gaze};
+use crate::relevance::seen::Seen;
 
 /// Looks at one point. A `look` without a time moves it permanently, one with a time for that long, and `release`
 /// undoes both.
@@ -48,7 +48,7 @@ impl FixationPolicy for Fixed {
                 let hold = hold_ns.map_or(Hold::Forever, |hold_ns| self.state.hold_for(hold_ns));
                 self.state.look(points, hold);
             }
-            Feedback::Attend { .. } => {}
+            Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 self.go_home();
@@ -56,7 +56,7 @@ impl FixationPolicy for Fixed {
         }
     }
 
-    fn step(&mut self, at: FrameTime, _seen: Option<(&CoarseLevel, u64)>) {
+    fn step(&mut self, at: FrameTime, _seen: Option<Seen<'_>>) {
         self.state.advance(at);
         if !self.state.is_held() {
             self.go_home();

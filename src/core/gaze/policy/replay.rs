@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::FixationPolicy;
 use crate::frame::FrameTime;
 use crate::gaze::log::GazeLog;
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
+use crate::relevance::seen::Seen;
 
 /// Looks where a log says, frame by frame, whatever clients say: at the first places of it, where it has more than the view has
 /// foveae. Before the first entry it looks where that does.
@@ -80,7 +80,7 @@ impl FixationPolicy for Replay {
 
     fn take(&mut self, _feedback: &Feedback, _at: FrameTime) {}
 
-    fn step(&mut self, at: FrameTime, _seen: Option<(&CoarseLevel, u64)>) {
+    fn step(&mut self, at: FrameTime, _seen: Option<Seen<'_>>) {
         self.turn_to(at.frame_seq);
     }
 

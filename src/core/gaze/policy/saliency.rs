@@ -5,10 +5,10 @@ use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::gaze::fixation_state::{CENTRE, FixationState};
 use crate::gaze::scan::Scan;
-use crate::geometry::coarse::CoarseLevel;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
+use crate::relevance::seen::Seen;
 
 /// Looks around by itself. A `look` holds for its time, or for `silence_ms`.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl FixationPolicy for Salient {
                 let hold = self.state.hold_for_or_until_silence(*hold_ns);
                 self.state.look(points, hold);
             }
-            Feedback::Attend { .. } => {}
+            Feedback::Attend { .. } | Feedback::Inject(_) | Feedback::Weigh(_) => {}
             Feedback::Release => {
                 self.state.release();
                 if self.state.is_client_driven() {
@@ -51,7 +51,7 @@ impl FixationPolicy for Salient {
         }
     }
 
-    fn step(&mut self, at: FrameTime, seen: Option<(&CoarseLevel, u64)>) {
+    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
         self.state.advance(at);
         if self.state.is_due() {
             self.scan.weigh(seen);

@@ -66,7 +66,7 @@ impl Background {
             self.begin(samples);
         }
         let step = FOLLOWED_PER_S * elapsed_s;
-        let share = 1.0 - (-elapsed_s / HABITUATION_S).exp();
+        let share = elapsed_s / (elapsed_s + HABITUATION_S);
         for ((sample, level), unrest) in samples.iter().zip(&mut self.level).zip(&mut self.unrest) {
             let off = f32::from(*sample) - *level;
             *unrest += share * (off.abs() - *unrest);

@@ -56,6 +56,11 @@ impl Contrast {
         }
     }
 
+    /// Contrast of each texel, by feature.
+    pub(super) fn maps(&self) -> &[Vec<f32>; FEATURES] {
+        &self.maps
+    }
+
     fn sum_up(&mut self, texels: &[[u8; 3]]) {
         let stride = self.width + 1;
         for (row, texels) in texels.chunks_exact(self.width).enumerate() {

@@ -2,10 +2,12 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use crate::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
+use crate::control::channels::Channels;
 use crate::control::lease::{Client, Steering};
 use crate::control::memory::{Gone, Memory, MemoryWatch};
 use foveate::messages::{Epoch, ViewName, clipped};
@@ -37,6 +39,8 @@ pub(in crate::control) struct ViewEntry {
     channel: ClientChannel,
     /// Locked by the server's thread and by readers of the metrics; never by a frame loop.
     steering: Mutex<Steering>,
+    /// Locked as `steering` is.
+    channels: Mutex<Channels>,
 }
 
 impl ViewEntry {
@@ -84,6 +88,11 @@ impl ViewEntry {
         &self.steering
     }
 
+    /// What clients have said of its channels.
+    pub(in crate::control) fn channels(&self) -> &Mutex<Channels> {
+        &self.channels
+    }
+
     /// Ends the view for `reason`. The daemon drops the segment; readers keep theirs.
     pub(super) fn end(&self, reason: &str) {
         *self.end_reason.lock() = Some(redacted(reason));
@@ -115,6 +124,7 @@ impl ViewEntry {
             fixations,
             scanpath,
             steering: self.steering.lock().listing(counts.feedback_accepted),
+            channels: self.channels.lock().listing(Instant::now()),
             notices: self.channel.notices(),
         }
     }
@@ -233,6 +243,7 @@ pub(super) fn ends(
         end_reason: Mutex::default(),
         channel: client_channel,
         steering: Mutex::default(),
+        channels: Mutex::default(),
     });
     let port = ViewPort {
         entry: Arc::clone(&entry),

@@ -113,7 +113,7 @@ impl IngestPass {
 }
 
 /// The specialization constant `SAMPLING` for a format.
-fn sampling(format: PixelFormat) -> u32 {
+pub(super) fn sampling(format: PixelFormat) -> u32 {
     match format {
         PixelFormat::Nv12 => 0,
         PixelFormat::I420 => 1,

@@ -14,6 +14,9 @@ macro_rules! shader {
 
 /// `glsl/detect.comp`.
 pub const DETECT: Shader = shader!("detect");
+/// `glsl/features.comp`.
+pub const FEATURES: Shader = shader!("features");
+
 /// `glsl/ingest.comp`.
 pub const INGEST: Shader = shader!("ingest");
 /// `glsl/reduce.comp`.

@@ -1,0 +1,202 @@
+//! What a scorer makes of the channels.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::FixationPolicy;
+use crate::frame::FrameTime;
+use crate::gaze::GazeParameters;
+use crate::gaze::fixation_state::{CENTRE, FixationState};
+use crate::gaze::scan::{Scan, settle};
+use crate::geometry::extent::Extent;
+use crate::geometry::feedback::Feedback;
+use crate::geometry::fixation::Gaze;
+use crate::geometry::region::Region;
+use crate::geometry::relevance::{Relevance, RelevanceMap};
+use crate::geometry::weights::Weights;
+use crate::relevance::injection::Injection;
+use crate::relevance::scene::Scene;
+use crate::relevance::scorer::Scorer;
+use crate::relevance::seen::Seen;
+
+/// Frames back from the newest that an injected map may name.
+const FRAMES_KEPT: usize = 64;
+
+/// What a view with this policy scores by.
+#[derive(Clone, Debug)]
+pub struct Scoring {
+    /// What makes a score of the channels.
+    pub scorer: Arc<Scorer>,
+    /// What channels add to it.
+    pub weights: BTreeMap<String, f32>,
+    /// 2 to give the scorer its own first score.
+    pub passes: u32,
+}
+
+/// Looks where the score is greatest and what was looked at is not inhibited. A `look` holds for its time, or for `silence_ms`.
+#[derive(Debug)]
+pub struct Relevant {
+    state: FixationState,
+    scan: Scan,
+    scene: Scene,
+    parameters: GazeParameters,
+    scoring: Scoring,
+    /// The weights that clients set, or those of the configuration.
+    weights: BTreeMap<String, f32>,
+    extent: Extent,
+    relevance: Option<Arc<Relevance>>,
+    /// `frame_seq` and time of the newest frames.
+    frames: VecDeque<(u64, u64)>,
+}
+
+impl Relevant {
+    /// Looks at the middle, until something is seen.
+    pub fn new(
+        scoring: Scoring,
+        parameters: GazeParameters,
+        extent: Extent,
+        foveae: usize,
+        at: FrameTime,
+    ) -> Self {
+        Self {
+            state: FixationState::new(parameters, extent, foveae, CENTRE, at),
+            scan: Scan::new(parameters, extent, foveae),
+            scene: Scene::new(extent),
+            parameters,
+            weights: scoring.weights.clone(),
+            scoring,
+            extent,
+            relevance: None,
+            frames: VecDeque::with_capacity(FRAMES_KEPT),
+        }
+    }
+
+    /// Keeps a map for its time, counted from its frame; not one whose time is over.
+    fn inject(&mut self, given: &Arc<Injection>) {
+        let now_ns = self.state.elapsed_ns();
+        let named = self.frames.iter().rev().find(|(frame, _)| *frame <= given.frame_seq());
+        let from_ns = match named {
+            Some((_, at_ns)) => Some(*at_ns),
+            None => self.frames.is_empty().then_some(now_ns),
+        };
+        let ttl_ns = u64::from(given.ttl_ms()) * 1_000_000;
+        let until_ns = from_ns.map_or(0, |from_ns| from_ns.saturating_add(ttl_ns));
+        if now_ns < until_ns {
+            self.scene.inject(given, until_ns);
+        }
+    }
+
+    fn decide(&mut self, seen: Option<Seen<'_>>) {
+        let now_ns = self.state.elapsed_ns();
+        self.scan.weigh(seen);
+        self.scene.decide(self.scan.saliency(), &self.state.gaze().fixations, now_ns);
+        let grid = self.scene.grid();
+        let mut score = Vec::new();
+        for _ in 0..self.scoring.passes {
+            let scene = &self.scene;
+            score = self.scoring.scorer.score(grid, |name| scene.channel(name), &self.weights);
+            self.scene.set_score(&score);
+        }
+        let values = relevance_of(&score);
+        let side = |cells: u32| f64::from(cells * self.scene.cell_px());
+        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
+        let weights = Weights { grid, region, cells: &values };
+        let frame_seq = seen.map_or(0, |seen| seen.frame_seq);
+        let made = self.map(&weights, frame_seq);
+        settle(&mut self.relevance, made);
+        self.state.set_relevance(self.relevance.clone());
+        self.scan.choose_by(|x, y| weights.at(x, y), &mut self.state);
+    }
+
+    /// The weights at the middle of each of as many cells that divide the image evenly.
+    fn map(&self, weights: &Weights<'_>, frame_seq: u64) -> Option<Arc<Relevance>> {
+        let grid = weights.grid;
+        let middle = |cell: u32, count: u32, length: u32| {
+            (f64::from(cell) + 0.5) * f64::from(length) / f64::from(count)
+        };
+        let at = |(column, row)| {
+            let x = middle(column, grid.width, self.extent.width);
+            weights.at(x, middle(row, grid.height, self.extent.height))
+        };
+        let cells =
+            (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
+        let values: Vec<f32> = cells.map(at).collect();
+        let map = RelevanceMap::from_values(grid, &values, self.parameters.relevance_gain)?;
+        Some(Arc::new(Relevance { map, frame_seq }))
+    }
+}
+
+/// 2 to the power of each score, within 1 %.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+fn relevance_of(score: &[f32]) -> Vec<f32> {
+    let code = |octaves: &f32| (128.0 + 32.0 * octaves).round().clamp(0.0, 255.0) as u8;
+    let codes: Vec<u8> = score.iter().map(code).collect();
+    let grid = Extent::new(codes.len() as u32, 1);
+    RelevanceMap::from_codes(grid, &codes).weights().iter().map(|weight| *weight as f32).collect()
+}
+
+impl FixationPolicy for Relevant {
+    fn gaze(&self) -> &Gaze {
+        self.state.gaze()
+    }
+
+    fn wants_coarse(&self) -> bool {
+        true
+    }
+
+    fn wants_tiles(&self) -> bool {
+        true
+    }
+
+    fn scene(&self) -> Option<&Scene> {
+        Some(&self.scene)
+    }
+
+    fn take(&mut self, feedback: &Feedback, at: FrameTime) {
+        self.state.advance(at);
+        match feedback {
+            Feedback::Look { points, hold_ns } => {
+                let hold = self.state.hold_for_or_until_silence(*hold_ns);
+                self.state.look(points, hold);
+            }
+            Feedback::Attend { .. } => {}
+            Feedback::Inject(given) => self.inject(given),
+            Feedback::Weigh(weights) => {
+                for given in weights.iter() {
+                    self.weights.insert(given.name.clone(), given.weight);
+                }
+                self.weights.retain(|_, weight| *weight != 0.0);
+                self.state.decide_now();
+            }
+            Feedback::Release => {
+                self.weights.clone_from(&self.scoring.weights);
+                self.state.release();
+                self.state.decide_now();
+            }
+        }
+    }
+
+    fn step(&mut self, at: FrameTime, seen: Option<Seen<'_>>) {
+        self.state.advance(at);
+        let now_ns = self.state.elapsed_ns();
+        if self.frames.len() == FRAMES_KEPT {
+            self.frames.pop_front();
+        }
+        self.frames.push_back((at.frame_seq, now_ns));
+        self.scene.forget(now_ns);
+        if let Some(seen) = self.scan.fitting(seen) {
+            self.scene.absorb(&seen, now_ns);
+        }
+        if self.state.is_due() {
+            self.decide(seen);
+        }
+        self.scan.absorb(seen, now_ns);
+    }
+
+    fn resize(&mut self, extent: Extent, at: FrameTime) {
+        self.state.resize(extent, at);
+        self.scan.resize(extent);
+        self.scene = Scene::new(extent);
+        self.extent = extent;
+    }
+}

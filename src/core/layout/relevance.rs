@@ -1,0 +1,62 @@
+//! Level by relevance: what matters most is at full resolution, what matters less one level above, and so on.
+//!
+//! The tokens are leaves of a quadtree, as of [`foveal`], and cover the picture once. A patch is split while its relevance
+//! reaches the threshold of the level below; the most relevant first, as far as the budget goes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::candidate::Candidate;
+use super::foveal::{self, KEEPING, Priority};
+use crate::geometry::patch::{Patch, PatchGrids};
+use crate::geometry::plan::{Token, TokenPlan};
+
+/// Relevance, as a share of the greatest, from which on a patch is at level 0, 1 and 2; below, at level 3.
+pub const THRESHOLDS: [f64; 3] = [0.8, 0.5, 0.2];
+
+/// Most thresholds: one for each level below the coarsest of the largest source.
+pub const THRESHOLDS_MAX: usize = 11;
+
+/// The tokens, ordered by level, then along the Morton curve. `thresholds` are of level 0 and those above it, descending. Without a
+/// map, relevance is that of [`Priority`]'s magnification.
+pub(super) fn tokens(
+    grids: PatchGrids,
+    budget: usize,
+    thresholds: &[f64],
+    priority: &Priority<'_>,
+    before: Option<&TokenPlan>,
+) -> Vec<Token> {
+    let greatest = priority.relevance.map_or(1.0, |map| map.peak());
+    let split_before = foveal::split_patches(before);
+    let candidate = |patch: Patch| {
+        let share = match priority.relevance {
+            // What is looked at matters most.
+            Some(_) if priority.eccentricity(patch, grids) == 0.0 => 1.0,
+            Some(_) => priority.relevance_of(patch, grids) / greatest,
+            None => priority.e0_px / (priority.eccentricity(patch, grids) + priority.e0_px),
+        };
+        let kept = if split_before.contains(&patch) { KEEPING } else { 1.0 };
+        let part = (patch.level, Reverse(patch.morton()), patch);
+        Candidate { priority: kept * share, part }
+    };
+    let wanted = |share: f64| {
+        thresholds.iter().position(|threshold| *threshold <= share).unwrap_or(thresholds.len())
+    };
+    let coarsest = u32::try_from(thresholds.len()).unwrap_or(u32::MAX);
+    let roots =
+        coarsest.max(grids.finest_level_within(budget)).min(grids.shape().level_count() - 1);
+    let mut open: BinaryHeap<_> = grids.patches(roots).map(candidate).collect();
+    let mut leaves = Vec::new();
+    while let Some(parent) = open.pop() {
+        let patch = parent.part.2;
+        let children = patch.children(grids);
+        let is_fine = patch.level as usize <= wanted(parent.priority);
+        let fits = || leaves.len() + open.len() + children.clone().count() <= budget;
+        if is_fine || !fits() {
+            leaves.push(patch);
+        } else {
+            open.extend(children.map(candidate));
+        }
+    }
+    foveal::ordered(leaves, grids, priority)
+}

@@ -1,0 +1,376 @@
+//! What a view knows of the picture, cell by cell: the [channels](super::channel).
+//!
+//! What depends on a cell alone is computed when a tile of it has changed; what depends on others, at a decision.
+
+#![expect(clippy::cast_possible_truncation, reason = "places in a picture, cells of a grid")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use self::depth::Depth;
+use self::motion::Motion;
+use super::channel::{CELLS_MAX, CHANNELS, Computed};
+use super::features::TileFeatures;
+use super::injection::Injection;
+use super::seen::{Seen, SeenTiles};
+use crate::gaze::saliency::Saliency;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::extent::Extent;
+use crate::geometry::fixation::Fixation;
+use crate::geometry::plan::TokenPlan;
+use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::tile::TILE_SIDE;
+
+mod cluster;
+mod depth;
+mod distance;
+mod local;
+mod motion;
+
+/// The injected channel that normals and occlusion are derived from.
+pub const DEPTH: &str = "depth";
+
+/// Time constants in seconds: of age, of what was not seen, and of the moving average of attention.
+const AGE_S: f32 = 1.0;
+const UNSEEN_S: f32 = 2.0;
+const ATTENTION_S: f32 = 1.0;
+
+/// Root mean squared difference of pixels, as a share of the luma range, from which on a cell has strong edges.
+const STRONG_EDGES: f32 = 0.1;
+
+/// Change from which on a cell counts as changing.
+const CHANGING: f32 = 0.1;
+
+/// The channels of one source, and what they are made from.
+#[derive(Debug)]
+pub struct Scene {
+    extent: Extent,
+    /// Columns and rows of cells.
+    grid: Extent,
+    /// Tiles along a side of a cell, a power of two.
+    tiles: u32,
+    /// Channel by channel, in the order of [`CHANNELS`]; cells row by row.
+    computed: Vec<Vec<f32>>,
+    /// Sampled on the grid, by name.
+    injected: BTreeMap<String, Injected>,
+    /// Time at which each cell last changed.
+    changed_ns: Vec<u64>,
+    /// Time at which each cell was last sampled at full resolution; `None` for never.
+    seen_ns: Vec<Option<u64>>,
+    /// How finely each cell is sampled by the plan of the frame before.
+    fineness: Vec<f32>,
+    /// The plan that `fineness` is of.
+    plan: Option<TokenPlan>,
+    motion: Motion,
+    /// `frame_seq` and time of the frame that was absorbed last; frame 0 before any.
+    absorbed: (u64, u64),
+    /// `frame_seq` of the last frame whose tiles were absorbed; 0 before any.
+    tiles_of: u64,
+}
+
+/// A channel that a client injected.
+#[derive(Debug)]
+struct Injected {
+    given: Arc<Injection>,
+    cells: Vec<f32>,
+    until_ns: u64,
+}
+
+impl Scene {
+    /// Before the first picture of a source of `extent`.
+    pub fn new(extent: Extent) -> Self {
+        let tile_grid = extent.in_cells(TILE_SIDE);
+        let tiles = tile_grid.longer_side().div_ceil(CELLS_MAX).next_power_of_two();
+        let grid = tile_grid.in_cells(tiles);
+        let zeros = vec![0.0; grid.area()];
+        let mut scene = Self {
+            extent,
+            grid,
+            tiles,
+            computed: vec![zeros.clone(); CHANNELS.len()],
+            injected: BTreeMap::new(),
+            changed_ns: vec![0; grid.area()],
+            seen_ns: vec![None; grid.area()],
+            fineness: zeros,
+            plan: None,
+            motion: Motion::new(extent),
+            absorbed: (0, 0),
+            tiles_of: 0,
+        };
+        scene.place();
+        scene
+    }
+
+    /// Columns and rows of cells.
+    pub fn grid(&self) -> Extent {
+        self.grid
+    }
+
+    /// Side of a cell in pixels.
+    pub fn cell_px(&self) -> u32 {
+        self.tiles * TILE_SIDE
+    }
+
+    /// The cells of a channel, row by row; `None` for an injected one that is not there.
+    pub fn channel(&self, name: &str) -> Option<&[f32]> {
+        match CHANNELS.iter().position(|channel| channel.name == name) {
+            Some(index) => Some(&self.computed[index]),
+            None => self.injected.get(name).map(|injected| injected.cells.as_slice()),
+        }
+    }
+
+    /// Takes an injected channel, which is forgotten at `until_ns`.
+    pub fn inject(&mut self, given: &Arc<Injection>, until_ns: u64) {
+        let cells = sampled(given, self.extent, self.grid, self.cell_px());
+        let injected = Injected { given: Arc::clone(given), cells, until_ns };
+        if given.name() == DEPTH {
+            self.derive_from_depth(Some(&injected.cells));
+        }
+        self.injected.insert(given.name().to_owned(), injected);
+    }
+
+    /// Forgets the injected channels whose time is over.
+    pub fn forget(&mut self, now_ns: u64) {
+        self.injected.retain(|_, injected| now_ns < injected.until_ns);
+        if !self.injected.contains_key(DEPTH) {
+            self.derive_from_depth(None);
+        }
+    }
+
+    /// Takes in what was seen of a frame, once.
+    pub fn absorb(&mut self, seen: &Seen<'_>, now_ns: u64) {
+        let (last, last_ns) = self.absorbed;
+        if seen.frame_seq <= last && last != 0 {
+            return;
+        }
+        if let Some(tiles) = &seen.tiles {
+            self.absorb_tiles(tiles, seen.coarse, now_ns);
+            self.tiles_of = seen.frame_seq;
+        }
+        if let Some(plan) = seen.plan {
+            self.attend_to(plan, now_ns, now_ns.saturating_sub(last_ns));
+        }
+        self.motion.absorb(seen.coarse);
+        self.absorbed = (seen.frame_seq, now_ns);
+    }
+
+    /// Computes the channels that depend on more than a cell and its tiles.
+    pub fn decide(&mut self, saliency: &Saliency, fixations: &[Fixation], now_ns: u64) {
+        self.pool_saliency(saliency);
+        let (grid, longer_side) = (self.grid, self.extent.longer_side() as f32);
+        let strong = |edges: &f32| STRONG_EDGES <= *edges;
+        let edges: Vec<bool> = self.of(Computed::Edges).iter().map(strong).collect();
+        distance::fill(self.of_mut(Computed::EdgeDistance), grid, &edges);
+        let changing: Vec<bool> =
+            self.of(Computed::Change).iter().map(|change| CHANGING <= *change).collect();
+        distance::fill(self.of_mut(Computed::ChangeDistance), grid, &changing);
+        cluster::fill(&mut self.computed, grid);
+        self.motion.fill(&mut self.computed, grid, self.tiles * TILE_SIDE);
+
+        let cell_px = self.cell_px() as f32;
+        let columns = grid.width as usize;
+        for index in 0..grid.area() {
+            let middle = |cell: usize| (cell as f32 + 0.5) * cell_px;
+            let (x, y) = (middle(index % columns), middle(index / columns));
+            let to = |fixation: &Fixation| {
+                let (dx, dy) = (fixation.x as f32 - x, fixation.y as f32 - y);
+                (dx * dx + dy * dy).sqrt()
+            };
+            let nearest = fixations.iter().map(to).fold(longer_side, f32::min);
+            let elapsed_s = |since: u64| now_ns.saturating_sub(since) as f32 * 1e-9;
+            let saturated = |seconds: f32, constant: f32| seconds / (seconds + constant);
+            let unseen =
+                self.seen_ns[index].map_or(1.0, |since| saturated(elapsed_s(since), UNSEEN_S));
+            let age = saturated(elapsed_s(self.changed_ns[index]), AGE_S);
+            self.of_mut(Computed::Eccentricity)[index] = nearest / longer_side;
+            self.of_mut(Computed::Unseen)[index] = unseen;
+            self.of_mut(Computed::Age)[index] = age;
+        }
+    }
+
+    /// Sets the channel of the score before.
+    pub fn set_score(&mut self, octaves: &[f32]) {
+        for (cell, octaves) in self.of_mut(Computed::Relevance).iter_mut().zip(octaves) {
+            *cell = octaves / super::scorer::OCTAVES_MAX;
+        }
+    }
+
+    fn of(&self, channel: Computed) -> &[f32] {
+        &self.computed[channel as usize]
+    }
+
+    fn of_mut(&mut self, channel: Computed) -> &mut [f32] {
+        &mut self.computed[channel as usize]
+    }
+
+    fn place(&mut self) {
+        let Self { extent, grid, .. } = *self;
+        let side = self.cell_px() as f32;
+        let middle = |cell: u32, length: u32| ((cell as f32 + 0.5) * side / length as f32).min(1.0);
+        for (index, cell) in (0..grid.height)
+            .flat_map(|row| (0..grid.width).map(move |column| (column, row)))
+            .enumerate()
+        {
+            self.of_mut(Computed::X)[index] = middle(cell.0, extent.width);
+            self.of_mut(Computed::Y)[index] = middle(cell.1, extent.height);
+        }
+        self.of_mut(Computed::Unseen).fill(1.0);
+        self.of_mut(Computed::EdgeDistance).fill(1.0);
+        self.of_mut(Computed::ChangeDistance).fill(1.0);
+    }
+
+    /// The channels of the cells with a tile that changed since the tiles before.
+    fn absorb_tiles(&mut self, tiles: &SeenTiles<'_>, coarse: &CoarseLevel, now_ns: u64) {
+        let last = self.tiles_of;
+        let tile_grid = self.extent.in_cells(TILE_SIDE);
+        let texels = (self.cell_px() >> coarse.level()) as usize;
+        for row in 0..self.grid.height {
+            for column in 0..self.grid.width {
+                let along =
+                    |cell: u32, count: u32| cell * self.tiles..((cell + 1) * self.tiles).min(count);
+                let (columns, rows) =
+                    (along(column, tile_grid.width), along(row, tile_grid.height));
+                let under = rows.flat_map(|row| {
+                    columns.clone().map(move |column| (row * tile_grid.width + column) as usize)
+                });
+                if last != 0 && !under.clone().any(|tile| last < tiles.changed_frame[tile]) {
+                    continue;
+                }
+                let mut features = TileFeatures::default();
+                under.for_each(|tile| features += tiles.features[tile]);
+                let index = (row * self.grid.width + column) as usize;
+                let color = local::mean_color(
+                    coarse,
+                    column as usize * texels,
+                    row as usize * texels,
+                    texels,
+                );
+                local::fill(&mut self.computed, index, &features, color, tiles.black);
+                self.changed_ns[index] = now_ns;
+            }
+        }
+    }
+
+    /// Notes how finely `plan` samples each cell, from `elapsed_ns` before `now_ns` on.
+    fn attend_to(&mut self, plan: &TokenPlan, now_ns: u64, elapsed_ns: u64) {
+        if self.plan.as_ref() != Some(plan) {
+            self.fineness.fill(0.0);
+            let cell = self.cell_px();
+            for token in &plan.tokens {
+                let lies = token.pixel_box(self.extent, plan.patch_side);
+                let fineness = 1.0 / f32::from(token.sx.max(token.sy));
+                for row in lies.y0 / cell..lies.y1.div_ceil(cell) {
+                    for column in lies.x0 / cell..lies.x1.div_ceil(cell) {
+                        let index = (row * self.grid.width + column) as usize;
+                        // By its share of the cell.
+                        let side = |from: u32, to: u32, cell_at: u32| {
+                            (to.min((cell_at + 1) * cell) - from.max(cell_at * cell)) as f32
+                        };
+                        let area = side(lies.x0, lies.x1, column) * side(lies.y0, lies.y1, row);
+                        let whole =
+                            side(0, self.extent.width, column) * side(0, self.extent.height, row);
+                        self.fineness[index] += fineness * area / whole;
+                    }
+                }
+            }
+            self.plan = Some(plan.clone());
+        }
+        let elapsed_s = elapsed_ns as f32 * 1e-9;
+        let share = elapsed_s / (elapsed_s + ATTENTION_S);
+        for index in 0..self.grid.area() {
+            let fineness = self.fineness[index].min(1.0);
+            if FULL <= fineness {
+                self.seen_ns[index] = Some(now_ns);
+            }
+            let attention = &mut self.computed[Computed::Attention as usize][index];
+            *attention += share * (fineness - *attention);
+        }
+    }
+
+    /// The means, and the greatest change, of the texels under each cell.
+    fn pool_saliency(&mut self, saliency: &Saliency) {
+        let texel_grid = saliency.grid();
+        let shape = PyramidShape::new(self.extent);
+        let side = (self.cell_px() >> CoarseLevel::level_of(shape)) as usize;
+        let width = texel_grid.width as usize;
+        let columns = self.grid.width as usize;
+        let contrasts = saliency.contrasts();
+        for index in 0..self.grid.area() {
+            let along =
+                |cell: usize, count: u32| cell * side..((cell + 1) * side).min(count as usize);
+            let xs = along(index % columns, texel_grid.width);
+            let ys = along(index / columns, texel_grid.height);
+            let count = (xs.len() * ys.len()).max(1) as f32;
+            let (mut sums, mut change) = ([0.0; 3], 0f32);
+            for y in ys {
+                for x in xs.clone() {
+                    for (sum, contrast) in sums.iter_mut().zip(contrasts) {
+                        *sum += contrast[y * width + x];
+                    }
+                    change = change.max(saliency.change()[y * width + x]);
+                }
+            }
+            let channels = [Computed::Intensity, Computed::RedGreen, Computed::BlueYellow];
+            for (channel, sum) in channels.into_iter().zip(sums) {
+                self.of_mut(channel)[index] = (sum / count / 255.0).min(1.0);
+            }
+            self.of_mut(Computed::Change)[index] = change;
+        }
+    }
+
+    fn derive_from_depth(&mut self, cells: Option<&[f32]>) {
+        let Some(cells) = cells else {
+            let derived =
+                [Computed::NormalX, Computed::NormalY, Computed::NormalZ, Computed::Occlusion];
+            return derived.into_iter().for_each(|channel| self.of_mut(channel).fill(0.0));
+        };
+        let depth = Depth { cells, grid: self.grid, cell_px: self.cell_px(), extent: self.extent };
+        depth.fill(&mut self.computed);
+    }
+
+    /// The injected channels, with the time at which each is forgotten.
+    pub fn injected(&self) -> impl Iterator<Item = (&Injection, u64)> {
+        self.injected.values().map(|injected| (&*injected.given, injected.until_ns))
+    }
+}
+
+/// Share of a cell at full resolution from which on it counts as seen.
+const FULL: f32 = 0.75;
+
+/// An injected map on the cells: the mean of its cells whose centres lie in each; where there are none, the one that its centre
+/// lies in; 0 outside its box.
+fn sampled(given: &Injection, extent: Extent, grid: Extent, cell_px: u32) -> Vec<f32> {
+    let (source, region) = (given.grid(), given.region());
+    let side_x = (region.x1 - region.x0) / f64::from(source.width);
+    let side_y = (region.y1 - region.y0) / f64::from(source.height);
+    let along = |cell: u32, length: u32, from: f64, side: f64, count: u32| {
+        let start = f64::from(cell * cell_px);
+        let end = f64::from(((cell + 1) * cell_px).min(length));
+        // Those whose centre, from + (i + 0.5) * side, lies in [start, end).
+        let bounded = |position: f64| position.ceil().clamp(0.0, f64::from(count)) as usize;
+        let (first, past) =
+            (bounded((start - from) / side - 0.5), bounded((end - from) / side - 0.5));
+        if first < past {
+            return first..past;
+        }
+        let middle = ((start + end) / 2.0 - from) / side;
+        let is_inside = 0.0 <= middle && middle < f64::from(count);
+        if is_inside { middle as usize..middle as usize + 1 } else { 0..0 }
+    };
+    let columns: Vec<_> = (0..grid.width)
+        .map(|column| along(column, extent.width, region.x0, side_x, source.width))
+        .collect();
+    let mut cells = Vec::with_capacity(grid.area());
+    for row in 0..grid.height {
+        let rows = along(row, extent.height, region.y0, side_y, source.height);
+        for columns in &columns {
+            let count = rows.len() * columns.len();
+            let row_sum = |row: usize| -> f32 {
+                given.values()[row * source.width as usize..][columns.clone()].iter().sum()
+            };
+            let sum: f32 = rows.clone().map(row_sum).sum();
+            cells.push(if count == 0 { 0.0 } else { sum / count as f32 });
+        }
+    }
+    cells
+}

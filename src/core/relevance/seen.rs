@@ -1,0 +1,36 @@
+//! What a view sees of a frame.
+
+use super::features::TileFeatures;
+use crate::geometry::coarse::CoarseLevel;
+use crate::geometry::plan::TokenPlan;
+
+/// What was seen of a frame, for the gaze at the next one.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// The coarse level.
+    pub coarse: &'a CoarseLevel,
+    /// `frame_seq` of the frame.
+    pub frame_seq: u64,
+    /// Its tiles, if somebody asked for them.
+    pub tiles: Option<SeenTiles<'a>>,
+    /// The tokens of the view.
+    pub plan: Option<&'a TokenPlan>,
+}
+
+/// The tiles of a frame, row by row.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenTiles<'a> {
+    /// What each looks like.
+    pub features: &'a [TileFeatures],
+    /// `frame_seq` of the last frame that changed it.
+    pub changed_frame: &'a [u64],
+    /// Luma of black: 16 in limited range, else 0.
+    pub black: u8,
+}
+
+impl<'a> Seen<'a> {
+    /// The coarse level alone.
+    pub fn coarsely(coarse: &'a CoarseLevel, frame_seq: u64) -> Self {
+        Self { coarse, frame_seq, tiles: None, plan: None }
+    }
+}
