@@ -110,6 +110,7 @@ enum foveate_fixation_reason {
     FOVEATE_FIXATION_LOOK = 1,      // a client's `look`
     FOVEATE_FIXATION_ATTENTION = 2, // a client's attention
     FOVEATE_FIXATION_SALIENCY = 3,
+    FOVEATE_FIXATION_RELEVANCE = 4, // what a scorer makes of the channels
 };
 
 // What a texel without a real pixel is: foveate_segment_header.outside.

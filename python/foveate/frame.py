@@ -23,7 +23,7 @@ class Fixation(NamedTuple):
     :ivar y: Pixels below the source's top edge.
     :ivar id: Number of the fixation in the view, from 1.
     :ivar since_frame: ``frame_seq`` of the first frame sampled around it.
-    :ivar reason: The reason: ``"policy"``, ``"look"``, ``"attend"`` or ``"saliency"``.
+    :ivar reason: The reason: ``"policy"``, ``"look"``, ``"attend"``, ``"saliency"`` or ``"relevance"``.
     :ivar weight: How strongly the map asked for it when it was chosen, as a share of the map's greatest value; 1 for
         a point.
     """
