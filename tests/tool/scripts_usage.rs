@@ -68,7 +68,11 @@ fn wrong_usage_is_refused_with_the_reason() {
     refused("bench_peers.sh", &["--clip", "no/such/clip.avi"], "no such file");
     refused("plot_scaling.sh", &["--backend", "cuda"], "cpu or vulkan");
     refused("fuzz.sh", &["--seconds", "0"], "whole number from 1");
-    refused("value.sh", &["--only", "faces"], "expected one of people text features formats reuse");
+    refused(
+        "value.sh",
+        &["--only", "faces"],
+        "expected one of people text features formats reuse relevance",
+    );
     refused("install.sh", &["--prefix", "usr"], "expected an absolute path");
     refused("install.sh", &["--destdir", "/a b"], "without blanks");
     refused("install.sh", &["--binaries", "no/such/folder"], "there is no program foveated");

@@ -1,7 +1,7 @@
 //! Level by relevance: what matters most is at full resolution, what matters less one level above, and so on.
 //!
-//! The tokens are leaves of a quadtree, as of [`foveal`], and cover the picture once. A patch is split while its relevance
-//! reaches the threshold of the level below; the most relevant first, as far as the budget goes.
+//! The tokens are leaves of a quadtree, as of [`foveal`], and cover the picture once. A patch is split while it is coarser than
+//! the thresholds say for its relevance; the most relevant first, as far as the budget goes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -42,9 +42,7 @@ pub(super) fn tokens(
     let wanted = |share: f64| {
         thresholds.iter().position(|threshold| *threshold <= share).unwrap_or(thresholds.len())
     };
-    let coarsest = u32::try_from(thresholds.len()).unwrap_or(u32::MAX);
-    let roots =
-        coarsest.max(grids.finest_level_within(budget)).min(grids.shape().level_count() - 1);
+    let roots = foveal::root_level(grids, budget, None);
     let mut open: BinaryHeap<_> = grids.patches(roots).map(candidate).collect();
     let mut leaves = Vec::new();
     while let Some(parent) = open.pop() {

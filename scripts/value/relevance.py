@@ -1,0 +1,93 @@
+"""Text of a whole sheet of signs, read over four seconds in which the eye moves by itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from common import CACHE, SHEETS, Extracted, Scene, alike, cached, extract, lines_in, read, scene, shrunk
+from table import Table
+
+FRAMES, FRAMES_A_SECOND, HZ = 40, 10, 4
+#: The raster scan: fixations in so many columns and rows, from the top left.
+COLUMNS, ROWS = 6, 3
+
+
+def raster(source: Scene) -> Path:
+    """A gaze log that looks along rows, as often as a policy decides."""
+    (width, height), path = source.size, CACHE / f"raster-{COLUMNS}x{ROWS}.log"
+    lines: list[dict[str, Any]] = [{"foveate_gaze_log": 2, "view": "scene/raster", "extent": [width, height]}]
+    for index in range(FRAMES * HZ // FRAMES_A_SECOND):
+        frame = 1 + round(index * FRAMES_A_SECOND / HZ)
+        x, y = (index % COLUMNS + 0.5) * width / COLUMNS, (index // COLUMNS + 0.5) * height / ROWS
+        fixation = {"id": index + 1, "x": x, "y": y, "since_frame": frame, "reason": "policy", "weight": 1.0}
+        lines.append({"frame": frame, "fixations": [fixation], "relevance": None})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def finest(view: Extracted, size: tuple[int, int]) -> Any:
+    """Of each place the finest token that there was, coarse ones interpolated."""
+    width, height = size
+    picture, steps = np.zeros((height, width, 3), np.uint8), np.full((height, width), 1 << 15)
+    for index in range(FRAMES):
+        for record, texels in zip(*view.frame(index)):
+            step, (x, y), side = int(record["sx"]), (int(record["x"]), int(record["y"])), texels.shape[-1]
+            place = slice(y, min(height, y + side * step)), slice(x, min(width, x + side * step))
+            is_finer = steps[place] > step
+            if is_finer.any():
+                wide = cv2.resize(texels.transpose(1, 2, 0), None, fx=step, fy=step, interpolation=cv2.INTER_CUBIC)
+                picture[place][is_finer] = wide[: is_finer.shape[0], : is_finer.shape[1]][is_finer]
+                steps[place][is_finer] = step
+    return picture
+
+
+def lines(source: Scene) -> tuple[Any, list[str]]:
+    """Boxes of the lines that are read in the full picture, and what they say."""
+
+    def make() -> dict[str, Any]:
+        picture = source.picture(0)
+        found = [(box, read(picture, box)) for box in lines_in(picture)]
+        kept = [(box, text) for box, text in found if len(text) >= 2]
+        return {"boxes": np.array([box for box, _ in kept]), "texts": np.array([text for _, text in kept])}
+
+    kept = cached("lines", [source.name], make)
+    return kept["boxes"], [str(text) for text in kept["texts"]]
+
+
+def share(source: Scene, picture: Any) -> float:
+    """Characters right, of those of the full picture."""
+    boxes, texts = lines(source)
+    return sum(alike(read(picture, box), text) for box, text in zip(boxes, texts)) / sum(map(len, texts))
+
+
+def main() -> None:
+    table = Table(["text read over four seconds, 273 tokens", *SHEETS])
+    rows: dict[str, list[float]] = {}
+    for name in SHEETS:
+        source = scene(name)
+        views: dict[str, dict[str, Any]] = {
+            "saliency": {"gaze": {"policy": "saliency"}},
+            "raster": {"gaze": {"policy": "replay", "log": str(raster(source))}},
+            "relevance": {"gaze": {"policy": "relevance"}},
+            "levels": {"layout": "relevance", "gaze": {"policy": "relevance"}},
+        }
+        folders = extract(source, views)
+        for view, label in (
+            ("saliency", "saliency"),
+            ("raster", "a raster scan, 16 fixations"),
+            ("relevance", "relevance"),
+            ("levels", "relevance, and the layout `relevance`"),
+        ):
+            rows.setdefault(label, []).append(share(source, finest(Extracted(folders[view]), source.size)))
+        rows.setdefault("the picture shrunk to 273 patches", []).append(share(source, shrunk(source.picture(0), 273)))
+    for label, cells in rows.items():
+        table.row(label, cells)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
