@@ -10,7 +10,7 @@ use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
 use crate::geometry::relevance::RelevanceMap;
 #[cfg(feature = "serde")]
-use crate::value::{Pixels, Shares, Whole, checked, optional};
+use crate::value::{Pixels, Whole, checked, optional};
 
 mod candidate;
 pub mod directional;
@@ -65,7 +65,7 @@ pub enum Layout {
         /// Shares of the greatest relevance, descending, from which on a patch is at level 0, 1 and so on.
         #[cfg_attr(
             feature = "serde",
-            serde(default = "thresholds", deserialize_with = "checked::<Shares, _, _>")
+            serde(default = "thresholds", deserialize_with = "checked::<relevance::Shares, _, _>")
         )]
         thresholds: Vec<f64>,
         /// As of foveal.

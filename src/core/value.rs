@@ -8,10 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::camera::FRAME_BYTES_MAX;
-use crate::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
-use crate::layout::relevance::THRESHOLDS_MAX;
 use crate::name::is_name;
-use crate::relevance::injection::check_channel_name;
 
 /// A value of any type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -161,37 +158,6 @@ newtype!(
     |given| {
         let Given::List(list) = given else { return None };
         list.iter().map(Given::whole).collect()
-    }
-);
-
-newtype!(
-    /// Shares of a whole, descending.
-    Shares(Vec<f64>):
-    format_args!("a list of 1 to {THRESHOLDS_MAX} numbers from 0.0 to 1.0, each below the one before, such as [0.8, 0.5, 0.2]"),
-    |given| {
-        let Given::List(list) = given else { return None };
-        let shares: Vec<f64> = list.iter().map(Given::number).collect::<Option<_>>()?;
-        let are_shares = shares.iter().all(|share| (0.0..=1.0).contains(share));
-        let descend = shares.is_sorted_by(|a, b| b < a);
-        let fit = (1..=THRESHOLDS_MAX).contains(&shares.len());
-        (are_shares && descend && fit).then_some(shares)
-    }
-);
-
-newtype!(
-    /// Weights of channels.
-    ChannelWeights(BTreeMap<String, f32>):
-    format_args!("a table of at most {CHANNEL_WEIGHTS_MAX} channels with numbers within {CHANNEL_WEIGHT_MAX} of 0, such as {{ strokes = 2.0 }}"),
-    |given| {
-        let Given::Table(table) = given else { return None };
-        #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
-        let weight = |(name, given): (&String, &Given)| {
-            let weight = given.number().filter(|weight| weight.abs() <= CHANNEL_WEIGHT_MAX.into())?;
-            check_channel_name(name).ok()?;
-            Some((name.clone(), weight as f32))
-        };
-        let fits = table.len() <= CHANNEL_WEIGHTS_MAX;
-        fits.then(|| table.iter().map(weight).collect()).flatten()
     }
 );
 

@@ -18,14 +18,20 @@ use crate::frame::FrameTime;
 use crate::gaze::GazeParameters;
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
+#[cfg(feature = "serde")]
+use crate::geometry::feedback::{CHANNEL_WEIGHT_MAX, CHANNEL_WEIGHTS_MAX};
 use crate::geometry::fixation::{FOVEAE_MAX, Gaze};
+#[cfg(feature = "serde")]
+use crate::relevance::injection::check_channel_name;
 use crate::relevance::scene::Scene;
 use crate::relevance::scorer::Scorer;
 #[cfg(feature = "serde")]
 use crate::relevance::scorer::ScorerError;
 use crate::relevance::seen::Seen;
 #[cfg(feature = "serde")]
-use crate::value::{ChannelWeights, Real, Whole, checked};
+use crate::value::{Given, Real, Whole, checked, newtype};
+#[cfg(feature = "serde")]
+use serde::Deserialize;
 
 /// What a view looks at when no client tells it otherwise. `Log` is the log that is replayed, or the path of one; `File` a
 /// scorer, or the path of one.
@@ -74,6 +80,24 @@ pub enum Policy<Log = Arc<GazeLog>, File = Arc<Scorer>> {
 fn middle() -> f64 {
     0.5
 }
+
+#[cfg(feature = "serde")]
+newtype!(
+    /// Weights of channels.
+    ChannelWeights(BTreeMap<String, f32>):
+    format_args!("a table of at most {CHANNEL_WEIGHTS_MAX} channels with numbers within {CHANNEL_WEIGHT_MAX} of 0, such as {{ strokes = 2.0 }}"),
+    |given| {
+        let Given::Table(table) = given else { return None };
+        #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+        let weight = |(name, given): (&String, &Given)| {
+            let weight = given.number().filter(|weight| weight.abs() <= CHANNEL_WEIGHT_MAX.into())?;
+            check_channel_name(name).ok()?;
+            Some((name.clone(), weight as f32))
+        };
+        let fits = table.len() <= CHANNEL_WEIGHTS_MAX;
+        fits.then(|| table.iter().map(weight).collect()).flatten()
+    }
+);
 
 #[cfg(feature = "serde")]
 fn none<File>() -> Option<File> {

@@ -10,12 +10,31 @@ use super::candidate::Candidate;
 use super::foveal::{self, KEEPING, Priority};
 use crate::geometry::patch::{Patch, PatchGrids};
 use crate::geometry::plan::{Token, TokenPlan};
+#[cfg(feature = "serde")]
+use crate::value::{Given, newtype};
+#[cfg(feature = "serde")]
+use serde::Deserialize;
 
 /// Relevance, as a share of the greatest, from which on a patch is at level 0, 1 and 2; below, at level 3.
 pub const THRESHOLDS: [f64; 3] = [0.8, 0.5, 0.2];
 
 /// Most thresholds: one for each level below the coarsest of the largest source.
 pub const THRESHOLDS_MAX: usize = 11;
+
+#[cfg(feature = "serde")]
+newtype!(
+    /// Shares of a whole, descending.
+    Shares(Vec<f64>):
+    format_args!("a list of 1 to {THRESHOLDS_MAX} numbers from 0.0 to 1.0, each below the one before, such as [0.8, 0.5, 0.2]"),
+    |given| {
+        let Given::List(list) = given else { return None };
+        let shares: Vec<f64> = list.iter().map(Given::number).collect::<Option<_>>()?;
+        let are_shares = shares.iter().all(|share| (0.0..=1.0).contains(share));
+        let descend = shares.is_sorted_by(|a, b| b < a);
+        let fit = (1..=THRESHOLDS_MAX).contains(&shares.len());
+        (are_shares && descend && fit).then_some(shares)
+    }
+);
 
 /// The tokens, ordered by level, then along the Morton curve. `thresholds` are of level 0 and those above it, descending. Without a
 /// map, relevance is that of [`Priority`]'s magnification.
