@@ -250,6 +250,45 @@ fn what_is_no_map_is_refused_with_the_reason() {
     assert!(matches!(nan, InjectionError::Value { index: 0, .. }), "{nan}");
 }
 
+/// By a cell, and by parts of one.
+#[test]
+fn a_known_shift_of_a_real_picture_is_found() {
+    let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images/boxes.png"));
+    let mut reader = png::Decoder::new(std::io::BufReader::new(file.unwrap())).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    let (width, channels) = (info.width as usize, info.color_type.samples());
+    // A texel of the coarse level for each of its pixels from (100, 100) on: 128 x 128 of them, 4 to a cell.
+    let shifted = |dx: i32, dy: i32| {
+        let mut coarse = CoarseLevel::new(PyramidShape::new(EXTENT));
+        for (index, texel) in coarse.texels.iter_mut().enumerate() {
+            let (x, y) = (100 + index as i32 % 128 - dx, 100 + index as i32 / 128 - dy);
+            let at = (y as usize * width + x as usize) * channels;
+            *texel = [bytes[at], bytes[at + 1], bytes[at + 2]];
+        }
+        coarse
+    };
+    for (dx, dy) in [(4, 0), (0, -4), (-4, 4), (2, 3)] {
+        let mut scene = Scene::new(EXTENT);
+        scene.absorb(&Seen::coarsely(&shifted(0, 0), 1), 0);
+        scene.absorb(&Seen::coarsely(&shifted(dx, dy), 2), SECOND_NS);
+        decide(&mut scene, SECOND_NS);
+        let found: Vec<(f32, f32)> = std::iter::zip(
+            scene.channel("motion_x").unwrap().iter().copied(),
+            scene.channel("motion_y").unwrap().iter().copied(),
+        )
+        .collect();
+        let wanted = (dx as f32 / 4.0, dy as f32 / 4.0);
+        let moving = found.iter().filter(|motion| **motion != (0.0, 0.0)).count();
+        let right = found.iter().filter(|motion| **motion == wanted).count();
+        assert!(512 < moving && 95 * moving <= 100 * right, "{right} of {moving} for {wanted:?}");
+        // Nothing moves where the picture stays.
+        scene.absorb(&Seen::coarsely(&shifted(dx, dy), 3), 2 * SECOND_NS);
+        decide(&mut scene, 2 * SECOND_NS);
+        assert!(scene.channel("motion_x").unwrap().iter().all(|motion| *motion == 0.0));
+    }
+}
+
 #[test]
 fn the_document_has_the_table_of_channels() {
     let document =
