@@ -112,7 +112,7 @@ fn codes_lead_back_to_what_they_stand_for() {
     assert_eq!(known(|code| CaptureClock::from_code(code).map(CaptureClock::code)), [0, 1, 2]);
     assert_eq!(
         known(|code| FixationReason::from_code(code).map(FixationReason::code)),
-        [0, 1, 2, 3]
+        [0, 1, 2, 3, 4]
     );
 }
 
