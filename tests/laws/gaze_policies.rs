@@ -230,6 +230,17 @@ fn before_anything_is_seen_the_middle_is_looked_at() {
 }
 
 #[test]
+fn relevance_moves_nothing_before_anything_is_seen() {
+    let mut controller = Controller::new(relevance(), parameters(), EXTENT, 3, frame_time(1, 0));
+    for frame_seq in 1..100 {
+        controller.step(frame_time(frame_seq, frame_seq * FRAME_NS), None);
+    }
+    let Fixation { id, x, y, reason, .. } = only(controller.gaze());
+    assert_eq!((id, x, y, reason), (1, 320.0, 240.0, FixationReason::Policy));
+    assert_eq!(controller.gaze().relevance, None);
+}
+
+#[test]
 fn a_gain_of_0_makes_no_relevance() {
     let parameters = GazeParameters { relevance_gain: 0.0, ..parameters() };
     let mut course = Course::new(Policy::Feedback, parameters);

@@ -154,6 +154,11 @@ impl Scene {
         self.absorbed = (seen.frame_seq, now_ns);
     }
 
+    /// Whether a frame was taken in.
+    pub fn has_seen(&self) -> bool {
+        self.absorbed.0 != 0
+    }
+
     /// Computes the channels that depend on more than a cell and its tiles.
     pub fn decide(&mut self, saliency: &Saliency, fixations: &[Fixation], now_ns: u64) {
         self.pool_saliency(saliency);

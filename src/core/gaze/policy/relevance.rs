@@ -87,6 +87,10 @@ impl Relevant {
     }
 
     fn decide(&mut self, seen: Option<Seen<'_>>) {
+        if !self.scene.has_seen() {
+            // Of no place is anything known.
+            return self.scan.choose_by(|_, _| 0.0, &mut self.state);
+        }
         let now_ns = self.state.elapsed_ns();
         self.scan.weigh(seen);
         self.scene.decide(self.scan.saliency(), &self.state.gaze().fixations, now_ns);
