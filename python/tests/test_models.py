@@ -311,7 +311,6 @@ class UnsuitableViews(unittest.TestCase):
             qwen3_vl.rows(view)
         self.assertEqual((caught.exception.key, caught.exception.value), ("grid", (2, 2)))
 
-
     def test_a_dtype_of_a_later_daemon_is_refused(self) -> None:
         view = uniform(scene(64, 64), 32, dtype="f32", **SIGLIP)
         view.info.dtype = "i16"

@@ -117,7 +117,7 @@ def normalised(
     Texels of 0 to 255 are normalised here; others must have been by the view, since doing it twice would round twice.
 
     :param name: the ``normalisation`` of a view that fits, for the error.
-    :raises Unsuitable: if the view normalises in another way.
+    :raises Unsuitable: if the view normalises in another way, or into a number format that is not known here.
     """
     info = frame.info
     if info.dtype == "u8":
@@ -132,6 +132,8 @@ def normalised(
             f'its mean is {tuple(mean)} and its std {tuple(std)}: open the view with normalisation = {name}, '
             'or with dtype = "u8"',
         )
+    if info.dtype not in ("f16", "bf16", "f32"):
+        raise Unsuitable(model, "dtype", info.dtype, 'open the view with dtype = "u8", "f16" or "bf16"')
     return floats(frame.pixels, info.dtype)
 
 
