@@ -79,7 +79,9 @@ FOVEATE__ASSERT(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "segments are little-
 #define FOVEATE_HEADER_BYTES 4096        // offset of slot 0
 #define FOVEATE_LIVE_OFFSET 1408         // of struct foveate_live in a segment
 #define FOVEATE_CAMERA_FRAME_OFFSET 1792 // of struct foveate_camera_frame in a segment
+#define FOVEATE_CHANNEL_OFFSET 2072      // of struct foveate_channels in a segment
 #define FOVEATE_PLANE_COUNT_MAX 8
+#define FOVEATE_CHANNEL_COUNT_MAX 63 // channels that a view publishes
 #define FOVEATE_FOVEAE_MAX 8 // fixations of a frame
 #define FOVEATE_SLOT_COUNT_MIN 2
 #define FOVEATE_SLOT_COUNT_MAX 1024
@@ -165,16 +167,28 @@ FOVEATE__AT(foveate_camera_frame, calibrated_width, 272);
 FOVEATE__AT(foveate_camera_frame, calibrated_height, 276);
 FOVEATE__BYTES(foveate_camera_frame, 280);
 
-// One array with an item for each token, found by its name with foveate_plane_index(). The first is always `pixels`: [capacity, 3,
-// P, P], dense, channels R G B. `relevance` is the weight that the layout gave to each token: [capacity] of f32.
+// What the items of the plane `channels` are; all 0 without that plane.
+struct foveate_channels {
+    uint32_t cell_side;                            // side of a cell in source pixels
+    uint32_t count;                                // of `names`
+    char names[FOVEATE_CHANNEL_COUNT_MAX][32]; // in the order of the plane; see foveate_channel_index()
+};
+FOVEATE__AT(foveate_channels, cell_side, 0);
+FOVEATE__AT(foveate_channels, count, 4);
+FOVEATE__AT(foveate_channels, names, 8);
+FOVEATE__BYTES(foveate_channels, FOVEATE_HEADER_BYTES - FOVEATE_CHANNEL_OFFSET);
+
+// One array, found by its name with foveate_plane_index(). Where `order` begins with N it has an item for each token; otherwise
+// all of its items are valid in every frame. The first is always `pixels`: [capacity, 3, P, P], dense, channels R G B. `relevance`
+// is the weight that the layout gave to each token: [capacity] of f32. `channels` is what a scorer read: [channels, rows, columns].
 struct foveate_plane {
     char name[32];
     char order[8];         // one letter for each axis, such as NCHW
     uint32_t dtype;        // foveate_dtype
     uint32_t ndim;         // 1 to 4
-    uint32_t shape[4];     // the first is the capacity; 0 from `ndim` on
+    uint32_t shape[4];     // the first is the capacity where `order` begins with N; 0 from `ndim` on
     uint64_t offset;       // bytes from the start of a slot
-    uint64_t token_stride; // bytes from one token to the next
+    uint64_t token_stride; // bytes from one item to the next
     uint64_t bytes;
     uint64_t reserved;
 };
@@ -330,7 +344,8 @@ struct foveate_slot_header {
     uint64_t relevance_frame; // frame_seq that the relevance was made from; 0 without a relevance map
     uint64_t asked_ns;        // when the message that led to the newest fixation reached the daemon; 0 if none did
     struct foveate_fixation fixations[FOVEATE_FOVEAE_MAX]; // each in the place that it keeps
-    uint64_t reserved[10];
+    uint64_t channels_frame; // frame_seq that the plane `channels` was made from; 0 before the first decision
+    uint64_t reserved[9];
 };
 FOVEATE__AT(foveate_slot_header, lock, 0);
 FOVEATE__AT(foveate_slot_header, ring_sequence, 8);
@@ -351,7 +366,8 @@ FOVEATE__AT(foveate_slot_header, fixation_count, 92);
 FOVEATE__AT(foveate_slot_header, relevance_frame, 96);
 FOVEATE__AT(foveate_slot_header, asked_ns, 104);
 FOVEATE__AT(foveate_slot_header, fixations, 112);
-FOVEATE__AT(foveate_slot_header, reserved, 432);
+FOVEATE__AT(foveate_slot_header, channels_frame, 432);
+FOVEATE__AT(foveate_slot_header, reserved, 440);
 FOVEATE__BYTES(foveate_slot_header, 512);
 
 // One token of P x P texels, its box, and the frame in which its content last changed. Texel (u, v) is the mean of the source pixels in
@@ -493,6 +509,7 @@ FOVEATE_API const struct foveate_error *foveate_last_error(const struct foveate_
 struct foveate_segment {
     struct foveate_segment_header header;
     struct foveate_camera_frame camera_frame; // valid if header.camera.kind is not 0
+    struct foveate_channels channels;         // `count` is 0 without the plane `channels`
     enum foveate_dtype dtype;                 // of the texels
     size_t token_bytes;                       // of a token's texels: 3 * P * P numbers
     uint64_t number;                          // counts the segments of this reader, from 1
@@ -505,6 +522,10 @@ FOVEATE_API const struct foveate_segment *foveate_current_segment(const struct f
 // foveate_borrowed.planes; -1 if the segment has none, such as one of an older daemon. Look it up again after
 // FOVEATE_NEW_SEGMENT.
 FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const char *name);
+
+// Returns the index of the channel with this name, such as "strokes", in the plane `channels`; -1 if the view does not publish it.
+// Its cells are `index * foveate_plane.token_stride` bytes from the start of the plane: shape[1] rows of shape[2] cells.
+FOVEATE_API int foveate_channel_index(const struct foveate_segment *segment, const char *name);
 
 // Returns the state of the view, and writes the reason; `reason` may be NULL. An unknown state reads as ended, and so does
 // that of a view whose daemon is gone.
@@ -1471,13 +1492,22 @@ static enum foveate_result foveate__check_sizes(const struct foveate_segment_hea
     return FOVEATE_OK;
 }
 
-// Checks that a plane is after the records and inside the slot, with room for every token.
+// Whether a plane has an item for each token.
+static bool foveate__is_of_tokens(const struct foveate_plane *plane) { return plane->order[0] == 'N'; }
+
+// Size of a plane's items in a frame.
+static size_t foveate__plane_bytes(const struct foveate_plane *plane, size_t token_count) {
+    return (foveate__is_of_tokens(plane) ? token_count : plane->shape[0]) * (size_t)plane->token_stride;
+}
+
+// Checks that a plane is after the records and inside the slot, with room for every item.
 static enum foveate_result foveate__check_plane(const struct foveate_segment_header *header, const struct foveate_plane *plane,
                                                 struct foveate_error *error) {
-    uint64_t item_bytes = foveate__dtype_bytes(plane->dtype), tokens_bytes = 0;
+    uint64_t item_bytes = foveate__dtype_bytes(plane->dtype), items_bytes = 0;
     FOVEATE__ENSURE(0 < item_bytes, "planes.dtype", plane->dtype);
     FOVEATE__ENSURE(1 <= plane->ndim && plane->ndim <= 4, "planes.ndim", plane->ndim);
-    FOVEATE__ENSURE(plane->shape[0] == header->token_capacity, "planes.shape[0]", plane->shape[0]);
+    FOVEATE__ENSURE(foveate__is_of_tokens(plane) ? plane->shape[0] == header->token_capacity : 0 < plane->shape[0],
+                    "planes.shape[0]", plane->shape[0]);
     FOVEATE__ENSURE(plane->offset % 64 == 0 && foveate__records_end(header) <= plane->offset, "planes.offset", plane->offset);
     FOVEATE__ENSURE(plane->offset <= header->slot_stride && plane->bytes <= header->slot_stride - plane->offset, "planes.bytes",
                     plane->bytes);
@@ -1486,8 +1516,8 @@ static enum foveate_result foveate__check_plane(const struct foveate_segment_hea
                         plane->shape[axis]);
     }
     FOVEATE__ENSURE(item_bytes <= plane->token_stride
-                        && foveate__multiply(plane->token_stride, header->token_capacity, &tokens_bytes)
-                        && tokens_bytes <= plane->bytes,
+                        && foveate__multiply(plane->token_stride, plane->shape[0], &items_bytes)
+                        && items_bytes <= plane->bytes,
                     "planes.token_stride", plane->token_stride);
     FOVEATE__ENSURE(foveate__is_text(plane->name, sizeof plane->name), "planes.name[0]", plane->name[0]);
     FOVEATE__ENSURE(foveate__is_text(plane->order, sizeof plane->order), "planes.order[0]", plane->order[0]);
@@ -1543,6 +1573,18 @@ static enum foveate_result foveate__check_facts(const struct foveate_segment *se
                     frame->optical_frame[0]);
     FOVEATE__ENSURE(foveate__is_text(frame->parent_frame, sizeof frame->parent_frame), "camera.parent_frame[0]",
                     frame->parent_frame[0]);
+    const struct foveate_channels *channels = &segment->channels;
+    int plane = foveate_plane_index(segment, "channels");
+    uint32_t channel_count = plane < 0 ? 0 : header->planes[plane].shape[0];
+    FOVEATE__ENSURE(plane < 0 || strcmp(header->planes[plane].order, "CHW") == 0, "planes.order[0]", header->planes[plane].order[0]);
+    FOVEATE__ENSURE(plane < 0 || header->planes[plane].ndim == 3, "planes.ndim", header->planes[plane].ndim);
+    FOVEATE__ENSURE(plane < 0 || 0 < channels->cell_side, "channels.cell_side", channels->cell_side);
+    FOVEATE__ENSURE(channels->count == channel_count && channel_count <= FOVEATE_CHANNEL_COUNT_MAX, "channels.count",
+                    channels->count);
+    for (uint32_t index = 0; index < channel_count; index++) {
+        const char *name = channels->names[index];
+        FOVEATE__ENSURE(foveate__is_text(name, sizeof channels->names[index]), "channels.names[0]", name[0]);
+    }
     return FOVEATE_OK;
 }
 
@@ -1588,6 +1630,7 @@ static enum foveate_result foveate__map(struct foveate__mapping *mapping, int fi
     struct foveate_segment *segment = &mapping->segment;
     foveate__load(&segment->header, base, sizeof segment->header);
     foveate__load(&segment->camera_frame, base + FOVEATE_CAMERA_FRAME_OFFSET, sizeof segment->camera_frame);
+    foveate__load(&segment->channels, base + FOVEATE_CHANNEL_OFFSET, sizeof segment->channels);
     result = foveate__check_segment(segment, bytes, error);
     if (result != FOVEATE_OK) {
         munmap(address, bytes);
@@ -1940,7 +1983,7 @@ static enum foveate_result foveate__check_room(struct foveate_reader *reader, co
     const struct foveate_segment_header *header = &reader->current.segment.header;
     for (uint32_t index = 0; index < header->plane_count; index++) {
         bool is_wanted = index == 0 || frame->planes[index] != NULL;
-        size_t bytes = token_count * (size_t)header->planes[index].token_stride, room = frame->plane_capacities[index];
+        size_t bytes = foveate__plane_bytes(&header->planes[index], token_count), room = frame->plane_capacities[index];
         if (token_count <= frame->token_capacity && (!is_wanted || bytes <= room)) continue;
         return foveate__fail(&reader->error, FOVEATE_TOO_SMALL,
                              "the frame has %zu tokens and %zu bytes of `%s`, and the buffer room for %zu and %zu: call "
@@ -1964,7 +2007,7 @@ static enum foveate_result foveate__copy_tokens(struct foveate_reader *reader, c
     for (uint32_t index = 0; index < segment->header.plane_count; index++) {
         const struct foveate_plane *plane = &segment->header.planes[index];
         if (frame->planes[index] == NULL) continue;
-        foveate__load(frame->planes[index], slot + plane->offset, token_count * (size_t)plane->token_stride);
+        foveate__load(frame->planes[index], slot + plane->offset, foveate__plane_bytes(plane, token_count));
     }
     if (!foveate__still_holds(slot, head->ring_sequence)) return FOVEATE_LAPPED;
     frame->head = *head;
@@ -2392,6 +2435,13 @@ FOVEATE_API int foveate_plane_index(const struct foveate_segment *segment, const
     return -1;
 }
 
+FOVEATE_API int foveate_channel_index(const struct foveate_segment *segment, const char *name) {
+    for (uint32_t index = 0; index < segment->channels.count; index++) {
+        if (strcmp(segment->channels.names[index], name) == 0) return (int)index;
+    }
+    return -1;
+}
+
 // Copies the state out; false if the writer changed it meanwhile.
 static bool foveate__load_state(const struct foveate_live *live, struct foveate_state_block *block) {
     uint32_t before = foveate__load_u32(&live->state_sequence);
@@ -2458,7 +2508,7 @@ FOVEATE_API enum foveate_result foveate_frame_reserve(struct foveate_frame *fram
     if (!foveate__grow(&frame->pixels, &frame->pixel_capacity, token_capacity * segment->token_bytes)) return FOVEATE_NO_MEMORY;
     frame->planes[0] = frame->pixels;
     for (uint32_t index = 1; index < header->plane_count; index++) {
-        size_t bytes = token_capacity * (size_t)header->planes[index].token_stride;
+        size_t bytes = foveate__plane_bytes(&header->planes[index], token_capacity);
         if (!foveate__grow(&frame->planes[index], &frame->plane_capacities[index], bytes)) return FOVEATE_NO_MEMORY;
     }
     return FOVEATE_OK;

@@ -137,6 +137,7 @@ fn stream(change: ChangeConfig) -> Stream {
             format,
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             parameters: GazeParameters::default(),
+            channels: Vec::new(),
         },
     };
     let format = TokenFormat::new(14, DType::U8, Normalisation::NONE);

@@ -135,6 +135,10 @@ CAMERA_FRAME_BLOCK = np.dtype(
 )
 CAMERA_FRAME_OFFSET = LIVE_OFFSET + LIVE_BLOCK.itemsize
 
+#: What the items of the plane ``channels`` are; at :data:`CHANNEL_OFFSET`.
+CHANNEL_BLOCK = np.dtype([("cell_side", "<u4"), ("count", "<u4"), ("names", "S32", 63)])
+CHANNEL_OFFSET = CAMERA_FRAME_OFFSET + CAMERA_FRAME_BLOCK.itemsize
+
 FIXATION_BLOCK = np.dtype(
     [
         ("id", "<u8"),
@@ -167,7 +171,8 @@ SLOT_HEADER = np.dtype(
         ("relevance_frame", "<u8"),
         ("asked_ns", "<u8"),
         ("fixations", FIXATION_BLOCK, FOVEAE_MAX),
-        ("reserved", "<u8", 10),
+        ("channels_frame", "<u8"),
+        ("reserved", "<u8", 9),
     ]
 )
 

@@ -86,6 +86,8 @@ class Frame:
         relevance map.
     :ivar asked_ns: When the message that led to the newest fixation reached the daemon: CLOCK_MONOTONIC in ns; 0 if
         none did.
+    :ivar channels_frame: ``frame_seq`` of the frame that the plane ``channels`` was made from; 0 before the first
+        decision of the view, and without that plane.
     :ivar tokens: One record per token, [N] of :data:`foveate.TOKEN`. Texel (u, v) of a token is the mean of the source
         pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``); ``size`` is
         P. Real pixels have the texels [``first_column``, ``first_column`` + ``columns``) of the rows [``first_row``,
@@ -111,6 +113,7 @@ class Frame:
     tile_count: int
     relevance_frame: int
     asked_ns: int
+    channels_frame: int
     tokens: NDArray[Any]
     missed: int = field(default=0, init=False)
     _planes: dict[str, NDArray[Any]] | None
@@ -136,8 +139,9 @@ class Frame:
 
     @property
     def planes(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays of the frame by name, each [N, ...] with an item for each token: :attr:`pixels`, ``relevance``,
-        and any that later daemons add. ``info.planes`` describes them; bfloat16 comes as its bits in uint16.
+        """The arrays of the frame by name: :attr:`pixels` and ``relevance``, [N, ...] with an item for each token;
+        ``channels``, [channels, rows, columns], if the view publishes some; and any that later daemons add.
+        ``info.planes`` describes them; bfloat16 comes as its bits in uint16.
 
         :raises FoveateError: if the frame was borrowed and given back.
         """
@@ -158,6 +162,21 @@ class Frame:
                 f"{self.info.abi[0]}.{self.info.abi[1]}, and a newer one may publish more"
             )
         return planes[name]
+
+    def channel(self, name: str) -> NDArray[Any]:
+        """A channel that the view publishes, such as ``"strokes"``: [rows, columns] float16 or float32, a number for
+        each cell of ``info.cell`` pixels a side. It is of the frame :attr:`channels_frame`.
+
+        :raises FoveateError: if it publishes no such channel, or as for :attr:`planes`.
+        """
+        planes = self.planes
+        if name not in self.info.channels:
+            published = ", ".join(self.info.channels) or "none"
+            raise FoveateError(
+                f"{self.view} publishes no channel {name!r}, only: {published}. Name it in the view's key `channels`, "
+                'with the policy "relevance"'
+            )
+        return planes["channels"][self.info.channels.index(name)]
 
     @property
     def fixation(self) -> Fixation:

@@ -250,7 +250,13 @@ class Ring:
     def _planes(self, sequence: int, token_count: int) -> dict[str, Any]:
         slot, words = self._slot(sequence), self._segment.words
         return {
-            plane.name: np.ndarray((token_count, *plane.shape), plane.dtype, words, slot + plane.offset, plane.strides)
+            plane.name: np.ndarray(
+                (token_count if plane.count is None else plane.count, *plane.shape),
+                plane.dtype,
+                words,
+                slot + plane.offset,
+                plane.strides,
+            )
             for plane in self._place.planes
         }
 
@@ -280,6 +286,7 @@ class Ring:
             tile_count=head.tile_count,
             relevance_frame=head.relevance_frame,
             asked_ns=head.asked_ns,
+            channels_frame=head.channels_frame,
             tokens=tokens,
             _planes=planes,
         )

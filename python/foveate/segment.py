@@ -28,12 +28,12 @@ _MAP_FLAGS = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 
 @dataclass(frozen=True)
 class PlaneInfo:
-    """One entry of a segment's table of planes: an array with an item for each token.
+    """One entry of a segment's table of planes: an array with an item for each token if ``order`` begins with N.
 
     :ivar name: Name of the plane, such as ``"relevance"``.
     :ivar order: One letter for each axis, such as ``"NCHW"``.
     :ivar dtype: Element type: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
-    :ivar shape: Extent of each axis; the first is the capacity.
+    :ivar shape: Extent of each axis; that of the tokens is the capacity.
     """
 
     name: str
@@ -68,6 +68,8 @@ class SegmentInfo:
     :ivar slot_count: Frames that the ring holds.
     :ivar camera: The camera model, or None if the stream has none.
     :ivar planes: The table of planes; ``pixels`` come first.
+    :ivar channels: Names of the channels in the plane ``channels``, in its order; empty if the view publishes none.
+    :ivar cell: Side of a cell of these in source pixels; 0 if the view publishes none.
     """
 
     abi: tuple[int, int]
@@ -91,6 +93,8 @@ class SegmentInfo:
     slot_count: int
     camera: Camera | None
     planes: tuple[PlaneInfo, ...]
+    channels: tuple[str, ...]
+    cell: int
 
     @property
     def name(self) -> str:
@@ -105,9 +109,11 @@ class PlanePlacement:
     name: str
     dtype: np.dtype[Any]
     offset: int
+    #: Number of items, or None where they are the tokens.
+    count: int | None
     #: Of one item.
     shape: tuple[int, ...]
-    #: Of the axis of the tokens and those of an item.
+    #: Of the axis of the items and those of an item.
     strides: tuple[int, ...]
 
 
@@ -140,8 +146,7 @@ class Segment:
         self._mapping: Any = mmap.mmap(descriptor, total_bytes, flags=_MAP_FLAGS, prot=mmap.PROT_READ)
         try:
             header = np.frombuffer(self._mapping[: abi.HEADER_BYTES], abi.SEGMENT_HEADER, 1)[0]
-            camera = _camera(header, self._mapping[: abi.HEADER_BYTES])
-            self.info, self.placement = _parsed(header, total_bytes, camera)
+            self.info, self.placement = _parsed(header, total_bytes, self._mapping[: abi.HEADER_BYTES])
         except BaseException:
             self._mapping.close()
             raise
@@ -190,11 +195,12 @@ def _checked_size(descriptor: int) -> int:
     return size
 
 
-def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[SegmentInfo, Placement]:
-    """Parses ``header``, and checks it against the ABI and a segment size of ``file_bytes`` bytes."""
+def _parsed(header: Any, file_bytes: int, segment: bytes) -> tuple[SegmentInfo, Placement]:
+    """Parses ``header`` and the blocks of ``segment``, and checks them against the ABI and ``file_bytes`` bytes."""
     _check_version(header)
     _check_sizes(header, file_bytes)
     placement = _placement(header)
+    cell, channels = _channels(header, segment)
     width, height = int(header["source_width"]), int(header["source_height"])
     _ensure(
         1 <= min(width, height) and max(width, height) <= abi.SIDE_MAX, "source_width x source_height", (width, height)
@@ -219,7 +225,9 @@ def _parsed(header: Any, file_bytes: int, camera: Camera | None) -> tuple[Segmen
         backend=_named(abi.BACKENDS, header, "backend_kind"),
         device=_text(header, "backend_device"),
         slot_count=placement.slot_count,
-        camera=camera,
+        camera=_camera(header, segment),
+        channels=channels,
+        cell=cell,
         planes=tuple(_plane_info(entry) for entry in header["planes"][: int(header["plane_count"])]),
     )
     return info, placement
@@ -320,12 +328,14 @@ def _plane_info(entry: Any) -> PlaneInfo:
 
 def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
     """The location of a plane, after checking that it is after the records and inside the slot, with room for every
-    token."""
+    item."""
     dtype = abi.DTYPES.get(int(entry["dtype"])) or _malformed("planes.dtype", entry["dtype"])
     ndim = int(entry["ndim"])
     _ensure(1 <= ndim <= len(entry["shape"]), "planes.ndim", ndim)
     shape = entry["shape"][:ndim].tolist()
-    _ensure(shape[0] == int(header["token_capacity"]) and 0 not in shape, "planes.shape", shape)
+    is_of_tokens = _text(entry, "order").startswith("N")
+    _ensure(not is_of_tokens or shape[0] == int(header["token_capacity"]), "planes.shape", shape)
+    _ensure(0 not in shape, "planes.shape", shape)
     offset, size = int(entry["offset"]), int(entry["bytes"])
     _ensure(offset % abi.PLANE_ALIGNMENT == 0 and _records_end(header) <= offset, "planes.offset", offset)
     _ensure(offset + size <= int(header["slot_stride"]), "planes.bytes", size)
@@ -334,7 +344,8 @@ def _plane_placement(header: Any, entry: Any) -> PlanePlacement:
         strides.insert(0, side * strides[0])
     stride = int(entry["token_stride"])
     _ensure(strides[0] <= stride and stride * shape[0] <= size, "planes.token_stride", stride)
-    return PlanePlacement(_text(entry, "name"), dtype, offset, tuple(shape[1:]), (stride, *strides[1:]))
+    count = None if is_of_tokens else shape[0]
+    return PlanePlacement(_text(entry, "name"), dtype, offset, count, tuple(shape[1:]), (stride, *strides[1:]))
 
 
 def _camera(header: Any, segment: bytes) -> Camera | None:
@@ -359,8 +370,26 @@ def _camera(header: Any, segment: bytes) -> Camera | None:
     )
 
 
+def _channels(header: Any, segment: bytes) -> tuple[int, tuple[str, ...]]:
+    """Side of a cell, and the names of the channels; 0 and none without their plane."""
+    planes = [entry for entry in header["planes"][: int(header["plane_count"])] if _text(entry, "name") == "channels"]
+    if not planes:
+        return 0, ()
+    plane, block = planes[0], np.frombuffer(segment, abi.CHANNEL_BLOCK, 1, abi.CHANNEL_OFFSET)[0]
+    cell, count = int(block["cell_side"]), int(block["count"])
+    _ensure(_text(plane, "order") == "CHW", "planes.order", _text(plane, "order"))
+    _ensure(int(plane["ndim"]) == 3, "planes.ndim", plane["ndim"])
+    _ensure(0 < cell, "channels.cell_side", cell)
+    _ensure(count == int(plane["shape"][0]) and count <= len(block["names"]), "channels.count", count)
+    return cell, tuple(_decoded(name, "channels.names") for name in block["names"][:count])
+
+
 def _text(struct: Any, field: str) -> str:
-    padded = bytes(struct[field])
+    return _decoded(struct[field], field)
+
+
+def _decoded(text: Any, field: str) -> str:
+    padded = bytes(text)
     try:
         return abi.unpadded(padded).decode("utf-8")
     except UnicodeDecodeError:

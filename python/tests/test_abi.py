@@ -16,6 +16,7 @@ STRUCTS = {
     "SegmentHeader": (abi.SEGMENT_HEADER, 0),
     "CameraBlock": (abi.CAMERA_BLOCK, 0),
     "CameraFrameBlock": (abi.CAMERA_FRAME_BLOCK, 0),
+    "ChannelBlock": (abi.CHANNEL_BLOCK, abi.CHANNEL_OFFSET),
     "PlaneEntry": (abi.PLANE_ENTRY, 0),
     "LiveBlock": (abi.LIVE_BLOCK, abi.LIVE_OFFSET),
     "StateBlock": (abi.STATE_BLOCK, 0),
@@ -40,8 +41,8 @@ class AbiMatchesTheDocument(unittest.TestCase):
     def test_blocks_follow_one_another(self) -> None:
         self.assertEqual(abi.LIVE_OFFSET, 1408)
         self.assertEqual(abi.CAMERA_FRAME_OFFSET, 1792)
-        self.assertEqual(abi.CAMERA_FRAME_OFFSET + abi.CAMERA_FRAME_BLOCK.itemsize, 2072)
-        self.assertLessEqual(abi.CAMERA_FRAME_OFFSET + abi.CAMERA_FRAME_BLOCK.itemsize, abi.HEADER_BYTES)
+        self.assertEqual(abi.CHANNEL_OFFSET, 2072)
+        self.assertEqual(abi.CHANNEL_OFFSET + abi.CHANNEL_BLOCK.itemsize, abi.HEADER_BYTES)
 
     def test_the_version_is_the_documents(self) -> None:
         title = re.match(r"# The segment: ABI (\d+)\.(\d+)", DOCUMENT)

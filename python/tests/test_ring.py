@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from support import FakeRing, descriptors, foveate, mappings, token_records, torch_or_skip, within
+from support import FakeRing, abi, descriptors, foveate, mappings, token_records, torch_or_skip, within
 
 from foveate import ring as ring_module
 
@@ -356,6 +356,44 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         self.assertEqual([plane.name for plane in frame.info.planes], ["pixels"])
         with self.assertRaisesRegex(foveate.FoveateError, "front/policy .* 'relevance', only pixels: .* ABI 2.0"):
             frame.plane("relevance")
+
+    def test_channels_are_had_by_their_names(self) -> None:
+        ring = FakeRing(capacity=16)
+        with self.assertRaisesRegex(foveate.FoveateError, "front/policy publishes no channel 'strokes', only: none"):
+            ring.publish()
+            ring.read().channel("strokes")
+        ring = FakeRing(capacity=16)
+        entry = ring.header["planes"][1]
+        # Twelve numbers, in the room of the plane of relevance.
+        for field, value in dict(
+            name=b"channels", order=b"CHW", dtype=4, ndim=3, shape=(2, 2, 3, 0), token_stride=24, bytes=48
+        ).items():
+            entry[field] = value
+        block = ring.struct(abi.CHANNEL_BLOCK, abi.CHANNEL_OFFSET)
+        block["cell_side"], block["count"], block["names"][:2] = 64, 2, [b"strokes", b"query"]
+        # All of them count in a frame of any number of tokens.
+        ring.publish(token_records(1), relevance=np.arange(12))
+        info = ring.read().info
+        self.assertEqual((info.channels, info.cell), (("strokes", "query"), 64))
+        for frame in (ring.read(), ring.reader().borrow_newest()):
+            self.assertEqual((len(frame), frame.plane("channels").shape), (1, (2, 2, 3)))
+            self.assertEqual(frame.channel("strokes").tolist(), [[0, 1, 2], [3, 4, 5]])
+            self.assertEqual(frame.channel("query").tolist(), [[6, 7, 8], [9, 10, 11]])
+            with self.assertRaisesRegex(foveate.FoveateError, "no channel 'depth', only: strokes, query"):
+                frame.channel("depth")
+
+    def test_channels_that_contradict_their_plane_are_named(self) -> None:
+        for field, value in dict(cell_side=0, count=3, names=[b"\xff"] + [b""] * 62).items():
+            ring = FakeRing(capacity=16)
+            for key, part in dict(
+                name=b"channels", order=b"CHW", dtype=4, ndim=3, shape=(2, 2, 3, 0), token_stride=24, bytes=48
+            ).items():
+                ring.header["planes"][1][key] = part
+            block = ring.struct(abi.CHANNEL_BLOCK, abi.CHANNEL_OFFSET)
+            block["cell_side"], block["count"] = 64, 2
+            block[field] = value
+            with self.subTest(field=field), self.assertRaisesRegex(foveate.BrokenSegment, f"channels.{field}"):
+                ring.reader()
 
     def test_items_may_have_any_shape_and_lie_apart(self) -> None:
         ring = FakeRing(capacity=4)

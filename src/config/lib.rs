@@ -24,6 +24,7 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::layout::Layout;
+use foveate_core::relevance::channel::{CELLS_MAX, ChannelNames};
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
     Address, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
@@ -238,6 +239,9 @@ pub struct ViewConfig {
     pub max_fps: Option<f64>,
     /// When frames are published.
     pub publish: PublishChoice,
+    /// The channels that are published, by name; only with the policy [`Policy::Relevance`].
+    #[serde(deserialize_with = "checked::<ChannelNames, _, _>")]
+    pub channels: Vec<String>,
     /// Where the view looks.
     pub gaze: GazeConfig,
 }
@@ -588,9 +592,11 @@ impl ViewConfig {
         self.layout.capacity(self.format.patch_side, self.budget as usize)
     }
 
-    /// Bytes of the tokens in its ring.
+    /// Bytes of the tokens in its ring, and of as many channels as the largest picture has.
     pub fn ring_bytes(&self) -> usize {
-        self.slots as usize * self.capacity() * self.format.token_bytes()
+        let cell_bytes = self.channels.len() * size_of::<f32>();
+        let channel_bytes = cell_bytes * (CELLS_MAX * CELLS_MAX) as usize;
+        self.slots as usize * (self.capacity() * self.format.token_bytes() + channel_bytes)
     }
 }
 
@@ -605,6 +611,7 @@ impl TryFrom<&ViewConfig> for ViewSpec {
             format: config.format,
             policy: config.gaze.policy.load()?,
             parameters: config.gaze.parameters,
+            channels: config.channels.clone(),
         })
     }
 }
@@ -619,6 +626,7 @@ impl Default for ViewConfig {
             slots: 8,
             max_fps: None,
             publish: PublishChoice::Always,
+            channels: Vec::new(),
             gaze: GazeConfig::default(),
         }
     }

@@ -150,6 +150,11 @@ impl ViewConfig {
                 gaze.refuse("policy", message);
             }
         }
+        if !self.channels.is_empty() && !self.gaze.policy.is_relevance() {
+            let message =
+                "only the policy \"relevance\" has channels; expected it in [stream.view.gaze]";
+            table.refuse("channels", message);
+        }
         // Absolute, so that it stays the same file when the view is changed from another directory.
         let settle = |file: &mut PathBuf| {
             let joined = directory.join(&file);

@@ -1,5 +1,6 @@
-//! Planes: the arrays that a view publishes, each with one item per token.
+//! Planes: the arrays that a view publishes, with one item per token, or with as many as cells and channels ask for.
 
+use crate::geometry::extent::Extent;
 use crate::token::{DType, TokenFormat};
 
 /// Name of the plane of token texels, always the first.
@@ -8,15 +9,20 @@ pub const PIXELS: &str = "pixels";
 /// Name of the plane of the relevance that the layout used for each token.
 pub const RELEVANCE: &str = "relevance";
 
+/// Name of the plane of what a scorer read: channels on the cells of the picture.
+pub const CHANNELS: &str = "channels";
+
 /// Name, type and shape of a plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneSpec {
     /// Its name.
     pub name: &'static str,
-    /// Axes, one letter each, `N` for tokens first: `NCHW` is token, channel, row, column.
+    /// Axes, one letter each: `NCHW` is token, channel, row, column. Items are tokens where it begins with `N`.
     pub order: &'static str,
     /// Element type.
     pub dtype: DType,
+    /// Number of items, where they are not the tokens.
+    pub count: Option<u32>,
     /// Length of each axis after the first; elements are packed, the last axis varies fastest.
     pub item_shape: Vec<u32>,
 }
@@ -25,12 +31,24 @@ impl PlaneSpec {
     /// Texels of `format`: `[N, 3, P, P]`.
     pub fn pixels(format: TokenFormat) -> Self {
         let side = format.patch_side;
-        Self { name: PIXELS, order: "NCHW", dtype: format.dtype, item_shape: vec![3, side, side] }
+        Self {
+            name: PIXELS,
+            order: "NCHW",
+            dtype: format.dtype,
+            count: None,
+            item_shape: vec![3, side, side],
+        }
     }
 
     /// Relevance, 1 where all parts of the image matter alike: `[N]`, f32.
     pub fn relevance() -> Self {
-        Self { name: RELEVANCE, order: "N", dtype: DType::F32, item_shape: Vec::new() }
+        Self { name: RELEVANCE, order: "N", dtype: DType::F32, count: None, item_shape: Vec::new() }
+    }
+
+    /// `count` channels on a grid of cells: `[C, rows, columns]`.
+    pub fn channels(dtype: DType, count: u32, grid: Extent) -> Self {
+        let item_shape = vec![grid.height, grid.width];
+        Self { name: CHANNELS, order: "CHW", dtype, count: Some(count), item_shape }
     }
 
     /// Bytes of one item.

@@ -2,9 +2,11 @@
 
 use crate::gaze::GazeParameters;
 use crate::gaze::controller::Policy;
+use crate::geometry::extent::Extent;
 use crate::layout::Layout;
 use crate::plane::PlaneSpec;
-use crate::token::TokenFormat;
+use crate::relevance::channel::cells_of;
+use crate::token::{DType, TokenFormat};
 
 /// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
 pub const VIEWS_MAX: usize = 32;
@@ -25,6 +27,9 @@ pub struct ViewSpec {
     pub policy: Policy,
     /// Timing and inhibition of its gaze.
     pub parameters: GazeParameters,
+    /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most
+    /// [`PUBLISHED_MAX`](crate::relevance::channel::PUBLISHED_MAX).
+    pub channels: Vec<String>,
 }
 
 impl ViewSpec {
@@ -33,9 +38,20 @@ impl ViewSpec {
         self.layout.capacity(self.format.patch_side, self.budget)
     }
 
-    /// The planes that the view publishes.
-    pub fn planes(&self) -> Vec<PlaneSpec> {
-        vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()]
+    /// The planes that the view publishes of a source of `extent`.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 63 channels")]
+    pub fn planes(&self, extent: Extent) -> Vec<PlaneSpec> {
+        let mut planes = vec![PlaneSpec::pixels(self.format), PlaneSpec::relevance()];
+        if !self.channels.is_empty() {
+            let (grid, count) = (cells_of(extent).0, self.channels.len() as u32);
+            planes.push(PlaneSpec::channels(self.channel_dtype(), count, grid));
+        }
+        planes
+    }
+
+    /// Number format of published channels: binary32 beside texels of it, otherwise binary16.
+    pub fn channel_dtype(&self) -> DType {
+        if self.format.dtype == DType::F32 { DType::F32 } else { DType::F16 }
     }
 }
 
@@ -48,6 +64,7 @@ impl Default for ViewSpec {
             format: TokenFormat::default(),
             policy: Policy::default(),
             parameters: GazeParameters::default(),
+            channels: Vec::new(),
         }
     }
 }

@@ -41,6 +41,7 @@
 
 pub mod backend;
 pub mod change;
+pub mod channels;
 mod engine;
 pub mod planes;
 pub mod pool;

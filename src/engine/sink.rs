@@ -7,6 +7,7 @@ use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_ring::{TokenFrame, Writer, plane_list};
 
 pub use self::memory::Memory;
+use crate::channels::ChannelPlane;
 use crate::planes::Planes;
 
 mod memory;
@@ -36,6 +37,8 @@ pub struct SampledFrame<'a> {
     pub tile_count: u32,
     /// The tokens.
     pub planes: &'a Planes,
+    /// What the scorer read.
+    pub channels: &'a ChannelPlane,
 }
 
 impl SampledFrame<'_> {
@@ -60,12 +63,15 @@ impl SampledFrame<'_> {
             rgb_bound: self.rgb_bound,
             dirty_tiles: self.dirty_tiles,
             tile_count: self.tile_count,
+            channels_frame: self.channels.frame_seq(),
             records: self.planes.records(),
             planes: plane_list([
                 self.planes.pixels(),
                 bytemuck::cast_slice(self.planes.relevance()),
+                self.channels.bytes(),
             ]),
             versions: self.planes.versions(),
+            whole_version: self.channels.version(),
         }
     }
 }

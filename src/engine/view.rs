@@ -12,8 +12,8 @@ use foveate_core::relevance::seen::Seen;
 use foveate_core::view::ViewSpec;
 
 use crate::backend::{BackendError, SamplerMaker};
-use crate::planes::SamplerSpec;
-use crate::planes::{Planes, Sampler};
+use crate::channels::ChannelPlane;
+use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::sink::{SampledFrame, Sink};
 
 /// A view of the stream of one [`Engine`](crate::Engine), whose tokens go to a sink.
@@ -24,6 +24,7 @@ pub struct View<S> {
     /// Generation of the engine that it was built for; see [`Engine::generation`](crate::Engine::generation).
     pub(crate) generation: u64,
     pub(crate) planes: Planes,
+    channels: ChannelPlane,
     /// `None` before the first frame.
     gaze: Option<Controller>,
     /// What the token plan was made for; `None` before the first plan.
@@ -67,8 +68,18 @@ impl ViewBuilder {
         let (generation, extent) = (self.generation, self.kind.extent);
         let sampler = sampler_of(&spec);
         let planes = Planes::new(sampler, (self.make_sampler)(sampler)?);
-        let (gaze, planned, feedback_ns, asked_ns) = (None, None, 0, 0);
-        Ok(View { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink })
+        Ok(View {
+            channels: ChannelPlane::new(&spec, extent),
+            spec,
+            extent,
+            generation,
+            planes,
+            gaze: None,
+            planned: None,
+            feedback_ns: 0,
+            asked_ns: 0,
+            sink,
+        })
     }
 
     /// Builds a view again for this engine. It keeps looking at the same part of the picture.
@@ -79,6 +90,7 @@ impl ViewBuilder {
     pub fn rebuild<S>(&self, view: &mut View<S>, at: FrameTime) -> Result<(), BackendError> {
         view.planes = view.planes.renewed((self.make_sampler)(view.planes.spec())?);
         (view.generation, view.extent) = (self.generation, self.kind.extent);
+        view.channels = view.channels.renewed(&view.spec, view.extent);
         view.planned = None;
         if let Some(gaze) = &mut view.gaze {
             gaze.resize(view.extent, at);
@@ -126,10 +138,18 @@ impl<S> View<S> {
 
     /// The same view with its sink converted.
     pub fn with_sink<T>(self, convert: impl FnOnce(S) -> T) -> View<T> {
-        let Self { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink } =
-            self;
-        let sink = convert(sink);
-        View { spec, extent, generation, planes, gaze, planned, feedback_ns, asked_ns, sink }
+        View {
+            spec: self.spec,
+            extent: self.extent,
+            generation: self.generation,
+            planes: self.planes,
+            channels: self.channels,
+            gaze: self.gaze,
+            planned: self.planned,
+            feedback_ns: self.feedback_ns,
+            asked_ns: self.asked_ns,
+            sink: convert(self.sink),
+        }
     }
 
     /// The view without its sink, and the sink.
@@ -219,6 +239,9 @@ impl<S: Sink> View<S> {
         let (Some(gaze), Some(planned)) = (&self.gaze, &self.planned) else { return };
         let relevance = planned.gaze.relevance.as_ref().map(|relevance| &relevance.map);
         self.planes.record(changes.shape.extent(), changes.tracker, relevance);
+        if let Some(scene) = gaze.scene() {
+            self.channels.take(scene);
+        }
         self.sink.publish(&SampledFrame {
             stamp: *stamp,
             gaze: &planned.gaze,
@@ -231,6 +254,7 @@ impl<S: Sink> View<S> {
             dirty_tiles: changes.dirty_tiles,
             tile_count: changes.tile_count,
             planes: &self.planes,
+            channels: &self.channels,
         });
     }
 }

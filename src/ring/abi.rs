@@ -4,7 +4,7 @@
 //! 0     SegmentHeader   written once, before the segment is shared
 //! 1408  LiveBlock       newest sequence, futex word, state
 //! 1792  CameraFrameBlock  written once: camera pose and picture geometry
-//! 2072  reserved
+//! 2072  ChannelBlock    written once: names of the channels
 //! 4096  slot 0          SlotHeader, TokenRecord * capacity, planes
 //!       slot 1          at slot_stride from the one before
 //!       ...
@@ -20,6 +20,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::PixelBox;
+use foveate_core::relevance::channel::PUBLISHED_MAX;
 
 /// Defines a plain-data struct: valid for any bytes, without padding. Checks what `derive(Pod)` would, without its crates.
 macro_rules! plain {
@@ -196,8 +197,24 @@ plain! {
     }
 }
 
+/// Offset of [`ChannelBlock`], directly after [`CameraFrameBlock`].
+pub const CHANNEL_OFFSET: usize = CAMERA_FRAME_OFFSET + size_of::<CameraFrameBlock>();
+
 plain! {
-    /// One entry of the table of planes: an array with one item for each token.
+    /// What the items of the plane `channels` are, at [`CHANNEL_OFFSET`]. Constant while the segment lives; all 0 without that
+    /// plane.
+    pub struct ChannelBlock {
+        /// Side of a cell in source pixels.
+        pub cell_side: u32,
+        /// Entries of `names` that are in use.
+        pub count: u32,
+        /// Names of the channels.
+        pub names: [[u8; 32]; PUBLISHED_MAX],
+    }
+}
+
+plain! {
+    /// One entry of the table of planes: an array with one item for each token, or with a fixed number of items.
     pub struct PlaneEntry {
         /// Name of the plane.
         pub name: [u8; 32],
@@ -207,11 +224,11 @@ plain! {
         pub dtype: u32,
         /// Axes, 1 to 4.
         pub ndim: u32,
-        /// Extent of each axis; the first is the capacity. 0 from `ndim` on.
+        /// Extent of each axis; the first is the capacity where `order` begins with `N`. 0 from `ndim` on.
         pub shape: [u32; 4],
         /// Offset of the plane in a slot, in bytes.
         pub offset: u64,
-        /// Bytes from one token to the next.
+        /// Bytes from one item to the next.
         pub token_stride: u64,
         /// Size in bytes.
         pub bytes: u64,
@@ -298,8 +315,10 @@ plain! {
         pub asked_ns: u64,
         /// Where the view looked, each in the place that it keeps.
         pub fixations: [FixationBlock; FOVEAE_MAX],
+        /// `frame_seq` of the frame that the plane `channels` was made from; 0 before the first decision and without that plane.
+        pub channels_frame: u64,
         /// 0.
-        pub reserved: [u64; 10],
+        pub reserved: [u64; 9],
     }
 }
 
@@ -367,8 +386,8 @@ plain! {
 const _: () = {
     assert!(LIVE_OFFSET == 1408, "the header keeps its size within a major version");
     assert!(
-        CAMERA_FRAME_OFFSET + size_of::<CameraFrameBlock>() <= HEADER_BYTES,
-        "reserved room is left"
+        CHANNEL_OFFSET + size_of::<ChannelBlock>() == HEADER_BYTES,
+        "the first slot begins where the channels' names end"
     );
     assert!(size_of::<SlotHeader>() == 512, "the slot header keeps its size");
     assert!(size_of::<TokenRecord>() == 56, "the record keeps its size");

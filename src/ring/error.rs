@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::abi::{ABI_MAJOR, ABI_MINOR, unpadded};
+use super::abi::{ABI_MAJOR, ABI_MINOR, padded_text, unpadded};
 
 /// A segment could not be created, opened or read. Misuse of this crate is a bug and panics instead.
 #[derive(Debug)]
@@ -134,4 +134,18 @@ pub(super) fn ensure(
 pub(super) fn text(field: &'static str, padded: &[u8]) -> Result<String, RingError> {
     String::from_utf8(unpadded(padded).to_vec())
         .map_err(|_| malformed(field, format!("\"{}\"", padded.escape_ascii())))
+}
+
+/// `text` as a field of the header. Names are addresses, so long ones are an error rather than truncated.
+pub(super) fn whole_text<const BYTES: usize>(
+    field: &'static str,
+    text: &str,
+    allowed: &'static str,
+) -> Result<[u8; BYTES], RingError> {
+    let padded = padded_text(text);
+    if unpadded(&padded) == text.as_bytes() {
+        Ok(padded)
+    } else {
+        Err(RingError::Spec { field, value: format!("{text:?}"), allowed })
+    }
 }

@@ -3,13 +3,13 @@
 use bytemuck::Zeroable;
 
 use super::abi::{
-    ABI_MAJOR, ABI_MINOR, CameraFrameBlock, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT,
-    MIN_SLOT_COUNT, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader, TokenRecord,
-    padded_text, unpadded,
+    ABI_MAJOR, ABI_MINOR, CameraFrameBlock, ChannelBlock, HEADER_BYTES, MAGIC, MAX_PLANE_COUNT,
+    MAX_SLOT_COUNT, MIN_SLOT_COUNT, PLANE_ALIGNMENT, PlaneEntry, SegmentHeader, SlotHeader,
+    TokenRecord, padded_text,
 };
-use super::camera;
-use super::error::{RingError, ensure, malformed, text};
+use super::error::{RingError, ensure, malformed, text, whole_text};
 use super::segment::{PlaneInfo, PlanePlace, SegmentInfo, SegmentLayout, SegmentSpec};
+use super::{camera, channels};
 use foveate_core::backend::BackendKind;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
@@ -69,7 +69,7 @@ pub(super) fn header_from_spec(
 #[expect(clippy::cast_possible_truncation, reason = "the layout's counts were checked")]
 fn plane_entry(plane: &PlaneSpec, place: PlanePlace, capacity: usize) -> PlaneEntry {
     let mut shape = [0; 4];
-    shape[0] = capacity as u32;
+    shape[0] = plane.count.unwrap_or(capacity as u32);
     shape[1..=plane.item_shape.len()].copy_from_slice(&plane.item_shape);
     PlaneEntry {
         name: padded_text(plane.name),
@@ -78,23 +78,9 @@ fn plane_entry(plane: &PlaneSpec, place: PlanePlace, capacity: usize) -> PlaneEn
         ndim: 1 + plane.item_shape.len() as u32,
         shape,
         offset: place.offset as u64,
-        token_stride: place.token_bytes as u64,
-        bytes: (capacity * place.token_bytes) as u64,
+        token_stride: place.item_bytes as u64,
+        bytes: place.bytes(capacity) as u64,
         reserved: 0,
-    }
-}
-
-/// `text` as a field of the header. Names are addresses, so long ones are an error rather than truncated.
-fn whole_text<const BYTES: usize>(
-    field: &'static str,
-    text: &str,
-    allowed: &'static str,
-) -> Result<[u8; BYTES], RingError> {
-    let padded = padded_text(text);
-    if unpadded(&padded) == text.as_bytes() {
-        Ok(padded)
-    } else {
-        Err(RingError::Spec { field, value: format!("{text:?}"), allowed })
     }
 }
 
@@ -108,7 +94,8 @@ impl SegmentInfo {
         let layout = SegmentLayout::new(spec)?;
         let header = header_from_spec(spec, &layout, 0)?;
         let (_, camera) = camera::blocks(spec.camera.as_ref());
-        Ok(info_from_header(&header, &camera, layout.total_bytes as u64)?.0)
+        let blocks = (&camera, &channels::block(spec.channels.as_ref())?);
+        Ok(info_from_header(&header, blocks, layout.total_bytes as u64)?.0)
     }
 }
 
@@ -116,7 +103,7 @@ impl SegmentInfo {
 /// after this.
 pub(super) fn info_from_header(
     header: &SegmentHeader,
-    camera_frame: &CameraFrameBlock,
+    (camera_frame, channels): (&CameraFrameBlock, &ChannelBlock),
     file_bytes: u64,
 ) -> Result<(SegmentInfo, SegmentLayout), RingError> {
     check_version(header)?;
@@ -130,7 +117,8 @@ pub(super) fn info_from_header(
 
     let mut places = [PlanePlace::default(); MAX_PLANE_COUNT];
     for (place, plane) in places.iter_mut().zip(&planes) {
-        *place = PlanePlace { offset: plane.offset, token_bytes: plane.token_stride };
+        let count = (!is_of_tokens(&plane.order)).then_some(plane.shape[0] as usize);
+        *place = PlanePlace { offset: plane.offset, item_bytes: plane.token_stride, count };
     }
     let layout = SegmentLayout {
         slot_count: header.slot_count as usize,
@@ -158,6 +146,7 @@ pub(super) fn info_from_header(
         slot_count: layout.slot_count,
         total_bytes: layout.total_bytes,
         camera: camera::facts(&header.camera, camera_frame)?,
+        channels: channels::facts(channels, &planes)?,
         planes,
     };
     Ok((info, layout))
@@ -215,15 +204,21 @@ fn planes(header: &SegmentHeader) -> Result<Vec<PlaneInfo>, RingError> {
     Ok(planes)
 }
 
-/// Validates a plane: it must lie after the records and inside the slot, with room for every token.
+/// Whether the items of a plane with these axes are the tokens.
+fn is_of_tokens(order: &str) -> bool {
+    order.starts_with('N')
+}
+
+/// Validates a plane: it must lie after the records and inside the slot, with room for every item.
 fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingError> {
     let dtype =
         DType::from_code(entry.dtype).ok_or_else(|| malformed("planes.dtype", entry.dtype))?;
     let ndim = entry.ndim as usize;
     ensure((1..=entry.shape.len()).contains(&ndim), "planes.ndim", ndim)?;
     let shape = entry.shape[..ndim].to_vec();
-    let is_full = shape[0] == header.token_capacity && !shape.contains(&0);
-    ensure(is_full, "planes.shape", format!("{shape:?}"))?;
+    let order = text("planes.order", &entry.order)?;
+    let is_full = !is_of_tokens(&order) || shape[0] == header.token_capacity;
+    ensure(is_full && !shape.contains(&0), "planes.shape", format!("{shape:?}"))?;
 
     let offset = entry.offset;
     let placed = offset.is_multiple_of(PLANE_ALIGNMENT as u64) && records_end(header) <= offset;
@@ -235,11 +230,11 @@ fn plane(header: &SegmentHeader, entry: &PlaneEntry) -> Result<PlaneInfo, RingEr
         .try_fold(dtype.bytes() as u64, |bytes, &side| bytes.checked_mul(u64::from(side)));
     let stride = entry.token_stride;
     ensure(item_bytes.is_some_and(|bytes| bytes <= stride), "planes.token_stride", stride)?;
-    let tokens_bytes = stride.checked_mul(u64::from(shape[0]));
-    ensure(tokens_bytes.is_some_and(|bytes| bytes <= entry.bytes), "planes.token_stride", stride)?;
+    let items_bytes = stride.checked_mul(u64::from(shape[0]));
+    ensure(items_bytes.is_some_and(|bytes| bytes <= entry.bytes), "planes.token_stride", stride)?;
     Ok(PlaneInfo {
         name: text("planes.name", &entry.name)?,
-        order: text("planes.order", &entry.order)?,
+        order,
         dtype,
         shape,
         offset: native(offset),

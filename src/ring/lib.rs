@@ -18,6 +18,7 @@ compile_error!("the ring's memory is defined for little-endian machines with 64-
 
 pub mod abi;
 mod camera;
+mod channels;
 mod error;
 mod header;
 mod mapping;
@@ -37,7 +38,7 @@ pub use error::RingError;
 #[cfg(feature = "writer")]
 pub use memory::check_memory;
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};
-pub use segment::{DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec};
+pub use segment::{ChannelFacts, DEFAULT_SLOT_COUNT, PlaneInfo, SegmentInfo, SegmentSpec};
 #[cfg(feature = "writer")]
 pub use waker::{Waker, WakerCounters};
 #[cfg(feature = "writer")]

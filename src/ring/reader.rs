@@ -14,8 +14,8 @@ use rustix::time::Timespec;
 
 use super::MAX_TRIES;
 use super::abi::{
-    CAMERA_FRAME_OFFSET, CameraFrameBlock, FLAG_PTS, FixationBlock, HEADER_BYTES, SegmentHeader,
-    SlotHeader, State, StateBlock, TokenRecord, unpadded,
+    CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraFrameBlock, ChannelBlock, FLAG_PTS, FixationBlock,
+    HEADER_BYTES, SegmentHeader, SlotHeader, State, StateBlock, TokenRecord, unpadded,
 };
 use super::error::{RingError, SystemResultExt};
 use super::header::info_from_header;
@@ -53,6 +53,8 @@ pub struct FrameHead {
     pub relevance_frame: u64,
     /// Arrival of the message that led to the newest fixation, CLOCK_MONOTONIC in nanoseconds; 0 if there was none.
     pub asked_ns: u64,
+    /// `frame_seq` of the frame that the plane of channels was made from; 0 before any, and without that plane.
+    pub channels_frame: u64,
 }
 
 impl FrameHead {
@@ -84,7 +86,7 @@ pub struct TokenFrameBuf {
     /// [`TokenFormat::token_bytes`](foveate_core::token::TokenFormat::token_bytes) per token, in the order of the records:
     /// `[records.len(), 3, P, P]`.
     pub pixels: Vec<u8>,
-    /// The planes after the pixels, in the order of [`SegmentInfo::planes`]: an item per token.
+    /// The planes after the pixels, in the order of [`SegmentInfo::planes`]: an item per token, or as many as the plane has.
     pub planes: Vec<Vec<u8>>,
 }
 
@@ -146,7 +148,10 @@ impl Reader {
         let camera_bytes = size_of_val(&camera_frame);
         let words = mapping.words(CAMERA_FRAME_OFFSET, camera_bytes);
         load_bytes(bytemuck::bytes_of_mut(&mut camera_frame), words);
-        let (info, layout) = info_from_header(&header, &camera_frame, file_bytes)?;
+        let mut channels = ChannelBlock::zeroed();
+        let words = mapping.words(CHANNEL_OFFSET, size_of_val(&channels));
+        load_bytes(bytemuck::bytes_of_mut(&mut channels), words);
+        let (info, layout) = info_from_header(&header, (&camera_frame, &channels), file_bytes)?;
 
         let mut reader = Self { segment: Segment { mapping, layout }, info, last: 0, seen: 0 };
         reader.last = reader.look().saturating_sub(1);
@@ -381,8 +386,8 @@ impl Reader {
 }
 
 impl TokenFrameBuf {
-    /// The items of the plane [`index`](SegmentInfo::plane_index) of the segment, little-endian, one for each token,
-    /// [`token_stride`](super::PlaneInfo::token_stride) bytes apart.
+    /// The items of the plane [`index`](SegmentInfo::plane_index) of the segment, little-endian, one for each token unless its
+    /// order says otherwise, [`token_stride`](super::PlaneInfo::token_stride) bytes apart.
     pub fn plane(&self, index: usize) -> &[u8] {
         index.checked_sub(1).map_or(&self.pixels, |behind| &self.planes[behind])
     }
@@ -395,8 +400,8 @@ impl TokenFrameBuf {
         self.planes.resize_with(layout.plane_count - 1, Vec::new);
         let planes = std::iter::once(&mut self.pixels).chain(&mut self.planes);
         for (plane, place) in planes.zip(layout.planes()) {
-            plane.reserve((capacity * place.token_bytes).saturating_sub(plane.len()));
-            plane.resize(token_count * place.token_bytes, 0);
+            plane.reserve(place.bytes(capacity).saturating_sub(plane.len()));
+            plane.resize(place.bytes(token_count), 0);
         }
     }
 }
@@ -455,7 +460,7 @@ impl<'a> Borrowed<'a> {
 
     /// [`pixel_bytes`](Self::pixel_bytes) of the plane [`index`](SegmentInfo::plane_index) of the segment.
     pub fn plane_bytes(&self, index: usize) -> usize {
-        self.token_count * self.layout.planes()[index].token_bytes
+        self.layout.planes()[index].bytes(self.token_count)
     }
 
     /// Whether everything read so far belongs to this frame.
@@ -507,6 +512,7 @@ fn head_from_slot(header: &SlotHeader) -> FrameHead {
         tile_count: header.tile_count,
         relevance_frame: header.relevance_frame,
         asked_ns: header.asked_ns,
+        channels_frame: header.channels_frame,
     }
 }
 

@@ -20,6 +20,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::FOVEAE_MAX;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::plane::PlaneSpec;
+use foveate_core::relevance::channel::cells_of;
 use foveate_core::token::{DType, TokenFormat, WINDOW_SIDES};
 use foveate_core::view::ViewSpec;
 
@@ -64,6 +65,8 @@ pub struct SegmentSpec {
     pub camera: Option<CameraFacts>,
     /// What a frame holds beside the records and the texels of `format`, at most 7.
     pub planes: Vec<PlaneSpec>,
+    /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are, if it is one of them.
+    pub channels: Option<ChannelFacts>,
 }
 
 impl SegmentSpec {
@@ -91,7 +94,8 @@ impl SegmentSpec {
             device: backend.device.clone(),
             slot_count: DEFAULT_SLOT_COUNT,
             camera: None,
-            planes: spec.planes().split_off(1),
+            planes: spec.planes(kind.extent).split_off(1),
+            channels: ChannelFacts::of(spec, kind.extent),
         }
     }
 
@@ -138,6 +142,25 @@ pub struct SegmentInfo {
     pub camera: Option<CameraFacts>,
     /// What a slot holds beside the records; the tokens' texels come first.
     pub planes: Vec<PlaneInfo>,
+    /// What the items of the plane [`CHANNELS`](foveate_core::plane::CHANNELS) are; `None` without that plane.
+    pub channels: Option<ChannelFacts>,
+}
+
+/// What the items of the plane of channels are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelFacts {
+    /// Side of a cell in source pixels; the last row and column of cells may hang over.
+    pub cell_side: u32,
+    /// Name of each channel, in the order of the plane's first axis.
+    pub names: Vec<String>,
+}
+
+impl ChannelFacts {
+    /// Those of a view of a source of `extent`.
+    fn of(spec: &ViewSpec, extent: Extent) -> Option<Self> {
+        let (cell_side, names) = (cells_of(extent).1, spec.channels.clone());
+        (!names.is_empty()).then_some(Self { cell_side, names })
+    }
 }
 
 impl SegmentInfo {
@@ -156,11 +179,11 @@ pub struct PlaneInfo {
     pub order: String,
     /// Number format of an element.
     pub dtype: DType,
-    /// Extent of each axis; the first is the capacity.
+    /// Extent of each axis; the first is the capacity where [`order`](Self::order) begins with `N`.
     pub shape: Vec<u32>,
     /// Offset of the plane in a slot, in bytes.
     pub offset: usize,
-    /// Bytes from one token to the next.
+    /// Bytes from one item to the next.
     pub token_stride: usize,
     /// Size in bytes.
     pub bytes: usize,
@@ -186,8 +209,17 @@ pub(super) struct SegmentLayout {
 pub(super) struct PlanePlace {
     /// In bytes from the start of a slot.
     pub(super) offset: usize,
-    /// Bytes from one token to the next.
-    pub(super) token_bytes: usize,
+    /// Bytes from one item to the next.
+    pub(super) item_bytes: usize,
+    /// Items, where they are not the tokens.
+    pub(super) count: Option<usize>,
+}
+
+impl PlanePlace {
+    /// Size of the items of a frame of `token_count` tokens.
+    pub(super) fn bytes(self, token_count: usize) -> usize {
+        self.count.unwrap_or(token_count) * self.item_bytes
+    }
 }
 
 impl SegmentLayout {
@@ -212,8 +244,9 @@ impl SegmentLayout {
         let mut planes = [PlanePlace::default(); MAX_PLANE_COUNT];
         for (place, plane) in planes.iter_mut().zip(spec.all_planes()) {
             let offset = end.next_multiple_of(PLANE_ALIGNMENT);
-            *place = PlanePlace { offset, token_bytes: plane.item_bytes() };
-            end = offset + capacity * place.token_bytes;
+            let count = plane.count.map(|count| count as usize);
+            *place = PlanePlace { offset, item_bytes: plane.item_bytes(), count };
+            end = offset + place.bytes(capacity);
         }
         let slot_stride = end.next_multiple_of(SLOT_ALIGNMENT);
         Ok(Self {
@@ -328,10 +361,10 @@ impl<'a> Slot<'a> {
         self.segment.mapping.words(start, count * size_of::<TokenRecord>())
     }
 
-    /// The items of the first `count` tokens in plane `index`.
-    pub(super) fn plane(self, index: usize, count: usize) -> &'a [AtomicU64] {
-        assert!(count <= self.segment.layout.capacity, "{count} tokens");
-        let PlanePlace { offset, token_bytes } = self.segment.layout.planes()[index];
-        self.segment.mapping.words(self.offset + offset, count * token_bytes)
+    /// The items of a frame of `token_count` tokens in plane `index`.
+    pub(super) fn plane(self, index: usize, token_count: usize) -> &'a [AtomicU64] {
+        assert!(token_count <= self.segment.layout.capacity, "{token_count} tokens");
+        let place = self.segment.layout.planes()[index];
+        self.segment.mapping.words(self.offset + place.offset, place.bytes(token_count))
     }
 }

@@ -9,15 +9,15 @@ use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::abi::{
-    CAMERA_FRAME_OFFSET, FLAG_PTS, MAX_PLANE_COUNT, SlotHeader, State, StateBlock, TokenRecord,
-    fixation_blocks, padded_text,
+    CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, FLAG_PTS, MAX_PLANE_COUNT, SlotHeader, State, StateBlock,
+    TokenRecord, fixation_blocks, padded_text,
 };
-use super::camera;
 use super::error::{RingError, SystemResultExt};
 use super::header::header_from_spec;
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::memory::{reopened, reserved_memory, seal};
 use super::segment::{Segment, SegmentLayout, SegmentSpec};
+use super::{camera, channels};
 use foveate_core::clock;
 use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::{FOVEAE_MAX, Fixation};
@@ -43,11 +43,16 @@ pub struct TokenFrame<'a> {
     pub tile_count: u32,
     /// One per token, at most the segment's capacity.
     pub records: &'a [TokenRecord],
-    /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records.
+    /// `frame_seq` of the frame that the plane of channels was made from; 0 before any, and without that plane.
+    pub channels_frame: u64,
+    /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records, or as
+    /// many items as the plane has.
     pub planes: [&'a [u8]; MAX_PLANE_COUNT],
     /// Content version per token: differs whenever its items may differ from those of earlier frames. A slot that already holds a
     /// version is not written again. 0 means unversioned: always stored.
     pub versions: &'a [u64],
+    /// The same of the planes whose items are not the tokens.
+    pub whole_version: u64,
 }
 
 /// `planes` as the planes of a frame, at most 8.
@@ -67,6 +72,8 @@ pub struct Writer {
     published: u64,
     /// For each slot, the versions of its items; 0 for none.
     held: Vec<Vec<u64>>,
+    /// For each slot, the version of its planes whose items are not the tokens; 0 for none.
+    held_whole: Vec<u64>,
 }
 
 impl Writer {
@@ -79,6 +86,7 @@ impl Writer {
         let layout = SegmentLayout::new(spec)?;
         let epoch = random_epoch()?;
         let header = header_from_spec(spec, &layout, epoch)?;
+        let channels = channels::block(spec.channels.as_ref())?;
 
         let name = format!("foveate:{}/{}", spec.stream, spec.view);
         let file = reserved_memory(&name, layout.total_bytes)?;
@@ -87,12 +95,15 @@ impl Writer {
         let (_, camera) = camera::blocks(spec.camera.as_ref());
         let words = mapping.words(CAMERA_FRAME_OFFSET, size_of_val(&camera));
         store_bytes(words, bytemuck::bytes_of(&camera));
+        let words = mapping.words(CHANNEL_OFFSET, size_of_val(&channels));
+        store_bytes(words, bytemuck::bytes_of(&channels));
         let segment = Arc::new(Segment { mapping, layout });
         store_state(&segment, 0, State::Live, "");
         // From here on nothing, not even this process, can map it for writing again.
         seal(file.as_fd())?;
         let held = vec![vec![0; layout.capacity]; layout.slot_count];
-        Ok(Self { segment, file, epoch, published: 0, held })
+        let held_whole = vec![0; layout.slot_count];
+        Ok(Self { segment, file, epoch, published: 0, held, held_whole })
     }
 
     /// A new read-only descriptor of the segment for readers.
@@ -119,18 +130,15 @@ impl Writer {
     ///
     /// # Panics
     ///
-    /// If the frame has more tokens than the segment's capacity, or a plane does not have one item per token.
+    /// If the frame has more tokens than the segment's capacity, or a plane does not have its items.
     pub fn publish(&mut self, frame: &TokenFrame<'_>) -> u64 {
         let SegmentLayout { capacity, plane_count, .. } = self.segment.layout;
         let token_count = frame.records.len();
         assert!(token_count <= capacity, "{token_count} tokens in a segment for {capacity}");
         assert!(frame.planes[plane_count..].iter().all(|items| items.is_empty()), "other planes");
         for (place, items) in self.segment.layout.planes().iter().zip(frame.planes) {
-            assert_eq!(
-                items.len(),
-                token_count * place.token_bytes,
-                "items of {token_count} tokens"
-            );
+            let bytes = place.bytes(token_count);
+            assert_eq!(items.len(), bytes, "items of a plane in a frame of {token_count} tokens");
         }
         assert!((1..=FOVEAE_MAX).contains(&frame.fixations.len()), "1 to 8 fixations");
         assert_eq!(frame.versions.len(), token_count, "versions of {token_count} tokens");
@@ -139,13 +147,20 @@ impl Writer {
         let slot = self.segment.slot(sequence);
         self.segment.live().publish(slot.lock(), sequence, || {
             store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
-            let held = &mut self.held[self.segment.slot_index(sequence)];
+            let index = self.segment.slot_index(sequence);
+            let (held, held_whole) = (&mut self.held[index], &mut self.held_whole[index]);
+            let is_whole_held = frame.whole_version != 0 && *held_whole == frame.whole_version;
             for (index, (place, items)) in
                 self.segment.layout.planes().iter().zip(frame.planes).enumerate()
             {
                 let target = slot.plane(index, token_count);
-                store_changed(target, items, frame.versions, held, place.token_bytes);
+                match place.count {
+                    None => store_changed(target, items, frame.versions, held, place.item_bytes),
+                    Some(_) if is_whole_held => {}
+                    Some(_) => store_bytes(target, items),
+                }
             }
+            *held_whole = frame.whole_version;
             let (now, beyond) = held.split_at_mut(token_count);
             now.copy_from_slice(frame.versions);
             // The last words may have overwritten the first bytes after them.
@@ -224,6 +239,7 @@ fn slot_header(frame: &TokenFrame<'_>, sequence: u64, publish_ns: u64) -> SlotHe
         fixation_count: fixations.len() as u32,
         relevance_frame: frame.relevance_frame,
         asked_ns: frame.asked_ns,
+        channels_frame: frame.channels_frame,
         fixations: fixation_blocks(fixations),
         ..SlotHeader::zeroed()
     }

@@ -365,6 +365,7 @@ struct FrameRow {
     token_count: u32,
     segment: u32,
     reserved: u32,
+    channels_frame: u64,
 }
 
 /// [`FrameRow`] as a NumPy dtype.
@@ -374,7 +375,7 @@ const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_n
     ('reason', '<u4')], (8,)), ('fixation_count', '<u4'), \
     ('capture_clock', '<u4'), ('has_pts', '<u4'), ('sample_bound', '<u4'), ('rgb_bound', '<u4'), \
     ('dirty_tiles', '<u4'), ('tile_count', '<u4'), ('token_count', '<u4'), ('segment', '<u4'), \
-    ('reserved', '<u4')]";
+    ('reserved', '<u4'), ('channels_frame', '<u8')]";
 
 /// [`TokenRecord`] as a NumPy dtype.
 const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u4'), ('x1', '<u4'), ('y1', '<u4'), \
@@ -508,5 +509,6 @@ fn frame_row(frame: &TokenFrameBuf, segment: usize) -> FrameRow {
         token_count: frame.records.len() as u32,
         segment: segment as u32,
         reserved: 0,
+        channels_frame: frame.head.channels_frame,
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use foveate_core::backend::BackendKind;
 use foveate_core::token::{DType, Outside, Rounding, TokenFormat};
-use foveate_ring::{PlaneInfo, SegmentInfo, abi};
+use foveate_ring::{ChannelFacts, PlaneInfo, SegmentInfo, abi};
 
 /// The segment header without its epoch, which differs from run to run.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +30,15 @@ pub(super) struct SegmentFacts {
     slot_count: usize,
     total_bytes: usize,
     planes: Vec<PlaneFacts>,
+    channels: Option<Channels>,
+}
+
+/// What the items of the plane of channels are.
+#[derive(Clone, Debug, Serialize)]
+struct Channels {
+    /// Side of a cell in pixels.
+    cell: u32,
+    names: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -69,6 +78,9 @@ impl From<&SegmentInfo> for SegmentFacts {
             slot_count: segment.slot_count,
             total_bytes: segment.total_bytes,
             planes: segment.planes.into_iter().map(PlaneFacts::from).collect(),
+            channels: segment
+                .channels
+                .map(|ChannelFacts { cell_side, names }| Channels { cell: cell_side, names }),
         }
     }
 }

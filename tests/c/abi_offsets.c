@@ -61,6 +61,13 @@ static void print_camera_block(void) {
     FIELD("CameraBlock", foveate_camera, coefficients);
 }
 
+static void print_channel_block(void) {
+    STRUCT("ChannelBlock", FOVEATE_CHANNEL_OFFSET, foveate_channels);
+    FIELD("ChannelBlock", foveate_channels, cell_side);
+    FIELD("ChannelBlock", foveate_channels, count);
+    FIELD("ChannelBlock", foveate_channels, names);
+}
+
 static void print_plane_entry(void) {
     STRUCT("PlaneEntry", offsetof(struct foveate_segment_header, planes), foveate_plane);
     FIELD("PlaneEntry", foveate_plane, name);
@@ -124,6 +131,7 @@ static void print_slot_header(void) {
     FIELD("SlotHeader", foveate_slot_header, relevance_frame);
     FIELD("SlotHeader", foveate_slot_header, asked_ns);
     FIELD("SlotHeader", foveate_slot_header, fixations);
+    FIELD("SlotHeader", foveate_slot_header, channels_frame);
     FIELD("SlotHeader", foveate_slot_header, reserved);
 }
 
@@ -166,6 +174,7 @@ int main(void) {
     print_live_block();
     print_state_block();
     print_camera_frame_block();
+    print_channel_block();
     print_slot_header();
     print_fixation_block();
     print_token_record();

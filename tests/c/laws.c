@@ -171,6 +171,41 @@ static void a_plane_is_found_by_its_name(void) {
     free_segment(&segment);
 }
 
+// Two channels of 2 x 3 cells, in the place of `relevance`.
+static void channels_are_found_by_their_names(void) {
+    struct written_segment segment = new_segment(4);
+    struct foveate_plane *plane = &((struct foveate_segment_header *)(void *)segment.base)->planes[1];
+    strcpy(plane->name, "channels");
+    strcpy(plane->order, "CHW");
+    plane->dtype = FOVEATE_DTYPE_F16;
+    plane->ndim = 3;
+    plane->shape[0] = plane->shape[1] = 2;
+    plane->shape[2] = 3;
+    plane->token_stride = 12;
+    plane->bytes = 24;
+    struct foveate_channels *channels = (struct foveate_channels *)(void *)(segment.base + FOVEATE_CHANNEL_OFFSET);
+    channels->cell_side = 32;
+    channels->count = 2;
+    strcpy(channels->names[0], "strokes");
+    strcpy(channels->names[1], "query");
+    struct session session = session_with(&segment);
+    const struct foveate_segment *said = foveate_current_segment(session.reader);
+    EXPECT(foveate_plane_index(said, "channels") == 1);
+    EXPECT(foveate_channel_index(said, "strokes") == 0 && foveate_channel_index(said, "query") == 1);
+    EXPECT(foveate_channel_index(said, "depth") == -1);
+    // All cells count, whatever the number of tokens: six of them have the bytes of 24.
+    publish(&segment, 1);
+    EXPECT(foveate_frame_reserve(&session.frame, said) == FOVEATE_OK && 24 <= session.frame.plane_capacities[1]);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_OK);
+    const unsigned char *slot = segment.base + FOVEATE_HEADER_BYTES + SLOT_STRIDE;
+    EXPECT(memcmp(session.frame.planes[1], slot + RELEVANCE_OFFSET, 24) == 0);
+    session.frame.plane_capacities[1] = 23;
+    publish(&segment, 2);
+    EXPECT_RESULT(foveate_read_newest(session.reader, &session.frame, 0), FOVEATE_TOO_SMALL);
+    end_session(&session);
+    free_segment(&segment);
+}
+
 static void planes_that_nobody_made_room_for_are_left_out(void) {
     struct written_segment segment = new_segment(4);
     struct session session = new_session();
@@ -2056,6 +2091,7 @@ static const struct law laws[] = {
     LAW(a_frame_that_is_being_written_is_not_read),
     LAW(a_frame_too_large_for_the_buffer_is_kept_for_a_larger_one),
     LAW(a_plane_is_found_by_its_name),
+    LAW(channels_are_found_by_their_names),
     LAW(planes_that_nobody_made_room_for_are_left_out),
     LAW(a_frame_is_found_by_when_it_was_taken),
     LAW(a_frame_found_by_its_time_does_not_count_as_read),

@@ -67,6 +67,7 @@ fn spec(capacity: usize) -> SegmentSpec {
         slot_count: SLOTS,
         camera: None,
         planes: vec![PlaneSpec::relevance()],
+        channels: None,
     }
 }
 
@@ -81,6 +82,7 @@ fn plan(index: usize, budget: usize) -> ServedView {
             format: FORMAT,
             policy: Policy::Fixed { x: 0.5, y: 0.5 },
             parameters: GazeParameters::default(),
+            channels: Vec::new(),
         },
     }
 }

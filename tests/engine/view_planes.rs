@@ -1,5 +1,6 @@
 //! What a view publishes, plane by plane, is the same wherever it goes.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::{Layout, PlanRequest};
-use foveate_core::plane::RELEVANCE;
+use foveate_core::plane::{CHANNELS, RELEVANCE};
+use foveate_core::relevance::injection::Injection;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
@@ -106,6 +108,76 @@ fn relevance_is_what_the_layout_used_in_ring_and_memory_and_records() {
     assert!(0 < even && 5 < maps.len(), "{even} frames without a map, {} maps", maps.len());
 }
 
+/// What the scorer read is published with every frame, and changes with each decision.
+#[test]
+fn channels_are_those_of_the_newest_decision_in_ring_and_memory() {
+    for (dtype, cell_bytes) in [(DType::F16, 2), (DType::F32, 4)] {
+        let extent = Extent::new(203, 149);
+        let grid = Extent::new(7, 5);
+        let mut random = Random(11);
+        let color = transforms(PixelFormat::Nv12)[0];
+        let mut picture = OwnedFrame::random(PixelFormat::Nv12, extent, color, &mut random);
+        let mut engine = engine(&picture, 1);
+        let names = ["x", "query", "mean", "relevance"].map(str::to_owned).to_vec();
+        let policy = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
+        let format = TokenFormat::new(16, dtype, Normalisation::NONE);
+        let spec = ViewSpec { policy, format, channels: names, ..spec(60) };
+        let segment = SegmentSpec::of(&spec, "camera", "main", picture.kind(), &on_cpu());
+        let sink = Both { ring: Writer::create(&segment).unwrap(), memory: Memory::default() };
+        let mut reader = Reader::from_fd(sink.ring.reader_fd().unwrap()).unwrap();
+        let plane = reader.header().plane_index(CHANNELS).unwrap();
+        let mut view = engine.view_builder().build(spec, sink).unwrap();
+        let mut read = TokenFrameBuf::default();
+        let mut decided: Vec<(u64, Vec<f32>)> = Vec::new();
+        for frame_seq in 1..=40 {
+            let capture_ns = frame_seq * 50_000_000;
+            let stamp = FrameStamp { capture_ns, ..FrameStamp::numbered(frame_seq) };
+            move_on(&mut picture, random.below(6), frame_seq, &mut random);
+            if frame_seq == 10 {
+                let map = (Extent::new(1, 1), Region::of(extent));
+                let given = Injection::new("query", map, extent, vec![0.75], 9, 1000).unwrap();
+                let feedback = Feedback::Inject(Arc::new(given));
+                view.take_feedback(&feedback, FrameTime::of(&stamp), 1);
+            }
+            engine.step(&picture.view(), &stamp, std::slice::from_mut(&mut view)).unwrap();
+
+            assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+            let memory = view.sink.memory.frame();
+            assert_eq!(read.planes, memory.planes);
+            assert_eq!(read.head.channels_frame, memory.head.channels_frame);
+            let number = |bytes: &[u8]| match bytes {
+                [low, high] => half::f16::from_le_bytes([*low, *high]).to_f32(),
+                bytes => f32::from_le_bytes(bytes.try_into().unwrap()),
+            };
+            let cells: Vec<_> = read.plane(plane).chunks_exact(cell_bytes).map(number).collect();
+            assert_eq!(cells.len(), 4 * grid.area());
+            let frame = read.head.channels_frame;
+            assert!(frame < frame_seq);
+            match decided.last() {
+                Some((last, kept)) if *last == frame => assert_eq!(*kept, cells),
+                _ => decided.push((frame, cells)),
+            }
+        }
+        assert_eq!(decided[0], (0, vec![0.0; 4 * grid.area()]));
+        // A quarter of a second is five frames; before the first one nothing had been seen.
+        assert_eq!(decided.len(), 8);
+        for (at, cells) in &decided[1..] {
+            let [x, query, mean, relevance] =
+                std::array::from_fn(|index| &cells[index * grid.area()..][..grid.area()]);
+            for (cell, x) in x.iter().enumerate() {
+                let middle = ((cell % 7) as f32 * 32.0 + 16.0) / 203.0;
+                assert!((x - middle.min(1.0)).abs() < 1e-3, "cell {cell} of frame {at}");
+            }
+            // Of the frames in the second after frame 9.
+            let expected = if (9..29).contains(at) { 0.75 } else { 0.0 };
+            assert!(query.iter().all(|cell| *cell == expected), "frame {at}: {query:?}");
+            assert!(mean.iter().all(|cell| 0.0 < *cell));
+            // The score before: there is none at the first decision.
+            assert_eq!(relevance.iter().all(|cell| *cell == 0.0), *at == decided[1].0);
+        }
+    }
+}
+
 /// Versions tell the items of one engine from those of the next.
 #[test]
 fn memory_holds_nothing_of_an_engine_before() {
@@ -175,6 +247,7 @@ fn spec(budget: usize) -> ViewSpec {
         format: TokenFormat::new(16, DType::U8, Normalisation::NONE),
         policy: Policy::Feedback,
         parameters: GazeParameters { dwell_min_ms: 0, ..GazeParameters::default() },
+        channels: Vec::new(),
     }
 }
 

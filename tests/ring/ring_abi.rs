@@ -8,9 +8,10 @@ use foveate_core::geometry::fixation::{FOVEAE_MAX, FixationReason};
 use foveate_core::geometry::plan::STEP_MAX;
 use foveate_core::token::{DType, Outside, Rounding};
 use foveate_ring::abi::{
-    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CameraBlock, CameraFrameBlock, FixationBlock,
-    HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT, MAX_SLOT_COUNT, MIN_SLOT_COUNT,
-    NOTICE_BYTES, PlaneEntry, SegmentHeader, SlotHeader, StateBlock, TokenRecord,
+    ABI_MAJOR, ABI_MINOR, CAMERA_FRAME_OFFSET, CHANNEL_OFFSET, CameraBlock, CameraFrameBlock,
+    ChannelBlock, FixationBlock, HEADER_BYTES, LIVE_OFFSET, LiveBlock, MAGIC, MAX_PLANE_COUNT,
+    MAX_SLOT_COUNT, MIN_SLOT_COUNT, NOTICE_BYTES, PlaneEntry, SegmentHeader, SlotHeader,
+    StateBlock, TokenRecord,
 };
 use foveate_ring::{State, TokenFrameBuf, Writer};
 
@@ -58,9 +59,11 @@ fn the_document_gives_every_field_its_place() {
         rows!(StateBlock at 0 => code, reserved, reason),
         rows!(CameraFrameBlock at CAMERA_FRAME_OFFSET => optical_frame, parent_frame, parent_from_optical,
             source_from_calibrated, calibrated_width, calibrated_height),
+        rows!(ChannelBlock at CHANNEL_OFFSET => cell_side, count, names),
         rows!(SlotHeader at 0 => lock, ring_sequence, frame_seq, pts_ns, capture_ns, capture_unix_ns,
             arrival_ns, publish_ns, flags, capture_clock, sample_bound, rgb_bound, token_count,
-            dirty_tiles, tile_count, fixation_count, relevance_frame, asked_ns, fixations, reserved),
+            dirty_tiles, tile_count, fixation_count, relevance_frame, asked_ns, fixations,
+            channels_frame, reserved),
         rows!(FixationBlock at 0 => id, x, y, since_frame, weight, reason),
         rows!(TokenRecord at 0 => changed_frame, x0, y0, x1, y1, x, y, sx, sy, size, group,
             first_column, columns, first_row, rows, fovea, reserved, relevance),
@@ -78,7 +81,7 @@ fn the_document_gives_every_type_its_size() {
     for line in DOCUMENT.lines().filter(is_row) {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
         let (bytes, kind): (usize, _) = (cells[2].parse().unwrap(), cells[4]);
-        if kind != "text" {
+        if !kind.starts_with("text") {
             let (item, count) = kind.strip_suffix(']').map_or((kind, 1), |array| {
                 let (item, count) = array.split_once('[').unwrap();
                 (item, count.parse().unwrap())
@@ -94,6 +97,7 @@ fn the_documents_numbers_are_the_codes() {
     let codes = (ABI_MAJOR, ABI_MINOR, HEADER_BYTES, LIVE_OFFSET, &MAGIC, NOTICE_BYTES);
     assert_eq!(codes, (2, 0, 4096, 1408, b"FOVEATE\0", 16));
     assert_eq!((LIVE_OFFSET + size_of::<LiveBlock>(), CAMERA_FRAME_OFFSET), (1792, 1792));
+    assert_eq!(CHANNEL_OFFSET, 2072);
     assert_eq!((size_of::<SlotHeader>(), size_of::<TokenRecord>()), (512, 56));
     assert_eq!((MAX_PLANE_COUNT, MIN_SLOT_COUNT, MAX_SLOT_COUNT), (8, 2, 1024));
     assert_eq!((FOVEAE_MAX, STEP_MAX), (8, 2048));

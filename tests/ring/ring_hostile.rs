@@ -3,10 +3,16 @@
 use std::mem::offset_of;
 use std::time::Duration;
 
+use foveate_core::geometry::extent::Extent;
+use foveate_core::plane::PlaneSpec;
+use foveate_core::token::DType;
 use foveate_ring::abi::{
-    HEADER_BYTES, LIVE_OFFSET, LiveBlock, PlaneEntry, SegmentHeader, SlotHeader, StateBlock,
+    CHANNEL_OFFSET, ChannelBlock, HEADER_BYTES, LIVE_OFFSET, LiveBlock, PlaneEntry, SegmentHeader,
+    SlotHeader, StateBlock,
 };
-use foveate_ring::{ReadOutcome, Reader, RingError, State, TokenFrameBuf, Writer};
+use foveate_ring::{
+    ChannelFacts, ReadOutcome, Reader, RingError, SegmentSpec, State, TokenFrameBuf, Writer,
+};
 use proptest::prelude::*;
 use rustix::fs::{SealFlags, fcntl_add_seals, ftruncate};
 
@@ -167,6 +173,38 @@ fn each_field_that_contradicts_the_size_is_named() {
     ];
     for &(expected, offset, value, width) in changes {
         let mut bytes = valid_segment();
+        bytes[offset..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
+        let error = opened(&bytes).unwrap_err();
+        assert!(
+            matches!(error, RingError::Malformed { field, .. } if field == expected),
+            "{expected}: {error}"
+        );
+    }
+}
+
+#[test]
+fn channels_that_contradict_their_plane_are_named() {
+    let plane = offset_of!(SegmentHeader, planes) + size_of::<PlaneEntry>();
+    let block = |offset: usize| CHANNEL_OFFSET + offset;
+    let changes: &[(&str, usize, u64, usize)] = &[
+        ("channels.count", block(offset_of!(ChannelBlock, count)), 1, 4),
+        ("channels.count", block(offset_of!(ChannelBlock, count)), u64::MAX, 4),
+        ("channels.cell_side", block(offset_of!(ChannelBlock, cell_side)), 0, 4),
+        ("channels.names", block(offset_of!(ChannelBlock, names) + 32), 0xFF, 1),
+        ("channels.count", plane + offset_of!(PlaneEntry, shape), 1, 4),
+        ("planes.order", plane + offset_of!(PlaneEntry, order), 0x5743, 8),
+        ("planes.ndim", plane + offset_of!(PlaneEntry, ndim), 2, 4),
+        ("planes.token_stride", plane + offset_of!(PlaneEntry, shape), 1000, 4),
+        ("planes.shape", plane + offset_of!(PlaneEntry, shape), 0, 4),
+    ];
+    let planes = vec![PlaneSpec::channels(DType::F16, 2, Extent::new(5, 3))];
+    let names = ["strokes", "query"].map(str::to_owned).to_vec();
+    let channels = Some(ChannelFacts { cell_side: 32, names });
+    let spec = SegmentSpec { planes, channels, ..spec(3) };
+    let segment = bytes_of(&Writer::create(&spec).unwrap());
+    assert_eq!(opened(&segment).unwrap().header().channels, spec.channels);
+    for &(expected, offset, value, width) in changes {
+        let mut bytes = segment.clone();
         bytes[offset..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
         let error = opened(&bytes).unwrap_err();
         assert!(

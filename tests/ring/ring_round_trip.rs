@@ -10,8 +10,8 @@ use foveate_core::geometry::plan::Token;
 use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_ring::{
-    Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrame, TokenFrameBuf,
-    TokenRecord, Writer,
+    ChannelFacts, Lapped, PlaneInfo, ReadOutcome, RingError, SegmentSpec, State, TokenFrame,
+    TokenFrameBuf, TokenRecord, Writer,
 };
 use proptest::prelude::*;
 
@@ -39,7 +39,7 @@ proptest! {
             prop_assert_eq!(info.plane_index(plane.name), Some(index));
             let PlaneInfo { name, order, dtype, shape, token_stride, .. } = &info.planes[index];
             prop_assert_eq!((name.as_str(), order.as_str(), *dtype), (plane.name, plane.order, plane.dtype));
-            prop_assert_eq!((shape[0], &shape[1..]), (7, &plane.item_shape[..]));
+            prop_assert_eq!((shape[0], &shape[1..]), (plane.count.unwrap_or(7), &plane.item_shape[..]));
             prop_assert_eq!(*token_stride, plane.item_bytes());
         }
         let mut read = TokenFrameBuf::default();
@@ -89,6 +89,46 @@ proptest! {
             prop_assert!(read.pixels == expected.pixels, "frame {number}");
             prop_assert_eq!(&read.planes, &expected.planes, "frame {}", number);
         }
+    }
+}
+
+/// A plane whose items are not the tokens is stored once in each slot, as long as its version stays.
+#[test]
+fn a_whole_plane_of_a_version_that_a_slot_holds_is_not_stored_again() {
+    let spec = SegmentSpec { slot_count: 2, ..channels_spec() };
+    let mut writer = Writer::create(&spec).unwrap();
+    let mut reader = reader_of(&writer);
+    let mut read = TokenFrameBuf::default();
+    // Only a writer that breaks its word, and gives a version to other items, can show it.
+    for (number, version, shown) in
+        [(1, 5, 1), (2, 5, 2), (3, 5, 1), (4, 6, 4), (5, 0, 5), (6, 6, 4), (7, 0, 7)]
+    {
+        let mut expected = frame_with(number, 2, spec.format, &spec.planes);
+        expected.planes[0].fill(u8::try_from(number).unwrap());
+        writer.publish(&TokenFrame { whole_version: version, ..as_token_frame(&expected) });
+        assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+        assert_eq!(read.planes[0], vec![shown; 2 * 3 * 5 * 2], "frame {number}");
+        assert_eq!(read.head.channels_frame, expected.head.channels_frame);
+    }
+}
+
+#[test]
+fn channels_are_told_by_name() {
+    let writer = Writer::create(&channels_spec()).unwrap();
+    let reader = reader_of(&writer);
+    let info = reader.header();
+    assert_eq!(info.channels, channels_spec().channels);
+    let plane = &info.planes[info.plane_index("channels").unwrap()];
+    assert_eq!((plane.order.as_str(), &plane.shape[..]), ("CHW", &[2, 3, 5][..]));
+}
+
+/// Two channels on 5 x 3 cells.
+fn channels_spec() -> SegmentSpec {
+    let names = ["strokes", "query"].map(str::to_owned).to_vec();
+    SegmentSpec {
+        planes: vec![PlaneSpec::channels(DType::F16, 2, Extent::new(5, 3))],
+        channels: Some(ChannelFacts { cell_side: 32, names }),
+        ..spec(7)
     }
 }
 
@@ -379,11 +419,19 @@ fn what_has_no_place_in_a_segment_is_refused_by_name() {
         ("grid", SegmentSpec { grid: Some(Extent::new(2, 2)), ..spec(3) }),
         ("grid", SegmentSpec { grid: Some(Extent::new(0, 2)), ..spec(3) }),
         ("planes", SegmentSpec { planes: vec![PlaneSpec::relevance(); 8], ..spec(1) }),
+        ("channels", with_channels(64, "c")),
+        ("channels.names", with_channels(1, &"c".repeat(32))),
+        ("channels.names", with_channels(1, "a\0b")),
     ];
     for (expected, spec) in refused {
         let error = Writer::create(&spec).unwrap_err();
         assert!(matches!(error, RingError::Spec { field, .. } if field == expected), "{error}");
     }
+}
+
+fn with_channels(count: usize, name: &str) -> SegmentSpec {
+    let names = vec![name.to_owned(); count];
+    SegmentSpec { channels: Some(ChannelFacts { cell_side: 32, names }), ..spec(1) }
 }
 
 #[test]
@@ -429,20 +477,18 @@ fn token(x: i32, y: i32, sx: u16, sy: u16) -> Token {
     Token { x, y, sx, sy, group: 5, fovea: 7 }
 }
 
-/// Planes behind the pixels: as many as there may be, of all formats and shapes.
+/// Planes behind the pixels: as many as there may be, of all formats and shapes, with items for tokens or a number of their own.
 fn planes() -> impl Strategy<Value = Vec<PlaneSpec>> {
     const NAMES: [&str; 7] = ["relevance", "b", "c", "d", "e", "f", "g"];
-    const ORDERS: [&str; 4] = ["N", "NC", "NCH", "NCHW"];
     let dtypes = vec![DType::U8, DType::F16, DType::Bf16, DType::F32];
-    let plane = (prop::sample::select(dtypes), prop::collection::vec(1..=5u32, 0..=3));
+    let count = prop::option::of(1..=5u32);
+    let plane = (prop::sample::select(dtypes), count, prop::collection::vec(1..=5u32, 0..=3));
     prop::collection::vec(plane, 0..=NAMES.len()).prop_map(|planes| {
         let named = NAMES.into_iter().zip(planes);
         named
-            .map(|(name, (dtype, item_shape))| PlaneSpec {
-                name,
-                order: ORDERS[item_shape.len()],
-                dtype,
-                item_shape,
+            .map(|(name, (dtype, count, item_shape))| {
+                let order = &"NABCD"[usize::from(count.is_some())..][..=item_shape.len()];
+                PlaneSpec { name, order, dtype, count, item_shape }
             })
             .collect()
     })

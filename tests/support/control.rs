@@ -137,6 +137,7 @@ pub fn writer(view: &ViewName) -> Writer {
         slot_count: 8,
         camera: None,
         planes: Vec::new(),
+        channels: None,
     })
     .unwrap()
 }
@@ -176,9 +177,11 @@ pub fn publish_aged(writer: &mut Writer, frame_seq: u64, value: u8, age: Duratio
         tile_count: 4,
         relevance_frame: 0,
         asked_ns: 0,
+        channels_frame: 0,
         records: &records,
         planes: plane_list([&vec![value; 2 * FORMAT.token_bytes()]]),
         versions: &[0; 2],
+        whole_version: 0,
     });
 }
 

@@ -109,6 +109,7 @@ impl Shown {
             slot_count: 4,
             camera: None,
             planes: Vec::new(),
+            channels: None,
         })
         .unwrap();
         port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
@@ -131,9 +132,11 @@ impl Shown {
             tile_count: 80,
             relevance_frame: 0,
             asked_ns: 0,
+            channels_frame: 0,
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &vec![0; self.records.len()],
+            whole_version: 0,
         });
     }
 

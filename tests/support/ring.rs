@@ -38,6 +38,7 @@ pub(crate) fn spec(capacity: usize) -> SegmentSpec {
         slot_count: DEFAULT_SLOT_COUNT,
         camera: Some(camera()),
         planes: vec![PlaneSpec::relevance()],
+        channels: None,
     }
 }
 
@@ -105,11 +106,13 @@ pub(crate) fn frame_with(
         tile_count: bits.next_u32(),
         relevance_frame: bits.next(),
         asked_ns: bits.next(),
+        channels_frame: planes.iter().any(|plane| plane.count.is_some()).into(),
     };
     let records = (0..token_count).map(|_| record(&mut bits)).collect();
     let mut bytes = |count: usize| (0..count).map(|_| bits.next().to_le_bytes()[0]).collect();
     let pixels = bytes(token_count * format.token_bytes());
-    let planes = planes.iter().map(|plane| bytes(token_count * plane.item_bytes())).collect();
+    let items = |plane: &PlaneSpec| plane.count.map_or(token_count, |count| count as usize);
+    let planes = planes.iter().map(|plane| bytes(items(plane) * plane.item_bytes())).collect();
     TokenFrameBuf { head, records, pixels, planes }
 }
 
@@ -127,6 +130,7 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         tile_count,
         relevance_frame,
         asked_ns,
+        channels_frame,
         ..
     } = frame.head;
     let TokenFrameBuf { records, pixels, .. } = frame;
@@ -143,9 +147,11 @@ pub(crate) fn as_token_frame(frame: &TokenFrameBuf) -> TokenFrame<'_> {
         tile_count,
         relevance_frame,
         asked_ns,
+        channels_frame,
         records,
         planes,
         versions: &UNVERSIONED[..records.len()],
+        whole_version: 0,
     }
 }
 

@@ -627,6 +627,7 @@ fn spec(format: TokenFormat) -> SegmentSpec {
         slot_count: 8,
         camera: None,
         planes: Vec::new(),
+        channels: None,
     }
 }
 
@@ -677,9 +678,11 @@ fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], 
         tile_count: 4,
         relevance_frame: 0,
         asked_ns: 0,
+        channels_frame: 0,
         records,
         planes: foveate_ring::plane_list([pixels]),
         versions: &vec![0; records.len()],
+        whole_version: 0,
     });
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use self::depth::Depth;
 use self::motion::Motion;
-use super::channel::{CELLS_MAX, CHANNELS, Computed};
+use super::channel::{CHANNELS, Computed, cells_of};
 use super::features::TileFeatures;
 use super::injection::Injection;
 use super::seen::{Seen, SeenTiles};
@@ -66,6 +66,8 @@ pub struct Scene {
     absorbed: (u64, u64),
     /// `frame_seq` of the last frame whose tiles were absorbed; 0 before any.
     tiles_of: u64,
+    /// How often it was decided by.
+    decisions: u64,
 }
 
 /// A channel that a client injected.
@@ -79,14 +81,12 @@ struct Injected {
 impl Scene {
     /// Before the first picture of a source of `extent`.
     pub fn new(extent: Extent) -> Self {
-        let tile_grid = extent.in_cells(TILE_SIDE);
-        let tiles = tile_grid.longer_side().div_ceil(CELLS_MAX).next_power_of_two();
-        let grid = tile_grid.in_cells(tiles);
+        let (grid, cell_px) = cells_of(extent);
         let zeros = vec![0.0; grid.area()];
         let mut scene = Self {
             extent,
             grid,
-            tiles,
+            tiles: cell_px / TILE_SIDE,
             computed: vec![zeros.clone(); CHANNELS.len()],
             injected: BTreeMap::new(),
             changed_ns: vec![0; grid.area()],
@@ -96,6 +96,7 @@ impl Scene {
             motion: Motion::new(extent),
             absorbed: (0, 0),
             tiles_of: 0,
+            decisions: 0,
         };
         scene.place();
         scene
@@ -154,13 +155,19 @@ impl Scene {
         self.absorbed = (seen.frame_seq, now_ns);
     }
 
-    /// Whether a frame was taken in.
-    pub fn has_seen(&self) -> bool {
-        self.absorbed.0 != 0
+    /// `frame_seq` of the newest frame that was taken in; 0 before any.
+    pub fn frame_seq(&self) -> u64 {
+        self.absorbed.0
+    }
+
+    /// How often the channels were decided by.
+    pub fn decisions(&self) -> u64 {
+        self.decisions
     }
 
     /// Computes the channels that depend on more than a cell and its tiles.
     pub fn decide(&mut self, saliency: &Saliency, fixations: &[Fixation], now_ns: u64) {
+        self.decisions += 1;
         self.pool_saliency(saliency);
         let (grid, longer_side) = (self.grid, self.extent.longer_side() as f32);
         let strong = |edges: &f32| STRONG_EDGES <= *edges;

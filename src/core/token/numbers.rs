@@ -24,9 +24,11 @@ impl TokenFormat {
 /// 256 words for each of R, G and B.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalisationTable(pub [[u32; 256]; 3]);
+
+/// `number` in a number format, as the low [`DType::bytes`] bytes of a word.
 #[expect(clippy::cast_possible_truncation, reason = "rounding to the number format is the purpose")]
 #[expect(clippy::cast_sign_loss, reason = "0..=255")]
-fn encoded(number: f64, dtype: DType) -> u32 {
+pub fn encoded(number: f64, dtype: DType) -> u32 {
     match dtype {
         DType::U8 => u32::from(number as u8),
         DType::F16 => u32::from(half::f16::from_f64(number).to_bits()),

@@ -13,6 +13,8 @@ pub struct Memory {
     frame: TokenFrameBuf,
     /// The version of each held token.
     held: Vec<u64>,
+    /// The version of the held channels; 0 for none.
+    held_whole: u64,
 }
 
 impl Memory {
@@ -25,15 +27,21 @@ impl Memory {
 impl Sink for Memory {
     fn publish(&mut self, frame: &SampledFrame<'_>) {
         let source = frame.token_frame();
-        let Self { frame, held } = self;
+        let Self { frame, held, held_whole } = self;
         let token_count = source.records.len();
         frame.records.resize(token_count, TokenRecord::zeroed());
         frame.records.copy_from_slice(source.records);
-        frame.planes.resize_with(1, Vec::new);
+        let [pixels, relevance, channels, ..] = source.planes;
+        frame.planes.resize_with(if channels.is_empty() { 1 } else { 2 }, Vec::new);
         held.resize(token_count, 0);
-        let [pixels, relevance, ..] = source.planes;
         copy_changed(&mut frame.pixels, pixels, source.versions, held);
         copy_changed(&mut frame.planes[0], relevance, source.versions, held);
+        if let [_, whole] = &mut frame.planes[..]
+            && *held_whole != source.whole_version
+        {
+            channels.clone_into(whole);
+        }
+        *held_whole = source.whole_version;
         held.copy_from_slice(source.versions);
         frame.head = FrameHead {
             ring_sequence: frame.head.ring_sequence + 1,
@@ -46,6 +54,7 @@ impl Sink for Memory {
             tile_count: source.tile_count,
             relevance_frame: source.relevance_frame,
             asked_ns: source.asked_ns,
+            channels_frame: source.channels_frame,
         };
     }
 }

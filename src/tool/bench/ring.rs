@@ -208,6 +208,7 @@ impl Stage {
             }],
             relevance_frame: 0,
             asked_ns: 0,
+            channels_frame: 0,
             sample_bound: 0,
             rgb_bound: 0,
             dirty_tiles: 0,
@@ -215,6 +216,7 @@ impl Stage {
             records: &self.records,
             planes: plane_list([&self.pixels]),
             versions: &self.versions,
+            whole_version: 0,
         });
         let published_ns = monotonic_ns();
         self.waker.wake();
@@ -262,6 +264,7 @@ fn segment_spec(tokens: usize, slot_count: usize) -> SegmentSpec {
         slot_count,
         camera: None,
         planes: Vec::new(),
+        channels: None,
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Relevant {
     /// The weights that clients set, or those of the configuration.
     weights: BTreeMap<String, f32>,
     extent: Extent,
+    /// The newest score, in octaves; empty before any.
+    score: Vec<f32>,
     relevance: Option<Arc<Relevance>>,
     /// `frame_seq` and time of the newest frames.
     frames: VecDeque<(u64, u64)>,
@@ -66,6 +68,7 @@ impl Relevant {
             weights: scoring.weights.clone(),
             scoring,
             extent,
+            score: Vec::new(),
             relevance: None,
             frames: VecDeque::with_capacity(FRAMES_KEPT),
         }
@@ -87,7 +90,7 @@ impl Relevant {
     }
 
     fn decide(&mut self, seen: Option<Seen<'_>>) {
-        if !self.scene.has_seen() {
+        if self.scene.frame_seq() == 0 {
             // Of no place is anything known.
             return self.scan.choose_by(|_, _| 0.0, &mut self.state);
         }
@@ -95,13 +98,12 @@ impl Relevant {
         self.scan.weigh(seen);
         self.scene.decide(self.scan.saliency(), &self.state.gaze().fixations, now_ns);
         let grid = self.scene.grid();
-        let mut score = Vec::new();
         for _ in 0..self.scoring.passes {
-            let scene = &self.scene;
-            score = self.scoring.scorer.score(grid, |name| scene.channel(name), &self.weights);
-            self.scene.set_score(&score);
+            self.scene.set_score(&self.score);
+            let channel = |name: &str| self.scene.channel(name);
+            self.score = self.scoring.scorer.score(grid, channel, &self.weights);
         }
-        let values = relevance_of(&score);
+        let values = relevance_of(&self.score);
         let side = |cells: u32| f64::from(cells * self.scene.cell_px());
         let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
         let weights = Weights { grid, region, cells: &values };
@@ -201,6 +203,7 @@ impl FixationPolicy for Relevant {
         self.state.resize(extent, at);
         self.scan.resize(extent);
         self.scene = Scene::new(extent);
+        self.score.clear();
         self.extent = extent;
     }
 }
