@@ -39,6 +39,16 @@ impl DType {
             Self::F32 => 4,
         }
     }
+
+    /// The number that `bytes` begin with.
+    pub fn number(self, bytes: &[u8]) -> f64 {
+        match self {
+            Self::U8 => f64::from(bytes[0]),
+            Self::F16 => f64_from_f16(u16::from_le_bytes([bytes[0], bytes[1]])),
+            Self::Bf16 => f64::from(f32::from_le_bytes([0, 0, bytes[0], bytes[1]])),
+            Self::F32 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        }
+    }
 }
 
 /// What a texel without a real pixel is.
@@ -163,12 +173,10 @@ impl TokenFormat {
     /// The 8-bit value that a texel of `channel` was made from; `bytes` begin with the texel.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     pub fn denormalised(self, channel: usize, bytes: &[u8]) -> u8 {
-        let number = match self.dtype {
-            DType::U8 => return bytes[0],
-            DType::F16 => f64_from_f16(u16::from_le_bytes([bytes[0], bytes[1]])),
-            DType::Bf16 => f64::from(f32::from_le_bytes([0, 0, bytes[0], bytes[1]])),
-            DType::F32 => f64::from(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
-        };
+        if self.dtype == DType::U8 {
+            return bytes[0];
+        }
+        let number = self.dtype.number(bytes);
         let Normalisation { mean, std } = self.normalisation;
         ((number * std[channel] + mean[channel]) * 255.0).round().clamp(0.0, 255.0) as u8
     }

@@ -1,4 +1,4 @@
-//! Pictures that token frames rebuild: what the tokens are, and what a model is given as a picture.
+//! Pictures that token frames rebuild: what the tokens are, and what a model is given as a picture; and channels to draw.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -6,14 +6,48 @@ use std::ops::Range;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::Token;
 use foveate_core::geometry::region::PixelBox;
+use foveate_core::plane::CHANNELS;
+use foveate_core::relevance::channel;
 use foveate_core::token::TokenFormat;
 
 use super::abi::TokenRecord;
 use super::reader::TokenFrameBuf;
-use super::segment::SegmentInfo;
+use super::segment::{PlaneInfo, SegmentInfo};
 
 /// R, G, B.
 pub type Rgb = [u8; 3];
+
+/// A channel on the cells of a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Channel<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Columns and rows of cells.
+    pub grid: Extent,
+    /// Side of a cell in pixels.
+    pub cell_side: u32,
+    /// Row by row.
+    pub cells: Vec<f64>,
+}
+
+impl Channel<'_> {
+    /// Least and greatest value that it may have; of an injected one, those that it has.
+    pub fn range(&self) -> (f64, f64) {
+        if let Some(channel) = channel::Channel::named(self.name) {
+            let (least, greatest) = channel.range;
+            return (f64::from(least), f64::from(greatest));
+        }
+        let least = self.cells.iter().copied().fold(0.0, f64::min);
+        (least, self.cells.iter().copied().fold(least, f64::max))
+    }
+
+    /// Its cells from 0, the least value of the [range](Self::range), to 1, the greatest.
+    pub fn shares(&self) -> impl Iterator<Item = f64> {
+        let (least, greatest) = self.range();
+        let length = if least < greatest { greatest - least } else { 1.0 };
+        self.cells.iter().map(move |cell| ((cell - least) / length).clamp(0.0, 1.0))
+    }
+}
 
 /// Cells beyond each edge of a token that its pixels are interpolated from.
 const MARGIN: usize = 2;
@@ -49,6 +83,21 @@ impl TokenFrameBuf {
             picture.interpolate(&plain, &patch);
         }
         picture.texels
+    }
+
+    /// The channels that a frame of `segment` holds, in the order of the plane.
+    pub fn channels<'a>(&'a self, segment: &'a SegmentInfo) -> impl Iterator<Item = Channel<'a>> {
+        let facts = segment.plane_index(CHANNELS).zip(segment.channels.as_ref());
+        facts.into_iter().flat_map(|(index, facts)| {
+            let PlaneInfo { dtype, ref shape, token_stride, .. } = segment.planes[index];
+            let (grid, cell_side) = (Extent::new(shape[2], shape[1]), facts.cell_side);
+            let items = self.plane(index).chunks_exact(token_stride);
+            facts.names.iter().zip(items).map(move |(name, items)| {
+                let numbers = items.chunks_exact(dtype.bytes()).take(grid.area());
+                let cells = numbers.map(|number| dtype.number(number)).collect();
+                Channel { name, grid, cell_side, cells }
+            })
+        })
     }
 
     /// The tokens in the order of painting: falling area of a texel, then as they come.

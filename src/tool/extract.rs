@@ -26,6 +26,7 @@ use foveate_core::camera::Camera;
 use foveate_core::color::ColorMatrix;
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
 use foveate_core::geometry::fixation::FOVEAE_MAX;
+use foveate_core::plane::CHANNELS;
 use foveate_core::token::DType;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
@@ -297,6 +298,8 @@ struct Extraction {
     folder: PathBuf,
     /// `None` until the first frame.
     arrays: Option<Arrays>,
+    /// Shape of the plane of channels, if there is one.
+    channel_grid: Option<Vec<u32>>,
     /// The content of `segments.json`.
     segments: Vec<ExtractedSegment>,
 }
@@ -386,7 +389,7 @@ const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u
 impl Extraction {
     fn new(folder: PathBuf) -> Result<Self, ToolError> {
         make_directory(&folder)?;
-        Ok(Self { folder, arrays: None, segments: Vec::new() })
+        Ok(Self { folder, arrays: None, channel_grid: None, segments: Vec::new() })
     }
 
     /// Starts the frames of `segment`.
@@ -396,6 +399,14 @@ impl Extraction {
         colorimetry: Option<Colorimetry>,
     ) -> Result<(), ToolError> {
         let info = SegmentInfo::of(segment)?;
+        let grid = info.plane_index(CHANNELS).map(|index| info.planes[index].shape.clone());
+        if self.arrays.is_some() && self.channel_grid != grid {
+            return Err(ToolError::Clip(format!(
+                "the pictures become {} pixels large, and their channels do not fit the array of those before: extract each size by itself, or leave `channels` out of the view",
+                info.extent
+            )));
+        }
+        self.channel_grid = grid;
         if self.arrays.is_none() {
             self.arrays = Some(Arrays::create(&self.folder, &info)?);
         }

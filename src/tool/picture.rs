@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
-use foveate_ring::picture::Rgb;
+use foveate_ring::picture::{Channel, Rgb};
 use foveate_ring::{SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// Colours by rank, from fine (warm) to coarse (cool); also of the scanpath, from new to old.
@@ -140,6 +140,24 @@ pub(super) fn density(segment: &SegmentInfo, frame: &TokenFrameBuf) -> Picture {
     for (_, record) in coarse_to_fine(frame) {
         let heat = 1.0 - f64::from(octaves(record)) / f64::from(coarsest + 1);
         picture.fill(record.x0..record.x1, record.y0..record.y1, heat_color(heat));
+    }
+    paint_crosses(&mut picture, &frame.head.fixations);
+    picture
+}
+
+/// Heat map of a channel, from black at the least value that it may have to white at the greatest, with the fixations.
+pub(super) fn channel(
+    segment: &SegmentInfo,
+    frame: &TokenFrameBuf,
+    channel: &Channel<'_>,
+) -> Picture {
+    let mut picture = Picture::new(segment.extent);
+    let side = channel.cell_side;
+    for (index, share) in (0..).zip(channel.shares()) {
+        let (column, row) = (index % channel.grid.width, index / channel.grid.width);
+        let (x, y) = (column.saturating_mul(side), row.saturating_mul(side));
+        let color = heat_color(share);
+        picture.fill(x..x.saturating_add(side), y..y.saturating_add(side), color);
     }
     paint_crosses(&mut picture, &frame.head.fixations);
     picture

@@ -17,7 +17,8 @@ pub(super) struct Arguments {
     /// The view, as `foveate ls` names it
     #[arg(value_name = "STREAM/VIEW")]
     view: ViewName,
-    /// Directory for rebuilt.png, boxes.png, density.png and scanpath.png; created if missing
+    /// Directory for rebuilt.png, boxes.png, density.png, scanpath.png, and a picture channel-NAME.png of each channel that the view
+    /// publishes; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// How long to wait for a frame, in seconds
@@ -39,13 +40,19 @@ pub(super) fn run(
     let scanpath = scanpath(&mut client, &arguments.view)?;
 
     make_directory(&arguments.out)?;
-    for (name, picture) in [
-        ("rebuilt.png", picture::rebuilt(segment, &frame)),
-        ("boxes.png", picture::boxes(segment, &frame)),
-        ("density.png", picture::density(segment, &frame)),
-        ("scanpath.png", picture::scanpath(segment, &frame, &scanpath)),
-    ] {
-        let path = arguments.out.join(name);
+    let pictures = [
+        ("rebuilt".to_owned(), picture::rebuilt(segment, &frame)),
+        ("boxes".to_owned(), picture::boxes(segment, &frame)),
+        ("density".to_owned(), picture::density(segment, &frame)),
+        ("scanpath".to_owned(), picture::scanpath(segment, &frame, &scanpath)),
+    ];
+    let channels = frame.channels(segment).map(|channel| {
+        // A broken writer's names must not leave the directory.
+        let name = channel.name.replace('/', "_");
+        (format!("channel-{name}"), picture::channel(segment, &frame, &channel))
+    });
+    for (name, picture) in pictures.into_iter().chain(channels) {
+        let path = arguments.out.join(format!("{name}.png"));
         save(&picture, &path)?;
         writeln!(out, "{}", path.display()).map_err(ToolError::Output)?;
     }

@@ -10,6 +10,7 @@ use foveate_core::backend::ChangeOn;
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::gaze::controller::Policy;
 use foveate_core::layout::Layout;
+use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::{DType, Normalisation};
 use proptest::prelude::*;
 
@@ -58,6 +59,48 @@ fn the_optional_keys_of_the_default_file_are_accepted() {
         config.streams[0].views[0].layout,
         Layout::Foveal { e0_px: Some(48.0), foveae: 1, coarsest: Some(3) }
     );
+}
+
+/// So may those of relevance, with the layout and the policy that they belong to.
+#[test]
+fn the_keys_of_relevance_in_the_default_file_are_accepted() {
+    let text = fs::read_to_string(in_repository("configs/default.toml")).unwrap();
+    let text =
+        ["thresholds", "channels", "scorer", "weights", "passes"].iter().fold(text, |text, key| {
+            let commented = format!("\n# {key} = ");
+            assert!(text.contains(&commented), "{key} is not in the default file");
+            text.replace(&commented, &format!("\n{key} = "))
+        });
+    let text = text.replace("\nlayout = \"foveal\"", "\nlayout = \"relevance\"");
+    let text = text.replace("\npolicy = \"fixed\"", "\npolicy = \"relevance\"");
+    let text = text.replace("\nx = 0.5\ny = 0.5\n", "\n");
+    let config = parse(&text, "/etc/foveate/default.toml");
+    let view = &config.streams[0].views[0];
+    assert_eq!(view.channels, ["strokes", "change"]);
+    assert_eq!(view.layout, Layout::Relevance { thresholds: vec![0.8, 0.5, 0.2], foveae: 1 });
+    let weights = [("strokes".to_owned(), 4.0), ("unseen".to_owned(), 3.0)].into();
+    let scorer = Some("/etc/foveate/people.safetensors".into());
+    assert_eq!(view.gaze.policy, Policy::Relevance { scorer, weights, passes: 2 });
+}
+
+#[test]
+fn all_channels_are_those_that_are_computed() {
+    let view = |channels: &str| {
+        let text = format!("name = \"v\"\nchannels = {channels}\ngaze.policy = \"relevance\"");
+        ViewConfig::parse(&text)
+    };
+    let all: Vec<_> = CHANNELS.iter().map(|channel| channel.name).collect();
+    assert_eq!(view("\"all\"").unwrap().channels, all);
+    assert_eq!(view("[]").unwrap().channels, [""; 0]);
+    assert_eq!(view("[\"query\", \"x\"]").unwrap().channels, ["query", "x"]);
+    let many: Vec<_> = (0..64).map(|number| format!("c{number}")).collect();
+    assert!(view(&format!("{:?}", &many[..63])).is_ok());
+    for refused in
+        [format!("{many:?}"), "[\"a\", \"a\"]".into(), "\"some\"".into(), "[\"A b\"]".into()]
+    {
+        let said = view(&refused).unwrap_err().to_string();
+        assert!(said.contains("\"all\", or a list of at most 63 different names"), "{said}");
+    }
 }
 
 /// So may the camera, whose table is commented out as a whole.
