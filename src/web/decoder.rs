@@ -1,7 +1,10 @@
 //! Decodes token frames for pages, back to 8-bit texels.
 
+use std::sync::Arc;
+
 use foveate_core::geometry::extent::Extent;
 use foveate_core::token::TokenFormat;
+use foveate_ring::picture::Channel;
 use foveate_ring::{FrameHead, SegmentInfo, TokenFrameBuf, TokenRecord};
 
 /// A token frame with 8-bit texels.
@@ -19,6 +22,29 @@ pub(super) struct DecodedFrame {
     pub(super) records: Vec<TokenRecord>,
     /// `[records.len(), 3, P, P]`, 0..=255.
     pub(super) pixels: Vec<u8>,
+    /// The channels that the view publishes.
+    pub(super) channels: Arc<Vec<DecodedChannel>>,
+}
+
+/// A channel whose values are 0..=255, from the least to the greatest that it may have.
+#[derive(Debug)]
+pub(super) struct DecodedChannel {
+    pub(super) name: String,
+    /// Columns and rows of cells.
+    pub(super) grid: Extent,
+    /// Side of a cell in source pixels.
+    pub(super) cell_side: u32,
+    /// Row by row.
+    pub(super) cells: Vec<u8>,
+}
+
+impl From<Channel<'_>> for DecodedChannel {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shares of 255")]
+    fn from(channel: Channel<'_>) -> Self {
+        let cells = channel.shares().map(|share| (share * 255.0).round() as u8).collect();
+        let Channel { name, grid, cell_side, .. } = channel;
+        Self { name: name.to_owned(), grid, cell_side, cells }
+    }
 }
 
 impl DecodedFrame {
@@ -31,9 +57,9 @@ impl DecodedFrame {
 /// Decodes the frames of one segment.
 #[derive(Debug)]
 pub(super) struct Decoder {
-    epoch: u64,
-    extent: Extent,
-    capacity: usize,
+    segment: SegmentInfo,
+    /// Those of the frame before, and the frame that they were made from.
+    channels: (u64, Arc<Vec<DecodedChannel>>),
     format: TokenFormat,
     values: Values,
 }
@@ -60,19 +86,23 @@ impl Decoder {
             }))),
             _ => Values::Computed,
         };
-        let SegmentInfo { epoch, extent, capacity, .. } = *segment;
-        Self { epoch, extent, capacity, format, values }
+        Self { segment: segment.clone(), channels: (u64::MAX, Arc::default()), format, values }
     }
 
-    pub(super) fn decode(&self, frame: &TokenFrameBuf) -> DecodedFrame {
+    pub(super) fn decode(&mut self, frame: &TokenFrameBuf) -> DecodedFrame {
+        if self.channels.0 != frame.head.channels_frame {
+            let channels = frame.channels(&self.segment).map(DecodedChannel::from).collect();
+            self.channels = (frame.head.channels_frame, Arc::new(channels));
+        }
         DecodedFrame {
-            epoch: self.epoch,
-            extent: self.extent,
+            epoch: self.segment.epoch,
+            extent: self.segment.extent,
             patch_side: self.format.patch_side,
-            capacity: self.capacity,
+            capacity: self.segment.capacity,
             head: frame.head.clone(),
             records: frame.records.clone(),
             pixels: self.pixels(&frame.pixels),
+            channels: Arc::clone(&self.channels.1),
         }
     }
 

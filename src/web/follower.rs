@@ -196,7 +196,7 @@ impl Follower {
         let mut decoder = None;
         while self.is_watched() {
             match subscription.next_frame(&mut self.frame, SLICE)? {
-                Next::Frame { .. } => self.show(decoder.as_ref()),
+                Next::Frame { .. } => self.show(decoder.as_mut()),
                 Next::NewSegment => {
                     let reader = subscription.reader();
                     decoder = reader.map(|reader| Decoder::new(reader.header()));
@@ -209,7 +209,7 @@ impl Follower {
     }
 
     /// Publishes the frame that was read.
-    fn show(&self, decoder: Option<&Decoder>) {
+    fn show(&self, decoder: Option<&mut Decoder>) {
         let Some(decoder) = decoder else { return };
         let frame = Some(Arc::new(decoder.decode(&self.frame)));
         self.feed.send_modify(|feed| {

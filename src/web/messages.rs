@@ -14,6 +14,9 @@ pub(super) enum FromPage {
         /// Also show a uniform view of the same budget.
         #[serde(default)]
         compare: bool,
+        /// The channel that is drawn over the view, if it publishes it.
+        #[serde(default)]
+        channel: Option<String>,
     },
     /// A frame is on the screen: send the next.
     Ack {
@@ -49,6 +52,11 @@ pub(super) enum ToPage {
         reason: String,
         /// Age of the newest frame since its capture, in milliseconds; absent before the first.
         age_ms: Option<f64>,
+    },
+    /// The channels that the view publishes.
+    Channels {
+        /// Their names, in the order of the plane.
+        names: Vec<String>,
     },
     /// The view looks at this point, in source pixels, from its next frame on.
     Looking { x: f64, y: f64 },

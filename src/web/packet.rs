@@ -5,22 +5,23 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::decoder::DecodedFrame;
+use super::decoder::{DecodedChannel, DecodedFrame};
 use foveate_core::clock::monotonic_ns;
+use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::Fixation;
 use foveate_ring::TokenRecord;
 
 const MAGIC: [u8; 4] = *b"FVW2";
 
 /// Without the fixations.
-const HEADER_BYTES: usize = 72;
+const HEADER_BYTES: usize = 80;
 const FIXATION_BYTES: usize = 20;
 const RECORD_BYTES: usize = 34;
 
 /// Texel index of a token that the page already holds.
 const HELD: u32 = u32::MAX;
 
-/// The packet that updates a page from `held` to `frame`. The page acknowledges it by `serial`.
+/// The packet that updates a page from `held` to `frame`, with the cells of `channel`. The page acknowledges it by `serial`.
 ///
 /// Tokens of equal place, epoch and `changed_frame` have equal texels, and are not sent again while the page still shows them.
 pub(super) fn packet(
@@ -28,6 +29,7 @@ pub(super) fn packet(
     serial: u32,
     frame: &DecodedFrame,
     held: Option<&DecodedFrame>,
+    channel: Option<&DecodedChannel>,
 ) -> Vec<u8> {
     let held = held.filter(|held| held.epoch == frame.epoch);
     let shown = held.filter(|held| is_still_shown(held, frame));
@@ -43,8 +45,12 @@ pub(super) fn packet(
     let token_bytes = frame.token_bytes();
     let head_bytes = HEADER_BYTES + frame.head.fixations.len() * FIXATION_BYTES;
     let records_bytes = frame.records.len() * RECORD_BYTES;
-    let mut bytes = Vec::with_capacity(head_bytes + records_bytes + sent_count * token_bytes);
+    let cells = channel.map_or(&[][..], |channel| &channel.cells);
+    let texels_bytes = sent_count * token_bytes;
+    let mut bytes = Vec::with_capacity(head_bytes + records_bytes + texels_bytes + cells.len());
     put_header(&mut bytes, pane, serial, frame, sent_count, held.is_none());
+    put_grid(&mut bytes, channel);
+    put_fixations(&mut bytes, &frame.head.fixations);
     let mut next = 0;
     for (record, sent) in frame.records.iter().zip(&sent) {
         put_record(&mut bytes, record, frame, if *sent { next } else { HELD });
@@ -54,6 +60,7 @@ pub(super) fn packet(
     for (token, _) in tokens.filter(|(_, sent)| **sent) {
         bytes.extend_from_slice(token);
     }
+    bytes.extend_from_slice(cells);
     bytes
 }
 
@@ -111,7 +118,20 @@ fn put_header(
     for number in [head.stamp.frame_seq, head.ring_sequence, age_ns, frame.epoch] {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
-    for Fixation { id, x, y, .. } in &head.fixations {
+}
+
+/// Columns, rows and side of the cells of the channel that is sent; zeros without one.
+#[expect(clippy::cast_possible_truncation, reason = "at most 128 cells a side")]
+fn put_grid(bytes: &mut Vec<u8>, channel: Option<&DecodedChannel>) {
+    let (grid, side) =
+        channel.map_or((Extent::new(0, 0), 0), |channel| (channel.grid, channel.cell_side));
+    bytes.extend_from_slice(&(grid.width as u16).to_le_bytes());
+    bytes.extend_from_slice(&(grid.height as u16).to_le_bytes());
+    bytes.extend_from_slice(&side.to_le_bytes());
+}
+
+fn put_fixations(bytes: &mut Vec<u8>, fixations: &[Fixation]) {
+    for Fixation { id, x, y, .. } in fixations {
         bytes.extend_from_slice(&narrowed(*id).to_le_bytes());
         bytes.extend_from_slice(&x.to_le_bytes());
         bytes.extend_from_slice(&y.to_le_bytes());

@@ -12,7 +12,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout};
 
-use super::decoder::DecodedFrame;
+use super::decoder::{DecodedChannel, DecodedFrame};
 use super::follower::{Feed, Followers, Subject};
 use super::messages::{FeedState, FromPage, ToPage};
 use super::packet::packet;
@@ -182,7 +182,10 @@ impl Page {
         let message =
             serde_json::from_str(text).map_err(|error| Closing::Misuse(error.to_string()))?;
         match message {
-            FromPage::Watch { view, compare } => self.watch(view, compare),
+            FromPage::Watch { view, compare, channel } => {
+                self.watch(view, compare);
+                self.draw_channel(channel, wire).await?;
+            }
             FromPage::Ack { pane, serial } => {
                 let index = usize::from(pane);
                 if let Some(pane) = self.panes.get_mut(index).and_then(Option::as_mut)
@@ -227,6 +230,23 @@ impl Page {
         }
     }
 
+    /// Sends the cells of this channel with the frames of the view from now on.
+    async fn draw_channel(
+        &mut self,
+        channel: Option<String>,
+        wire: &mut Wire,
+    ) -> Result<(), Closing> {
+        if let Some(main) = &mut self.panes[0]
+            && main.channel != channel
+        {
+            main.channel = channel;
+            // Its newest frame is sent again.
+            main.held = None;
+            self.show(0, wire).await?;
+        }
+        Ok(())
+    }
+
     /// The uniform view of the same budget; `None` until the view's first frame.
     fn uniform_subject(&self) -> Option<Subject> {
         let view = self.view.as_ref()?;
@@ -247,6 +267,8 @@ impl Page {
             serial: 0,
             is_in_flight: false,
             wants_uniform: false,
+            channel: None,
+            told_channels: Vec::new(),
         }
     }
 
@@ -293,6 +315,10 @@ struct Pane {
     is_in_flight: bool,
     /// The page compares it with the uniform view.
     wants_uniform: bool,
+    /// Name of the channel that the page draws over it.
+    channel: Option<String>,
+    /// Names of the channels that the page was told.
+    told_channels: Vec<String>,
 }
 
 impl Pane {
@@ -316,9 +342,16 @@ impl Pane {
         if self.held.as_ref().is_some_and(|held| Arc::ptr_eq(held, &frame)) {
             return Ok(());
         }
+        let published = frame.channels.iter().map(|channel| &channel.name);
+        if !published.clone().eq(&self.told_channels) {
+            self.told_channels = published.cloned().collect();
+            wire.say(&ToPage::Channels { names: self.told_channels.clone() }).await?;
+        }
         *serial = serial.wrapping_add(1);
         self.serial = *serial;
-        let bytes = packet(self.index, self.serial, &frame, self.held.as_deref());
+        let is_drawn = |channel: &&DecodedChannel| self.channel.as_ref() == Some(&channel.name);
+        let channel = frame.channels.iter().find(is_drawn);
+        let bytes = packet(self.index, self.serial, &frame, self.held.as_deref(), channel);
         self.held = Some(frame);
         self.is_in_flight = true;
         wire.send(Message::Binary(bytes.into())).await

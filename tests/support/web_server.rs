@@ -252,6 +252,10 @@ pub struct Packet {
     pub epoch: u64,
     /// Number and place of each.
     pub fixations: Vec<(u32, f64, f64)>,
+    /// Columns and rows of the cells of a channel; zeros without one.
+    pub cell_grid: [u16; 2],
+    pub cell_side: u32,
+    pub cells: Vec<u8>,
     pub records: Vec<Record>,
     pub texels: Vec<u8>,
 }
@@ -301,6 +305,9 @@ impl Packet {
             ring_sequence: u64::from_le_bytes(take(bytes)),
             age_ns: u64::from_le_bytes(take(bytes)),
             epoch: u64::from_le_bytes(take(bytes)),
+            cell_grid: [short(bytes), short(bytes)],
+            cell_side: word(bytes),
+            cells: Vec::new(),
             records: Vec::new(),
             texels: Vec::new(),
         };
@@ -308,9 +315,11 @@ impl Packet {
             *fixation = (word(bytes), double(bytes), double(bytes));
         }
         packet.records = (0..count).map(|_| Record::read(bytes)).collect();
-        packet.texels = bytes.to_vec();
         let token_bytes = 3 * usize::from(patch_side).pow(2);
-        assert_eq!(packet.texels.len(), sent_count as usize * token_bytes);
+        let (texels, cells) = bytes.split_at(sent_count as usize * token_bytes);
+        (packet.texels, packet.cells) = (texels.to_vec(), cells.to_vec());
+        let [columns, rows] = packet.cell_grid.map(usize::from);
+        assert_eq!(cells.len(), columns * rows);
         packet
     }
 }

@@ -10,11 +10,13 @@ use std::process::Stdio;
 use foveate_control::{ClientExt as _, StreamState};
 use foveate_core::clock::{monotonic_ns, unix_ns};
 use foveate_core::frame::{CaptureClock, FrameStamp};
+use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::fixation::{Fixation, FixationReason};
 use foveate_core::geometry::plan::Token;
+use foveate_core::plane::PlaneSpec;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_daemon::control::directory::StreamPort;
-use foveate_ring::{SegmentSpec, State, TokenFrame, TokenRecord, Writer};
+use foveate_ring::{ChannelFacts, SegmentSpec, State, TokenFrame, TokenRecord, Writer};
 use proptest::prelude::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::json;
@@ -454,6 +456,47 @@ fn an_acknowledgement_of_another_packet_counts_for_nothing() {
     assert_eq!(page.frame().frame_seq, 2);
 }
 
+/// Two channels on 3 x 2 cells, of which the page draws one: 0 to 255 over the range that the channel may have, or has.
+#[test]
+fn a_page_gets_the_cells_of_the_channel_that_it_draws() {
+    let stage = Stage::open();
+    let (port, _writer) = stage.live_stream("camera", &["main"]);
+    let web = Web::start(&stage.path, &[]);
+    let mut page = web.page();
+    page.watch(VIEW);
+    let format = TokenFormat::new(14, DType::U8, Normalisation::NONE);
+    let names = ["motion_x", "query"].map(str::to_owned).to_vec();
+    let mut writer = Writer::create(&SegmentSpec {
+        planes: vec![PlaneSpec::channels(DType::F32, 2, Extent::new(3, 2))],
+        channels: Some(ChannelFacts { cell_side: 32, names }),
+        ..spec(format)
+    })
+    .unwrap();
+    port.views[0].set_segment(writer.reader_fd().unwrap(), writer.epoch());
+    let numbers = [[-1.0, -0.5, 0.0, 0.5, 1.0, 2.0], [0.0, 5.0, 10.0, 2.0, 4.0, 6.0]];
+    let cells: Vec<u8> =
+        numbers.iter().flatten().flat_map(|number: &f32| number.to_le_bytes()).collect();
+    let records = [record(0, 0, 0, 1)];
+    publish_planes(&mut writer, 1, &records, [&pixels_of(&records), &cells]);
+    let told = page.message("channels", |_| true);
+    assert_eq!(told["names"], json!(["motion_x", "query"]));
+    let packet = page.frame_of(1);
+    assert_eq!((packet.cell_grid, packet.cells.len()), ([0, 0], 0));
+    for (channel, expected) in [
+        ("motion_x", vec![0, 64, 128, 191, 255, 255]),
+        ("query", vec![0, 128, 255, 51, 102, 153]),
+        ("depth", vec![]),
+    ] {
+        // The newest frame comes again.
+        page.say(&json!({ "op": "watch", "view": VIEW, "channel": channel }));
+        let packet = page.frame_of(1);
+        assert!(packet.is_whole);
+        assert_eq!(packet.cells, expected, "{channel}");
+        let grid = if expected.is_empty() { ([0, 0], 0) } else { ([3, 2], 32) };
+        assert_eq!((packet.cell_grid, packet.cell_side), grid);
+    }
+}
+
 #[test]
 fn one_page_too_many_is_turned_away_with_the_reason_and_let_in_when_another_leaves() {
     let web = Web::start(Path::new("/nowhere/foveate.sock"), &[]);
@@ -655,6 +698,15 @@ fn encoded(values: &[u8], format: TokenFormat) -> Vec<u8> {
 }
 
 fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], pixels: &[u8]) {
+    publish_planes(writer, frame_seq, records, [pixels]);
+}
+
+fn publish_planes<const COUNT: usize>(
+    writer: &mut Writer,
+    frame_seq: u64,
+    records: &[TokenRecord],
+    planes: [&[u8]; COUNT],
+) {
     writer.publish(&TokenFrame {
         stamp: FrameStamp {
             frame_seq,
@@ -680,7 +732,7 @@ fn publish_tokens(writer: &mut Writer, frame_seq: u64, records: &[TokenRecord], 
         asked_ns: 0,
         channels_frame: 0,
         records,
-        planes: foveate_ring::plane_list([pixels]),
+        planes: foveate_ring::plane_list(planes),
         versions: &vec![0; records.len()],
         whole_version: 0,
     });

@@ -191,12 +191,13 @@ fn bytes_that_are_no_packet_are_refused_and_others_do_no_harm() {
              return wire.paneOf(edit(view, copy) ?? copy); }}; \
          const word = (at, value) => (view) => {{ view.setUint32(at, value, true); }}; \
          const short = (at, value) => (view) => {{ view.setUint16(at, value, true); }}; \
-         return [() => undefined, (_, copy) => copy.slice(0, -1), (_, copy) => copy.slice(0, 71), \
+         return [() => undefined, (_, copy) => copy.slice(0, -1), (_, copy) => copy.slice(0, 79), \
              (_, copy) => copy.slice(0, 0), word(0, 0x31575646), word(12, 81), word(12, 0xffffffff), \
              word(16, 1), word(16, 0xffffffff), word(20, 0), word(24, 16385), word(36, 0), word(36, 9), \
-             short(6, 0), short(6, 1026)].map(pane); }})"
+             short(6, 0), short(6, 1026), short(72, 129), short(74, 129), \
+             (view) => {{ short(72, 1)(view); short(74, 1)(view); }}].map(pane); }})"
     );
-    let mut expected = vec![-1; 15];
+    let mut expected = vec![-1; 18];
     expected[0] = 0;
     assert_eq!(browser.value(&refused), json!(expected));
     // Any other bytes behind the sizes: read and drawn without an error, whatever they say.
@@ -208,12 +209,13 @@ fn bytes_that_are_no_packet_are_refused_and_others_do_no_harm() {
          const shows = {{ boxes: true, changes: true, relevance: true, gaze: true }}; \
          const frame = new wire.Frame(); let state = 7, read = 0; \
          const random = (most) => {{ state = (1664525 * state + 1013904223) >>> 0; return state % most; }}; \
-         const records = 72 + 20 + 34 * new DataView(data).getUint32(12, true); \
+         const records = 80 + 20 + 34 * new DataView(data).getUint32(12, true); \
          for (let round = 0; round < 200; round += 1) {{ \
              const copy = data.slice(); const bytes = new Uint8Array(copy); \
              for (let edits = 1 + random(40); 0 < edits; edits -= 1) {{ bytes[4 + random(records - 4)] = random(256); }} \
              for (let at = 12; at < 40; at += 1) {{ bytes[at] = new Uint8Array(data)[at]; }} \
              [bytes[6], bytes[7]] = new Uint8Array(data, 6, 2); \
+             bytes.set(new Uint8Array(data, 72, 4), 72); \
              if (wire.paneOf(copy) < 0) {{ continue; }} \
              frame.read(copy); picture.paint(frame); \
              overlay.draw(frame, ['rings', 'directional', ''][random(3)], shows, {{ path: frame.fixations, target: null }}); \
@@ -335,6 +337,41 @@ fn relevance_is_shown_where_it_is_not_the_same_as_everywhere() {
     browser.until(IS_PAINTED);
     until("what moves matters more", || 2 < alphas(&mut browser).len());
     moving.stop();
+}
+
+#[test]
+fn a_channel_is_drawn_over_the_picture_and_stays_in_the_address() {
+    let place = Place::new();
+    let view = "channels = ['y', 'x']\n[stream.view.gaze]\npolicy = 'relevance'";
+    let daemon = place.daemon(&config(STILL, view));
+    let web = Web::start(&place.socket(), &[]);
+    let mut browser = opened(&web, "#view=camera/main");
+    browser.until("!document.getElementById('channel').hidden");
+    let names = "[...document.querySelectorAll('#channel option')].map((option) => option.value)";
+    assert_eq!(browser.value(names), json!(["", "y", "x"]));
+    assert_eq!(alphas(&mut browser), [0]);
+    browser.value(
+        "(() => { const select = document.getElementById('channel'); \
+         select.value = 'x'; select.dispatchEvent(new Event('change')); })()",
+    );
+    // The centre of a cell is the share of the width: darker on the left, and the same all the way down.
+    let red = |x: f64, y: f64| {
+        format!(
+            "(() => {{ const canvas = document.querySelector('canvas.overlay'); \
+             return canvas.getContext('2d').getImageData({x} * canvas.width, {y} * canvas.height, 1, 1).data[0]; }})()"
+        )
+    };
+    browser.until(&format!("0 < {}", red(0.3, 0.5)));
+    let [left, right, below] =
+        [(0.1, 0.2), (0.3, 0.2), (0.1, 0.8)].map(|(x, y)| browser.number(&red(x, y)));
+    assert!(left < right, "{left} {right}");
+    assert_eq!(left, below);
+    browser.until("location.hash.includes('channel=x')");
+    browser.reload();
+    browser.until(IS_PAINTED);
+    browser.until(&format!("0 < {}", red(0.3, 0.5)));
+    assert_eq!(browser.value("document.getElementById('channel').value"), json!("x"));
+    daemon.stop();
 }
 
 #[test]

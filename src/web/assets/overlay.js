@@ -61,6 +61,9 @@ export class Overlay {
       return;
     }
     const scale = this.#canvas.width / frame.width;
+    if (0 < frame.cells.length) {
+      this.#drawChannel(frame, scale);
+    }
     if (shows.relevance) {
       this.#drawRelevance(frame, scale);
     }
@@ -90,6 +93,22 @@ export class Overlay {
       context.strokeStyle = rankColor(rank);
       context.globalAlpha = rank === 0 ? 0.95 : 0.75;
       context.stroke();
+    }
+    context.globalAlpha = 1;
+  }
+
+  /** From black at the least value that the channel may have, through red and yellow, to white, as in `foveate snap`. */
+  #drawChannel(frame, scale) {
+    const context = this.#context;
+    context.globalAlpha = 0.7;
+    const edge = (cell) => Math.round(cell * frame.cellSide * scale);
+    for (let index = 0; index < frame.cells.length; index += 1) {
+      const heat = (3 * frame.cells[index]) / 255;
+      const [red, green, blue] = [0, 1, 2].map((start) => Math.round(255 * Math.min(Math.max(heat - start, 0), 1)));
+      const [column, row] = [index % frame.cellColumns, Math.floor(index / frame.cellColumns)];
+      context.fillStyle = `rgb(${red} ${green} ${blue})`;
+      // Whole pixels, so that neighbours neither overlap nor leave gaps.
+      context.fillRect(edge(column), edge(row), edge(column + 1) - edge(column), edge(row + 1) - edge(row));
     }
     context.globalAlpha = 1;
   }

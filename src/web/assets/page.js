@@ -22,11 +22,16 @@ const KEYS = { b: 'boxes', c: 'changes', r: 'relevance', g: 'gaze', u: 'compare'
 /** A view's name. Anything else in an address is ignored. */
 const VIEW_NAME = /^[a-z0-9_-]{1,63}\/[a-z0-9_-]{1,63}$/;
 
+const CHANNEL_NAME = /^[a-z0-9_-]{1,31}$/;
+
 const byId = (id) => document.getElementById(id);
 
-/** The choices in the page's address: #view=camera/main&boxes&gaze */
+/** The choices in the page's address: #view=camera/main&boxes&gaze&channel=strokes */
 const shows = { boxes: false, changes: false, relevance: false, gaze: true, compare: false };
 let chosen = null;
+/** Name of the channel over the picture, and of those that the view publishes. */
+let channel = null;
+let channels = [];
 let streams = [];
 let isReadOnly = false;
 let isSteering = false;
@@ -100,6 +105,10 @@ const handlers = {
   },
   state({ pane, state, reason, age_ms: ageMs }) {
     panes[pane].setState(state, reason, ageMs);
+  },
+  channels({ names }) {
+    channels = names;
+    listChannels();
   },
   looking({ x, y }) {
     isSteering = true;
@@ -196,6 +205,8 @@ function choose(name) {
   waiting.clear();
   panes.forEach((pane) => pane.clear());
   groupItems.length = 0;
+  channels = [];
+  listChannels();
   byId('groups').replaceChildren();
   letGo();
   tell('');
@@ -208,8 +219,17 @@ function choose(name) {
 
 function watch() {
   if (chosen !== null) {
-    wire.say({ op: 'watch', view: chosen, compare: shows.compare });
+    wire.say({ op: 'watch', view: chosen, compare: shows.compare, channel });
   }
+}
+
+/** The channels to choose from; hidden where the view publishes none. */
+function listChannels() {
+  const select = byId('channel');
+  const option = (name, text) => Object.assign(document.createElement('option'), { value: name, textContent: text });
+  select.replaceChildren(option('', 'No channel'), ...channels.map((name) => option(name, name)));
+  select.value = channels.includes(channel) ? channel : '';
+  select.hidden = channels.length === 0;
 }
 
 /** Describes the screen in words. */
@@ -353,7 +373,8 @@ function apply() {
 /** Puts the choices into the page's address, to be bookmarked or shared. */
 function remember() {
   const on = Object.keys(shows).filter((name) => shows[name]);
-  history.replaceState(null, '', `#${[chosen === null ? '' : `view=${chosen}`, ...on].filter(Boolean).join('&')}`);
+  const words = [chosen === null ? '' : `view=${chosen}`, ...on, channel === null ? '' : `channel=${channel}`];
+  history.replaceState(null, '', `#${words.filter(Boolean).join('&')}`);
 }
 
 function recall() {
@@ -364,8 +385,10 @@ function recall() {
   for (const name of Object.keys(shows)) {
     shows[name] = words.includes(name);
   }
-  const view = words.find((word) => word.startsWith('view='))?.slice('view='.length);
+  const valueOf = (key) => words.find((word) => word.startsWith(`${key}=`))?.slice(key.length + 1);
+  const view = valueOf('view');
   chosen = VIEW_NAME.test(view) ? view : chosen;
+  channel = CHANNEL_NAME.test(valueOf('channel')) ? valueOf('channel') : null;
 }
 
 function begin() {
@@ -381,6 +404,11 @@ function begin() {
   for (const button of document.querySelectorAll('[data-toggle]')) {
     button.addEventListener('click', () => toggle(button.dataset.toggle));
   }
+  byId('channel').addEventListener('change', ({ target }) => {
+    channel = target.value || null;
+    watch();
+    remember();
+  });
   document.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) {
       return;
@@ -392,10 +420,14 @@ function begin() {
     }
   });
   addEventListener('hashchange', () => {
+    const before = chosen;
     recall();
     apply();
-    if (chosen !== null) {
+    if (chosen !== before) {
       choose(chosen);
+    } else {
+      watch();
+      listChannels();
     }
   });
   setInterval(() => panes.forEach((pane) => pane.tick()), TICK_MS);

@@ -1,13 +1,14 @@
 // The connection to `foveate web`: JSON in both directions, binary frames from the server. See docs/web.md.
 
 const MAGIC = 0x32575646; // "FVW2"
-const HEADER_BYTES = 72; // and the fixations
+const HEADER_BYTES = 80; // and the fixations
 const FIXATION_BYTES = 20;
 const RECORD_BYTES = 34;
 
 const FIXATIONS_MOST = 8;
 const PATCH_SIDE_MOST = 1024;
 const SOURCE_SIDE_MOST = 16384;
+const CELLS_MOST = 128;
 
 const RETRY_FIRST_MS = 500;
 const RETRY_MOST_MS = 5000;
@@ -89,6 +90,12 @@ export class Frame {
   bytes = 0;
   /** `[sentCount, 3, P, P]`. */
   texels = new Uint8Array(0);
+  /** Columns, rows and side of the cells of the channel that came along; zeros without one. */
+  cellColumns = 0;
+  cellRows = 0;
+  cellSide = 0;
+  /** `[cellRows, cellColumns]`, from the least to the greatest value that the channel may have. */
+  cells = new Uint8Array(0);
 
   constructor() {
     this.#reserve(512);
@@ -145,6 +152,9 @@ export class Frame {
     this.frameSeq = Number(view.getBigUint64(40, true));
     this.ageMs = Number(view.getBigUint64(56, true)) / 1e6;
     this.epoch = view.getBigUint64(64, true);
+    this.cellColumns = view.getUint16(72, true);
+    this.cellRows = view.getUint16(74, true);
+    this.cellSide = view.getUint32(76, true);
     this.fixations = Array.from({ length: fixationCount }, (_, index) => {
       const at = HEADER_BYTES + index * FIXATION_BYTES;
       return { id: view.getUint32(at, true), x: view.getFloat64(at + 4, true), y: view.getFloat64(at + 12, true) };
@@ -154,7 +164,9 @@ export class Frame {
     for (let index = 0; index < this.count; index += 1) {
       this.#readToken(view, first + index * RECORD_BYTES, index);
     }
-    this.texels = new Uint8Array(buffer, first + this.count * RECORD_BYTES);
+    const cellCount = this.cellColumns * this.cellRows;
+    this.texels = new Uint8Array(buffer, first + this.count * RECORD_BYTES, this.sentCount * 3 * this.patchSide ** 2);
+    this.cells = new Uint8Array(buffer, buffer.byteLength - cellCount, cellCount);
   }
 
   #readToken(view, at, index) {
@@ -191,9 +203,11 @@ export function paneOf(buffer) {
   const [patchSide, pane] = [view.getUint16(6, true), view.getUint8(4)];
   const [count, sentCount, width, height] = [12, 16, 20, 24].map((at) => view.getUint32(at, true));
   const fixationCount = view.getUint32(36, true);
-  const isPossible = isIn(patchSide, PATCH_SIDE_MOST) && isIn(width, SOURCE_SIDE_MOST)
+  const [cellColumns, cellRows] = [72, 74].map((at) => view.getUint16(at, true));
+  const isPossible = Math.max(cellColumns, cellRows) <= CELLS_MOST && isIn(patchSide, PATCH_SIDE_MOST) && isIn(width, SOURCE_SIDE_MOST)
     && isIn(height, SOURCE_SIDE_MOST) && isIn(fixationCount, FIXATIONS_MOST) && sentCount <= count;
-  const length = HEADER_BYTES + fixationCount * FIXATION_BYTES + count * RECORD_BYTES + sentCount * 3 * patchSide ** 2;
+  const length = HEADER_BYTES + fixationCount * FIXATION_BYTES + count * RECORD_BYTES + sentCount * 3 * patchSide ** 2
+    + cellColumns * cellRows;
   return isPossible && length === buffer.byteLength ? pane : -1;
 }
 
