@@ -376,12 +376,17 @@ fn a_scorer_is_its_two_convolutions() {
         }
     };
     check(&found, wanted);
-    // Weights add their channels; one that is not there adds nothing.
-    let weights = BTreeMap::from([("a".to_owned(), 0.5), ("absent".to_owned(), 3.0)]);
-    let weighed = scorer.score(grid, given, &weights);
-    let sums: Vec<f32> =
-        wanted.iter().zip(&planes["a"]).map(|(sum, value)| sum + 0.5 * value).collect();
-    check(&weighed, &sums);
+    // Weights add their channels to that; one that is not there adds nothing. What would exceed 4 octaves scales all.
+    for weight in [0.5, 20.0] {
+        let weights = BTreeMap::from([("a".to_owned(), weight), ("absent".to_owned(), 3.0)]);
+        let weighed = scorer.score(grid, given, &weights);
+        let sum = |(score, value): (&f32, &f32)| score + weight * value;
+        let sums: Vec<f32> = found.iter().zip(&planes["a"]).map(sum).collect();
+        let mean = sums.iter().sum::<f32>() / sums.len() as f32;
+        let beyond = sums.iter().map(|sum| sum - mean).fold(4.0, f32::max) / 4.0;
+        assert!(weight < 20.0 || 1.0 < beyond);
+        check(&weighed, &sums.iter().map(|sum| sum / beyond).collect::<Vec<_>>());
+    }
     // A channel that is missing counts as its mean.
     let all_b_at_mean =
         |name: &str| if name == "a" { planes.get("a").map(Vec::as_slice) } else { None };

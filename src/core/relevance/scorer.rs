@@ -102,19 +102,37 @@ impl Scorer {
             planes = layer.applied(grid, &planes);
         }
         let mut score = planes.swap_remove(0);
+        settle(&mut score);
+        if weights.is_empty() {
+            return score;
+        }
         for (name, weight) in weights {
             let Some(cells) = channel(name) else { continue };
             for (score, value) in score.iter_mut().zip(cells) {
                 *score += weight * value;
             }
         }
-        // Relevance is relative.
-        let mean = score.iter().sum::<f32>() / score.len() as f32;
+        // What is asked for by more than there is room for leaves less to the others.
+        let mean = mean(&score);
+        let greatest = score.iter().map(|score| score - mean).fold(OCTAVES_MAX, f32::max);
         for score in &mut score {
-            *score = (*score - mean).clamp(-OCTAVES_MAX, OCTAVES_MAX);
+            *score = mean + (*score - mean) * (OCTAVES_MAX / greatest);
         }
+        settle(&mut score);
         score
     }
+}
+
+/// Makes scores relative to their mean, and bounds them.
+fn settle(score: &mut [f32]) {
+    let mean = mean(score);
+    for score in score {
+        *score = (*score - mean).clamp(-OCTAVES_MAX, OCTAVES_MAX);
+    }
+}
+
+fn mean(score: &[f32]) -> f32 {
+    score.iter().sum::<f32>() / score.len() as f32
 }
 
 impl Convolution {
