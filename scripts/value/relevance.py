@@ -12,6 +12,7 @@ from common import (
     CACHE,
     PAN_SIZE,
     PANS,
+    ROOT,
     SHEETS,
     Extracted,
     Scene,
@@ -138,7 +139,47 @@ def looks() -> Table:
     return table
 
 
+#: What docs/images/relevance.png shows, of this frame of `camera`.
+SHOWN, SHOWN_FRAME = ("entropy", "strokes", "intensity", "change", "unseen", "relevance"), 60
+
+
+def draw(path: Path) -> None:
+    """How relevance comes about: a picture, some of its channels, the score, and the tokens that follow from it."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    source = scene("camera")
+    view = {"layout": "relevance", "channels": list(SHOWN), "gaze": {"policy": "relevance"}}
+    folder = extract(source, {"channels": view})["channels"]
+    extracted, channels = Extracted(folder), np.load(folder / "channels.npy", mmap_mode="r")
+    # The score of a decision is the channel `relevance` of the next.
+    next_decision = np.flatnonzero(extracted.frames["channels_frame"] > extracted.frames["channels_frame"][SHOWN_FRAME])[0]
+    figure = Figure(figsize=(9.6, 4.0), layout="constrained")
+    cells = figure.subplots(2, 4).flat
+    (width, height), picture = source.size, source.picture(SHOWN_FRAME)
+    next(cells).imshow(picture)
+    for number, name in enumerate(SHOWN):
+        is_score = name == "relevance"
+        values = channels[next_decision if is_score else SHOWN_FRAME, number].astype(np.float32)
+        axes = next(cells)
+        axes.imshow(values, cmap="hot", vmin=-1 if is_score else 0, vmax=1, extent=(0, values.shape[1] * 32, values.shape[0] * 32, 0))
+        axes.set(xlim=(0, width), ylim=(height, 0))
+        axes.set_title("score" if is_score else name, fontsize=9)
+    axes = next(cells)
+    axes.imshow(picture)
+    for record in extracted.frame(next_decision)[0]:
+        x, y = int(record["x0"]), int(record["y0"])
+        box = Rectangle((x, y), int(record["x1"]) - x, int(record["y1"]) - y, fill=False, linewidth=0.4, color="white")
+        axes.add_patch(box)
+    for axes, title in ((figure.axes[0], "picture"), (figure.axes[-1], "tokens")):
+        axes.set_title(title, fontsize=9)
+    for axes in figure.axes:
+        axes.set_axis_off()
+    figure.savefig(path, dpi=125, metadata={"Software": None})
+
+
 def main() -> None:
+    draw(ROOT / "docs" / "images" / "relevance.png")
     print(looks())
     table = Table(["text read over four seconds, 273 tokens", *SHEETS])
     rows: dict[str, list[float]] = {}
