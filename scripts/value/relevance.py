@@ -88,7 +88,11 @@ SOON, MARGIN = 20, 8
 def signs(number: int, width: int) -> tuple[Any, tuple[int, int]]:
     """Boxes of the signs of a photograph, lines of text that are less than a line apart joined; and its width and height."""
     picture = photograph(number, width)
-    boxes = [list(box) for box in cached("signs", [number, width], lambda: {"boxes": lines_in(picture)})["boxes"]]
+
+    def make() -> dict[str, Any]:
+        return {"boxes": np.array([box for box in lines_in(picture) if len(read(picture, box)) >= 2]).reshape(-1, 4)}
+
+    boxes = [list(box) for box in cached("signs of two characters", [number, width], make)["boxes"]]
 
     def are_near(a: list[float], b: list[float]) -> bool:
         gap = min(a[3] - a[1], b[3] - b[1])

@@ -112,27 +112,18 @@ impl Scorer {
                 *score += weight * value;
             }
         }
-        // What is asked for by more than there is room for leaves less to the others.
-        let mean = mean(&score);
-        let greatest = score.iter().map(|score| score - mean).fold(OCTAVES_MAX, f32::max);
-        for score in &mut score {
-            *score = mean + (*score - mean) * (OCTAVES_MAX / greatest);
-        }
         settle(&mut score);
         score
     }
 }
 
-/// Makes scores relative to their mean, and bounds them.
+/// Makes scores relative to their mean, and bounds them: at the top by scaling, so that their order stays.
 fn settle(score: &mut [f32]) {
-    let mean = mean(score);
+    let mean = score.iter().sum::<f32>() / score.len() as f32;
+    let greatest = score.iter().map(|score| score - mean).fold(OCTAVES_MAX, f32::max);
     for score in score {
-        *score = (*score - mean).clamp(-OCTAVES_MAX, OCTAVES_MAX);
+        *score = ((*score - mean) * (OCTAVES_MAX / greatest)).max(-OCTAVES_MAX);
     }
-}
-
-fn mean(score: &[f32]) -> f32 {
-    score.iter().sum::<f32>() / score.len() as f32
 }
 
 impl Convolution {
