@@ -135,11 +135,13 @@ impl Vectors for Avx2 {
 
     #[inline(always)]
     fn exceeding<const LEAST: u8>(self, a: Pair, b: Pair) -> u64 {
-        // Makes the uppermost bit that of `LEAST` and above.
-        let raise = [call!(_mm256_set1_epi8((128 - LEAST).cast_signed())); 2];
-        let excess = call_both!(_mm256_subs_epu8(a, b));
-        let raised = call_both!(_mm256_adds_epu8(excess, raise));
-        let [low, high] = call_both!(_mm256_movemask_epi8(raised)).map(i32::cast_unsigned);
+        // Only signed bytes can be compared.
+        let sign = [call!(_mm256_set1_epi8(i8::MIN)); 2];
+        let below = [call!(_mm256_set1_epi8((LEAST - 1).cast_signed())); 2];
+        let (a, b) = (call_both!(_mm256_xor_si256(a, sign)), call_both!(_mm256_xor_si256(b, sign)));
+        let bounds = call_both!(_mm256_adds_epi8(b, below));
+        let exceeding = call_both!(_mm256_cmpgt_epi8(a, bounds));
+        let [low, high] = call_both!(_mm256_movemask_epi8(exceeding)).map(i32::cast_unsigned);
         u64::from(high) << 32 | u64::from(low)
     }
 

@@ -130,11 +130,13 @@ impl Vectors for Sse2 {
 
     #[inline(always)]
     fn exceeding<const LEAST: u8>(self, a: Four, b: Four) -> u64 {
-        // Makes the uppermost bit that of `LEAST` and above.
-        let raise = [call!(_mm_set1_epi8((128 - LEAST).cast_signed())); 4];
-        let excess = call_all!(_mm_subs_epu8(a, b));
-        let raised = call_all!(_mm_adds_epu8(excess, raise));
-        let [a, b, c, d] = call_all!(_mm_movemask_epi8(raised)).map(i32::cast_unsigned);
+        // Only signed bytes can be compared.
+        let sign = [call!(_mm_set1_epi8(i8::MIN)); 4];
+        let below = [call!(_mm_set1_epi8((LEAST - 1).cast_signed())); 4];
+        let (a, b) = (call_all!(_mm_xor_si128(a, sign)), call_all!(_mm_xor_si128(b, sign)));
+        let bounds = call_all!(_mm_adds_epi8(b, below));
+        let exceeding = call_all!(_mm_cmpgt_epi8(a, bounds));
+        let [a, b, c, d] = call_all!(_mm_movemask_epi8(exceeding)).map(i32::cast_unsigned);
         u64::from(d << 16 | c) << 32 | u64::from(b << 16 | a)
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::convert::SIDE;
 use crate::simd::{Instructions, Kernel, Vectors};
-use foveate_core::frame::{FrameView, PixelFormat};
+use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::relevance::features::{BINS, STROKE_MAX, STRONG, TileFeatures};
 
@@ -94,44 +94,41 @@ impl Luma {
     /// Loads the whole tile at (`x`, `y`).
     #[inline(always)]
     fn load<V: Vectors>(&mut self, vectors: V, frame: &FrameView<'_>, x: usize, y: usize) {
-        let pairs = self.own.as_chunks_mut::<PAIR>().0;
+        let Plane { bytes, stride } = frame.plane(0);
+        let rows = &bytes[y * stride..];
         match frame.format() {
             PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8 => {
-                for (pair, target) in pairs.iter_mut().enumerate() {
-                    for row in 0..2 {
-                        let samples = chunk::<_, SIDE>(frame.row(0, y + 2 * pair + row), x);
-                        target[row * SIDE..][..SIDE].copy_from_slice(samples);
-                    }
+                for y in 0..SIDE {
+                    let luma: &[_; SIDE] = chunk(rows, y * stride + x);
+                    self.own[y * SIDE..][..SIDE].copy_from_slice(luma);
                 }
             }
             PixelFormat::Yuy2 => {
-                for (pair, target) in pairs.iter_mut().enumerate() {
-                    for row in 0..2 {
-                        let samples = chunk(frame.row(0, y + 2 * pair + row), 2 * x);
-                        let [luma, _] = vectors.unzipped(samples);
-                        target[row * SIDE..][..SIDE].copy_from_slice(&vectors.clamped(luma));
-                    }
+                for y in 0..SIDE {
+                    let [luma, _] = vectors.unzipped(chunk(rows, y * stride + 2 * x));
+                    self.own[y * SIDE..][..SIDE].copy_from_slice(&vectors.clamped(luma));
                 }
             }
             format => {
                 let (r, b) = if is_reversed(format) { (19, 54) } else { (54, 19) };
                 let [first_and_third, second] = [vectors.words([r, b]), vectors.words([183, 0])];
-                for (pair, target) in pairs.iter_mut().enumerate() {
-                    let mut rows = [vectors.words([0; 2]); 2];
-                    for (row, luma) in rows.iter_mut().enumerate() {
-                        let pixels = frame.row(0, y + 2 * pair + row);
+                for pair in 0..SIDE / 2 {
+                    let mut luma = [vectors.words([0; 2]); 2];
+                    for row in 0..2 {
                         let mut halves = [vectors.sums(0); 2];
-                        for (half, sums) in halves.iter_mut().enumerate() {
-                            let [even, odd] = vectors.unzipped(chunk(pixels, 4 * x + half * 64));
-                            *sums = vectors.multiplied_and_added(*sums, even, first_and_third);
-                            *sums = vectors.multiplied_and_added(*sums, odd, second);
-                            *sums = vectors.rounded_sums_down::<8>(*sums);
+                        for half in 0..2 {
+                            let start = (2 * pair + row) * stride + 4 * x + half * 2 * SIDE;
+                            let [even, odd] = vectors.unzipped(chunk(rows, start));
+                            let sums = vectors.sums(0);
+                            let sums = vectors.multiplied_and_added(sums, even, first_and_third);
+                            let sums = vectors.multiplied_and_added(sums, odd, second);
+                            halves[half] = vectors.rounded_sums_down::<8>(sums);
                         }
-                        *luma = vectors.narrowed_sums(halves[0], halves[1]);
+                        luma[row] = vectors.narrowed_sums(halves[0], halves[1]);
                     }
                     // Each group has four pixels of either half of both rows.
-                    let quarters = vectors.transposed_4(vectors.narrowed(rows[0], rows[1]));
-                    target.copy_from_slice(quarters.as_flattened());
+                    let quarters = vectors.transposed_4(vectors.narrowed(luma[0], luma[1]));
+                    self.own[pair * PAIR..][..PAIR].copy_from_slice(quarters.as_flattened());
                 }
             }
         }
@@ -221,17 +218,23 @@ impl Luma {
             shares[i] = self.own[i] & 0xF0;
         }
         let mut bins = [0; BINS];
-        for (bin, total) in bins.iter_mut().enumerate() {
+        let mut left = (SIDE * SIDE) as u32;
+        for (bin, number) in bins.iter_mut().enumerate() {
             let mut counts = none;
             for pair in 0..SIDE / 2 {
                 let shares = vectors.loaded_bytes(chunk(&shares, pair * PAIR));
                 counts = vectors.counted(counts, shares, (bin << 4) as u8);
             }
-            *total = sum(vectors, vectors.added_distances(vectors.sums(0), counts, none));
+            *number = sum(vectors, vectors.added_distances(vectors.sums(0), counts, none));
+            left -= *number;
+            if left == 0 {
+                break;
+            }
         }
         bins
     }
 
+    /// Rounded means of the blocks.
     #[inline(always)]
     fn means<V: Vectors>(&self, vectors: V) -> Means {
         let ones = vectors.words([1; 2]);
