@@ -134,12 +134,13 @@ def looked_at(name: str, view: Extracted) -> tuple[int, int]:
 
 def looks() -> Table:
     """Which signs are looked at while the camera pans."""
-    views = {policy: {"gaze": {"policy": policy}} for policy in ("saliency", "relevance")}
+    views: dict[str, dict[str, Any]] = {name: {"gaze": {"policy": name}} for name in ("saliency", "relevance")}
+    views["text"] = {"gaze": {"policy": "relevance", "scorer": str(ROOT / "configs" / "scorers" / "text.safetensors")}}
     table = Table(["signs fixated within two seconds, camera panning", "signs", "share"])
-    for policy in views:
-        counts = [looked_at(name, Extracted(extract(scene(name), views)[policy])) for name in PANS]
+    for view, label in zip(views, ("saliency", "relevance", "relevance, `scorer = \"text.safetensors\"`")):
+        counts = [looked_at(name, Extracted(extract(scene(name), views)[view])) for name in PANS]
         seen, count = map(sum, zip(*counts))
-        table.row(policy, [f"{seen} of {count}", seen / count])
+        table.row(label, [f"{seen} of {count}", seen / count])
     return table
 
 
