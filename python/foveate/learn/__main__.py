@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--hidden", type=_between(0, 64), default=16, help="outputs of the first convolution, 1 to 64; 0 for a "
                         "single convolution (default: %(default)s)")
     parser.add_argument("--kernel", type=int, choices=(1, 3), default=3, help="side of convolutions (default: %(default)s)")
-    parser.add_argument("--epochs", type=_between(1, 10000), default=60, help="(default: %(default)s)")
+    parser.add_argument("--epochs", type=_between(1, 10000), default=30, help="(default: %(default)s)")
     parser.add_argument("--seed", type=_between(0, 2**63 - 1), default=0, help="(default: %(default)s)")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="draw some held-out frames, and write the figures beside --out")
     parser.add_argument("--foveate", default="foveate", metavar="PROGRAM", help="the program (default: %(default)s)")

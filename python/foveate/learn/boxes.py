@@ -121,9 +121,7 @@ def _coco(path: Path, text: str, clip: _Clip) -> Truth:
         document = json.loads(text)
     except ValueError as error:
         raise Unlearnable(f"{path} is neither COCO JSON ({error}) nor lines of frame,id,x,y,width,height") from error
-    images, annotations = (
-        _list(document, key, path) for key in ("images", "annotations")
-    )
+    images, annotations = (_list(document, key, path) for key in ("images", "annotations"))
     frames = _frames(path, images, clip)
     found: dict[int, list[tuple[float, ...]]] = {}
     left_out = 0
@@ -157,8 +155,8 @@ def _frames(path: Path, images: list[dict[str, Any]], clip: _Clip) -> dict[Any, 
         if size != (clip.width, clip.height):
             raise Unlearnable(f"{where}: it is {size[0]} x {size[1]} pixels, but the clip is {clip.width} x {clip.height}")
     if has_frame_id:
-        first = 1 - min(1, *(image["frame_id"] for image in images)) if images else 0
-        numbers = [(image, image["frame_id"] + min(1, first)) for image in images]
+        shift = int(min(image["frame_id"] for image in images) == 0)
+        numbers = [(image, image["frame_id"] + shift) for image in images]
     else:
         ordered = sorted(images, key=lambda image: _natural(image["file_name"]))
         numbers = [(image, number) for number, image in enumerate(ordered, 1)]
