@@ -324,7 +324,7 @@ class Learning(unittest.TestCase):
             score = np.clip(score - score.mean(), -4, 4)
             is_fine = score >= score.max() + 2 * np.log2(0.8)
             overlaps.append(overlap.overlap(is_fine, report.shares(found, truth, int(frame)) > 0.5))
-        self.assertGreater(np.mean(overlaps), 0.9)
+        self.assertGreater(np.mean(overlaps), 0.8)
 
     def test_the_same_seed_gives_the_same_bytes(self) -> None:
         outs = {}
