@@ -94,7 +94,7 @@ class BoxesOfCoco(unittest.TestCase):
 
     def test_refusals(self) -> None:
         image, box = {"id": 1, "file_name": "1.png"}, {"image_id": 1, "bbox": [1, 2, 3, 4]}
-        for images, annotations, reason in (
+        for images, found, reason in (
             ([image], [{"image_id": 2, "bbox": [1, 2, 3, 4]}], r"annotations\[0\]: .* not the id of any image"),
             ([image], [{"bbox": [1, 2, 3, 4]}], r"annotations\[0\]: its image_id is None"),
             ([image], [box, {"image_id": 1, "bbox": [1, 2, 3]}], r"annotations\[1\]: its bbox"),
@@ -108,7 +108,7 @@ class BoxesOfCoco(unittest.TestCase):
             ([image], [], "no box that counts"),
         ):
             with self.subTest(reason), self.assertRaisesRegex(Unlearnable, reason):
-                self.read(images, annotations)
+                self.read(images, found)
         self.path.write_text("{")
         with self.assertRaisesRegex(Unlearnable, "neither COCO JSON"):
             boxes.read(self.path, FRAMES, SIZE)

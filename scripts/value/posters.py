@@ -1,11 +1,12 @@
 """A clip of photographs with text in front of them, and the boxes of its lines as MOT text: what a scorer of text is learned from.
 
-The second half has other photographs, other fonts and other signs than the first. Every four frames the scene is another.
+The second half has other photographs, other fonts and other signs than the first. Every six frames the scene is another.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from common import CACHE, lines_in
 from PIL import Image, ImageDraw, ImageFont
 
 SIZE = (1024, 576)
-SCENES, FRAMES_A_SCENE = 160, 4
+SCENES, FRAMES_A_SCENE = 160, 6
+#: As often as a gaze decides by default.
+FRAMES_A_SECOND = 4
 #: Of each half: what is behind, the fonts, and photographs of signs (by number).
 BEHIND = (
     ("aero1.jpg", "apple.jpg", "baboon.jpg", "building.jpg", "fruits.jpg", "leuvenA.jpg", "blox.jpg", "starry_night.jpg"),
@@ -62,10 +65,16 @@ def poster(chance: Any, fonts: tuple[str, ...]) -> tuple[Any, Any]:
     return np.array(picture), np.array(boxes, np.float64)
 
 
+@lru_cache
+def with_lines(number: int) -> tuple[Any, Any]:
+    """A photograph of a sign and the boxes of its lines."""
+    picture = photograph(f"scenetext0{number}.jpg")
+    return picture, lines_in(picture)
+
+
 def sign(chance: Any, numbers: tuple[int, ...]) -> tuple[Any, Any]:
     """A photograph of a sign, and the lines that PP-OCR finds in it."""
-    picture = photograph(f"scenetext0{chance.choice(numbers)}.jpg")
-    boxes = lines_in(picture)
+    picture, boxes = with_lines(int(chance.choice(numbers)))
     scale = chance.uniform(0.35, 0.9) * 480 / picture.shape[0]
     small = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
     return np.dstack([small, np.full(small.shape[:2], 255, np.uint8)]), boxes * scale
@@ -114,7 +123,7 @@ def main() -> None:
     parser.add_argument("boxes", type=Path, help="the MOT text")
     given = parser.parse_args()
     chance, lines = np.random.default_rng(7), []
-    writer = cv2.VideoWriter(str(given.clip), cv2.VideoWriter_fourcc(*"MJPG"), 10, SIZE)
+    writer = cv2.VideoWriter(str(given.clip), cv2.VideoWriter_fourcc(*"MJPG"), FRAMES_A_SECOND, SIZE)
     writer.set(cv2.VIDEOWRITER_PROP_QUALITY, 92)
     for number in range(SCENES):
         picture, boxes = scene(chance, int(number >= SCENES // 2))

@@ -41,22 +41,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m foveate.learn", description="Learns a scorer from a clip and the boxes of what matters in it."
     )
-    parser.add_argument("--clip", help="what `foveate extract` takes: a file, a folder of pictures, or an address")
-    parser.add_argument("--recorded", type=Path, metavar="DIR", help="arrays of `foveate extract` with channels, to learn from")
-    parser.add_argument("--boxes", type=Path, required=True, metavar="FILE", help="MOT text, or COCO JSON")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the scorer, a safetensors file")
-    parser.add_argument("--channels", default="all", help="names with commas between (default: all that depend neither on "
-                        "the gaze nor on the place in the picture)")
-    parser.add_argument("--train", metavar="FIRST:LAST", help="frames to learn from; the others are held out (default: "
-                        "the first half)")
-    parser.add_argument("--hidden", type=_between(0, 64), default=16, help="outputs of the first convolution, 1 to 64; 0 for a "
-                        "single convolution (default: %(default)s)")
-    parser.add_argument("--kernel", type=int, choices=(1, 3), default=3, help="side of convolutions (default: %(default)s)")
-    parser.add_argument("--epochs", type=_between(1, 10000), default=30, help="(default: %(default)s)")
-    parser.add_argument("--seed", type=_between(0, 2**63 - 1), default=0, help="(default: %(default)s)")
-    parser.add_argument("--pictures", type=Path, metavar="DIR", help="draw some held-out frames, and write the figures beside --out")
-    parser.add_argument("--foveate", default="foveate", metavar="PROGRAM", help="the program (default: %(default)s)")
-    parser.add_argument("--budget", type=_between(1, 5000), default=273, help="tokens of a frame (default: %(default)s)")
+    say = parser.add_argument
+    say("--clip", help="what `foveate extract` takes: a file, a folder of pictures, or an address")
+    say("--recorded", type=Path, metavar="DIR", help="what `foveate extract` wrote of a view with channels, to learn from")
+    say("--boxes", type=Path, required=True, metavar="FILE", help="MOT text, or COCO JSON")
+    say("--out", type=Path, required=True, metavar="FILE", help="the scorer, a safetensors file")
+    say("--channels", default="all", help="names with commas between (default: all but those of the gaze and of the place)")
+    say("--train", metavar="FIRST:LAST", help="frames to learn from; the others are held out (default: the first half)")
+    hidden = "outputs of the first convolution, at most 64; 0 for a single one (default: %(default)s)"
+    say("--hidden", type=_between(0, 64), default=16, help=hidden)
+    say("--kernel", type=int, choices=(1, 3), default=3, help="side of convolutions (default: %(default)s)")
+    say("--epochs", type=_between(1, 10000), default=30, help="how often each frame is shown (default: %(default)s)")
+    say("--seed", type=_between(0, 2**63 - 1), default=0, help="another gives other weights (default: %(default)s)")
+    say("--pictures", type=Path, metavar="DIR", help="draw held-out frames, and write the figures beside --out")
+    say("--foveate", default="foveate", metavar="PROGRAM", help="the program (default: %(default)s)")
+    say("--budget", type=_between(1, 5000), default=273, help="tokens of a frame (default: %(default)s)")
     return parser
 
 

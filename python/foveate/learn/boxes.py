@@ -87,7 +87,8 @@ def _truth(found: dict[int, list[tuple[float, ...]]], looked_at: frozenset[int] 
 
 
 def _mot(path: Path, text: str, clip: _Clip) -> Truth:
-    """Lines of frame, id, x, y, width, height, and perhaps confidence, class and visibility. A confidence of 0 is not counted."""
+    """Lines of frame, id, x, y, width, height, and perhaps confidence, class and visibility. What has a confidence of 0 is not
+    counted."""
     found: dict[int, list[tuple[float, ...]]] = {}
     left_out = 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -131,10 +132,9 @@ def _coco(path: Path, text: str, clip: _Clip) -> Truth:
         if frame is None:
             raise Unlearnable(f"{where}: its image_id {annotation['image_id']!r} is not the id of any image")
         bbox = annotation.get("bbox")
-        is_box = isinstance(bbox, list) and len(bbox) == 4 and all(map(_is_number, bbox))
-        if not is_box:
+        if not (isinstance(bbox, list) and len(bbox) == 4 and all(map(_is_number, bbox))):
             raise Unlearnable(f"{where}: its bbox is {bbox!r}: expected [x, y, width, height]")
-        box = clip.checked_box(*bbox, where=where)
+        box = clip.checked_box(bbox[0], bbox[1], bbox[2], bbox[3], where)
         if annotation.get("iscrowd"):
             left_out += 1
         else:
