@@ -369,6 +369,8 @@ class Learning(unittest.TestCase):
         code, _, warned = self.learn("no/where")
         self.assertEqual(code, 2)
         self.assertIn("there is no folder", warned)
+
+    def test_refuses_numbers_out_of_range(self) -> None:
         with contextlib.redirect_stderr(io.StringIO()) as warned, self.assertRaises(SystemExit) as ended:
             main(["--boxes", "gt.txt", "--out", "one", "--hidden", "65"])
         self.assertEqual(ended.exception.code, 2)

@@ -87,8 +87,8 @@ def _truth(found: dict[int, list[tuple[float, ...]]], looked_at: frozenset[int] 
 
 
 def _mot(path: Path, text: str, clip: _Clip) -> Truth:
-    """Lines of frame, id, x, y, width, height, and perhaps confidence, class and visibility. What has a confidence of 0 is not
-    counted."""
+    """Lines of frame, id, x, y, width, height, and perhaps confidence, class and visibility. What has a confidence of 0 is
+    not counted."""
     found: dict[int, list[tuple[float, ...]]] = {}
     left_out = 0
     for number, line in enumerate(text.splitlines(), 1):
