@@ -91,7 +91,7 @@ def clip_frames(path: Path) -> list[Any]:
 
 def scene(name: str) -> Scene:
     """Made once: `walkers` or `apart` (1536x1152), `camera` or `square` (768x576; 9 or 30 s), `signs` (1920x960, six
-    photographs of signs), `SHEETS` (1920x1080)."""
+    photographs of signs), `SHEETS` (1920x1080), `PANS` (640x480)."""
     make, (width, height), measured = _MAKERS[name]
     path = CACHE / "scenes" / f"{name.replace(' ', '-')}.rgbx"
     if not path.exists():
@@ -147,6 +147,39 @@ def _sheet(name: str) -> Iterator[Any]:
     yield from [picture] * 40
 
 
+def photograph(number: int, width: int) -> Any:
+    """One of six photographs of signs, scaled to this width."""
+    sign = cv2.cvtColor(cv2.imread(str(CACHE / "pictures" / f"scenetext0{number}.jpg")), cv2.COLOR_BGR2RGB)
+    scale = width / sign.shape[1]
+    method = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    return cv2.resize(sign, (width, round(sign.shape[0] * scale)), interpolation=method)
+
+
+#: A camera that moves over each photograph of signs from each corner towards the one across.
+PANS = tuple(
+    f"pan {number} {width} {y} {x}"
+    for number in range(1, 7)
+    for width in (800, 1000, 1300, 1600)
+    for y in ("top", "bottom")
+    for x in ("left", "right")
+)
+PAN_SIZE, PAN_STEP = (640, 480), 3
+
+
+def pan_corner(name: str, index: int, size: tuple[int, int]) -> tuple[int, int]:
+    """Left and top of what it sees in a frame, in a photograph of this width and height."""
+    room = size[0] - PAN_SIZE[0], size[1] - PAN_SIZE[1]
+    x, y = (min(PAN_STEP * index, most) for most in room)
+    return x if "left" in name else room[0] - x, y if "top" in name else room[1] - y
+
+
+def _pan(name: str) -> Iterator[Any]:
+    sign = photograph(*map(int, name.split()[1:3]))
+    for index in range(20):
+        x, y = pan_corner(name, index, (sign.shape[1], sign.shape[0]))
+        yield sign[y : y + PAN_SIZE[1], x : x + PAN_SIZE[0]]
+
+
 #: Sheets of six photographs of signs each, anywhere and of any size; the first three were looked at while weights were chosen.
 SHEETS = ("sheet 1", "sheet 2", "sheet 3", "sheet 4", "sheet 5", "sheet 6")
 
@@ -157,6 +190,7 @@ _MAKERS = {
     "square": (_beginning, (768, 576), []),
     "signs": (_signs, (1920, 960), [10]),
     **{name: (_sheet, (1920, 1080), [39]) for name in SHEETS},
+    **{name: (_pan, PAN_SIZE, []) for name in PANS},
 }
 
 

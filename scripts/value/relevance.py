@@ -1,4 +1,4 @@
-"""Text of a whole sheet of signs, read over four seconds in which the eye moves by itself."""
+"""Signs: the text of whole sheets, read over four seconds in which the eye moves by itself; and which signs it looks at first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,24 @@ from typing import Any
 
 import cv2
 import numpy as np
-from common import CACHE, SHEETS, Extracted, Scene, alike, cached, extract, lines_in, read, scene, shrunk
+from common import (
+    CACHE,
+    PAN_SIZE,
+    PANS,
+    ROOT,
+    SHEETS,
+    Extracted,
+    Scene,
+    alike,
+    cached,
+    extract,
+    lines_in,
+    pan_corner,
+    photograph,
+    read,
+    scene,
+    shrunk,
+)
 from table import Table
 
 FRAMES, FRAMES_A_SECOND, HZ = 40, 10, 4
@@ -64,7 +81,110 @@ def share(source: Scene, picture: Any) -> float:
     return sum(alike(read(picture, box), text) for box, text in zip(boxes, texts)) / sum(map(len, texts))
 
 
+#: So many frames are two seconds; a fixation so many pixels beside a sign is on it.
+SOON, MARGIN = 20, 8
+
+
+def signs(number: int, width: int) -> tuple[Any, tuple[int, int]]:
+    """Boxes of the signs of a photograph, lines of text that are less than a line apart joined; and its width and height."""
+    picture = photograph(number, width)
+
+    def make() -> dict[str, Any]:
+        return {"boxes": np.array([box for box in lines_in(picture) if len(read(picture, box)) >= 2]).reshape(-1, 4)}
+
+    boxes = [list(box) for box in cached("signs of two characters", [number, width], make)["boxes"]]
+
+    def are_near(a: list[float], b: list[float]) -> bool:
+        gap = min(a[3] - a[1], b[3] - b[1])
+        return all(a[axis] - gap < b[axis + 2] and b[axis] - gap < a[axis + 2] for axis in (0, 1))
+
+    index = 0
+    while index < len(boxes):
+        near = next((other for other in boxes[index + 1 :] if are_near(boxes[index], other)), None)
+        if near is None:
+            index += 1
+            continue
+        boxes.remove(near)
+        joined = [*map(min, boxes[index][:2], near[:2]), *map(max, boxes[index][2:], near[2:])]
+        boxes[index], index = joined, 0
+    return boxes, (picture.shape[1], picture.shape[0])
+
+
+def looked_at(name: str, view: Extracted) -> tuple[int, int]:
+    """Of the signs that are in sight for two seconds and do not begin at the centre: how many are fixated in that time. In sight is one whose middle is."""
+    boxes, size = signs(*map(int, name.split()[1:3]))
+    seen = count = 0
+    for box in boxes:
+        shifts = [np.array(pan_corner(name, index, size) * 2) for index in range(SOON)]
+        places = [np.array(box) - shift for shift in shifts]
+        middles = [(place[:2] + place[2:]) / 2 for place in places]
+        is_in_sight = all((middle > 0).all() and (middle < PAN_SIZE).all() for middle in middles)
+        x0, y0, x1, y1 = places[0]
+        if not is_in_sight or (x0 < PAN_SIZE[0] / 2 < x1 and y0 < PAN_SIZE[1] / 2 < y1):
+            continue
+        count += 1
+        for place, row in zip(places, view.frames):
+            points = row["fixations"][: row["fixation_count"]]
+            x0, y0, x1, y1 = place + (-MARGIN, -MARGIN, MARGIN, MARGIN)
+            if any(x0 <= point["x"] < x1 and y0 <= point["y"] < y1 for point in points):
+                seen += 1
+                break
+    return seen, count
+
+
+def looks() -> Table:
+    """Which signs are looked at while the camera pans."""
+    views = {policy: {"gaze": {"policy": policy}} for policy in ("saliency", "relevance")}
+    table = Table(["signs fixated within two seconds, camera panning", "signs", "share"])
+    for policy in views:
+        counts = [looked_at(name, Extracted(extract(scene(name), views)[policy])) for name in PANS]
+        seen, count = map(sum, zip(*counts))
+        table.row(policy, [f"{seen} of {count}", seen / count])
+    return table
+
+
+#: What docs/images/relevance.png shows, of this frame of `camera`.
+SHOWN, SHOWN_FRAME = ("entropy", "strokes", "intensity", "change", "unseen", "relevance"), 60
+
+
+def draw(path: Path) -> None:
+    """How relevance comes about: a picture, some of its channels, the score, and the tokens that follow from it."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    source = scene("camera")
+    view = {"layout": "relevance", "channels": list(SHOWN), "gaze": {"policy": "relevance"}}
+    folder = extract(source, {"channels": view})["channels"]
+    extracted, channels = Extracted(folder), np.load(folder / "channels.npy", mmap_mode="r")
+    # The score of a decision is the channel `relevance` of the next.
+    next_decision = np.flatnonzero(extracted.frames["channels_frame"] > extracted.frames["channels_frame"][SHOWN_FRAME])[0]
+    figure = Figure(figsize=(9.6, 4.0), layout="constrained")
+    cells = figure.subplots(2, 4).flat
+    (width, height), picture = source.size, source.picture(SHOWN_FRAME)
+    next(cells).imshow(picture)
+    for number, name in enumerate(SHOWN):
+        is_score = name == "relevance"
+        values = channels[next_decision if is_score else SHOWN_FRAME, number].astype(np.float32)
+        axes = next(cells)
+        axes.imshow(values, cmap="hot", vmin=-1 if is_score else 0, vmax=1, extent=(0, values.shape[1] * 32, values.shape[0] * 32, 0))
+        axes.set(xlim=(0, width), ylim=(height, 0))
+        axes.set_title("score" if is_score else name, fontsize=9)
+    axes = next(cells)
+    axes.imshow(picture)
+    for record in extracted.frame(next_decision)[0]:
+        x, y = int(record["x0"]), int(record["y0"])
+        box = Rectangle((x, y), int(record["x1"]) - x, int(record["y1"]) - y, fill=False, linewidth=0.4, color="white")
+        axes.add_patch(box)
+    for axes, title in ((figure.axes[0], "picture"), (figure.axes[-1], "tokens")):
+        axes.set_title(title, fontsize=9)
+    for axes in figure.axes:
+        axes.set_axis_off()
+    figure.savefig(path, dpi=125, metadata={"Software": None})
+
+
 def main() -> None:
+    draw(ROOT / "docs" / "images" / "relevance.png")
+    print(looks())
     table = Table(["text read over four seconds, 273 tokens", *SHEETS])
     rows: dict[str, list[float]] = {}
     for name in SHEETS:

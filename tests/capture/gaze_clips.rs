@@ -17,10 +17,11 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::geometry::attention::AttentionMap;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::feedback::Feedback;
+use foveate_core::geometry::feedback::{ChannelWeight, Feedback};
 use foveate_core::geometry::fixation::Points;
 use foveate_core::geometry::region::Region;
 use foveate_core::layout::Layout;
+use foveate_core::relevance::injection::Injection;
 use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::{VIEWS_MAX, ViewSpec};
 use foveate_daemon::channel::{ClientChannel, EventFd, view_channel};
@@ -58,6 +59,9 @@ const FAR_PX: f64 = 250.0;
 /// Side of the square that is painted over, and its place, over a part of the lawn and of the path.
 const PAINTED_SIDE: usize = 128;
 const PAINTED_AT: (usize, usize) = (192, 256);
+
+/// Radius of a ball.
+const BALL_PX: f64 = 12.0;
 
 #[test]
 fn who_is_attended_to_stays_in_the_fovea() {
@@ -243,6 +247,49 @@ fn relevance_looks_at_whoever_comes_into_sight_as_soon_as_saliency() {
     assert!(by_saliency.0 <= by_relevance.0, "{} {}", percent(by_relevance), percent(by_saliency));
 }
 
+/// A consumer asks for what is red: it injects how red each place of the frame before is, and weighs that.
+#[test]
+fn a_query_keeps_a_red_ball_in_sight() {
+    let Some(path) = clip(CLIP) else { return };
+    let relevance = Policy::Relevance { scorer: None, weights: BTreeMap::new(), passes: 1 };
+    let mut run = Run::new(vec![view(relevance.clone(), 1), view(relevance, 1)], 0);
+    let asking = &run.clients[0];
+    // Where it lies on the corner of four cells, it covers a tenth of each.
+    let weights = [ChannelWeight { name: "red".to_owned(), weight: 48.0 }];
+    asking.send_feedback(Feedback::Weigh(weights.into()), EXTENT, 1).unwrap();
+    let (mut in_sight, mut looked_at) = ([(0, 0); 2], [(0, 0); 2]);
+    let mut redness = None;
+    for_each_frame(&path, |index, frame| {
+        let mut picture = Picture::copied(frame);
+        let ball = ball_at(index);
+        picture.paint_ball(ball);
+        if let Some(values) = redness.take().filter(|_| interval(index) != interval(index - 1)) {
+            let map = (ORACLE_GRID, Region::of(EXTENT));
+            let given = Injection::new("red", map, EXTENT, values, index as u64, 1000).unwrap();
+            let channel = &run.clients[0];
+            channel.send_feedback(Feedback::Inject(Arc::new(given)), EXTENT, 1).unwrap();
+        }
+        run.step(index, &picture.view(frame));
+        redness = Some(picture.redness());
+        // A second after it came.
+        for view in (0..2).filter(|_| 10 <= index) {
+            let points = run.stream.gaze(view).unwrap().points();
+            let is_near = |(x, y): &(f64, f64)| (x - ball.0).hypot(y - ball.1) < 2.0 * BALL_PX;
+            in_sight[view].0 += usize::from(run.level_at(view, ball) == 0);
+            looked_at[view].0 += usize::from(points.iter().any(is_near));
+            in_sight[view].1 += 1;
+            looked_at[view].1 += 1;
+        }
+    });
+    for (view, name) in ["asked for", "not asked for"].into_iter().enumerate() {
+        let (sight, look) = (percent(in_sight[view]), percent(looked_at[view]));
+        say(&format!("query: a red ball that is {name}: at level 0 in {sight}, fixated in {look}"));
+    }
+    let [asked, not_asked] = in_sight;
+    assert!(95 * asked.1 <= 100 * asked.0, "{}", percent(asked));
+    assert!(3 * not_asked.0 < 2 * asked.0, "{}", percent(not_asked));
+}
+
 #[test]
 fn a_flickering_screen_does_not_hold_the_eye() {
     let Some(path) = clip(CLIP) else { return };
@@ -338,6 +385,12 @@ fn visited(walkers: &[Walker], fixations: &[Points]) -> usize {
         })
     };
     walkers.iter().filter(is_seen).count()
+}
+
+/// Where a ball is that rolls over lawn and path, a pixel or two a frame.
+fn ball_at(index: usize) -> (f64, f64) {
+    let time = index as f64 * 0.1;
+    (384.0 + 250.0 * (0.1 * time).sin(), 330.0 + 150.0 * (0.07 * time).cos())
 }
 
 /// Leaves of about 10 pixels, light and dark, each of which swings to and fro by 5 pixels at its own pace.
@@ -487,6 +540,33 @@ impl Picture {
                 *sample = value(x, y, *sample);
             }
         }
+    }
+
+    /// Paints a dark red disc: it stands out by nothing but its colour.
+    fn paint_ball(&mut self, (x, y): (f64, f64)) {
+        let width = EXTENT.width as usize;
+        for (plane, side, value) in [(0, 1, 90), (1, 2, 100), (2, 2, 220)] {
+            let scale = side as f64;
+            for row in 0..EXTENT.height as usize / side {
+                for column in 0..width / side {
+                    let middle = |at: usize| (at as f64 + 0.5) * scale;
+                    if (middle(column) - x).hypot(middle(row) - y) < BALL_PX {
+                        self.planes[plane][row * width / side + column] = value;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Share of the pixels that are red, on the grid of the oracle: cells of 8 x 8 samples of chroma.
+    fn redness(&self) -> Vec<f32> {
+        let (columns, width) = (ORACLE_GRID.width as usize, EXTENT.width as usize / 2);
+        let share = |cell: usize| {
+            let (left, top) = (cell % columns * 8, cell / columns * 8);
+            let rows = (top..top + 8).map(|row| &self.planes[2][row * width + left..][..8]);
+            rows.flatten().filter(|value| 180 < **value).count() as f32 / 64.0
+        };
+        (0..ORACLE_GRID.area()).map(share).collect()
     }
 
     fn view<'a>(&'a self, frame: &FrameView<'_>) -> FrameView<'a> {

@@ -223,6 +223,18 @@ fn a_name_is_free_when_the_time_of_its_map_is_over() {
 }
 
 #[test]
+fn a_view_that_an_operator_changes_has_lost_its_channels() {
+    let scene = scene();
+    let [mut one, mut other] = [scene.client(), scene.client()];
+    one.inject(inject("depth"), &[1]).unwrap();
+    assert_eq!(refusal(other.inject(inject("depth"), &[1])).reason, RefusalReason::Held);
+    scene.port.views[0].set_config(relevance_view());
+    assert_eq!(names(&mut one), [""; 0]);
+    other.inject(inject("depth"), &[1]).unwrap();
+    assert_eq!(names(&mut one), ["depth"]);
+}
+
+#[test]
 fn so_many_channels_and_no_more() {
     let mut scene = scene();
     let (mut first, mut second) = (scene.client(), scene.client());

@@ -423,7 +423,7 @@ fn a_view_that_makes_no_sense_or_is_too_much_is_refused() {
 /// A stream with one view whose frame loop a test plays: it has shown frame 5, whose plan has four tokens.
 pub(crate) struct Scene {
     pub(crate) stage: Stage,
-    port: StreamPort,
+    pub(crate) port: StreamPort,
     channel: ViewChannel,
     shown: (u64, TokenPlan),
     _writer: Writer,

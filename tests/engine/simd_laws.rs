@@ -74,6 +74,8 @@ impl Kernel for Everything<'_> {
         let some_sums = vectors.multiplied_and_added(vectors.sums(i32::MAX - 7), a, b);
         let other_sums = vectors.multiplied_and_added(vectors.sums(-9), a, ones);
         let narrowed = vectors.narrowed(a, b);
+        let bytes = vectors.loaded_bytes(&numbers);
+        let counts = vectors.counted(bytes, narrowed, 255);
         let values = &numbers[..operands.value_count];
         let mut found = vec![[0; 2]; values.len()];
         vectors.looked_up(&operands.table, values, &mut found);
@@ -91,9 +93,12 @@ impl Kernel for Everything<'_> {
             sums("rounded_sums_down", vectors.rounded_sums_down::<6>(some_sums)),
             words("added", vectors.added(a, b)),
             words("subtracted", vectors.subtracted(a, b)),
-            words("magnitudes", vectors.magnitudes(a)),
-            ("above", vectors.above(a, 19).to_le_bytes().to_vec()),
-            ("above", vectors.above(b, -20).to_le_bytes().to_vec()),
+            ("loaded_bytes", vectors.transposed_1(bytes).as_flattened().to_vec()),
+            ("counted", vectors.transposed_1(counts).as_flattened().to_vec()),
+            sums("added_distances", vectors.added_distances(some_sums, bytes, narrowed)),
+            ("exceeding", vectors.exceeding::<20>(bytes, narrowed).to_le_bytes().to_vec()),
+            ("exceeding", vectors.exceeding::<1>(narrowed, bytes).to_le_bytes().to_vec()),
+            ("exceeding", vectors.exceeding::<128>(bytes, narrowed).to_le_bytes().to_vec()),
             sums("multiplied_and_added", some_sums),
             sums("multiplied_and_added", other_sums),
             words("upper_halves", vectors.upper_halves(some_sums, other_sums)),

@@ -367,21 +367,25 @@ fn a_scorer_is_its_two_convolutions() {
     let wanted = &convolved(&hidden, &second, &second_bias)[0];
     let given = |name: &str| planes.get(name).map(Vec::as_slice);
     let found = scorer.score(grid, given, &BTreeMap::new());
-    // The mean cell has 0.
-    let check = |found: &[f32], sums: &[f32]| {
+    // The mean cell has 0, and none more than 4 octaves: more of the greatest scales all.
+    let settled = |sums: &[f32]| -> Vec<f32> {
         let mean = sums.iter().sum::<f32>() / sums.len() as f32;
-        for (found, sum) in found.iter().zip(sums) {
-            let wanted = (sum - mean).clamp(-4.0, 4.0);
+        let beyond = sums.iter().map(|sum| sum - mean).fold(4.0, f32::max) / 4.0;
+        sums.iter().map(|sum| ((sum - mean) / beyond).max(-4.0)).collect()
+    };
+    let check = |found: &[f32], sums: &[f32]| {
+        for (found, wanted) in found.iter().zip(settled(sums)) {
             assert!((found - wanted).abs() < 1e-4, "{found} is not {wanted}");
         }
     };
     check(&found, wanted);
-    // Weights add their channels; one that is not there adds nothing.
-    let weights = BTreeMap::from([("a".to_owned(), 0.5), ("absent".to_owned(), 3.0)]);
-    let weighed = scorer.score(grid, given, &weights);
-    let sums: Vec<f32> =
-        wanted.iter().zip(&planes["a"]).map(|(sum, value)| sum + 0.5 * value).collect();
-    check(&weighed, &sums);
+    // Weights add their channels to that; one that is not there adds nothing.
+    for weight in [0.5, 20.0] {
+        let weights = BTreeMap::from([("a".to_owned(), weight), ("absent".to_owned(), 3.0)]);
+        let sum = |(score, value): (&f32, &f32)| score + weight * value;
+        let sums: Vec<f32> = found.iter().zip(&planes["a"]).map(sum).collect();
+        check(&scorer.score(grid, given, &weights), &sums);
+    }
     // A channel that is missing counts as its mean.
     let all_b_at_mean =
         |name: &str| if name == "a" { planes.get("a").map(Vec::as_slice) } else { None };

@@ -219,12 +219,12 @@ impl Controller {
             Policy::Feedback => Box::new(Feedbacked::new(parameters, extent, foveae, at)),
             Policy::Saliency => Box::new(Salient::new(parameters, extent, foveae, at)),
             Policy::Relevance { scorer, weights, passes } => {
-                // Weights that are given for the default scorer replace its own.
-                let untrained = || match weights.is_empty() {
-                    true => Scorer::untrained(),
-                    false => Scorer::weighted([]),
+                let (scorer, weights) = match scorer {
+                    Some(scorer) => (scorer, weights),
+                    None if weights.is_empty() => (Arc::new(Scorer::untrained()), weights),
+                    // They replace those of the default.
+                    None => (Arc::new(Scorer::weighted(weights)), BTreeMap::new()),
                 };
-                let scorer = scorer.unwrap_or_else(|| Arc::new(untrained()));
                 let scoring = Scoring { scorer, weights, passes };
                 Box::new(Relevant::new(scoring, parameters, extent, foveae, at))
             }

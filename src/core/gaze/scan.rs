@@ -122,16 +122,24 @@ impl Scan {
         self.choose_inhibited(state, FixationReason::Saliency);
     }
 
-    /// The same by weights that `at` gives the places in pixels, which count up to four times where they are salient: so the most salient
-    /// place of a cell is looked at, not its middle.
-    pub(super) fn choose_by(&mut self, at: impl Fn(f64, f64) -> f32, state: &mut FixationState) {
+    /// The same by the weights of cells of the picture. Within a cell the most salient place is looked at, not the middle.
+    pub(super) fn choose_by(&mut self, weights: &Weights<'_>, state: &mut FixationState) {
         let columns = self.saliency.grid().width as usize;
         let map = self.saliency.map();
-        let greatest = map.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let cells = weights.grid;
+        let side = (weights.region.x1 - weights.region.x0) / f64::from(cells.width);
+        let cell_of = |index: usize| {
+            let cell = |texel: usize| ((texel as f64 + 0.5) * self.cell_px / side) as usize;
+            cell(index / columns) * cells.width as usize + cell(index % columns)
+        };
+        let mut greatest = vec![f32::MIN_POSITIVE; cells.area()];
+        for (index, salient) in map.iter().enumerate() {
+            let greatest = &mut greatest[cell_of(index)];
+            *greatest = greatest.max(*salient);
+        }
         for (index, (weight, salient)) in self.inhibited.iter_mut().zip(map).enumerate() {
-            let middle = |texel: usize| (texel as f64 + 0.5) * self.cell_px;
-            let place = at(middle(index % columns), middle(index / columns));
-            *weight = place * (1.0 + 3.0 * salient / greatest);
+            let cell = cell_of(index);
+            *weight = weights.cells[cell] * (1.0 + 3.0 * salient / greatest[cell]);
         }
         self.choose_inhibited(state, FixationReason::Relevance);
     }

@@ -102,18 +102,27 @@ impl Scorer {
             planes = layer.applied(grid, &planes);
         }
         let mut score = planes.swap_remove(0);
+        settle(&mut score);
+        if weights.is_empty() {
+            return score;
+        }
         for (name, weight) in weights {
             let Some(cells) = channel(name) else { continue };
             for (score, value) in score.iter_mut().zip(cells) {
                 *score += weight * value;
             }
         }
-        // Relevance is relative.
-        let mean = score.iter().sum::<f32>() / score.len() as f32;
-        for score in &mut score {
-            *score = (*score - mean).clamp(-OCTAVES_MAX, OCTAVES_MAX);
-        }
+        settle(&mut score);
         score
+    }
+}
+
+/// Makes scores relative to their mean, and bounds them: at the top by scaling, so that their order stays.
+fn settle(score: &mut [f32]) {
+    let mean = score.iter().sum::<f32>() / score.len() as f32;
+    let greatest = score.iter().map(|score| score - mean).fold(OCTAVES_MAX, f32::max);
+    for score in score {
+        *score = ((*score - mean) * (OCTAVES_MAX / greatest)).max(-OCTAVES_MAX);
     }
 }
 

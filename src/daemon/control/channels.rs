@@ -4,10 +4,12 @@
 //! client. A map outlives the connection, but its name is free then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::lease::Client;
 use foveate::messages::{Refusal, RefusalReason};
+use foveate_config::ViewConfig;
 use foveate_control::ChannelListing;
 use foveate_core::geometry::feedback::{CHANNEL_WEIGHTS_MAX, ChannelWeight};
 use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
@@ -15,6 +17,8 @@ use foveate_core::relevance::injection::{INJECTED_MAX, Injection};
 /// The channels of one view.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
+    /// The view that all of it was said of.
+    of: Option<Arc<ViewConfig>>,
     injected: BTreeMap<String, Injected>,
     /// Names of those whose weight is not 0, of clients.
     weighed: BTreeSet<String>,
@@ -37,6 +41,13 @@ impl Injected {
 }
 
 impl Channels {
+    /// Forgets all that was said of the view when it was another.
+    pub(super) fn forget_unless_of(&mut self, config: &Arc<ViewConfig>) {
+        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, config)) {
+            *self = Self { of: Some(Arc::clone(config)), ..Self::default() };
+        }
+    }
+
     /// Forgets maps whose time is over.
     fn expire(&mut self, now: Instant) {
         self.injected.retain(|_, injected| !injected.is_over(now));

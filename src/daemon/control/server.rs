@@ -569,7 +569,7 @@ impl ServerThread {
         let number = connection.client.number;
         for view in self.directory.views() {
             view.steering().lock().release(number);
-            view.channels().lock().leave(number);
+            view.channels().leave(number);
         }
         if 0 < connection.opened {
             for stream in self.directory.streams_from(None) {

@@ -102,7 +102,7 @@ impl SteeringRequest<'_> {
         let injection = Injection::new(&inject.name, area, image, values, frame, ttl_ms)
             .map_err(|error| Refusal::new(reason_of_injection(&error), error.to_string()))?;
         let (injection, now) = (Arc::new(injection), Instant::now());
-        let mut channels = self.view.channels().lock();
+        let mut channels = self.view.channels();
         channels.check_free_for(&inject.name, self.client, now)?;
         self.queue(Feedback::Inject(Arc::clone(&injection)), image)?;
         channels.inject(&injection, self.client, now);
@@ -115,7 +115,7 @@ impl SteeringRequest<'_> {
         let image = self.open_for_channels(None)?;
         self.check_lease()?;
         let weights = weights_of(weigh)?;
-        let mut channels = self.view.channels().lock();
+        let mut channels = self.view.channels();
         channels.check_room_for(&weights)?;
         self.send(Feedback::Weigh(Arc::clone(&weights)), image, Points::new())?;
         channels.weigh(&weights);
@@ -127,7 +127,7 @@ impl SteeringRequest<'_> {
         let image = self.open_for(None)?;
         self.send(Feedback::Release, image, Points::new())?;
         self.view.steering().lock().release(self.client.number);
-        self.view.channels().lock().release();
+        self.view.channels().release();
         Ok(())
     }
 

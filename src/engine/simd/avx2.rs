@@ -44,6 +44,11 @@ impl Vectors for Avx2 {
     type Sums = Pair;
 
     #[inline(always)]
+    fn loaded_bytes(self, bytes: &[u8; 64]) -> Pair {
+        bytemuck::cast(*bytes)
+    }
+
+    #[inline(always)]
     fn widened(self, bytes: &[u8; 32]) -> Pair {
         let halves: [__m128i; 2] = bytemuck::cast(*bytes);
         call_both!(_mm256_cvtepu8_epi16(halves))
@@ -115,18 +120,29 @@ impl Vectors for Avx2 {
     }
 
     #[inline(always)]
-    fn magnitudes(self, words: Pair) -> Pair {
-        call_both!(_mm256_abs_epi16(words))
+    fn counted(self, counts: Pair, bytes: Pair, value: u8) -> Pair {
+        let values = [call!(_mm256_set1_epi8(value.cast_signed())); 2];
+        // All bits are set where they are equal: -1.
+        let equal = call_both!(_mm256_cmpeq_epi8(bytes, values));
+        call_both!(_mm256_sub_epi8(counts, equal))
     }
 
     #[inline(always)]
-    fn above(self, words: Pair, bound: i16) -> u32 {
-        const FIRST_HALVES_FIRST: i32 = 0b11_01_10_00;
-        let bounds = self.words([bound; 2]);
-        let above = call_both!(_mm256_cmpgt_epi16(words, bounds));
-        let bytes = call!(_mm256_packs_epi16(above[0], above[1]));
-        let ordered = call!(_mm256_permute4x64_epi64::<FIRST_HALVES_FIRST>(bytes));
-        call!(_mm256_movemask_epi8(ordered)).cast_unsigned()
+    fn added_distances(self, sums: Pair, a: Pair, b: Pair) -> Pair {
+        let distances = call_both!(_mm256_sad_epu8(a, b));
+        call_both!(_mm256_add_epi32(sums, distances))
+    }
+
+    #[inline(always)]
+    fn exceeding<const LEAST: u8>(self, a: Pair, b: Pair) -> u64 {
+        // Only signed bytes can be compared.
+        let sign = [call!(_mm256_set1_epi8(i8::MIN)); 2];
+        let below = [call!(_mm256_set1_epi8((LEAST - 1).cast_signed())); 2];
+        let (a, b) = (call_both!(_mm256_xor_si256(a, sign)), call_both!(_mm256_xor_si256(b, sign)));
+        let bounds = call_both!(_mm256_adds_epi8(b, below));
+        let exceeding = call_both!(_mm256_cmpgt_epi8(a, bounds));
+        let [low, high] = call_both!(_mm256_movemask_epi8(exceeding)).map(i32::cast_unsigned);
+        u64::from(high) << 32 | u64::from(low)
     }
 
     #[inline(always)]

@@ -32,6 +32,11 @@ impl Vectors for Avx512 {
     type Sums = __m512i;
 
     #[inline(always)]
+    fn loaded_bytes(self, bytes: &[u8; 64]) -> __m512i {
+        bytemuck::cast(*bytes)
+    }
+
+    #[inline(always)]
     fn widened(self, bytes: &[u8; 32]) -> __m512i {
         let bytes: __m256i = bytemuck::cast(*bytes);
         call!(_mm512_cvtepu8_epi16(bytes))
@@ -98,13 +103,24 @@ impl Vectors for Avx512 {
     }
 
     #[inline(always)]
-    fn magnitudes(self, words: __m512i) -> __m512i {
-        call!(_mm512_abs_epi16(words))
+    fn counted(self, counts: __m512i, bytes: __m512i, value: u8) -> __m512i {
+        let values = call!(_mm512_set1_epi8(value.cast_signed()));
+        let equal = call!(_mm512_cmpeq_epi8_mask(bytes, values));
+        let ones = call!(_mm512_set1_epi8(1));
+        call!(_mm512_mask_add_epi8(counts, equal, counts, ones))
     }
 
     #[inline(always)]
-    fn above(self, words: __m512i, bound: i16) -> u32 {
-        call!(_mm512_cmpgt_epi16_mask(words, _mm512_set1_epi16(bound)))
+    fn added_distances(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        let distances = call!(_mm512_sad_epu8(a, b));
+        call!(_mm512_add_epi32(sums, distances))
+    }
+
+    #[inline(always)]
+    fn exceeding<const LEAST: u8>(self, a: __m512i, b: __m512i) -> u64 {
+        let least = call!(_mm512_set1_epi8(LEAST.cast_signed()));
+        let excess = call!(_mm512_subs_epu8(a, b));
+        call!(_mm512_cmpge_epu8_mask(excess, least))
     }
 
     #[inline(always)]

@@ -24,6 +24,11 @@ impl Vectors for Plain {
     type Sums = [i32; 16];
 
     #[inline(never)]
+    fn loaded_bytes(self, bytes: &[u8; 64]) -> [u8; 64] {
+        *bytes
+    }
+
+    #[inline(never)]
     fn widened(self, bytes: &[u8; 32]) -> [i16; 32] {
         let mut words = [0; 32];
         for (word, byte) in words.iter_mut().zip(bytes) {
@@ -112,14 +117,29 @@ impl Vectors for Plain {
     }
 
     #[inline(never)]
-    fn magnitudes(self, words: [i16; 32]) -> [i16; 32] {
-        words.map(i16::wrapping_abs)
+    fn counted(self, mut counts: [u8; 64], bytes: [u8; 64], value: u8) -> [u8; 64] {
+        for (count, byte) in counts.iter_mut().zip(&bytes) {
+            *count = count.wrapping_add(u8::from(*byte == value));
+        }
+        counts
     }
 
     #[inline(never)]
-    fn above(self, words: [i16; 32], bound: i16) -> u32 {
-        let bit = |(place, word): (usize, &i16)| u32::from(bound < *word) << place;
-        words.iter().enumerate().map(bit).sum()
+    fn added_distances(self, mut sums: [i32; 16], a: [u8; 64], b: [u8; 64]) -> [i32; 16] {
+        for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+            let sum = &mut sums[i / 8 * 2];
+            *sum = sum.wrapping_add(i32::from(a.abs_diff(*b)));
+        }
+        sums
+    }
+
+    #[inline(never)]
+    fn exceeding<const LEAST: u8>(self, a: [u8; 64], b: [u8; 64]) -> u64 {
+        let mut bits = 0;
+        for (i, (a, b)) in a.iter().zip(&b).enumerate() {
+            bits |= u64::from(LEAST <= a.saturating_sub(*b)) << i;
+        }
+        bits
     }
 
     #[inline(never)]

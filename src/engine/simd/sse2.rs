@@ -37,6 +37,11 @@ impl Vectors for Sse2 {
     type Sums = Four;
 
     #[inline(always)]
+    fn loaded_bytes(self, bytes: &[u8; 64]) -> Four {
+        bytemuck::cast(*bytes)
+    }
+
+    #[inline(always)]
     fn widened(self, bytes: &[u8; 32]) -> Four {
         let [a, b]: [__m128i; 2] = bytemuck::cast(*bytes);
         let [none, ..] = self.sums(0);
@@ -110,18 +115,29 @@ impl Vectors for Sse2 {
     }
 
     #[inline(always)]
-    fn magnitudes(self, words: Four) -> Four {
-        let negated = self.subtracted(self.words([0; 2]), words);
-        call_all!(_mm_max_epi16(words, negated))
+    fn counted(self, counts: Four, bytes: Four, value: u8) -> Four {
+        let values = [call!(_mm_set1_epi8(value.cast_signed())); 4];
+        // All bits are set where they are equal: -1.
+        let equal = call_all!(_mm_cmpeq_epi8(bytes, values));
+        call_all!(_mm_sub_epi8(counts, equal))
     }
 
     #[inline(always)]
-    fn above(self, words: Four, bound: i16) -> u32 {
-        let bounds = self.words([bound; 2]);
-        let [a, b, c, d] = call_all!(_mm_cmpgt_epi16(words, bounds));
-        let low = call!(_mm_movemask_epi8(_mm_packs_epi16(a, b)));
-        let high = call!(_mm_movemask_epi8(_mm_packs_epi16(c, d)));
-        (high << 16 | low).cast_unsigned()
+    fn added_distances(self, sums: Four, a: Four, b: Four) -> Four {
+        let distances = call_all!(_mm_sad_epu8(a, b));
+        call_all!(_mm_add_epi32(sums, distances))
+    }
+
+    #[inline(always)]
+    fn exceeding<const LEAST: u8>(self, a: Four, b: Four) -> u64 {
+        // Only signed bytes can be compared.
+        let sign = [call!(_mm_set1_epi8(i8::MIN)); 4];
+        let below = [call!(_mm_set1_epi8((LEAST - 1).cast_signed())); 4];
+        let (a, b) = (call_all!(_mm_xor_si128(a, sign)), call_all!(_mm_xor_si128(b, sign)));
+        let bounds = call_all!(_mm_adds_epi8(b, below));
+        let exceeding = call_all!(_mm_cmpgt_epi8(a, bounds));
+        let [a, b, c, d] = call_all!(_mm_movemask_epi8(exceeding)).map(i32::cast_unsigned);
+        u64::from(d << 16 | c) << 32 | u64::from(b << 16 | a)
     }
 
     #[inline(always)]

@@ -12,6 +12,9 @@ pub trait Vectors: Copy {
     /// 16 numbers of 32 bits, signed where that matters.
     type Sums: Copy;
 
+    /// Loads bytes from memory.
+    fn loaded_bytes(self, bytes: &[u8; 64]) -> Self::Bytes;
+
     /// Each byte as a word.
     fn widened(self, bytes: &[u8; 32]) -> Self::Words;
 
@@ -48,11 +51,14 @@ pub trait Vectors: Copy {
     /// `a - b`.
     fn subtracted(self, a: Self::Words, b: Self::Words) -> Self::Words;
 
-    /// The distances of the words from 0; that of -2^15 stays as it is.
-    fn magnitudes(self, words: Self::Words) -> Self::Words;
+    /// Adds 1 to the counts where the byte is `value`.
+    fn counted(self, counts: Self::Bytes, bytes: Self::Bytes, value: u8) -> Self::Bytes;
 
-    /// Bit i: whether word i is above `bound`.
-    fn above(self, words: Self::Words, bound: i16) -> u32;
+    /// Adds the distances between `a` and `b`: of each eight bytes to a sum at an even place.
+    fn added_distances(self, sums: Self::Sums, a: Self::Bytes, b: Self::Bytes) -> Self::Sums;
+
+    /// Bit i: whether byte i of `a` exceeds that of `b` by at least `LEAST`, which is 1 to 128.
+    fn exceeding<const LEAST: u8>(self, a: Self::Bytes, b: Self::Bytes) -> u64;
 
     /// `sums[i] + a[2i] * b[2i] + a[2i + 1] * b[2i + 1]`.
     fn multiplied_and_added(self, sums: Self::Sums, a: Self::Words, b: Self::Words) -> Self::Sums;

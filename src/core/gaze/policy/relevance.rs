@@ -90,12 +90,13 @@ impl Relevant {
     }
 
     fn decide(&mut self, seen: Option<Seen<'_>>) {
-        if self.scene.frame_seq() == 0 {
-            // Of no place is anything known.
-            return self.scan.choose_by(|_, _| 0.0, &mut self.state);
-        }
         let now_ns = self.state.elapsed_ns();
         self.scan.weigh(seen);
+        if self.scene.frame_seq() == 0 {
+            // Of no place is anything known.
+            let nothing = vec![0.0; self.scene.grid().area()];
+            return self.scan.choose_by(&self.weights_of(&nothing), &mut self.state);
+        }
         self.scene.decide(self.scan.saliency(), &self.state.gaze().fixations, now_ns);
         let grid = self.scene.grid();
         for _ in 0..self.scoring.passes {
@@ -104,14 +105,20 @@ impl Relevant {
             self.score = self.scoring.scorer.score(grid, channel, &self.weights);
         }
         let values = relevance_of(&self.score);
-        let side = |cells: u32| f64::from(cells * self.scene.cell_px());
-        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
-        let weights = Weights { grid, region, cells: &values };
+        let weights = self.weights_of(&values);
         let frame_seq = seen.map_or(0, |seen| seen.frame_seq);
         let made = self.map(&weights, frame_seq);
         settle(&mut self.relevance, made);
         self.state.set_relevance(self.relevance.clone());
-        self.scan.choose_by(|x, y| weights.at(x, y), &mut self.state);
+        self.scan.choose_by(&weights, &mut self.state);
+    }
+
+    /// A weight for each cell.
+    fn weights_of<'a>(&self, cells: &'a [f32]) -> Weights<'a> {
+        let grid = self.scene.grid();
+        let side = |cells: u32| f64::from(cells * self.scene.cell_px());
+        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
+        Weights { grid, region, cells }
     }
 
     /// The weights at the middle of each of as many cells that divide the image evenly.

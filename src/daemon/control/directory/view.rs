@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::channel::{ClientChannel, EventFd, ViewChannel, view_channel};
 use crate::control::channels::Channels;
@@ -89,8 +89,11 @@ impl ViewEntry {
     }
 
     /// What clients have said of its channels.
-    pub(in crate::control) fn channels(&self) -> &Mutex<Channels> {
-        &self.channels
+    pub(in crate::control) fn channels(&self) -> MutexGuard<'_, Channels> {
+        let mut channels = self.channels.lock();
+        // An operator's change of the view begins a new policy.
+        channels.forget_unless_of(&self.config());
+        channels
     }
 
     /// Ends the view for `reason`. The daemon drops the segment; readers keep theirs.
@@ -124,7 +127,7 @@ impl ViewEntry {
             fixations,
             scanpath,
             steering: self.steering.lock().listing(counts.feedback_accepted),
-            channels: self.channels.lock().listing(Instant::now()),
+            channels: self.channels().listing(Instant::now()),
             notices: self.channel.notices(),
         }
     }

@@ -8,13 +8,30 @@ use std::ops::Range;
 
 use super::convert::SIDE;
 use crate::simd::{Instructions, Kernel, Vectors};
-use foveate_core::frame::{FrameView, PixelFormat};
+use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_core::relevance::features::{BINS, STROKE_MAX, STRONG, TileFeatures};
 
-/// Luma of a tile. Beyond the source, and one column and row beyond the tile, it is that of the nearest pixel, so that nothing
-/// differs there.
-struct Luma([[u8; SIDE + 1]; SIDE + 1]);
+/// Side of a block, whose mean is one of the coarse ones.
+const BLOCK: usize = 4;
+
+/// Blocks along a side of a tile.
+const BLOCKS: usize = SIDE / BLOCK;
+
+/// Bytes of two rows of a tile.
+const PAIR: usize = 2 * SIDE;
+
+/// Samples of a tile, row by row.
+type Raster = [u8; SIDE * SIDE];
+
+/// Luma of a tile and what lies right of and below each pixel. Where that would be outside of the tile or of the source, it is
+/// the pixel itself, so that nothing differs there. Columns beyond the source are 0, rows beyond it repeat the last one.
+#[repr(align(64))]
+struct Luma {
+    /// The tile, and its last row once more.
+    own: [u8; (SIDE + 1) * SIDE],
+    right: Raster,
+}
 
 /// Real columns and rows of a tile.
 #[derive(Clone, Copy)]
@@ -51,119 +68,246 @@ impl Kernel for FeatureRun<'_> {
     fn run<V: Vectors>(self, vectors: V) {
         let Self { frame, row, columns, target } = self;
         let (width, height) = (frame.extent().width as usize, frame.extent().height as usize);
-        let mut luma = Luma([[0; SIDE + 1]; SIDE + 1]);
-        for (column, target) in columns.clone().zip(&mut target[columns]) {
+        let mut luma = Luma { own: [0; _], right: [0; _] };
+        for column in columns {
             let (x, y) = (column * SIDE, row * SIDE);
             let real = Real { columns: (width - x).min(SIDE), rows: (height - y).min(SIDE) };
-            load(frame, x, y, real, &mut luma);
-            // Twice, so that the loops of a whole tile have constant bounds.
-            if real.columns == SIDE && real.rows == SIDE {
-                let real = Real { columns: SIDE, rows: SIDE };
-                *target = sums(vectors, &luma, real);
-                add_coarse(&luma, real, target);
+            let is_whole = real.columns == SIDE && real.rows == SIDE;
+            if is_whole {
+                luma.load(vectors, frame, x, y);
             } else {
-                *target = sums(vectors, &luma, real);
-                correct_cut(target, &luma, real);
-                add_coarse(&luma, real, target);
+                luma.load_cut(frame, x, y, real);
             }
+            let means = luma.means(vectors);
+            let mut features = luma.features(vectors);
+            if is_whole {
+                features.coarse_squared = means.differences_squared(vectors);
+            } else {
+                luma.correct_cut(&mut features, &means, real);
+            }
+            target[column] = features;
         }
     }
 }
 
-#[inline(always)]
-fn load(frame: &FrameView<'_>, x: usize, y: usize, real: Real, luma: &mut Luma) {
-    for (row, target) in luma.0[..real.rows].iter_mut().enumerate() {
-        let samples = frame.row(0, y + row);
-        let (target, beyond) = target.split_at_mut(real.columns);
+impl Luma {
+    /// Loads the whole tile at (`x`, `y`).
+    #[inline(always)]
+    fn load<V: Vectors>(&mut self, vectors: V, frame: &FrameView<'_>, x: usize, y: usize) {
+        let Plane { bytes, stride } = frame.plane(0);
+        let rows = &bytes[y * stride..];
         match frame.format() {
             PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8 => {
-                target.copy_from_slice(&samples[x..x + real.columns]);
+                for y in 0..SIDE {
+                    let luma: &[_; SIDE] = chunk(rows, y * stride + x);
+                    self.own[y * SIDE..][..SIDE].copy_from_slice(luma);
+                }
             }
             PixelFormat::Yuy2 => {
-                for (luma, pair) in target.iter_mut().zip(samples[2 * x..].chunks(2)) {
-                    *luma = pair[0];
+                for y in 0..SIDE {
+                    let [luma, _] = vectors.unzipped(chunk(rows, y * stride + 2 * x));
+                    self.own[y * SIDE..][..SIDE].copy_from_slice(&vectors.clamped(luma));
                 }
             }
             format => {
-                let is_reversed = matches!(format, PixelFormat::Bgrx | PixelFormat::Bgra);
-                for (luma, pixel) in target.iter_mut().zip(samples[4 * x..].as_chunks::<4>().0) {
-                    let [first, g, third] = [pixel[0], pixel[1], pixel[2]].map(u32::from);
-                    let (r, b) = if is_reversed { (third, first) } else { (first, third) };
-                    *luma = ((54 * r + 183 * g + 19 * b + 128) >> 8) as u8;
+                let (r, b) = if is_reversed(format) { (19, 54) } else { (54, 19) };
+                let [first_and_third, second] = [vectors.words([r, b]), vectors.words([183, 0])];
+                for pair in 0..SIDE / 2 {
+                    let mut luma = [vectors.words([0; 2]); 2];
+                    for row in 0..2 {
+                        let mut halves = [vectors.sums(0); 2];
+                        for half in 0..2 {
+                            let start = (2 * pair + row) * stride + 4 * x + half * 2 * SIDE;
+                            let [even, odd] = vectors.unzipped(chunk(rows, start));
+                            let sums = vectors.sums(0);
+                            let sums = vectors.multiplied_and_added(sums, even, first_and_third);
+                            let sums = vectors.multiplied_and_added(sums, odd, second);
+                            halves[half] = vectors.rounded_sums_down::<8>(sums);
+                        }
+                        luma[row] = vectors.narrowed_sums(halves[0], halves[1]);
+                    }
+                    // Each group has four pixels of either half of both rows.
+                    let quarters = vectors.transposed_4(vectors.narrowed(luma[0], luma[1]));
+                    self.own[pair * PAIR..][..PAIR].copy_from_slice(quarters.as_flattened());
                 }
             }
         }
-        beyond.fill(target[real.columns - 1]);
-    }
-    let (rows, beyond) = luma.0.split_at_mut(real.rows);
-    beyond.fill(rows[real.rows - 1]);
-}
-
-/// All but the coarse sums. Of a tile that is cut off, what [`correct_cut`] says is still to be corrected.
-#[inline(always)]
-fn sums<V: Vectors>(vectors: V, Luma(luma): &Luma, real: Real) -> TileFeatures {
-    let none = vectors.sums(0);
-    let [mut total, mut across, mut down] = [vectors.words([0; 2]); 3];
-    let [mut squares, mut across_squares, mut down_squares, mut products] = [none; 4];
-    // Strong rises and falls, to the right and below: a bit each.
-    let (mut rises, mut falls) = ([[0u32; SIDE]; 2], [[0u32; SIDE]; 2]);
-    let strong = i16::from(STRONG) - 1;
-    let zero = vectors.words([0; 2]);
-    let columns = u32::MAX >> (SIDE - real.columns);
-    for (y, rows) in luma.array_windows().enumerate().take(real.rows) {
-        let [row, below]: &[_; 2] = rows;
-        let value = vectors.widened(first(row));
-        let dx = vectors.subtracted(vectors.widened(row.last_chunk().expect("a row")), value);
-        let dy = vectors.subtracted(vectors.widened(first(below)), value);
-        total = vectors.added(total, value);
-        across = vectors.added(across, vectors.magnitudes(dx));
-        down = vectors.added(down, vectors.magnitudes(dy));
-        squares = vectors.multiplied_and_added(squares, value, value);
-        across_squares = vectors.multiplied_and_added(across_squares, dx, dx);
-        down_squares = vectors.multiplied_and_added(down_squares, dy, dy);
-        products = vectors.multiplied_and_added(products, dx, dy);
-        for (axis, difference) in [dx, dy].into_iter().enumerate() {
-            rises[axis][y] = columns & vectors.above(difference, strong);
-            falls[axis][y] = columns & vectors.above(vectors.subtracted(zero, difference), strong);
+        self.own.copy_within((SIDE - 1) * SIDE..SIDE * SIDE, SIDE * SIDE);
+        for y in 0..SIDE {
+            let right: [u8; SIDE] = *chunk(&self.own, y * SIDE + 1);
+            self.right[y * SIDE..][..SIDE].copy_from_slice(&right);
+            self.right[y * SIDE + SIDE - 1] = self.own[y * SIDE + SIDE - 1];
         }
     }
-    const PIXELS: u32 = (SIDE * SIDE) as u32;
-    TileFeatures {
-        count: PIXELS,
-        luma: sum_of_words(vectors, total),
-        luma_squared: sum_of_sums(vectors, squares),
-        differences: [PIXELS - SIDE as u32; 2],
-        gradient: [sum_of_words(vectors, across), sum_of_words(vectors, down)],
-        gradient_squared: [
-            sum_of_sums(vectors, across_squares),
-            sum_of_sums(vectors, down_squares),
-        ],
-        gradient_product: sum_of_sums(vectors, products).cast_signed(),
-        strokes: [
-            strokes_in_rows(&rises[0], &falls[0]) + strokes_in_rows(&falls[0], &rises[0]),
-            strokes_in_columns(&rises[1], &falls[1]) + strokes_in_columns(&falls[1], &rises[1]),
-        ],
-        histogram: histogram(luma),
-        ..TileFeatures::default()
+
+    /// Loads a tile of which only the `real` columns and rows are there.
+    #[inline(never)]
+    fn load_cut(&mut self, frame: &FrameView<'_>, x: usize, y: usize, real: Real) {
+        self.own.fill(0);
+        let (rows, beyond) = self.own.split_at_mut(real.rows * SIDE);
+        for (row, target) in rows.as_chunks_mut::<SIDE>().0.iter_mut().enumerate() {
+            load_cut_row(frame, x, y + row, &mut target[..real.columns]);
+        }
+        for target in beyond.as_chunks_mut::<SIDE>().0 {
+            target.copy_from_slice(&rows[(real.rows - 1) * SIDE..]);
+        }
+        self.right.copy_from_slice(&self.own[..SIDE * SIDE]);
+        for right in self.right.as_chunks_mut::<SIDE>().0.iter_mut().take(real.rows) {
+            right.copy_within(1..real.columns, 0);
+        }
+    }
+
+    /// All but the coarse squares. Of a tile that is cut off, what [`Self::correct_cut`] says is still to be corrected.
+    #[inline(always)]
+    fn features<V: Vectors>(&self, vectors: V) -> TileFeatures {
+        let none = vectors.sums(0);
+        let nothing = vectors.loaded_bytes(&[0; PAIR]);
+        let [mut total, mut across, mut down] = [none; 3];
+        let [mut squares, mut across_squares, mut down_squares, mut products] = [none; 4];
+        let mut strong = Strong::default();
+        for pair in 0..SIDE / 2 {
+            let own = chunk(&self.own, pair * PAIR);
+            let right = chunk(&self.right, pair * PAIR);
+            let below = chunk(&self.own, pair * PAIR + SIDE);
+
+            let words = vectors.unzipped(own);
+            let [right_words, below_words] = [vectors.unzipped(right), vectors.unzipped(below)];
+            for half in 0..2 {
+                let value = words[half];
+                let dx = vectors.subtracted(right_words[half], value);
+                let dy = vectors.subtracted(below_words[half], value);
+                squares = vectors.multiplied_and_added(squares, value, value);
+                across_squares = vectors.multiplied_and_added(across_squares, dx, dx);
+                down_squares = vectors.multiplied_and_added(down_squares, dy, dy);
+                products = vectors.multiplied_and_added(products, dx, dy);
+            }
+
+            let own = vectors.loaded_bytes(own);
+            let [right, below] = [vectors.loaded_bytes(right), vectors.loaded_bytes(below)];
+            total = vectors.added_distances(total, own, nothing);
+            across = vectors.added_distances(across, own, right);
+            down = vectors.added_distances(down, own, below);
+            strong.right.rises.set(pair, vectors.exceeding::<STRONG>(right, own));
+            strong.right.falls.set(pair, vectors.exceeding::<STRONG>(own, right));
+            strong.below.rises.set(pair, vectors.exceeding::<STRONG>(below, own));
+            strong.below.falls.set(pair, vectors.exceeding::<STRONG>(own, below));
+        }
+        const PIXELS: u32 = (SIDE * SIDE) as u32;
+        const BLOCK_PAIRS: u32 = (2 * BLOCKS * (BLOCKS - 1)) as u32;
+        TileFeatures {
+            count: PIXELS,
+            luma: sum(vectors, total),
+            luma_squared: sum(vectors, squares),
+            differences: [PIXELS - SIDE as u32; 2],
+            gradient: [sum(vectors, across), sum(vectors, down)],
+            gradient_squared: [sum(vectors, across_squares), sum(vectors, down_squares)],
+            gradient_product: sum(vectors, products).cast_signed(),
+            coarse_differences: BLOCK_PAIRS,
+            strokes: strong.strokes(),
+            histogram: self.histogram(vectors),
+            ..TileFeatures::default()
+        }
+    }
+
+    /// Pixels by luma / 16. Each bin is counted by itself.
+    #[inline(always)]
+    fn histogram<V: Vectors>(&self, vectors: V) -> [u32; BINS] {
+        let none = vectors.loaded_bytes(&[0; PAIR]);
+        let mut shares = [0; SIDE * SIDE];
+        for i in 0..SIDE * SIDE {
+            shares[i] = self.own[i] & 0xF0;
+        }
+        let mut bins = [0; BINS];
+        let mut left = (SIDE * SIDE) as u32;
+        for (bin, number) in bins.iter_mut().enumerate() {
+            let mut counts = none;
+            for pair in 0..SIDE / 2 {
+                let shares = vectors.loaded_bytes(chunk(&shares, pair * PAIR));
+                counts = vectors.counted(counts, shares, (bin << 4) as u8);
+            }
+            *number = sum(vectors, vectors.added_distances(vectors.sums(0), counts, none));
+            left -= *number;
+            if left == 0 {
+                break;
+            }
+        }
+        bins
+    }
+
+    /// Rounded means of the blocks.
+    #[inline(always)]
+    fn means<V: Vectors>(&self, vectors: V) -> Means {
+        let ones = vectors.words([1; 2]);
+        let mut means = [0; (BLOCKS + 1) * BLOCKS];
+        for y in 0..BLOCKS {
+            let upper = vectors.loaded_bytes(chunk(&self.own, 2 * y * PAIR));
+            let lower = vectors.loaded_bytes(chunk(&self.own, (2 * y + 1) * PAIR));
+            let pairs = vectors.added(vectors.added_pairs(upper), vectors.added_pairs(lower));
+            let sums = vectors.multiplied_and_added(vectors.sums(0), pairs, ones);
+            let sums = vectors.stored_sums(sums);
+            for x in 0..BLOCKS {
+                means[y * BLOCKS + x] = ((sums[x] + sums[BLOCKS + x] + 8) >> 4) as u16;
+            }
+        }
+        means.copy_within((BLOCKS - 1) * BLOCKS..BLOCKS * BLOCKS, BLOCKS * BLOCKS);
+        Means(means)
+    }
+
+    /// Corrects what the pixels beyond the source have changed.
+    #[inline(never)]
+    fn correct_cut(&self, features: &mut TileFeatures, means: &Means, real: Real) {
+        let Real { columns, rows } = real;
+        features.count = (columns * rows) as u32;
+        features.differences =
+            [(columns - 1) * rows, columns * (rows - 1)].map(|count| count as u32);
+        let (across, down) = (columns / BLOCK, rows / BLOCK);
+        let block_pairs = across.saturating_sub(1) * down + across * down.saturating_sub(1);
+        features.coarse_differences = block_pairs as u32;
+        features.coarse_squared = means.differences_squared_cut(across, down);
+        features.histogram[0] -= ((SIDE - columns) * SIDE) as u32;
+        let copies = (SIDE - rows) as u32;
+        for value in &self.own[(rows - 1) * SIDE..][..columns] {
+            let value = u32::from(*value);
+            features.luma -= copies * value;
+            features.luma_squared -= copies * value * value;
+            features.histogram[value as usize * BINS / 256] -= copies;
+        }
+    }
+}
+
+/// The `N` values from `start` on.
+#[inline(always)]
+fn chunk<T, const N: usize>(values: &[T], start: usize) -> &[T; N] {
+    values[start..].first_chunk().expect("a whole tile")
+}
+
+fn is_reversed(format: PixelFormat) -> bool {
+    matches!(format, PixelFormat::Bgrx | PixelFormat::Bgra)
+}
+
+fn load_cut_row(frame: &FrameView<'_>, x: usize, y: usize, target: &mut [u8]) {
+    let samples = frame.row(0, y);
+    match frame.format() {
+        PixelFormat::Nv12 | PixelFormat::I420 | PixelFormat::Gray8 => {
+            target.copy_from_slice(&samples[x..x + target.len()]);
+        }
+        PixelFormat::Yuy2 => {
+            for (luma, pair) in target.iter_mut().zip(samples[2 * x..].as_chunks::<2>().0) {
+                *luma = pair[0];
+            }
+        }
+        format => {
+            for (luma, pixel) in target.iter_mut().zip(samples[4 * x..].as_chunks::<4>().0) {
+                let [first, g, third] = [pixel[0], pixel[1], pixel[2]].map(u32::from);
+                let (r, b) = if is_reversed(format) { (third, first) } else { (first, third) };
+                *luma = ((54 * r + 183 * g + 19 * b + 128) >> 8) as u8;
+            }
+        }
     }
 }
 
 #[inline(always)]
-fn first(row: &[u8; SIDE + 1]) -> &[u8; SIDE] {
-    row.first_chunk().expect("a row")
-}
-
-#[inline(always)]
-fn sum_of_words<V: Vectors>(vectors: V, words: V::Words) -> u32 {
-    let mut total = 0;
-    for word in vectors.stored(words) {
-        total += u32::from(word);
-    }
-    total
-}
-
-#[inline(always)]
-fn sum_of_sums<V: Vectors>(vectors: V, sums: V::Sums) -> u32 {
+fn sum<V: Vectors>(vectors: V, sums: V::Sums) -> u32 {
     let mut total = 0u32;
     for sum in vectors.stored_sums(sums) {
         total = total.wrapping_add(sum);
@@ -171,115 +315,111 @@ fn sum_of_sums<V: Vectors>(vectors: V, sums: V::Sums) -> u32 {
     total
 }
 
-/// Pixels of a whole tile by luma / 16. Each bin is counted by itself, in every column at once.
-#[inline(always)]
-fn histogram(luma: &[[u8; SIDE + 1]; SIDE + 1]) -> [u32; BINS] {
-    let mut shares = [[0u8; SIDE]; SIDE];
-    // Not zipped: a call that is not inlined would cost more than a row.
-    for (y, shares) in shares.iter_mut().enumerate() {
-        for (x, share) in shares.iter_mut().enumerate() {
-            *share = luma[y][x] >> 4;
-        }
+/// A bit for each pixel of a tile, those of a row in a word, and rows of zeros.
+struct Bits([u32; SIDE + STROKE_MAX as usize]);
+
+impl Bits {
+    /// Sets those of two rows.
+    #[inline(always)]
+    fn set(&mut self, pair: usize, bits: u64) {
+        self.0[2 * pair] = bits as u32;
+        self.0[2 * pair + 1] = (bits >> SIDE) as u32;
     }
-    let mut bins = [0; BINS];
-    for (bin, total) in bins.iter_mut().enumerate() {
-        let mut counts = [0u8; SIDE];
-        for row in &shares {
-            for (x, count) in counts.iter_mut().enumerate() {
-                *count += u8::from(row[x] == bin as u8);
+}
+
+/// Strong differences in one direction.
+struct Axis {
+    rises: Bits,
+    falls: Bits,
+}
+
+/// Strong differences.
+struct Strong {
+    right: Axis,
+    below: Axis,
+}
+
+impl Default for Strong {
+    #[inline(always)]
+    fn default() -> Self {
+        let axis = || Axis { rises: Bits([0; _]), falls: Bits([0; _]) };
+        Self { right: axis(), below: axis() }
+    }
+}
+
+impl Strong {
+    /// How many differences along each axis are followed by one of the other sign. None is of both, so one count does.
+    #[inline(always)]
+    fn strokes(&self) -> [u32; 2] {
+        let Axis { rises: Bits(rises_right), falls: Bits(falls_right) } = &self.right;
+        let Axis { rises: Bits(rises_below), falls: Bits(falls_below) } = &self.below;
+        let [mut across, mut down] = [[0; SIDE]; 2];
+        for y in 0..SIDE {
+            let [mut rises, mut falls] = [0; 2];
+            for step in 0..STROKE_MAX {
+                rises |= rises_right[y] >> (step + 1);
+                falls |= falls_right[y] >> (step + 1);
             }
+            across[y] = rises_right[y] & falls | falls_right[y] & rises;
         }
-        for count in counts {
-            *total += u32::from(count);
-        }
-    }
-    bins
-}
-
-/// Corrects what the pixels beyond the source have changed: they count, and the columns differ downwards as the last one does.
-#[inline(never)]
-fn correct_cut(features: &mut TileFeatures, Luma(luma): &Luma, real: Real) {
-    let Real { columns, rows } = real;
-    features.count = (columns * rows) as u32;
-    features.differences = [(columns - 1) * rows, columns * (rows - 1)].map(|count| count as u32);
-    (features.luma, features.luma_squared, features.histogram) = (0, 0, [0; BINS]);
-    for row in &luma[..rows] {
-        for value in &row[..columns] {
-            let value = u32::from(*value);
-            features.luma += value;
-            features.luma_squared += value * value;
-            features.histogram[value as usize * BINS / 256] += 1;
-        }
-    }
-    let copies = (SIDE - columns) as u32;
-    for rows in luma[..rows].windows(2) {
-        let down = u32::from(rows[0][columns - 1].abs_diff(rows[1][columns - 1]));
-        features.gradient[1] -= copies * down;
-        features.gradient_squared[1] -= copies * down * down;
-    }
-}
-
-/// How many differences of each row are followed by one of the `other` sign.
-#[inline(always)]
-fn strokes_in_rows(strong: &[u32; SIDE], other: &[u32; SIDE]) -> u32 {
-    let mut count = 0;
-    for (y, strong) in strong.iter().enumerate() {
-        let mut near = 0;
-        for later in 1..=STROKE_MAX {
-            near |= other[y] >> later;
-        }
-        count += (strong & near).count_ones();
-    }
-    count
-}
-
-/// The same of each column.
-#[inline(always)]
-fn strokes_in_columns(strong: &[u32; SIDE], other: &[u32; SIDE]) -> u32 {
-    let mut count = 0;
-    for (y, strong) in strong.iter().enumerate() {
-        let mut near = 0;
-        for later in &other[y + 1..(y + 1 + STROKE_MAX as usize).min(SIDE)] {
-            near |= later;
-        }
-        count += (strong & near).count_ones();
-    }
-    count
-}
-
-/// The sums of the blocks whose pixels are all real.
-#[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "zipping is a call")]
-fn add_coarse(Luma(luma): &Luma, real: Real, features: &mut TileFeatures) {
-    const BLOCKS: usize = SIDE / 4;
-    let (columns, rows) = (real.columns / 4, real.rows / 4);
-    let mut means = [[0i32; BLOCKS]; BLOCKS];
-    for (y, means) in means.iter_mut().enumerate() {
-        let mut quads = [0u16; SIDE];
-        for row in &luma[4 * y..4 * y + 4] {
-            for (x, quad) in quads.iter_mut().enumerate() {
-                *quad += u16::from(row[x]);
+        for y in 0..SIDE {
+            let [mut rises, mut falls] = [0; 2];
+            for step in 0..STROKE_MAX as usize {
+                rises |= rises_below[y + step + 1];
+                falls |= falls_below[y + step + 1];
             }
+            down[y] = rises_below[y] & falls | falls_below[y] & rises;
         }
-        for (x, mean) in means.iter_mut().enumerate() {
-            let quads = &quads[4 * x..4 * x + 4];
-            *mean = i32::from((quads[0] + quads[1] + quads[2] + quads[3] + 8) >> 4);
-        }
+        [number_of_bits(&across), number_of_bits(&down)]
     }
-    let (across, down) = (columns.saturating_sub(1), rows.saturating_sub(1));
-    let mut squares = 0;
-    for row in &means[..rows] {
-        for x in 0..across {
-            let difference = row[x + 1] - row[x];
-            squares += difference * difference;
-        }
+}
+
+#[inline(always)]
+fn number_of_bits(rows: &[u32; SIDE]) -> u32 {
+    let mut number = 0;
+    for bits in rows {
+        number += bits.count_ones();
     }
-    for y in 0..down {
-        for x in 0..columns {
-            let difference = means[y + 1][x] - means[y][x];
-            squares += difference * difference;
+    number
+}
+
+/// Rounded means of the blocks of a tile, row by row, and the last row once more.
+struct Means([u16; (BLOCKS + 1) * BLOCKS]);
+
+impl Means {
+    /// The sum of the squares of the differences between neighbours.
+    #[inline(always)]
+    fn differences_squared<V: Vectors>(&self, vectors: V) -> u32 {
+        let mut right = [0; BLOCKS * BLOCKS];
+        for y in 0..BLOCKS {
+            let row: [u16; BLOCKS] = *chunk(&self.0, y * BLOCKS + 1);
+            right[y * BLOCKS..][..BLOCKS].copy_from_slice(&row);
+            right[y * BLOCKS + BLOCKS - 1] = self.0[y * BLOCKS + BLOCKS - 1];
         }
+        let mut squares = vectors.sums(0);
+        for half in 0..2 {
+            let own = vectors.loaded(chunk(&self.0, half * SIDE));
+            let below = vectors.loaded(chunk(&self.0, half * SIDE + BLOCKS));
+            let right = vectors.loaded(chunk(&right, half * SIDE));
+            let (dx, dy) = (vectors.subtracted(right, own), vectors.subtracted(below, own));
+            squares = vectors.multiplied_and_added(squares, dx, dx);
+            squares = vectors.multiplied_and_added(squares, dy, dy);
+        }
+        sum(vectors, squares)
     }
-    features.coarse_differences = (across * rows + columns * down) as u32;
-    features.coarse_squared = squares.cast_unsigned();
+
+    /// The same of so many columns and rows of blocks.
+    #[inline(never)]
+    fn differences_squared_cut(&self, columns: usize, rows: usize) -> u32 {
+        let squared = |a: u16, b: u16| u32::from(a.abs_diff(b)).pow(2);
+        let mut squares = 0;
+        let means = self.0.as_chunks::<BLOCKS>().0;
+        for row in &means[..rows] {
+            squares += row[..columns].windows(2).map(|pair| squared(pair[0], pair[1])).sum::<u32>();
+        }
+        for rows in means[..rows].windows(2) {
+            squares += (0..columns).map(|x| squared(rows[0][x], rows[1][x])).sum::<u32>();
+        }
+        squares
+    }
 }
