@@ -58,15 +58,16 @@ ensure_models() {
     printf '%s\n' "$PACKAGES $LIBRARIES" >"$environment/ready"
 }
 
-# Six photographs of signs, of OpenCV's examples.
+# Six photographs of signs and others without text, of OpenCV's examples.
 ensure_pictures() {
     local pictures=$1/pictures download
-    [ -f "$pictures/scenetext06.jpg" ] && return
+    [ -f "$pictures/scenetext06.jpg" ] && [ -f "$pictures/rubberwhale1.png" ] && return
     download=$(mktemp -d "$1/download.XXXXXX")
     with_progress "Fetching pictures, once (Debian package $CLIP_PACKAGE)" download_package "$download" || return
     mkdir -p "$pictures"
     dpkg-deb --fsys-tarfile "$download/$CLIP_PACKAGE"_*.deb \
-        | tar --extract --directory "$pictures" --strip-components 7 --wildcards '*/examples/text/scenetext0?.jpg'
+        | tar --extract --directory "$pictures" --strip-components 7 --wildcards \
+            '*/examples/text/scenetext0?.jpg' '*/examples/data/*.jpg' '*/examples/data/rubberwhale1.png'
     rm -rf "$download"
 }
 

@@ -1,0 +1,87 @@
+"""How well scorers find boxes in frames that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import overlap, scorer
+from .boxes import Truth
+from .recording import Recording, Watched
+from .scorer import Scorer
+
+#: Choices at random that a figure is the mean of, in each frame.
+DRAWS = 10
+
+
+def shares(recording: Recording, truth: Truth, frame: int) -> NDArray[np.float32]:
+    """The part of each cell that lies in boxes, [rows, columns], 0 to 1."""
+    cells = overlap.Cells(recording.size, recording.cell)
+    return (cells.sums(overlap.mask(truth.of(frame), recording.size)) / cells.area).astype(np.float32)
+
+
+def by_cells(recording: Recording, truth: Truth, rows: Sequence[tuple[int, int]], learned: Scorer) -> dict[str, float]:
+    """Mean overlap of the cells of the greatest score.
+
+    :param rows: frames with boxes, and where in the recording their channels are.
+    :returns: by who scored: ``random``, ``untrained`` if its channels are recorded, ``learned``; and ``best of as many``
+        and ``best``, what no scorer can exceed with as many cells as the boxes would fill, and with any number.
+    """
+    cells, chance = overlap.Cells(recording.size, recording.cell), np.random.default_rng(0)
+    index = [recording.names.index(name) for name in learned.channels]
+    found: dict[str, list[float]] = {}
+    for frame, row in rows:
+        channels = np.asarray(recording.channels[row], np.float32)
+        covered = cells.sums(overlap.mask(truth.of(frame), recording.size))
+        count = cells.count(covered)
+        draws = [cells.overlap(covered, chance.permutation(covered.size)[:count]) for _ in range(DRAWS)]
+        values = {"random": float(np.mean(draws))}
+        untrained = scorer.untrained(recording.names, channels)
+        if untrained is not None:
+            values["untrained"] = cells.by_score(covered, untrained)
+        values["learned"] = cells.by_score(covered, learned.score(channels[index]))
+        values["best of as many"] = cells.best_of_as_many(covered)
+        values["best"] = cells.best(covered)
+        for name, value in values.items():
+            found.setdefault(name, []).append(value)
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def by_tokens(
+    truth: Truth, frames: Sequence[int], size: tuple[int, int], watched: dict[str, Watched]
+) -> dict[str, float]:
+    """Mean overlap of the tokens at full resolution.
+
+    :param frames: those with boxes.
+    :param watched: by who scored; the last decides how many tokens ``random`` has.
+    """
+    chance = np.random.default_rng(0)
+    last = list(watched.values())[-1]
+
+    def mean(boxes_of: Callable[[int], Any]) -> float:
+        masks = ((overlap.mask(boxes_of(frame), size), overlap.mask(truth.of(frame), size)) for frame in frames)
+        return float(np.mean([overlap.overlap(chosen, true) for chosen, true in masks]))
+
+    def anywhere(frame: int) -> Any:
+        side = last.pixels.shape[-1]
+        columns, rows = -(-size[0] // side), -(-size[1] // side)
+        at = chance.permutation(columns * rows)[: len(last.finest(frame))]
+        corner = np.stack([at % columns, at // columns], axis=-1) * float(side)
+        return np.concatenate([corner, np.minimum(corner + side, size)], axis=-1)
+
+    found = {"random": mean(anywhere)}
+    for name, tokens in watched.items():
+        found[name] = mean(tokens.finest)
+    return found
+
+
+def table(figures: dict[str, dict[str, float]]) -> str:
+    """Figures by measure and scorer, as Markdown."""
+    names = list(dict.fromkeys(name for values in figures.values() for name in values))
+    lines = [["overlap", *names], ["---", *("---:" for _ in names)]]
+    for measure, values in figures.items():
+        lines.append([measure, *(f"{values[name]:.3f}" if name in values else "" for name in names)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
