@@ -123,6 +123,7 @@ impl Scan {
     }
 
     /// The same by the weights of cells of the picture. Within a cell the most salient place is looked at, not the middle.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cells of a grid")]
     pub(super) fn choose_by(&mut self, weights: &Weights<'_>, state: &mut FixationState) {
         let columns = self.saliency.grid().width as usize;
         let map = self.saliency.map();

@@ -3,6 +3,7 @@
 //! Twin of `glsl/features.comp`.
 
 #![expect(clippy::cast_possible_truncation, reason = "samples of 8 bits, counts within a tile")]
+#![expect(clippy::needless_range_loop, reason = "zipped iterators are calls inside of kernels")]
 
 use std::ops::Range;
 
