@@ -72,7 +72,7 @@ def _learn(given: argparse.Namespace, folder: Path) -> None:
     if given.clip is None and given.recorded is None:
         raise Unlearnable("nothing to learn from: give --clip, or --recorded, or both")
     # What is missing is said before anything takes long.
-    library("torch", "PyTorch", "learning a scorer")
+    library("torch", "torch", "learning a scorer")
     if given.pictures is not None:
         library("PIL.Image", "Pillow", "--pictures")
     if not given.out.resolve().parent.is_dir():

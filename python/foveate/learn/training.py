@@ -90,7 +90,7 @@ def train(
     :param channels: [S, C, rows, columns].
     :param shares: [S, rows, columns], the part of each cell that lies in boxes, 0 to 1.
     """
-    torch = library("torch", "PyTorch", "learning a scorer")
+    torch = library("torch", "torch", "learning a scorer")
     torch.manual_seed(settings.seed)
     torch.use_deterministic_algorithms(True)
     # Sums of several threads are rounded by how many there are.
