@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     say("--channels", default="all", help="names with commas between (default: all but those of the gaze and of the place)")
     say("--train", metavar="FIRST:LAST", help="frames to learn from; the others are held out (default: the first half)")
     hidden = "outputs of the first convolution, an even number up to 64; 0 for a single one (default: %(default)s)"
-    say("--hidden", type=_even(64), default=16, help=hidden)
+    say("--hidden", type=_even(64), default=8, help=hidden)
     say("--kernel", type=int, choices=(1, 3), default=3, help="side of convolutions (default: %(default)s)")
     say("--epochs", type=_between(1, 10000), default=30, help="how often each frame is shown (default: %(default)s)")
     say("--seed", type=_between(0, 2**63 - 1), default=0, help="another gives other weights (default: %(default)s)")

@@ -42,7 +42,7 @@ SHARPNESS = 3.0
 class Settings(NamedTuple):
     """How to train."""
 
-    hidden: int = 16
+    hidden: int = 8
     kernel: int = 3
     epochs: int = 30
     seed: int = 0
