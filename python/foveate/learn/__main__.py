@@ -48,8 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     say("--out", type=Path, required=True, metavar="FILE", help="the scorer, a safetensors file")
     say("--channels", default="all", help="names with commas between (default: all but those of the gaze and of the place)")
     say("--train", metavar="FIRST:LAST", help="frames to learn from; the others are held out (default: the first half)")
-    hidden = "outputs of the first convolution, at most 64; 0 for a single one (default: %(default)s)"
-    say("--hidden", type=_between(0, 64), default=16, help=hidden)
+    hidden = "outputs of the first convolution, an even number up to 64; 0 for a single one (default: %(default)s)"
+    say("--hidden", type=_even(64), default=8, help=hidden)
     say("--kernel", type=int, choices=(1, 3), default=3, help="side of convolutions (default: %(default)s)")
     say("--epochs", type=_between(1, 10000), default=30, help="how often each frame is shown (default: %(default)s)")
     say("--seed", type=_between(0, 2**63 - 1), default=0, help="another gives other weights (default: %(default)s)")
@@ -63,6 +63,15 @@ def _between(least: int, most: int) -> Any:
     def number(text: str) -> int:
         if not (re.fullmatch(r"-?\d+", text) and least <= int(text) <= most):
             raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from {least} to {most}")
+        return int(text)
+
+    return number
+
+
+def _even(most: int) -> Any:
+    def number(text: str) -> int:
+        if not (re.fullmatch(r"\d+", text) and int(text) <= most and int(text) % 2 == 0):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected an even number from 0 to {most}")
         return int(text)
 
     return number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,15 +30,19 @@ BATCH, RATE = 16, 1e-2
 DROPPED = 0.1
 #: How far from 0 and 1 the aims are: a cell is never wholly sure. So scores of cells without anything are alike.
 UNSURE = 0.05
-#: Octaves above the mean cell from which a cell counts as covered: the layout `relevance` shows by itself at level 0 what
-#: has 0.8 of the greatest relevance to the power of 0.5, and 4 octaves are the greatest.
-COVERED_OCTAVES = 4 + 2 * math.log2(0.8)
+#: No score is farther above the mean; if one were, all of the frame are scaled down alike.
+OCTAVES_MAX = 4.0
+#: Octaves above the mean cell from which a cell counts as covered: the layout `relevance` shows at level 0 what has 0.8 of the
+#: greatest relevance to the power of 0.5.
+COVERED_OCTAVES = OCTAVES_MAX + 2 * math.log2(0.8)
+#: Logits of an octave above that.
+SHARPNESS = 3.0
 
 
 class Settings(NamedTuple):
     """How to train."""
 
-    hidden: int = 16
+    hidden: int = 8
     kernel: int = 3
     epochs: int = 30
     seed: int = 0
@@ -84,8 +88,10 @@ def train(
     """Weights that tell covered cells from others; the same for the same arguments on the same machine.
 
     The loss is the binary cross entropy of the shares, plus 1 - the overlap of probabilities with shares. Each frame is
-    shown as it is or mirrored. The score is the logit, scaled so that the one from which on cells are best taken for
-    covered lies `COVERED_OCTAVES` above that of the mean cell.
+    shown as it is and mirrored. Features are kept within 0 and 1, so that no cell stands out so far that all others
+    are scaled down for it. At first the score is a logit, which is scaled so that the one from which on cells are best taken for
+    covered lies `COVERED_OCTAVES` above that of the mean cell; then it is what a view makes of it, relative to the mean and
+    bounded, and a cell counts as covered from there on.
 
     :param channels: [S, C, rows, columns].
     :param shares: [S, rows, columns], the part of each cell that lies in boxes, 0 to 1.
@@ -115,44 +121,70 @@ def _trained(torch: Any, names: Sequence[str], channels: Any, shares: Any, setti
         offset = float((middle - 2 * mean[index]) / std[index])
         mirrored[:, index] = offset - mirrored[:, index]
     inputs, targets = torch.cat([inputs, mirrored]), torch.cat([targets, torch.flip(targets, (2,))])
-    model = _model(torch, len(names), settings)
-    _descend(torch, model, inputs, targets, settings)
+    convolution, pairs = torch.nn.Conv2d, settings.hidden // 2
+    layers = [convolution(len(names), pairs or 1, settings.kernel, padding="same")]
+    if pairs:
+        layers.append(convolution(pairs, 1, 1))
+        with torch.no_grad():
+            # Where features are not cut off, they can be learned.
+            layers[0].bias += 0.5
+
+    def model(channels: Any) -> Any:
+        """[S, rows, columns] of [S, C, rows, columns]."""
+        features = layers[0](channels)
+        return (layers[1](features.clamp(0, 1)) if pairs else features)[:, 0]
+
+    weights = [weight for layer in layers for weight in layer.parameters()]
+    _descend(torch, model, weights, inputs, targets, settings.epochs, RATE, lambda scores: scores, UNSURE)
     with torch.no_grad():
-        logits = torch.cat([model(part)[:, 0] for part in inputs[: len(channels)].split(64)]).numpy()
-    scale = COVERED_OCTAVES / max(1.0, _threshold(logits, shares) - float(logits.mean(dtype=np.float64)))
+        logits = torch.cat([model(part) for part in inputs[: len(channels)].split(64)]).numpy()
+        scale = COVERED_OCTAVES / max(1.0, _threshold(logits, shares) - float(logits.mean(dtype=np.float64)))
+        layers[-1].weight *= scale
+        layers[-1].bias *= scale
+
+    def bounded(scores: Any) -> Any:
+        """Logits of the scores as a view bounds them."""
+        above = scores - scores.mean((1, 2), keepdim=True)
+        greatest = above.amax((1, 2), keepdim=True).clamp(min=OCTAVES_MAX)
+        return SHARPNESS * (above * OCTAVES_MAX / greatest - COVERED_OCTAVES)
+
+    epochs = math.ceil(settings.epochs / 3)
+    _descend(torch, model, weights, inputs, targets, epochs, RATE / 3, bounded, UNSURE / 2)
     tensors = {"mean": mean, "std": std}
-    layers = [layer for layer in model if hasattr(layer, "weight")]
-    for number, layer in enumerate(layers, 1):
-        factor = np.float32(scale if number == len(layers) else 1)
-        tensors[f"conv{number}.weight"] = layer.weight.detach().numpy() * factor
-        tensors[f"conv{number}.bias"] = layer.bias.detach().numpy() * factor
+    kernels = [(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in layers]
+    if pairs:
+        # What is kept within 0 and 1 is what is above 0, less what is above 1.
+        (weight, bias), (last, offset) = kernels
+        first = np.concatenate([weight, weight]), np.concatenate([bias, bias - 1])
+        kernels = [first, (np.concatenate([last, -last], axis=1), offset)]
+    for number, (weight, bias) in enumerate(kernels, 1):
+        tensors[f"conv{number}.weight"], tensors[f"conv{number}.bias"] = weight, bias
     return Scorer(tuple(names), tensors)
 
 
-def _model(torch: Any, inputs: int, settings: Settings) -> Any:
-    def convolution(inputs: int, outputs: int, side: int) -> Any:
-        return torch.nn.Conv2d(inputs, outputs, side, padding="same")
-
-    if settings.hidden == 0:
-        return torch.nn.Sequential(convolution(inputs, 1, settings.kernel))
-    first = convolution(inputs, settings.hidden, settings.kernel)
-    return torch.nn.Sequential(first, torch.nn.ReLU(), convolution(settings.hidden, 1, settings.kernel))
-
-
-def _descend(torch: Any, model: Any, inputs: Any, targets: Any, settings: Settings) -> None:
-    steps = settings.epochs * math.ceil(len(inputs) / BATCH)
-    optimizer = torch.optim.AdamW(model.parameters(), RATE, weight_decay=1e-2)
+def _descend(
+    torch: Any,
+    model: Callable[[Any], Any],
+    parameters: list[Any],
+    inputs: Any,
+    targets: Any,
+    epochs: int,
+    rate: float,
+    logits_of: Callable[[Any], Any],
+    unsure: float,
+) -> None:
+    steps = epochs * math.ceil(len(inputs) / BATCH)
+    optimizer = torch.optim.AdamW(parameters, rate, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     # Covered cells are few; the square root of how few keeps them from being drowned, and others from being forgotten.
     weight = float((targets.numel() / targets.sum()) ** 0.5)
     dropped = torch.nn.Dropout2d(DROPPED)
-    for _ in range(settings.epochs):
+    for _ in range(epochs):
         for batch in torch.randperm(len(inputs)).split(BATCH):
             shares = targets[batch]
-            logits = model(dropped(inputs[batch]))[:, 0]
-            weights = 1 + (weight - 1) * shares
-            aim = UNSURE + (1 - 2 * UNSURE) * shares
-            entropy = torch.nn.functional.binary_cross_entropy_with_logits(logits, aim, weights)
+            logits = logits_of(model(dropped(inputs[batch])))
+            weights, aims = 1 + (weight - 1) * shares, unsure + (1 - 2 * unsure) * shares
+            entropy = torch.nn.functional.binary_cross_entropy_with_logits(logits, aims, weights)
             both = (torch.sigmoid(logits) * shares).sum()
             either = (torch.sigmoid(logits) + shares).sum() - both
             optimizer.zero_grad()
