@@ -1,4 +1,4 @@
-"""``python -m foveate.learn``: boxes, overlap, the file of a scorer, and learning from a recording whose boxes one channel tells."""
+"""``python -m foveate.learn``: boxes, overlap, the file of a scorer, and learning where one channel tells the boxes."""
 
 from __future__ import annotations
 

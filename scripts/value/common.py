@@ -199,7 +199,9 @@ _MAKERS = {
 
 def extract(source: Scene, views: dict[str, dict[str, Any]], threshold: Any = 0) -> dict[str, Path]:
     """Runs `foveate extract` with these views: name -> keys of its configuration. Returns the folder of each."""
-    text = json.dumps([source.name, views, threshold, TOOL.stat().st_mtime_ns], sort_keys=True)
+    scorers = [Path(keys["gaze"]["scorer"]) for keys in views.values() if "scorer" in keys.get("gaze", {})]
+    programs = [path.stat().st_mtime_ns for path in (TOOL, *scorers)]
+    text = json.dumps([source.name, views, threshold, *programs], sort_keys=True)
     out = CACHE / "extracted" / hashlib.sha256(text.encode()).hexdigest()[:16]
     if not (out / "done").exists():
         out.mkdir(parents=True, exist_ok=True)

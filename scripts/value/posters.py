@@ -1,4 +1,4 @@
-"""A clip of photographs with text in front of them, and the boxes of its lines as MOT text: what a scorer of text is learned from.
+"""A clip of photographs with text in front of them, and the boxes of its lines: what a scorer of text is learned from.
 
 The second half has other photographs, other fonts and other signs than the first. Every six frames the scene is another.
 """

@@ -1,4 +1,4 @@
-"""Boxes of the walkers of vtest.avi, as MOT text: what tests/support/walkers.rs finds by background subtraction, in Python."""
+"""Boxes of the walkers of vtest.avi, as MOT text: those of tests/support/walkers.rs, by background subtraction."""
 
 from __future__ import annotations
 

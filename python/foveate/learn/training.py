@@ -32,8 +32,8 @@ DROPPED = 0.1
 UNSURE = 0.05
 #: No score is farther above the mean; if one were, all of the frame are scaled down alike.
 OCTAVES_MAX = 4.0
-#: Octaves above the mean cell from which a cell counts as covered: the layout `relevance` shows at level 0 what has 0.8 of the
-#: greatest relevance to the power of 0.5.
+#: Octaves above the mean cell from which a cell counts as covered: the layout `relevance` shows at level 0 what
+#: has 0.8 of the greatest relevance to the power of 0.5.
 COVERED_OCTAVES = OCTAVES_MAX + 2 * math.log2(0.8)
 #: Logits of an octave above that.
 SHARPNESS = 3.0
@@ -89,9 +89,9 @@ def train(
 
     The loss is the binary cross entropy of the shares, plus 1 - the overlap of probabilities with shares. Each frame is
     shown as it is and mirrored. Features are kept within 0 and 1, so that no cell stands out so far that all others
-    are scaled down for it. At first the score is a logit, which is scaled so that the one from which on cells are best taken for
-    covered lies `COVERED_OCTAVES` above that of the mean cell; then it is what a view makes of it, relative to the mean and
-    bounded, and a cell counts as covered from there on.
+    are scaled down for it. At first the score is a logit, which is scaled so that the one from which on cells are best
+    taken for covered lies `COVERED_OCTAVES` above that of the mean cell; then it is what a view makes of it, relative to
+    the mean and bounded, and a cell counts as covered from there on.
 
     :param channels: [S, C, rows, columns].
     :param shares: [S, rows, columns], the part of each cell that lies in boxes, 0 to 1.
