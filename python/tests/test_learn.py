@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from support import torch_or_skip
+from support import PACKAGE_ROOT, torch_or_skip
 
 from foveate.learn import boxes, overlap, recording, report, scorer, training
 from foveate.learn.__main__ import main
@@ -279,6 +280,15 @@ class ChannelsToLearnFrom(unittest.TestCase):
         for names, values, must_all in ((["a", "b"], channels, True), (["a"], channels[:, :1], False)):
             with self.assertRaisesRegex(Unlearnable, "the same in all cells .*: a:"):
                 training.varying(names, values, must_all)
+
+
+class TheDefaultScorer(unittest.TestCase):
+    def test_has_the_weights_of_the_document(self) -> None:
+        rows = (PACKAGE_ROOT.parent / "docs" / "relevance.md").read_text().split("\n| Weight |")
+        names = [re.findall(r"`(\w+)`", cell) for cell in rows[0].rpartition("\n| Channel |")[2].split("\n")[0].split("|")]
+        weights = [float(cell) for cell in rows[1].split("\n")[0].split("|") if cell.strip()]
+        found = {name: weight for cell, weight in zip(filter(None, names), weights) for name in cell}
+        self.assertEqual(found, scorer.UNTRAINED)
 
 
 class Learning(unittest.TestCase):

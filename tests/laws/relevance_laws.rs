@@ -309,6 +309,22 @@ fn the_document_has_the_table_of_channels() {
     assert_eq!(CHANNELS.len(), 36);
 }
 
+/// The document's table of weights is the scorer that needs no training.
+#[test]
+fn the_document_has_the_weights_of_the_default_scorer() {
+    let document = include_str!("../../docs/relevance.md");
+    let cells = |start: &str| -> Vec<&str> {
+        let row = document.lines().find(|line| line.starts_with(start)).unwrap();
+        row.split('|').map(str::trim).filter(|cell| !cell.is_empty()).skip(1).collect()
+    };
+    let columns = cells("| Channel | `entropy`").into_iter().zip(cells("| Weight |"));
+    let weights = columns.flat_map(|(names, weight)| {
+        let weight: f32 = weight.parse().unwrap();
+        names.split(", ").map(move |name| (name.trim_matches('`').to_owned(), weight))
+    });
+    assert_eq!(Scorer::weighted(weights), Scorer::untrained());
+}
+
 /// Two layers of 3 x 3, against a sum that is written as the definition says.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a definition beside what it defines")]

@@ -243,6 +243,7 @@ fn watch_prints_a_line_with_every_field_for_each_frame() {
             "name": "pixels", "order": "NCHW", "dtype": "u8", "shape": [4, 3, 14, 14], "offset": 768,
             "token_stride": 588, "bytes": 2352,
         }],
+        "channels": null,
     });
     for line in &lines {
         assert_eq!(line["view"], "camera/main");
