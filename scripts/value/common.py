@@ -91,7 +91,7 @@ def clip_frames(path: Path) -> list[Any]:
 
 def scene(name: str) -> Scene:
     """Made once: `walkers` or `apart` (1536x1152), `camera` or `square` (768x576; 9 or 30 s), `signs` (1920x960, six
-    photographs of signs), `SHEETS` (1920x1080), `PANS` (640x480)."""
+    photographs of signs), `SHEETS` (1920x1080), `PANS` (640x480), `SHEET_PANS` (1280x720)."""
     make, (width, height), measured = _MAKERS[name]
     path = CACHE / "scenes" / f"{name.replace(' ', '-')}.rgbx"
     if not path.exists():
@@ -163,21 +163,34 @@ PANS = tuple(
     for y in ("top", "bottom")
     for x in ("left", "right")
 )
-PAN_SIZE, PAN_STEP = (640, 480), 3
+#: The same over each sheet of six.
+SHEET_PANS = tuple(f"pan sheet {number} {y} {x}" for number in range(1, 7) for y in ("top", "bottom") for x in ("left", "right"))
+PAN_STEP = 3
+
+
+def pan_size(name: str) -> tuple[int, int]:
+    """Width and height of what a camera that pans sees."""
+    return (1280, 720) if "sheet" in name else (640, 480)
+
+
+def pan_picture(name: str) -> Any:
+    """What it moves over."""
+    kind, number = name.split()[1:3]
+    return next(_sheet(f"sheet {number}")) if kind == "sheet" else photograph(int(kind), int(number))
 
 
 def pan_corner(name: str, index: int, size: tuple[int, int]) -> tuple[int, int]:
     """Left and top of what it sees in a frame, in a photograph of this width and height."""
-    room = size[0] - PAN_SIZE[0], size[1] - PAN_SIZE[1]
+    room = size[0] - pan_size(name)[0], size[1] - pan_size(name)[1]
     x, y = (min(PAN_STEP * index, most) for most in room)
     return x if "left" in name else room[0] - x, y if "top" in name else room[1] - y
 
 
 def _pan(name: str) -> Iterator[Any]:
-    sign = photograph(*map(int, name.split()[1:3]))
+    sign, (width, height) = pan_picture(name), pan_size(name)
     for index in range(20):
         x, y = pan_corner(name, index, (sign.shape[1], sign.shape[0]))
-        yield sign[y : y + PAN_SIZE[1], x : x + PAN_SIZE[0]]
+        yield sign[y : y + height, x : x + width]
 
 
 #: Sheets of six photographs of signs each, anywhere and of any size; the first three were looked at while weights were chosen.
@@ -190,7 +203,7 @@ _MAKERS = {
     "square": (_beginning, (768, 576), []),
     "signs": (_signs, (1920, 960), [10]),
     **{name: (_sheet, (1920, 1080), [39]) for name in SHEETS},
-    **{name: (_pan, PAN_SIZE, []) for name in PANS},
+    **{name: (_pan, pan_size(name), []) for name in PANS + SHEET_PANS},
 }
 
 

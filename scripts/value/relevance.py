@@ -10,9 +10,9 @@ import cv2
 import numpy as np
 from common import (
     CACHE,
-    PAN_SIZE,
     PANS,
     ROOT,
+    SHEET_PANS,
     SHEETS,
     Extracted,
     Scene,
@@ -21,7 +21,8 @@ from common import (
     extract,
     lines_in,
     pan_corner,
-    photograph,
+    pan_picture,
+    pan_size,
     read,
     scene,
     shrunk,
@@ -85,14 +86,14 @@ def share(source: Scene, picture: Any) -> float:
 SOON, MARGIN = 20, 8
 
 
-def signs(number: int, width: int) -> tuple[Any, tuple[int, int]]:
-    """Boxes of the signs of a photograph, lines of text that are less than a line apart joined; and its width and height."""
-    picture = photograph(number, width)
+def signs(name: str) -> tuple[Any, tuple[int, int]]:
+    """Boxes of the signs that a camera pans over, lines of text that are less than a line apart joined; and width and height."""
+    picture = pan_picture(name)
 
     def make() -> dict[str, Any]:
         return {"boxes": np.array([box for box in lines_in(picture) if len(read(picture, box)) >= 2]).reshape(-1, 4)}
 
-    boxes = [list(box) for box in cached("signs of two characters", [number, width], make)["boxes"]]
+    boxes = [list(box) for box in cached("signs of two characters", name.split()[1:3], make)["boxes"]]
 
     def are_near(a: list[float], b: list[float]) -> bool:
         gap = min(a[3] - a[1], b[3] - b[1])
@@ -112,15 +113,15 @@ def signs(number: int, width: int) -> tuple[Any, tuple[int, int]]:
 
 def looked_at(name: str, view: Extracted) -> tuple[int, int]:
     """Of the signs that are in sight for two seconds and do not begin at the centre: how many are fixated in that time. In sight is one whose middle is."""
-    boxes, size = signs(*map(int, name.split()[1:3]))
+    (boxes, size), (width, height) = signs(name), pan_size(name)
     seen = count = 0
     for box in boxes:
         shifts = [np.array(pan_corner(name, index, size) * 2) for index in range(SOON)]
         places = [np.array(box) - shift for shift in shifts]
         middles = [(place[:2] + place[2:]) / 2 for place in places]
-        is_in_sight = all((middle > 0).all() and (middle < PAN_SIZE).all() for middle in middles)
+        is_in_sight = all((middle > 0).all() and (middle < (width, height)).all() for middle in middles)
         x0, y0, x1, y1 = places[0]
-        if not is_in_sight or (x0 < PAN_SIZE[0] / 2 < x1 and y0 < PAN_SIZE[1] / 2 < y1):
+        if not is_in_sight or (x0 < width / 2 < x1 and y0 < height / 2 < y1):
             continue
         count += 1
         for place, row in zip(places, view.frames):
@@ -136,11 +137,14 @@ def looks() -> Table:
     """Which signs are looked at while the camera pans."""
     views: dict[str, dict[str, Any]] = {name: {"gaze": {"policy": name}} for name in ("saliency", "relevance")}
     views["text"] = {"gaze": {"policy": "relevance", "scorer": str(ROOT / "configs" / "scorers" / "text.safetensors")}}
-    table = Table(["signs fixated within two seconds, camera panning", "signs", "share"])
+    table = Table(["signs fixated within two seconds, camera panning", "over one photograph", "", "over a sheet of six", ""])
     for view, label in zip(views, ("saliency", "relevance", "relevance, `scorer = \"text.safetensors\"`")):
-        counts = [looked_at(name, Extracted(extract(scene(name), views)[view])) for name in PANS]
-        seen, count = map(sum, zip(*counts))
-        table.row(label, [f"{seen} of {count}", seen / count])
+        cells: list[Any] = []
+        for pans in (PANS, SHEET_PANS):
+            counts = [looked_at(name, Extracted(extract(scene(name), views)[view])) for name in pans]
+            seen, count = map(sum, zip(*counts))
+            cells += [f"{seen} of {count}", seen / count]
+        table.row(label, cells)
     return table
 
 
