@@ -24,12 +24,12 @@ use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::controller::Policy;
 use foveate_core::gaze::controller::PolicyFileError;
 use foveate_core::layout::Layout;
-use foveate_core::relevance::channel::{CELLS_MAX, ChannelNames};
+use foveate_core::relevance::channel::CELLS_MAX;
 use foveate_core::token::TokenFormat;
 use foveate_core::value::{
     Address, Given, Location, Name, Parameter, Real, SocketMode, Text, Whole, checked, optional,
 };
-use foveate_core::view::{DEFAULT_BUDGET, ViewSpec};
+use foveate_core::view::{ChannelNames, DEFAULT_BUDGET, ViewSpec};
 
 mod calibration;
 mod camera;

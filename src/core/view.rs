@@ -6,7 +6,15 @@ use crate::geometry::extent::Extent;
 use crate::layout::Layout;
 use crate::plane::PlaneSpec;
 use crate::relevance::channel::cells_of;
+#[cfg(feature = "serde")]
+use crate::relevance::channel::{CHANNELS, PUBLISHED_MAX};
+#[cfg(feature = "serde")]
+use crate::relevance::injection::check_channel_name;
 use crate::token::{DType, TokenFormat};
+#[cfg(feature = "serde")]
+use crate::value::{Given, newtype};
+#[cfg(feature = "serde")]
+use serde::Deserialize;
 
 /// Most views of a stream: it has room for so many from the beginning, so that more can be opened while it runs.
 pub const VIEWS_MAX: usize = 32;
@@ -68,3 +76,26 @@ impl Default for ViewSpec {
         }
     }
 }
+
+#[cfg(feature = "serde")]
+newtype!(
+    /// Names of different channels; `"all"` stands for those that are computed.
+    ChannelNames(Vec<String>):
+    format_args!("\"all\", or a list of at most {PUBLISHED_MAX} different names of channels, such as [\"strokes\", \"change\"]"),
+    |given| {
+        let names: Vec<String> = match given {
+            Given::Text(text) if text == "all" => {
+                CHANNELS.iter().map(|channel| channel.name.to_owned()).collect()
+            }
+            Given::List(list) => {
+                let name = |given: &Given| given.text().map(str::to_owned);
+                list.iter().map(name).collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        let is_new = |index: usize| !names[..index].contains(&names[index]);
+        let are_allowed = names.iter().all(|name| check_channel_name(name).is_ok());
+        let fits = are_allowed && names.len() <= PUBLISHED_MAX && (0..names.len()).all(is_new);
+        fits.then_some(names)
+    }
+);

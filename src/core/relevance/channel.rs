@@ -4,14 +4,8 @@
 //! that are rounded alike everywhere (+ - * / and the square root), in a fixed order, so that a channel has the same bits on any
 //! processor and with any backend.
 
-#[cfg(feature = "serde")]
-use super::injection::check_channel_name;
 use crate::geometry::extent::Extent;
 use crate::geometry::tile::TILE_SIDE;
-#[cfg(feature = "serde")]
-use crate::value::{Given, newtype};
-#[cfg(feature = "serde")]
-use serde::Deserialize;
 
 /// Most cells along a side.
 pub const CELLS_MAX: u32 = 128;
@@ -97,26 +91,3 @@ impl Channel {
         CHANNELS.iter().copied().find(|channel| channel.name == name)
     }
 }
-
-#[cfg(feature = "serde")]
-newtype!(
-    /// Names of different channels; `"all"` stands for those that are computed.
-    ChannelNames(Vec<String>):
-    format_args!("\"all\", or a list of at most {PUBLISHED_MAX} different names of channels, such as [\"strokes\", \"change\"]"),
-    |given| {
-        let names: Vec<String> = match given {
-            Given::Text(text) if text == "all" => {
-                CHANNELS.iter().map(|channel| channel.name.to_owned()).collect()
-            }
-            Given::List(list) => {
-                let name = |given: &Given| given.text().map(str::to_owned);
-                list.iter().map(name).collect::<Option<_>>()?
-            }
-            _ => return None,
-        };
-        let is_new = |index: usize| !names[..index].contains(&names[index]);
-        let are_allowed = names.iter().all(|name| check_channel_name(name).is_ok());
-        let fits = are_allowed && names.len() <= PUBLISHED_MAX && (0..names.len()).all(is_new);
-        fits.then_some(names)
-    }
-);
