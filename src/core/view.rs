@@ -35,8 +35,7 @@ pub struct ViewSpec {
     pub policy: Policy,
     /// Timing and inhibition of its gaze.
     pub parameters: GazeParameters,
-    /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most
-    /// [`PUBLISHED_MAX`](crate::relevance::channel::PUBLISHED_MAX).
+    /// The channels that are published, by name; of the policy [`Policy::Relevance`], at most 63.
     pub channels: Vec<String>,
 }
 
