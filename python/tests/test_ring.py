@@ -339,6 +339,18 @@ class FrameSaysEverything(unittest.TestCase):
         self.assertEqual((info.foveae, info.outside, info.rounding, info.grid), (8, "edge", "half-up", None))
 
 
+def ring_with_channels() -> tuple[FakeRing, Any]:
+    """A ring with two channels of 2 x 3 cells in the room of the plane of relevance, and its block of channels."""
+    ring = FakeRing(capacity=16)
+    for field, value in dict(
+        name=b"channels", order=b"CHW", dtype=4, ndim=3, shape=(2, 2, 3, 0), token_stride=24, bytes=48
+    ).items():
+        ring.header["planes"][1][field] = value
+    block = ring.struct(abi.CHANNEL_BLOCK, abi.CHANNEL_OFFSET)
+    block["cell_side"], block["count"], block["names"][:2] = 64, 2, [b"strokes", b"query"]
+    return ring, block
+
+
 class FrameHasItsPlanesByTheirNames(unittest.TestCase):
     def test_a_plane_is_an_array_with_an_item_for_each_token(self) -> None:
         ring = FakeRing()
@@ -362,15 +374,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
         with self.assertRaisesRegex(foveate.FoveateError, "front/policy publishes no channel 'strokes', only: none"):
             ring.publish()
             ring.read().channel("strokes")
-        ring = FakeRing(capacity=16)
-        entry = ring.header["planes"][1]
-        # Twelve numbers, in the room of the plane of relevance.
-        for field, value in dict(
-            name=b"channels", order=b"CHW", dtype=4, ndim=3, shape=(2, 2, 3, 0), token_stride=24, bytes=48
-        ).items():
-            entry[field] = value
-        block = ring.struct(abi.CHANNEL_BLOCK, abi.CHANNEL_OFFSET)
-        block["cell_side"], block["count"], block["names"][:2] = 64, 2, [b"strokes", b"query"]
+        ring, _ = ring_with_channels()
         # All of them count in a frame of any number of tokens.
         ring.publish(token_records(1), relevance=np.arange(12))
         info = ring.read().info
@@ -384,13 +388,7 @@ class FrameHasItsPlanesByTheirNames(unittest.TestCase):
 
     def test_channels_that_contradict_their_plane_are_named(self) -> None:
         for field, value in dict(cell_side=0, count=3, names=[b"\xff"] + [b""] * 62).items():
-            ring = FakeRing(capacity=16)
-            for key, part in dict(
-                name=b"channels", order=b"CHW", dtype=4, ndim=3, shape=(2, 2, 3, 0), token_stride=24, bytes=48
-            ).items():
-                ring.header["planes"][1][key] = part
-            block = ring.struct(abi.CHANNEL_BLOCK, abi.CHANNEL_OFFSET)
-            block["cell_side"], block["count"] = 64, 2
+            ring, block = ring_with_channels()
             block[field] = value
             with self.subTest(field=field), self.assertRaisesRegex(foveate.BrokenSegment, f"channels.{field}"):
                 ring.reader()
