@@ -273,6 +273,14 @@ pub fn copy_row(target: &mut [u8], source: &[u8]) {
     }
 }
 
+/// Packs pixels of three bytes into pixels of four, whose last is undefined.
+pub fn pack_pixels(target: &mut [u8], source: &[u8]) {
+    let (target, source) = (target.as_chunks_mut::<4>().0, source.as_chunks::<3>().0);
+    for (target, source) in target.iter_mut().zip(source) {
+        target[..3].copy_from_slice(source);
+    }
+}
+
 /// Source of a capture time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaptureClock {

@@ -10,6 +10,7 @@ use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::TokenFormat;
+use foveate_core::view::ViewSpec;
 use foveate_ring::TokenRecord;
 
 use crate::change::tracker::ChangeTracker;
@@ -24,6 +25,13 @@ pub struct SamplerSpec {
     pub format: TokenFormat,
     /// Most tokens of a plan.
     pub capacity: usize,
+}
+
+impl SamplerSpec {
+    /// The size of a view of `spec`.
+    pub fn of(spec: &ViewSpec) -> Self {
+        Self { format: spec.format, capacity: spec.capacity() }
+    }
 }
 
 /// What a backend samples one view with. Opaque, except to the backend whose [maker](crate::backend::SamplerMaker) made
@@ -107,6 +115,11 @@ impl Planes {
     /// them.
     pub(crate) fn renewed(&self, sampler: Sampler) -> Self {
         Self { update: self.update, ..Self::new(self.spec, sampler) }
+    }
+
+    /// The planes `pixels` and `relevance`, the records, and the sampler.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<f32>, Vec<TokenRecord>, Sampler) {
+        (self.pixels, self.relevance, self.records, self.sampler)
     }
 
     /// What its tokens look like in memory, and how many there may be.

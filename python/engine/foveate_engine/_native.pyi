@@ -1,0 +1,70 @@
+"""What the package is made of, in Rust; arrays are bytes of C order unless they say otherwise."""
+
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Planes = Sequence[tuple[NDArray[np.uint8], int]]
+
+class EngineError(Exception): ...
+class BackendError(EngineError): ...
+
+class Engine:
+    backend: str
+    device: str
+    reason: str
+    threads: int
+    def __init__(self, backend: str, device: Optional[str], threads: Optional[int]) -> None: ...
+    def close(self) -> None: ...
+
+class Spec:
+    layout: str
+    patch: int
+    dtype: str
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    outside: str
+    capacity: int
+    def __init__(self, keys: str) -> None: ...
+    def grid(self, extent: tuple[int, int]) -> Optional[tuple[int, int]]: ...
+    def plan(
+        self,
+        extent: tuple[int, int],
+        fixations: Sequence[tuple[float, float]],
+        relevance: Optional[NDArray[np.float64]],
+    ) -> NDArray[np.uint8]: ...
+
+class Pyramid:
+    frame_seq: int
+    time_ns: int
+    bounds: tuple[int, int]
+    level_extents: list[tuple[int, int]]
+    cell: int
+    tile_grid: tuple[int, int]
+    def __init__(
+        self,
+        engine: Engine,
+        planes: _Planes,
+        format: str,
+        extent: tuple[int, int],
+        matrix: str,
+        range: str,
+        threshold: Optional[int],
+        time_ns: int,
+    ) -> None: ...
+    def update(self, planes: _Planes, time_ns: int) -> NDArray[np.uint8]: ...
+    def level(self, level: int) -> NDArray[np.uint8]: ...
+    def sample(
+        self, spec: Spec, fixations: Sequence[tuple[float, float]], relevance: Optional[NDArray[np.float64]]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]: ...
+    def features(self) -> NDArray[np.uint8]: ...
+    def channels(self) -> tuple[NDArray[np.float32], tuple[int, int]]: ...
+    def relevance(
+        self, scorer: Optional[str], weights: dict[str, float], gain: float
+    ) -> tuple[NDArray[np.float64], tuple[int, int]]: ...
+    def close(self) -> None: ...
+
+def formats() -> list[str]: ...
+def channel_names() -> list[str]: ...

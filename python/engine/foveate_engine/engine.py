@@ -1,0 +1,296 @@
+"""The engine: pictures in, tokens out."""
+
+from __future__ import annotations
+
+import math
+from os import PathLike, fspath
+from types import TracebackType
+from typing import Any, Mapping, NoReturn, Sequence, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _native
+from .arrays import Colorimetry, Image, Picture, picture
+from .tokens import Tokens, layout_keys, made, spec
+
+#: What a tile looks like, in sums over its pixels; ``docs/relevance.md`` says what they are.
+FEATURES = np.dtype(
+    [
+        ("count", "<u4"),
+        ("luma", "<u4"),
+        ("luma_squared", "<u4"),
+        ("differences", "<u4", 2),
+        ("gradient", "<u4", 2),
+        ("gradient_squared", "<u4", 2),
+        ("gradient_product", "<i4"),
+        ("coarse_differences", "<u4"),
+        ("coarse_squared", "<u4"),
+        ("strokes", "<u4", 2),
+        ("histogram", "<u4", 16),
+    ]
+)
+
+#: Time from one picture to the next where none is given, in ns.
+_FRAME_NS = 33_333_333
+
+#: A place in a picture, x and y in source pixels, or several.
+Fixation = "tuple[float, float] | Sequence[tuple[float, float]]"
+
+
+class Engine:
+    """A backend, and the threads that work for it. Any number of pyramids and batches are made from one.
+
+    Any thread may use it; work is done without Python's global lock. It belongs to the process that made it: after a fork, make one
+    in each child. It cannot be pickled.
+
+    :ivar backend: ``"cpu"`` or ``"vulkan"``.
+    :ivar device: Name of the processor or GPU.
+    :ivar reason: Why it was chosen.
+    :ivar threads: Threads that share a stage.
+    """
+
+    def __init__(self, backend: str = "auto", device: str | None = None, threads: int | None = None) -> None:
+        """
+        :param backend: ``"auto"`` (a GPU if there is one), ``"cpu"`` or ``"vulkan"``.
+        :param device: part of a GPU's name.
+        :param threads: threads that share a stage, from 1 on; None is one per processor, up to 4.
+        :raises ValueError: if an argument is none of these.
+        :raises BackendError: if Vulkan is required, and there is no such device.
+        """
+        if threads is not None and not 1 <= threads <= 64:
+            raise ValueError(f"threads={threads}: a number from 1 to 64, or None, is expected")
+        self._native = _native.Engine(backend, device, threads)
+        self.backend = self._native.backend
+        self.device = self._native.device
+        self.reason = self._native.reason
+        self.threads = self._native.threads
+
+    def __repr__(self) -> str:
+        return f"<foveate_engine.Engine on {self.device} ({self.backend})>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Engine has threads and may have a device, and cannot be pickled: make one in each process")
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it. Pyramids that were made from it stay."""
+        self._native.close()
+
+    def pyramid(
+        self,
+        image: Image,
+        format: str | None = None,
+        *,
+        matrix: str | None = None,
+        range: str | None = None,
+        threshold: int | str = 0,
+    ) -> Pyramid:
+        """The pyramid of a picture, resident on the device.
+
+        :param image: the picture; see :func:`foveate_engine.arrays.picture` for what is taken. It is read during the call only.
+        :param format: its format, as GStreamer names it; None is by shape: gray, RGB or RGBA.
+        :param matrix: of Y'CbCr: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; None is BT.709 above 576 lines, and
+            BT.601 else, as GStreamer has it.
+        :param range: ``"full"`` or ``"limited"``; None is full for RGB and gray, and limited else.
+        :param threshold: by so much may a sample of a later picture differ, 0 to 255, and not count as changed; ``"auto"`` measures
+            the camera's noise.
+        :raises TypeError: if the picture holds no 8-bit samples in memory of the CPU.
+        :raises ValueError: if its shape or another argument is wrong.
+        :raises BackendError: if the device refuses.
+        """
+        return Pyramid(self, picture(image, format), matrix, range, threshold)
+
+
+class Pyramid:
+    """A picture, every level of it, and what changed since the one before. ``Engine.pyramid`` makes it.
+
+    One thread at a time works on it; others wait. Arrays that it returns are the caller's own, and stay when it is closed.
+
+    :ivar extent: Width and height of the picture in pixels.
+    :ivar format: The picture's format.
+    :ivar colorimetry: How its samples become RGB.
+    """
+
+    def __init__(
+        self, engine: Engine, image: Picture, matrix: str | None, range: str | None, threshold: int | str
+    ) -> None:
+        steps = None if threshold == "auto" else threshold
+        if steps is not None and not (isinstance(steps, int) and 0 <= steps <= 255):
+            raise ValueError(f"threshold={threshold!r}: a whole number from 0 to 255, or \"auto\", is expected")
+        self.extent, self.format = image.extent, image.format
+        self.colorimetry = Colorimetry.of(image.format, image.extent[1], matrix, range)
+        colors = (self.colorimetry.matrix, self.colorimetry.range)
+        self._native = _native.Pyramid(engine._native, image.planes, self.format, self.extent, *colors, steps, 0)
+
+    def __repr__(self) -> str:
+        width, height = self.extent
+        return f"<foveate_engine.Pyramid of {width} x {height}, {self.format}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Pyramid lies in its device's memory, and cannot be pickled: pickle the picture, or its tokens")
+
+    def __enter__(self) -> Pyramid:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives its memory back. Arrays that were made from it stay."""
+        self._native.close()
+
+    @property
+    def frame_seq(self) -> int:
+        """Number of the newest picture, from 1."""
+        return self._native.frame_seq
+
+    @property
+    def level_count(self) -> int:
+        """Number of levels; the sides of each are half of those before, rounded up."""
+        return len(self._native.level_extents)
+
+    def update(self, image: Image, seconds: float | None = None) -> NDArray[np.bool_]:
+        """Takes in the next picture: only tiles of 32 x 32 pixels that changed are read into the pyramid.
+
+        :param image: of the same shape and format as the first. It is read during the call only.
+        :param seconds: its time since the first picture, ascending, for what moves and when; None is a thirtieth after the one
+            before. Tokens do not depend on it.
+        :returns: which tiles changed, [rows, columns].
+        :raises TypeError: as for :meth:`Engine.pyramid`.
+        :raises ValueError: if it has another shape, or its time is before that of the last.
+        """
+        given = picture(image, self.format)
+        if given.extent != self.extent:
+            (width, height), (own_width, own_height) = given.extent, self.extent
+            raise ValueError(
+                f"image is {width} x {height} pixels, and the pyramid {own_width} x {own_height}: make another pyramid for another size"
+            )
+        before = self._native.time_ns
+        if seconds is None:
+            time_ns = before + _FRAME_NS
+        elif math.isfinite(seconds) and before <= seconds * 1e9 < 2**63:
+            time_ns = round(seconds * 1e9)
+        else:
+            raise ValueError(f"seconds={seconds}: a time from {before / 1e9} on, that of the picture before, is expected")
+        tiles = self._native.update(given.planes, time_ns)
+        columns, rows = self._native.tile_grid
+        return tiles.view(np.bool_).reshape(rows, columns)
+
+    def level(self, level: int) -> NDArray[np.uint8]:
+        """A level, [H, W, 3] uint8, R, G, B: each texel is the mean of the 2^level x 2^level source pixels under it, rounded once.
+
+        :param level: 0, the picture itself, to :attr:`level_count` - 1.
+        :raises IndexError: if there is no such level.
+        """
+        extents = self._native.level_extents
+        if not 0 <= level < len(extents):
+            raise IndexError(f"level={level}: this pyramid has the levels 0 to {len(extents) - 1}")
+        width, height = extents[level]
+        return self._native.level(level).reshape(height, width, 3)
+
+    def sample(
+        self,
+        fixation: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
+        *,
+        relevance: ArrayLike | None = None,
+        **layout: Any,
+    ) -> Tokens:
+        """Tokens of the newest picture, byte for byte those of the daemon for the same place.
+
+        :param fixation: where to look, x and y in source pixels, or several such points; by default the middle.
+        :param relevance: how much each part of the picture matters, [rows, columns] of cells that divide it evenly: weights from 1/16
+            to 16 (others are clamped), such as :meth:`relevance` returns.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`: ``layout``, ``budget``, ``patch``, ``dtype`` and more.
+        :raises TypeError: if there is no such argument.
+        :raises ValueError: if one is wrong, or does not go with another.
+        """
+        checked = spec(layout_keys(**layout))
+        points = fixations(fixation, self.extent)
+        arrays = self._native.sample(checked, points, weights(relevance))
+        return made(checked, self.extent, points, arrays, self.frame_seq, self._native.bounds)
+
+    def features(self) -> NDArray[Any]:
+        """What each tile of 32 x 32 pixels looks like, [rows, columns] of :data:`FEATURES`, in sums over its pixels."""
+        columns, rows = self._native.tile_grid
+        return self._native.features().view(FEATURES).reshape(rows, columns)
+
+    @property
+    def cell(self) -> int:
+        """Side of a cell of :meth:`channels`, in source pixels."""
+        return self._native.cell
+
+    def channels(self) -> dict[str, NDArray[np.float32]]:
+        """What is known about each cell of the picture, by name, [rows, columns] float32 each; ``docs/relevance.md`` has the table.
+
+        What is about the past, such as ``change`` and ``motion_x``, counts from the first call of this or :meth:`relevance` on: call it
+        once before the first :meth:`update`. Nobody looks anywhere here, so ``eccentricity`` and ``unseen`` are 1.
+        """
+        cells, (columns, rows) = self._native.channels()
+        names = _native.channel_names()
+        return dict(zip(names, cells.reshape(len(names), rows, columns)))
+
+    def relevance(
+        self,
+        scorer: str | PathLike[str] | None = None,
+        weights: Mapping[str, float] | None = None,
+        gain: float = 0.5,
+    ) -> NDArray[np.float64]:
+        """How much each part of the picture matters, [rows, columns] float64, 1/16 to 16, 1 on average, for :meth:`sample`.
+
+        :param scorer: a file as ``foveate.learn`` writes it; None is the one that needs no training.
+        :param weights: what channels add to the score, in octaves for each of a channel's units, by name.
+        :param gain: exponent of the weights, 0 (nothing) to 1.
+        :raises ValueError: if the file is no scorer, or an argument is wrong.
+        """
+        given = dict(weights or {})
+        unknown = set(given) - set(_native.channel_names())
+        if unknown:
+            raise ValueError(f"weights names {', '.join(map(repr, sorted(unknown)))}; the channels are {', '.join(_native.channel_names())}")
+        if not all(math.isfinite(weight) for weight in given.values()):
+            raise ValueError("weights must be finite numbers")
+        if not 0 <= gain <= 1:
+            raise ValueError(f"gain={gain}: a number from 0 to 1 is expected")
+        cells, (columns, rows) = self._native.relevance(None if scorer is None else fspath(scorer), given, gain)
+        return cells.reshape(rows, columns)
+
+
+def fixations(
+    given: tuple[float, float] | Sequence[tuple[float, float]] | None, extent: tuple[int, int]
+) -> list[tuple[float, float]]:
+    """Points as the engine takes them; None is the middle of a picture of ``extent``.
+
+    :raises ValueError: if they are no points.
+    """
+    if given is None:
+        return [(extent[0] / 2, extent[1] / 2)]
+    try:
+        points = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        points = np.empty(0)
+    if points.shape == (2,):
+        points = points[None]
+    if points.ndim != 2 or points.shape[1] != 2 or not len(points):
+        raise ValueError(f"fixation={given!r}: (x, y) in source pixels, or a list of such points, is expected")
+    return cast("list[tuple[float, float]]", [tuple(point) for point in points.tolist()])
+
+
+def weights(relevance: ArrayLike | None) -> NDArray[np.float64] | None:
+    """A map as the engine takes it.
+
+    :raises ValueError: if it is no map.
+    """
+    if relevance is None:
+        return None
+    try:
+        cells = np.ascontiguousarray(relevance, np.float64)
+    except (TypeError, ValueError):
+        cells = np.empty(0)
+    if cells.ndim != 2 or not cells.size:
+        raise ValueError("relevance must be an array of numbers, [rows, columns]")
+    return cells
