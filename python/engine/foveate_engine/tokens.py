@@ -84,9 +84,8 @@ class Tokens:
         bfloat16 as its bits in uint16 (see :meth:`torch`). Normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8.
     :ivar tokens: One record per token, [N] of :data:`TOKEN`. Texel (u, v) is the mean of the source pixels in [``x`` + u ``sx``,
         ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``), rounded once; ``box`` is what the token covers (x0, y0,
-        x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring or window, ``fovea`` the index of its fixation, and
-        ``changed_frame`` the number of the picture in which something under it last changed.
-    :ivar relevance: The weight of each token in the layout, [N] float32.
+        x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring or window, ``fovea`` the index of its fixation,
+        ``relevance`` its weight in the layout, and ``changed_frame`` the number of the picture in which something under it last changed.
     :ivar fixations: Where was looked, in source pixels: x and y of each.
     :ivar frame_seq: Number of the picture, from 1.
     :ivar bounds: Most by which a sample, and a channel of an RGB pixel, may differ from the picture: 0 unless a threshold was given.
@@ -96,7 +95,6 @@ class Tokens:
 
     pixels: NDArray[Any]
     tokens: NDArray[Any]
-    relevance: NDArray[np.float32]
     fixations: tuple[tuple[float, float], ...]
     frame_seq: int
     bounds: tuple[int, int]
@@ -109,6 +107,11 @@ class Tokens:
     def __repr__(self) -> str:
         width, height = self.info.extent
         return f"<foveate_engine.Tokens: {len(self)} of {width} x {height}, {self.info.layout}, {self.info.dtype}>"
+
+    @property
+    def relevance(self) -> NDArray[np.float32]:
+        """The weight of each token in the layout, [N] float32."""
+        return np.ascontiguousarray(self.tokens["relevance"])
 
     @property
     def planes(self) -> Mapping[str, NDArray[Any]]:
@@ -147,18 +150,16 @@ def made(
     spec: _native.Spec,
     extent: tuple[int, int],
     fixations: Sequence[tuple[float, float]],
-    arrays: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]],
+    arrays: tuple[NDArray[np.uint8], NDArray[np.uint8]],
     frame_seq: int = 1,
     bounds: tuple[int, int] = (0, 0),
     source: str | None = None,
 ) -> Tokens:
     """Tokens from the bytes that the engine returned, without a copy."""
     info = TokenInfo.of(spec, extent)
-    pixels, relevance, records = arrays
+    pixels, records = arrays
     texels = pixels.view(_DTYPES[info.dtype]).reshape(-1, 3, info.patch, info.patch)
-    return Tokens(
-        texels, records.view(TOKEN), relevance.view(np.float32), tuple(fixations), frame_seq, bounds, info, source
-    )
+    return Tokens(texels, records.view(TOKEN), tuple(fixations), frame_seq, bounds, info, source)
 
 
 def spec(keys: Mapping[str, Any]) -> _native.Spec:

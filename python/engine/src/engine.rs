@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use foveate_core::backend::{BackendChoice, BackendKind};
 use foveate_core::frame::FrameKind;
+use foveate_core::view::ViewSpec;
 use foveate_engine::backend::Backend;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::batch::Batch;
 use foveate_engine::pool::Pool;
 use pyo3::prelude::*;
 
@@ -15,7 +17,7 @@ use crate::owned::Owned;
 /// A backend, and the threads that work for it.
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Engine {
-    chosen: Arc<Owned<Chosen>>,
+    chosen: Owned<StreamBackend>,
     #[pyo3(get)]
     backend: &'static str,
     #[pyo3(get)]
@@ -24,11 +26,6 @@ pub(crate) struct Engine {
     reason: String,
     #[pyo3(get)]
     threads: usize,
-}
-
-/// What an engine opened.
-pub(crate) struct Chosen {
-    backend: StreamBackend,
 }
 
 #[pymethods]
@@ -59,7 +56,7 @@ impl Engine {
             .map_err(|error| backend_error(&error))?;
         let info = chosen.info().clone();
         Ok(Self {
-            chosen: Arc::new(Owned::new("Engine", Chosen { backend: chosen })),
+            chosen: Owned::new("Engine", chosen),
             backend: match info.kind {
                 BackendKind::Cpu => "cpu",
                 BackendKind::Vulkan => "vulkan",
@@ -77,8 +74,14 @@ impl Engine {
 }
 
 impl Engine {
+    /// A batch for pictures of `kind`, at most `size` at a time.
+    pub(crate) fn batch(&self, kind: FrameKind, view: ViewSpec, size: usize) -> PyResult<Batch> {
+        self.chosen
+            .with(|chosen| chosen.batch(kind, view, size).map_err(|error| backend_error(&error)))
+    }
+
     /// A backend for frames of `kind`.
     pub(crate) fn build(&self, kind: FrameKind) -> PyResult<Box<dyn Backend>> {
-        self.chosen.with(|chosen| chosen.backend.build(kind).map_err(|error| backend_error(&error)))
+        self.chosen.with(|chosen| chosen.build(kind).map_err(|error| backend_error(&error)))
     }
 }

@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+mod batch;
 mod engine;
 mod errors;
 mod owned;
@@ -14,6 +15,8 @@ mod spec;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::batch::Batch;
     #[pymodule_export]
     use super::engine::Engine;
     #[pymodule_export]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use foveate_core::change::{ChangeConfig, Threshold};
 use foveate_core::error::chain;
-use foveate_core::frame::{FrameStamp, FrameView};
+use foveate_core::frame::{FrameKind, FrameStamp};
 use foveate_core::gaze::GazeParameters;
 use foveate_core::gaze::saliency::Saliency;
 use foveate_core::geometry::extent::Extent;
@@ -16,13 +16,14 @@ use foveate_core::relevance::scene::Scene;
 use foveate_core::relevance::scorer::{Scorer, relevance_of};
 use foveate_engine::planes::{Sampler, SamplerSpec};
 use foveate_engine::{Engine as Inner, Memory};
+use foveate_ring::TokenRecord;
 use numpy::{PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::engine::Engine;
 use crate::errors::{backend_error, value_error};
 use crate::owned::Owned;
-use crate::picture::{Given, Reading, bytes_of};
+use crate::picture::{Given, bytes_of, frame_of, kind_of};
 use crate::spec::{Spec, gaze};
 
 /// Longest time between two pictures that counts, in seconds.
@@ -32,7 +33,7 @@ const LONGEST_GAP_S: f32 = 1.0;
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Pyramid {
     resident: Owned<Resident>,
-    reading: Reading,
+    kind: FrameKind,
 }
 
 struct Resident {
@@ -40,8 +41,6 @@ struct Resident {
     /// Number of the newest picture, from 1.
     frame_seq: u64,
     time_ns: u64,
-    /// Pixels of four bytes, of a picture whose pixels have three.
-    packed: Vec<u8>,
     /// Those of earlier samplings, to be used again.
     samplers: Vec<(SamplerSpec, Sampler)>,
     /// `None` until channels are asked for.
@@ -57,6 +56,18 @@ struct Perception {
 }
 
 type Bytes<'py> = Bound<'py, PyArray1<u8>>;
+
+/// Texels and records.
+pub(crate) type Arrays<'py> = (Bytes<'py>, Bytes<'py>);
+
+/// Tokens as Python takes them; the texels are not copied.
+pub(crate) fn arrays_of<'py>(
+    py: Python<'py>,
+    pixels: Vec<u8>,
+    records: &[TokenRecord],
+) -> Arrays<'py> {
+    (PyArray1::from_vec(py, pixels), PyArray1::from_slice(py, bytemuck::cast_slice(records)))
+}
 
 /// Numbers of cells, row by row, and their columns and rows.
 type Cells<'py, T> = (Bound<'py, PyArray1<T>>, (u32, u32));
@@ -76,24 +87,23 @@ impl Pyramid {
         threshold: Option<u8>,
         time_ns: u64,
     ) -> PyResult<Self> {
-        let reading = Reading::new(format, extent, matrix, range)?;
+        let kind = kind_of(format, extent, matrix, range)?;
         let planes = bytes_of(&planes)?;
         let limit = Threshold::LIMIT_DEFAULT;
         let threshold = threshold.map_or(Threshold::Auto { limit }, Threshold::Fixed);
         let resident = py.detach(|| {
             let change = ChangeConfig { threshold, ..ChangeConfig::default() };
             let mut resident = Resident {
-                engine: Inner::new(engine.build(reading.kind)?, change, 1),
+                engine: Inner::new(engine.build(kind)?, change, 1),
                 frame_seq: 0,
                 time_ns: 0,
-                packed: Vec::new(),
                 samplers: Vec::new(),
                 perception: None,
             };
-            resident.update(reading, &planes, time_ns)?;
+            resident.update(kind, &planes, time_ns)?;
             PyResult::Ok(resident)
         })?;
-        Ok(Self { resident: Owned::new("Pyramid", resident), reading })
+        Ok(Self { resident: Owned::new("Pyramid", resident), kind })
     }
 
     /// Takes in the next picture of the same shape; returns 1 for each tile that changed, row by row.
@@ -106,7 +116,7 @@ impl Pyramid {
         let planes = bytes_of(&planes)?;
         let tiles = py.detach(|| {
             self.resident.with(|resident| {
-                resident.update(self.reading, &planes, time_ns)?;
+                resident.update(self.kind, &planes, time_ns)?;
                 let ingested = resident.engine.tracker().ingested();
                 let mut tiles = vec![0; ingested.grid().area()];
                 ingested.indices().for_each(|index| tiles[index] = 1);
@@ -131,14 +141,14 @@ impl Pyramid {
     fn bounds(&self) -> PyResult<(u8, u32)> {
         self.resident.with(|resident| {
             let bound = resident.engine.tracker().sample_bound();
-            Ok((bound, self.reading.kind.color.rgb_bound(bound)))
+            Ok((bound, self.kind.color.rgb_bound(bound)))
         })
     }
 
     /// Extents of the levels, the finest first.
     #[getter]
     fn level_extents(&self) -> Vec<(u32, u32)> {
-        let shape = PyramidShape::new(self.reading.kind.extent);
+        let shape = PyramidShape::new(self.kind.extent);
         let extent = |level| shape.level_extent(level);
         (0..shape.level_count()).map(|level| (extent(level).width, extent(level).height)).collect()
     }
@@ -146,13 +156,13 @@ impl Pyramid {
     /// Side of a cell of channels, in pixels.
     #[getter]
     fn cell(&self) -> u32 {
-        cells_of(self.reading.kind.extent).1
+        cells_of(self.kind.extent).1
     }
 
     /// Columns and rows of tiles.
     #[getter]
     fn tile_grid(&self) -> (u32, u32) {
-        let grid = self.reading.kind.extent.in_cells(TILE_SIDE);
+        let grid = self.kind.extent.in_cells(TILE_SIDE);
         (grid.width, grid.height)
     }
 
@@ -165,17 +175,17 @@ impl Pyramid {
         Ok(PyArray1::from_vec(py, texels))
     }
 
-    /// The planes `pixels` and `relevance` and the records of a plan, as bytes.
+    /// The texels and the records of a plan, as bytes.
     fn sample<'py>(
         &self,
         py: Python<'py>,
         spec: &Spec,
         fixations: Vec<(f64, f64)>,
         relevance: Option<PyReadonlyArray2<'py, f64>>,
-    ) -> PyResult<(Bytes<'py>, Bytes<'py>, Bytes<'py>)> {
-        let extent = self.reading.kind.extent;
+    ) -> PyResult<Arrays<'py>> {
+        let extent = self.kind.extent;
         let gaze = gaze(&spec.view, extent, &fixations, relevance.as_ref(), self.frame_seq()?)?;
-        let (pixels, relevance, records) = py.detach(|| {
+        let (pixels, records) = py.detach(|| {
             self.resident.with(|resident| {
                 let wanted = SamplerSpec::of(&spec.view);
                 let kept = resident.samplers.iter().position(|(spec, _)| *spec == wanted);
@@ -186,16 +196,12 @@ impl Pyramid {
                 };
                 let planes = sampled.and_then(|sampler| engine.sample(&spec.view, &gaze, sampler));
                 let planes = planes.map_err(|error| backend_error(&error))?;
-                let (pixels, relevance, records, sampler) = planes.into_parts();
+                let (pixels, records, sampler) = planes.into_parts();
                 resident.samplers.push((wanted, sampler));
-                Ok((pixels, relevance, records))
+                Ok((pixels, records))
             })
         })?;
-        Ok((
-            PyArray1::from_vec(py, pixels),
-            PyArray1::from_vec(py, bytemuck::cast_slice(&relevance).to_vec()),
-            PyArray1::from_vec(py, bytemuck::cast_slice(&records).to_vec()),
-        ))
+        Ok(arrays_of(py, pixels, &records))
     }
 
     /// What each tile looks like, row by row, as bytes.
@@ -257,16 +263,12 @@ impl Pyramid {
 
 impl Resident {
     /// Takes in a picture.
-    fn update(
-        &mut self,
-        reading: Reading,
-        planes: &[(&[u8], usize)],
-        time_ns: u64,
-    ) -> PyResult<()> {
-        let Self { engine, packed, frame_seq, .. } = self;
-        let stamp = FrameStamp { pts_ns: Some(time_ns), ..FrameStamp::numbered(*frame_seq + 1) };
-        let step = |frame: &FrameView<'_>| engine.step::<Memory>(frame, &stamp, &mut []);
-        reading.read(planes, packed, step)?.map_err(|error| backend_error(&error))?;
+    fn update(&mut self, kind: FrameKind, planes: &[(&[u8], usize)], time_ns: u64) -> PyResult<()> {
+        let frame = frame_of(kind, planes)?;
+        let stamp =
+            FrameStamp { pts_ns: Some(time_ns), ..FrameStamp::numbered(self.frame_seq + 1) };
+        let stepped = self.engine.step::<Memory>(&frame, &stamp, &mut []);
+        stepped.map_err(|error| backend_error(&error))?;
         (self.frame_seq, self.time_ns) = (stamp.frame_seq, time_ns);
         if self.perception.is_some() {
             self.absorb()?;

@@ -13,7 +13,7 @@ use foveate_core::geometry::relevance::{Relevance, RelevanceMap};
 use foveate_core::relevance::channel::CHANNELS;
 use foveate_core::token::Outside;
 use foveate_core::view::ViewSpec;
-use foveate_ring::TokenRecord;
+use foveate_engine::batch::planned;
 use numpy::{PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -92,22 +92,7 @@ impl Spec {
     ) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let extent = supported(extent)?;
         let gaze = gaze(&self.view, extent, &fixations, relevance.as_ref(), 0)?;
-        let patch_side = self.view.format.patch_side;
-        let plan = py.detach(|| self.view.plan(&gaze, PyramidShape::new(extent), None));
-        let map = gaze.relevance.as_ref().map(|relevance| &relevance.map);
-        let records: Vec<_> = plan
-            .tokens
-            .iter()
-            .map(|token| {
-                let region = token.read_box(extent, patch_side);
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "a weight needs no more digits"
-                )]
-                let weight = map.map_or(1.0, |map| map.greatest(extent, region) as f32);
-                TokenRecord::new(*token, extent, patch_side, 0, weight)
-            })
-            .collect();
+        let (_, records) = py.detach(|| planned(&self.view, &gaze, extent));
         Ok(PyArray1::from_slice(py, bytemuck::cast_slice(&records)))
     }
 }

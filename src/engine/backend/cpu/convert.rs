@@ -144,8 +144,10 @@ macro_rules! with_sampling {
             PixelFormat::Nv12 => $function::<_, Nv12>($($argument),*),
             PixelFormat::I420 => $function::<_, I420>($($argument),*),
             PixelFormat::Yuy2 => $function::<_, Yuy2>($($argument),*),
-            PixelFormat::Rgbx | PixelFormat::Rgba => $function::<_, Packed<0, 2>>($($argument),*),
-            PixelFormat::Bgrx | PixelFormat::Bgra => $function::<_, Packed<2, 0>>($($argument),*),
+            PixelFormat::Rgb => $function::<_, Packed<3, 0, 2>>($($argument),*),
+            PixelFormat::Bgr => $function::<_, Packed<3, 2, 0>>($($argument),*),
+            PixelFormat::Rgbx | PixelFormat::Rgba => $function::<_, Packed<4, 0, 2>>($($argument),*),
+            PixelFormat::Bgrx | PixelFormat::Bgra => $function::<_, Packed<4, 2, 0>>($($argument),*),
             PixelFormat::Gray8 => $function::<_, Gray>($($argument),*),
         }
     }};
@@ -304,21 +306,23 @@ impl Sampling for Yuy2 {
     }
 }
 
-/// Pixels of four bytes, of which byte `RED` is R, the second G, and byte `BLUE` B.
+/// Pixels of `BYTES` bytes, 3 or 4, of which byte `RED` is R, the second G, and byte `BLUE` B.
 #[derive(Debug)]
-pub struct Packed<const RED: usize, const BLUE: usize>;
+pub struct Packed<const BYTES: usize, const RED: usize, const BLUE: usize>;
 
-impl<const RED: usize, const BLUE: usize> Packed<RED, BLUE> {
+impl<const BYTES: usize, const RED: usize, const BLUE: usize> Packed<BYTES, RED, BLUE> {
     #[inline(always)]
-    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8; 4 * SIDE]) -> Rgb<V> {
-        let [red, ..] = converter.gray(&every_fourth(packed, RED));
-        let [green, ..] = converter.gray(&every_fourth(packed, 1));
-        let [blue, ..] = converter.gray(&every_fourth(packed, BLUE));
+    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8]) -> Rgb<V> {
+        let [red, ..] = converter.gray(&every::<BYTES>(packed, RED));
+        let [green, ..] = converter.gray(&every::<BYTES>(packed, 1));
+        let [blue, ..] = converter.gray(&every::<BYTES>(packed, BLUE));
         [red, green, blue]
     }
 }
 
-impl<const RED: usize, const BLUE: usize> Sampling for Packed<RED, BLUE> {
+impl<const BYTES: usize, const RED: usize, const BLUE: usize> Sampling
+    for Packed<BYTES, RED, BLUE>
+{
     #[inline(always)]
     fn rows_of_pair<V: Vectors>(
         converter: &Converter<V>,
@@ -326,7 +330,7 @@ impl<const RED: usize, const BLUE: usize> Sampling for Packed<RED, BLUE> {
         x: usize,
     ) -> [Rgb<V>; 2] {
         let [upper, lower] = pair.rows;
-        [Self::rgb(converter, chunk(upper, 4 * x)), Self::rgb(converter, chunk(lower, 4 * x))]
+        [upper, lower].map(|row| Self::rgb(converter, &row[BYTES * x..][..BYTES * SIDE]))
     }
 
     #[inline(always)]
@@ -337,7 +341,8 @@ impl<const RED: usize, const BLUE: usize> Sampling for Packed<RED, BLUE> {
         y: usize,
         count: usize,
     ) -> Rgb<V> {
-        Self::rgb(converter, &samples(&frame.row(0, y)[4 * x..], 4 * count))
+        let packed: [u8; 4 * SIDE] = samples(&frame.row(0, y)[BYTES * x..], BYTES * count);
+        Self::rgb(converter, &packed[..BYTES * SIDE])
     }
 }
 
@@ -385,11 +390,11 @@ fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
     samples
 }
 
-/// Byte `offset` of every four.
+/// Byte `offset` of every `STEP`.
 #[inline(always)]
-fn every_fourth(row: &[u8; 4 * SIDE], offset: usize) -> [u8; SIDE] {
+fn every<const STEP: usize>(row: &[u8], offset: usize) -> [u8; SIDE] {
     let mut bytes = [0; SIDE];
-    for (byte, pixel) in bytes.iter_mut().zip(row.as_chunks::<4>().0) {
+    for (byte, pixel) in bytes.iter_mut().zip(row.as_chunks::<STEP>().0) {
         *byte = pixel[offset];
     }
     bytes

@@ -117,9 +117,14 @@ impl Luma {
                     let mut luma = [vectors.words([0; 2]); 2];
                     for row in 0..2 {
                         let mut halves = [vectors.sums(0); 2];
+                        let start = (2 * pair + row) * stride;
+                        let pixels: [u8; 4 * SIDE] = if format.has_fourth_byte() {
+                            *chunk(rows, start + 4 * x)
+                        } else {
+                            spread(chunk(rows, start + 3 * x))
+                        };
                         for half in 0..2 {
-                            let start = (2 * pair + row) * stride + 4 * x + half * 2 * SIDE;
-                            let [even, odd] = vectors.unzipped(chunk(rows, start));
+                            let [even, odd] = vectors.unzipped(chunk(&pixels, half * 2 * SIDE));
                             let sums = vectors.sums(0);
                             let sums = vectors.multiplied_and_added(sums, even, first_and_third);
                             let sums = vectors.multiplied_and_added(sums, odd, second);
@@ -282,8 +287,18 @@ fn chunk<T, const N: usize>(values: &[T], start: usize) -> &[T; N] {
     values[start..].first_chunk().expect("a whole tile")
 }
 
+/// Pixels of three bytes as pixels of four, the last of which is 0.
+#[inline(always)]
+fn spread(pixels: &[u8; 3 * SIDE]) -> [u8; 4 * SIDE] {
+    let mut spread = [0; 4 * SIDE];
+    for (target, pixel) in spread.as_chunks_mut::<4>().0.iter_mut().zip(pixels.as_chunks::<3>().0) {
+        target[..3].copy_from_slice(pixel);
+    }
+    spread
+}
+
 fn is_reversed(format: PixelFormat) -> bool {
-    matches!(format, PixelFormat::Bgrx | PixelFormat::Bgra)
+    matches!(format, PixelFormat::Bgr | PixelFormat::Bgrx | PixelFormat::Bgra)
 }
 
 fn load_cut_row(frame: &FrameView<'_>, x: usize, y: usize, target: &mut [u8]) {
@@ -298,7 +313,9 @@ fn load_cut_row(frame: &FrameView<'_>, x: usize, y: usize, target: &mut [u8]) {
             }
         }
         format => {
-            for (luma, pixel) in target.iter_mut().zip(samples[4 * x..].as_chunks::<4>().0) {
+            let pixel_bytes = if format.has_fourth_byte() { 4 } else { 3 };
+            let pixels = samples[pixel_bytes * x..].chunks_exact(pixel_bytes);
+            for (luma, pixel) in target.iter_mut().zip(pixels) {
                 let [first, g, third] = [pixel[0], pixel[1], pixel[2]].map(u32::from);
                 let (r, b) = if is_reversed(format) { (third, first) } else { (first, third) };
                 *luma = ((54 * r + 183 * g + 19 * b + 128) >> 8) as u8;
