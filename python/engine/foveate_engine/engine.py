@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _native
 from .arrays import Colorimetry, Image, Picture, picture
+from .batches import Batches, Fixation, each, maps, pictures
 from .tokens import Tokens, layout_keys, made, spec
 
 #: What a tile looks like, in sums over its pixels; ``docs/relevance.md`` says what they are.
@@ -33,9 +34,6 @@ FEATURES = np.dtype(
 
 #: Time from one picture to the next where none is given, in ns.
 _FRAME_NS = 33_333_333
-
-#: A place in a picture, x and y in source pixels, or several.
-Fixation = "tuple[float, float] | Sequence[tuple[float, float]]"
 
 
 class Engine:
@@ -61,6 +59,7 @@ class Engine:
         if threads is not None and not 1 <= threads <= 64:
             raise ValueError(f"threads={threads}: a number from 1 to 64, or None, is expected")
         self._native = _native.Engine(backend, device, threads)
+        self._batches = Batches(self._native)
         self.backend = self._native.backend
         self.device = self._native.device
         self.reason = self._native.reason
@@ -80,6 +79,7 @@ class Engine:
 
     def close(self) -> None:
         """Ends it. Pyramids that were made from it stay."""
+        self._batches.close()
         self._native.close()
 
     def pyramid(
@@ -105,6 +105,39 @@ class Engine:
         :raises BackendError: if the device refuses.
         """
         return Pyramid(self, picture(image, format), matrix, range, threshold)
+
+    def batch(
+        self,
+        images: Sequence[Image] | NDArray[np.uint8],
+        fixations: Fixation | Sequence[Fixation] | None = None,
+        *,
+        format: str | None = None,
+        matrix: str | None = None,
+        range: str | None = None,
+        relevance: ArrayLike | Sequence[ArrayLike | None] | None = None,
+        **layout: Any,
+    ) -> list[Tokens]:
+        """Tokens of many pictures of one size, the same bytes as one by one: on a GPU up to 32 of them in one submission, on the CPU a
+        picture to each thread.
+
+        :param images: pictures of one size and format, as :meth:`pyramid` takes them, or an array of them, [B, H, W, 3] and so on.
+        :param fixations: where to look: one point for all, or for each picture a point or a list of points; None is the middle.
+        :param format: as for :meth:`pyramid`; so are ``matrix`` and ``range``.
+        :param relevance: a map for each picture, or None; as for :meth:`Pyramid.sample`.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :returns: the tokens of each picture, in order.
+        :raises TypeError: as for :meth:`pyramid`.
+        :raises ValueError: if the pictures differ in size or format, or an argument is wrong.
+        :raises BackendError: if the device refuses.
+        """
+        read = pictures(images, format)
+        first, checked = read[0], spec(layout_keys(**layout))
+        colors = Colorimetry.of(first.format, first.extent[1], matrix, range)
+        points = [fixations_of(given, first.extent) for given in each(fixations, len(read))]
+        cells = [weights(given) for given in maps(relevance, len(read))]
+        batch = self._batches.of(checked, first, colors, len(read))
+        arrays = batch.sample([image.planes for image in read], points, cells)
+        return [made(checked, first.extent, at, given) for at, given in zip(points, arrays)]
 
 
 class Pyramid:
@@ -196,7 +229,7 @@ class Pyramid:
 
     def sample(
         self,
-        fixation: tuple[float, float] | Sequence[tuple[float, float]] | None = None,
+        fixation: Fixation | None = None,
         *,
         relevance: ArrayLike | None = None,
         **layout: Any,
@@ -211,7 +244,7 @@ class Pyramid:
         :raises ValueError: if one is wrong, or does not go with another.
         """
         checked = spec(layout_keys(**layout))
-        points = fixations(fixation, self.extent)
+        points = fixations_of(fixation, self.extent)
         arrays = self._native.sample(checked, points, weights(relevance))
         return made(checked, self.extent, points, arrays, self.frame_seq, self._native.bounds)
 
@@ -260,8 +293,8 @@ class Pyramid:
         return cells.reshape(rows, columns)
 
 
-def fixations(
-    given: tuple[float, float] | Sequence[tuple[float, float]] | None, extent: tuple[int, int]
+def fixations_of(
+    given: Fixation | None, extent: tuple[int, int]
 ) -> list[tuple[float, float]]:
     """Points as the engine takes them; None is the middle of a picture of ``extent``.
 
