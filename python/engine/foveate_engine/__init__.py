@@ -11,7 +11,7 @@
 """
 
 from ._native import BackendError, EngineError
-from .engine import FEATURES, Engine, Pyramid
+from .engine import FEATURES, Engine, Folder, Pyramid, decode
 from .tokens import TOKEN, TokenInfo, Tokens
 
 #: The version of this package.
@@ -23,8 +23,10 @@ __all__ = [
     "BackendError",
     "Engine",
     "EngineError",
+    "Folder",
     "Pyramid",
     "TokenInfo",
     "Tokens",
     "__version__",
+    "decode",
 ]

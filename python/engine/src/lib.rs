@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 mod batch;
 mod engine;
 mod errors;
+mod folder;
 mod owned;
 mod picture;
 mod pyramid;
@@ -21,6 +22,8 @@ mod _native {
     use super::engine::Engine;
     #[pymodule_export]
     use super::errors::{BackendError, EngineError};
+    #[pymodule_export]
+    use super::folder::{Folder, decode, listed};
     #[pymodule_export]
     use super::pyramid::Pyramid;
     #[pymodule_export]
