@@ -10,4 +10,4 @@ mod reader;
 
 pub use self::decode::{DecodeError, Decoded, decode};
 pub use self::list::{ENDINGS, ListError, list};
-pub use self::reader::{Item, Look, Reader, Seen};
+pub use self::reader::{Item, Look, PictureView, Reader, Seen, look_at};

@@ -11,7 +11,7 @@
 """
 
 from ._native import BackendError, EngineError
-from .engine import FEATURES, Engine, Folder, Pyramid, decode
+from .engine import FEATURES, Engine, Folder, Pyramid, Video, decode
 from .tokens import TOKEN, TokenInfo, Tokens
 
 #: The version of this package.
@@ -27,6 +27,7 @@ __all__ = [
     "Pyramid",
     "TokenInfo",
     "Tokens",
+    "Video",
     "__version__",
     "decode",
 ]

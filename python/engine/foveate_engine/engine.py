@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from dataclasses import replace
 from os import PathLike, fspath
 from types import TracebackType
 from typing import Any, Iterable, Mapping, NoReturn, Sequence, cast
@@ -168,6 +169,99 @@ class Engine:
         """
         return Folder(self, path, place, deep, unreadable, progress, spec(layout_keys(**layout)))
 
+    def video(
+        self,
+        source: str | PathLike[str] | None = None,
+        *,
+        pipeline: str | None = None,
+        gaze: Mapping[str, Any] | None = None,
+        frames: int | None = None,
+        start: float = 0.0,
+        threshold: int | str = 0,
+        **layout: Any,
+    ) -> Video:
+        """Tokens of every frame of a clip, as ``foveate extract`` makes them; needs a build with the feature ``gst``.
+
+        :param source: a file, a folder of pictures of one size, or an ``http(s)://`` address.
+        :param pipeline: a gst-launch description instead, which ends in ``appsink name=frames`` and is not live.
+        :param gaze: who chooses where to look, as ``[stream.view.gaze]`` of the daemon has it: {"policy": "saliency"},
+            {"policy": "fixed", "x": 0.5, "y": 0.5}, {"policy": "relevance", "scorer": path} and so on; None is the middle.
+        :param frames: ends after so many.
+        :param start: leaves out the frames before this time of the clip, in seconds; they are decoded, and keep their numbers.
+        :param threshold: as for :meth:`pyramid`.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :returns: an iterator of the tokens of each frame.
+        :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the frames
+            before have been given.
+        :raises ValueError: if an argument is wrong.
+        """
+        if (source is None) == (pipeline is None):
+            raise ValueError("either `source` or `pipeline` is expected")
+        if frames is not None and frames < 1:
+            raise ValueError(f"frames={frames}: a number from 1 on, or None, is expected")
+        if not (math.isfinite(start) and 0 <= start < 2**32):
+            raise ValueError(f"start={start}: a time in seconds from 0 on is expected")
+        keys = {**layout_keys(**layout), "gaze": dict(gaze or {"policy": "fixed"})}
+        return Video(self, source, pipeline, frames, start, steps_of(threshold), spec(keys))
+
+
+class Video:
+    """The tokens of the frames of a clip, one after the other. ``Engine.video`` makes it.
+
+    Leaving it early, as by ``break``, and :meth:`close` stop the decoder.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: str | PathLike[str] | None,
+        pipeline: str | None,
+        frames: int | None,
+        start: float,
+        steps: int | None,
+        checked: _native.Spec,
+    ) -> None:
+        if not hasattr(_native, "Video"):
+            raise EngineError(
+                "this build of foveate_engine has no GStreamer: install it with the feature `gst`, as "
+                "pip install ./python/engine --config-settings=build-args='--features gst', which needs GStreamer's -dev packages"
+            )
+        self._source = str(pipeline) if source is None else fspath(source)
+        self._native = _native.Video(engine._native, self._source, source is None, checked, steps)
+        self._spec, self._left, self._start_ns = checked, frames, round(start * 1e9)
+
+    @property
+    def duration(self) -> float | None:
+        """Duration of the clip in seconds, if it is known."""
+        return self._native.duration
+
+    def __iter__(self) -> Video:
+        return self
+
+    def __next__(self) -> Tokens:
+        frame = None if self._left == 0 else self._native.next_frame(self._start_ns)
+        if frame is None:
+            raise StopIteration
+        if self._left is not None:
+            self._left -= 1
+        (frame_seq, pts_ns), extent, points, (dirty, count), bounds, arrays = frame
+        seconds = None if pts_ns is None else pts_ns / 1e9
+        tokens = made(self._spec, extent, points, arrays, frame_seq, bounds, self._source)
+        return replace(tokens, seconds=seconds, changed=dirty / count)
+
+    def __enter__(self) -> Video:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Video is being played, and cannot be pickled: open it in each process")
+
+    def close(self) -> None:
+        """Ends it, and stops the decoder."""
+        self._native.close()
+
 
 def decode(source: str | PathLike[str] | bytes | bytearray | memoryview) -> NDArray[np.uint8]:
     """The pixels of a file: JPEG, PNG, WebP, TIFF, GIF, BMP or PNM.
@@ -282,9 +376,7 @@ class Pyramid:
     def __init__(
         self, engine: Engine, image: Picture, matrix: str | None, range: str | None, threshold: int | str
     ) -> None:
-        steps = None if threshold == "auto" else threshold
-        if steps is not None and not (isinstance(steps, int) and 0 <= steps <= 255):
-            raise ValueError(f"threshold={threshold!r}: a whole number from 0 to 255, or \"auto\", is expected")
+        steps = steps_of(threshold)
         self.extent, self.format = image.extent, image.format
         self.colorimetry = Colorimetry.of(image.format, image.extent[1], matrix, range)
         colors = (self.colorimetry.matrix, self.colorimetry.range)
@@ -420,6 +512,18 @@ class Pyramid:
             raise ValueError(f"gain={gain}: a number from 0 to 1 is expected")
         cells, (columns, rows) = self._native.relevance(None if scorer is None else fspath(scorer), given, gain)
         return cells.reshape(rows, columns)
+
+
+def steps_of(threshold: int | str) -> int | None:
+    """A threshold as the engine takes it; None is ``"auto"``.
+
+    :raises ValueError: if it is none.
+    """
+    if threshold == "auto":
+        return None
+    if isinstance(threshold, int) and 0 <= threshold <= 255:
+        return threshold
+    raise ValueError(f'threshold={threshold!r}: a whole number from 0 to 255, or "auto", is expected')
 
 
 def fixations_of(

@@ -3,8 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use foveate_core::geometry::extent::Extent;
-use foveate_pictures::{Decoded, Item, ListError, Reader, Seen};
+use foveate_pictures::{Decoded, Item, ListError, PictureView, Reader, Seen, look_at};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
@@ -12,7 +11,7 @@ use crate::engine::Engine;
 use crate::errors::{EngineError, backend_error, value_error};
 use crate::owned::Owned;
 use crate::pyramid::{Arrays, Bytes, arrays_of};
-use crate::spec::{Spec, gaze};
+use crate::spec::Spec;
 
 /// The pictures of a folder, and of its folders if `deep`.
 #[pyfunction]
@@ -55,16 +54,8 @@ impl Folder {
         place: (f64, f64),
         decoders: usize,
     ) -> PyResult<Self> {
-        let view = spec.view.clone();
-        let look = {
-            let view = view.clone();
-            move |extent: Extent| {
-                let at = (f64::from(extent.width) * place.0, f64::from(extent.height) * place.1);
-                gaze(&view, extent, &[at], None, 1).expect("one finite point")
-            }
-        };
-        let chosen = engine.chosen()?;
-        let reader = Reader::new(paths, decoders, chosen, view, Box::new(look));
+        let view = PictureView { spec: spec.view.clone(), look: look_at(place) };
+        let reader = Reader::new(paths, decoders, engine.chosen()?, vec![view]);
         Ok(Self { reader: Owned::new("folder", reader) })
     }
 
@@ -74,10 +65,12 @@ impl Folder {
             self.reader.with(|reader| reader.next_items().map_err(|error| backend_error(&error)))
         })?;
         let file = |Item { path, seen }| match seen {
-            Ok(Seen { kind, gaze, tokens }) => {
-                let extent = (kind.extent.width, kind.extent.height);
-                let arrays = arrays_of(py, tokens.pixels, &tokens.records);
-                (path, Some((extent, gaze.points()[0], arrays)), None)
+            Ok((kind, mut views)) => {
+                let seen = views.pop().map(|Seen { gaze, tokens }| {
+                    let extent = (kind.extent.width, kind.extent.height);
+                    (extent, gaze.points()[0], arrays_of(py, tokens.pixels, &tokens.records))
+                });
+                (path, seen, None)
             }
             Err(error) => (path, None, Some(error.to_string())),
         };

@@ -13,6 +13,8 @@ mod owned;
 mod picture;
 mod pyramid;
 mod spec;
+#[cfg(feature = "gst")]
+mod video;
 
 #[pymodule]
 mod _native {
@@ -28,4 +30,7 @@ mod _native {
     use super::pyramid::Pyramid;
     #[pymodule_export]
     use super::spec::{Spec, channel_names, formats};
+    #[cfg(feature = "gst")]
+    #[pymodule_export]
+    use super::video::Video;
 }
