@@ -10,7 +10,7 @@ use crate::select::Selector;
 use crate::tile::{TILE, halves, product};
 
 /// Queries of a block: whole tiles.
-pub(crate) const BLOCK: usize = 8 * TILE;
+pub(crate) const BLOCK: usize = 16 * TILE;
 
 /// Cells whose values are weighted in one go: a panel of them fits into the first cache.
 const CELLS_AT_ONCE: usize = 256;
@@ -62,7 +62,9 @@ impl Scores {
 pub(crate) struct Scratch {
     /// The queries, scaled, each filled up to the stride of keys.
     pub(crate) queries: Vec<f32>,
-    /// The results, each filled up to the stride of values.
+    /// The sum of the weights of each query.
+    pub(crate) weights: Vec<f32>,
+    /// The results times these sums, each filled up to the stride of values.
     pub(crate) results: Vec<f32>,
     /// Of each level.
     scores: Vec<Scores>,
@@ -103,6 +105,7 @@ impl Kernel for Block<'_> {
         let coarsest = plan.levels.len() - 1;
         scratch.scores.resize_with(plan.levels.len(), Scores::default);
         scratch.visits.resize_with(coarsest, Visits::default);
+        scratch.weights.resize(BLOCK, 0.0);
         score_coarsest(lanes, plan, head, scratch);
         for level in (0..coarsest).rev() {
             open(lanes, plan, level + 1, scratch, count);
@@ -166,7 +169,6 @@ fn open<L: Lanes>(lanes: L, plan: &Plan, level: usize, scratch: &mut Scratch, co
     let cells = &plan.levels[level];
     let scores = &mut scores[level];
     for query in 0..count {
-        found.clear();
         let row = scores.row_mut(query);
         if cells.family == 0 {
             selector.best(lanes, row, cells.open, |place| place, found);
@@ -300,7 +302,13 @@ fn dots_of_two<L: Lanes>(
 }
 
 #[inline(always)]
-fn put(scores: &mut Scores, visit: Visit, group: usize, dots: [f32; GROUP], offsets: &[f32; GROUP]) {
+fn put(
+    scores: &mut Scores,
+    visit: Visit,
+    group: usize,
+    dots: [f32; GROUP],
+    offsets: &[f32; GROUP],
+) {
     let start = visit.start as usize + group * GROUP;
     let target = &mut scores.row_mut(visit.query as usize)[start..][..GROUP];
     for ((score, dot), offset) in target.iter_mut().zip(dots).zip(offsets) {
@@ -308,7 +316,7 @@ fn put(scores: &mut Scores, visit: Visit, group: usize, dots: [f32; GROUP], offs
     }
 }
 
-/// Turns the scores of each query into weights that sum to one.
+/// Turns the scores of each query into weights, and notes their sum.
 #[inline(always)]
 fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
     for query in 0..count {
@@ -328,13 +336,7 @@ fn soften<L: Lanes>(lanes: L, scratch: &mut Scratch, count: usize) {
                 *numbers = lanes.store(weights);
             }
         }
-        let [sum, ..] = lanes.sums([sums; GROUP]);
-        let factor = lanes.splat(1.0 / sum);
-        for scores in &mut scratch.scores {
-            for numbers in scores.row_mut(query).as_chunks_mut::<LANES>().0 {
-                *numbers = lanes.store(lanes.multiply(lanes.load(numbers), factor));
-            }
-        }
+        scratch.weights[query] = lanes.sums([sums; GROUP])[0];
     }
 }
 
@@ -353,11 +355,8 @@ fn add_coarsest<L: Lanes>(lanes: L, plan: &Plan, pair: &Pair, scratch: &mut Scra
                 let weights = rows(&scores.numbers, scores.stride, first, start);
                 let sums = product(lanes, weights, values);
                 for (row, sums) in sums.iter().enumerate() {
-                    let target = &mut results[(first + row) * stride + panel * PANEL..][..PANEL];
-                    let (target, _) = target.as_chunks_mut::<LANES>();
-                    for (target, sum) in target.iter_mut().zip(sums) {
-                        *target = lanes.store(lanes.add(lanes.load(target), *sum));
-                    }
+                    let start = (first + row) * stride + panel * PANEL;
+                    add_to(lanes, &mut results[start..][..PANEL], sums);
                 }
             }
         }
@@ -366,13 +365,7 @@ fn add_coarsest<L: Lanes>(lanes: L, plan: &Plan, pair: &Pair, scratch: &mut Scra
 
 /// Adds the values of the children of opened cells by their weights.
 #[inline(always)]
-fn add_children<L: Lanes>(
-    lanes: L,
-    plan: &Plan,
-    level: usize,
-    pair: &Pair,
-    scratch: &mut Scratch,
-) {
+fn add_children<L: Lanes>(lanes: L, plan: &Plan, level: usize, pair: &Pair, scratch: &mut Scratch) {
     let family = plan.levels[level].family;
     let stride = value_stride(plan);
     let Scratch { scores, visits, results, .. } = scratch;
@@ -382,38 +375,31 @@ fn add_children<L: Lanes>(
         let visits = &visits[level].visits[first..*end as usize];
         first = *end as usize;
         let values = &pair.values[*place as usize * family * stride..][..family * stride];
-        for (group, values) in values.chunks_exact(GROUP * stride).enumerate() {
-            for visit in visits {
-                let query = visit.query as usize;
-                let start = visit.start as usize + group * GROUP;
-                let weights = scores.row(query)[start..].first_chunk().expect("a group");
-                add_group(lanes, weights, values, &mut results[query * stride..][..stride]);
+        let (values, _) = values.as_chunks::<PANEL>();
+        for visits in visits.chunks(TILE) {
+            // Rows that are too many are the last one again, and are not added.
+            let mut rows = [&scores.numbers[..]; TILE];
+            for (row, numbers) in rows.iter_mut().enumerate() {
+                let visit = visits[row.min(visits.len() - 1)];
+                *numbers = &scores.row(visit.query as usize)[visit.start as usize..];
+            }
+            for (panel, values) in values.chunks_exact(family).enumerate() {
+                let sums = product(lanes, rows, values);
+                for (visit, sums) in visits.iter().zip(&sums) {
+                    let start = visit.query as usize * stride + panel * PANEL;
+                    add_to(lanes, &mut results[start..][..PANEL], sums);
+                }
             }
         }
     }
 }
 
-/// Adds a group of values by their weights to a result.
+/// Adds sixteen numbers to those of `target`.
 #[inline(always)]
-fn add_group<L: Lanes>(lanes: L, weights: &[f32; GROUP], values: &[f32], result: &mut [f32]) {
-    let (result, _) = result.as_chunks_mut::<LANES>();
-    let (values, _) = values.as_chunks::<LANES>();
-    let len = result.len();
-    let [a, b, c, d] =
-        [&values[..len], &values[len..2 * len], &values[2 * len..3 * len], &values[3 * len..4 * len]];
-    let [wa, wb, wc, wd] = [
-        lanes.splat(weights[0]),
-        lanes.splat(weights[1]),
-        lanes.splat(weights[2]),
-        lanes.splat(weights[3]),
-    ];
-    for place in 0..len {
-        let mut sum = lanes.load(&result[place]);
-        sum = lanes.multiply_add(wa, lanes.load(&a[place]), sum);
-        sum = lanes.multiply_add(wb, lanes.load(&b[place]), sum);
-        sum = lanes.multiply_add(wc, lanes.load(&c[place]), sum);
-        sum = lanes.multiply_add(wd, lanes.load(&d[place]), sum);
-        result[place] = lanes.store(sum);
+fn add_to<L: Lanes>(lanes: L, target: &mut [f32], numbers: &[L::Vector; 2]) {
+    let (target, _) = target.as_chunks_mut::<LANES>();
+    for (target, numbers) in target.iter_mut().zip(numbers) {
+        *target = lanes.store(lanes.add(lanes.load(target), *numbers));
     }
 }
 

@@ -7,10 +7,10 @@ use crate::plan::{Cells, PANEL, Plan};
 /// Keys and values of one head. Vectors are filled up with zeros: keys to whole vectors, values to whole panels.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
-    /// Those of each level below the coarsest, place by place.
+    /// Those of each level below the coarsest, family by family: keys place by place; values in panels of [`PANEL`] numbers,
+    /// place by place.
     pub(crate) families: Vec<Pair>,
-    /// Of the coarsest level: keys in panels of [`PANEL`] cells, number by number; values in panels of [`PANEL`] numbers,
-    /// cell by cell.
+    /// Of the coarsest level: keys in panels of [`PANEL`] cells, number by number; values as those of one family.
     pub(crate) coarsest: Pair,
 }
 
@@ -49,12 +49,16 @@ impl Head {
                 }
                 if level < coarsest {
                     let pair = &mut self.families[level];
-                    let target = if are_keys { &mut pair.keys } else { &mut pair.values };
-                    arrange(cells, width, stride, &sums, target);
+                    if are_keys {
+                        key_rows(cells, width, stride, &sums, &mut pair.keys);
+                    } else {
+                        value_panels(cells, cells.family, width, stride, &sums, &mut pair.values);
+                    }
                 } else if are_keys {
                     key_panels(cells, width, stride, &sums, &mut self.coarsest.keys);
                 } else {
-                    value_panels(cells, width, stride, &sums, &mut self.coarsest.values);
+                    let family = cells.places();
+                    value_panels(cells, family, width, stride, &sums, &mut self.coarsest.values);
                 }
             }
         }
@@ -77,7 +81,7 @@ fn summed(coarse: usize, below: &Cells, cells: &Cells, width: usize, sums: &[f32
 }
 
 /// Writes means place by place.
-fn arrange(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: &mut Vec<f32>) {
+fn key_rows(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: &mut Vec<f32>) {
     target.clear();
     target.resize(cells.places() * stride, 0.0);
     for (place, row) in target.chunks_exact_mut(stride).enumerate() {
@@ -102,16 +106,25 @@ fn key_panels(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: 
     }
 }
 
-/// Writes means in panels of [`PANEL`] numbers, cell by cell.
-fn value_panels(cells: &Cells, width: usize, stride: usize, sums: &[f32], target: &mut Vec<f32>) {
+/// Writes means family by family, in panels of [`PANEL`] numbers, place by place.
+fn value_panels(
+    cells: &Cells,
+    family: usize,
+    width: usize,
+    stride: usize,
+    sums: &[f32],
+    target: &mut Vec<f32>,
+) {
     target.clear();
     target.resize(cells.places() * stride, 0.0);
-    let panel_size = cells.places() * PANEL;
-    for (cell, (sums, count)) in sums.chunks_exact(width).zip(&cells.counts).enumerate() {
-        for (panel, sums) in sums.chunks(PANEL).enumerate() {
-            let start = panel * panel_size + cell * PANEL;
-            for (mean, sum) in target[start..].iter_mut().zip(sums) {
-                *mean = sum / count;
+    for (parent, panels) in target.chunks_exact_mut(family * stride).enumerate() {
+        for child in 0..family {
+            let Some(cell) = cells.cell_at(parent * family + child) else { continue };
+            let sums = &sums[cell * width..(cell + 1) * width];
+            for (panel, sums) in panels.chunks_exact_mut(family * PANEL).zip(sums.chunks(PANEL)) {
+                for (mean, sum) in panel[child * PANEL..].iter_mut().zip(sums) {
+                    *mean = sum / cells.counts[cell];
+                }
             }
         }
     }

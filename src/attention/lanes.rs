@@ -108,12 +108,7 @@ pub(crate) trait Lanes: Copy {
     fn exceeding(self, a: Self::Vector, b: Self::Vector) -> u8;
 
     /// `kept` where `a` exceeds `b`, else zero.
-    fn where_exceeding(
-        self,
-        a: Self::Vector,
-        b: Self::Vector,
-        kept: Self::Vector,
-    ) -> Self::Vector;
+    fn where_exceeding(self, a: Self::Vector, b: Self::Vector, kept: Self::Vector) -> Self::Vector;
 
     /// The sum of the lanes of each.
     fn sums(self, vectors: [Self::Vector; 4]) -> [f32; 4];

@@ -166,11 +166,8 @@ impl Plan {
         let levels = extents.iter().zip(orders.into_iter().rev()).enumerate();
         let levels = levels.map(|(level, (extent, order))| {
             let side = settings.coarse.saturating_pow(u32::try_from(level).unwrap_or(u32::MAX));
-            let family = if level == settings.levels.len() {
-                0
-            } else {
-                family(settings.coarse, *extent)
-            };
+            let family =
+                if level == settings.levels.len() { 0 } else { family(settings.coarse, *extent) };
             let treated = level.checked_sub(1).map(|index| settings.levels[index]);
             cells(shape, *extent, side, family, order, treated)
         });

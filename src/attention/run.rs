@@ -105,9 +105,11 @@ impl Plan {
         }
         let count = queries.len() / width;
         instructions.run(Block { plan: self, head, scratch, count });
-        let sources = scratch.results.chunks_exact(value_stride);
-        for (source, target) in sources.zip(results.chunks_exact_mut(value_width)) {
-            T::narrow(&source[..value_width], target);
+        let sources = scratch.results.chunks_exact_mut(value_stride).zip(&scratch.weights);
+        for ((source, weight), target) in sources.zip(results.chunks_exact_mut(value_width)) {
+            let source = &mut source[..value_width];
+            source.iter_mut().for_each(|number| *number /= weight);
+            T::narrow(source, target);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::lanes::{LANES, Lanes};
 
 /// Once so few scores are left to choose from they are compared one by one.
-const FEW: usize = 64;
+const FEW: usize = 24;
 
 /// The second guess differs so many standard deviations from the first.
 const FIRST_STEP: f32 = 0.2;
@@ -24,11 +24,13 @@ struct Candidate {
 /// Finds the best scores of rows; its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Selector {
+    /// Places that may be among the best, and then some more numbers.
+    above: Vec<u32>,
     candidates: Vec<Candidate>,
 }
 
 impl Selector {
-    /// Appends the places of the best `wanted` scores of `row` to `found`, in no order: of equal ones those of lower
+    /// Sets `found` to the places of the best `wanted` scores of `row`, in no order: of equal ones those of lower
     /// `rank`. Scores of negative infinity are never taken. `row` is whole vectors.
     #[inline(always)]
     pub(crate) fn best<L: Lanes>(
@@ -40,33 +42,24 @@ impl Selector {
         found: &mut Vec<u32>,
     ) {
         let (row, _) = row.as_chunks::<LANES>();
-        let real = above(lanes, row, f32::NEG_INFINITY);
-        let (low, high) = if real <= wanted {
-            (f32::NEG_INFINITY, f32::NEG_INFINITY)
-        } else {
-            bracket(lanes, row, real, wanted)
-        };
+        let (low, high) = bracket(lanes, row, wanted);
+        let above = collect(lanes, row, low, &mut self.above);
         self.candidates.clear();
-        let already = found.len();
-        let threshold = lanes.splat(low);
-        for (start, scores) in (0..).step_by(LANES).zip(row) {
-            let mut mask = lanes.exceeding(lanes.load(scores), threshold);
-            while mask != 0 {
-                let lane = mask.trailing_zeros();
-                mask &= mask - 1;
-                let (score, place) = (scores[lane as usize], start + lane);
-                if high < score {
-                    found.push(place);
-                } else {
-                    self.candidates.push(Candidate { score, rank: rank(place), place });
-                }
+        found.clear();
+        for place in above {
+            let score = row.as_flattened()[*place as usize];
+            if high < score {
+                found.push(*place);
+            } else {
+                self.candidates.push(Candidate { score, rank: rank(*place), place: *place });
             }
         }
-        let missing = (already + wanted).saturating_sub(found.len()).min(self.candidates.len());
-        if 0 < missing && missing < self.candidates.len() {
+        let missing = wanted.saturating_sub(found.len());
+        if missing < self.candidates.len() {
             self.candidates.select_nth_unstable_by(missing, Candidate::best_first);
+            self.candidates.truncate(missing);
         }
-        found.extend(self.candidates[..missing].iter().map(|candidate| candidate.place));
+        found.extend(self.candidates.iter().map(|candidate| candidate.place));
     }
 }
 
@@ -81,13 +74,11 @@ impl Candidate {
 /// Bounds of the worst of the best `wanted` scores: fewer exceed the upper bound, and at least as many the lower one. Few
 /// scores lie between, unless they are oddly distributed.
 #[inline(always)]
-fn bracket<L: Lanes>(
-    lanes: L,
-    row: &[[f32; LANES]],
-    real: usize,
-    wanted: usize,
-) -> (f32, f32) {
-    let (mean, deviation) = spread(lanes, row, real);
+fn bracket<L: Lanes>(lanes: L, row: &[[f32; LANES]], wanted: usize) -> (f32, f32) {
+    let (real, mean, deviation) = spread(lanes, row);
+    if real <= wanted {
+        return (f32::NEG_INFINITY, f32::NEG_INFINITY);
+    }
     let (mut low, mut above_low) = (f32::NEG_INFINITY, real);
     let (mut high, mut above_high) = (f32::INFINITY, 0);
     let mut guess = mean + deviation * normal_quantile(wanted as f32 / real as f32);
@@ -127,21 +118,65 @@ fn normal_quantile(share: f32) -> f32 {
     (t - above / below).copysign(0.5 - share)
 }
 
-/// Mean and standard deviation of the scores, of which `real` are above negative infinity.
+/// How many scores are above negative infinity, and the mean and standard deviation of these.
 #[inline(always)]
-fn spread<L: Lanes>(lanes: L, row: &[[f32; LANES]], real: usize) -> (f32, f32) {
+fn spread<L: Lanes>(lanes: L, row: &[[f32; LANES]]) -> (usize, f32, f32) {
     let none = lanes.splat(f32::NEG_INFINITY);
-    let zero = lanes.splat(0.0);
-    let (mut sum, mut square) = (zero, zero);
+    let (zero, one) = (lanes.splat(0.0), lanes.splat(1.0));
+    let (mut count, mut sum, mut square) = (zero, zero, zero);
     for scores in row {
         let scores = lanes.load(scores);
+        count = lanes.add(count, lanes.where_exceeding(scores, none, one));
         let scores = lanes.where_exceeding(scores, none, scores);
         sum = lanes.add(sum, scores);
         square = lanes.multiply_add(scores, scores, square);
     }
-    let [sum, square, ..] = lanes.sums([sum, square, zero, zero]);
-    let mean = sum / real as f32;
-    (mean, (square / real as f32 - mean * mean).max(0.0).sqrt())
+    let [count, sum, square, _] = lanes.sums([count, sum, square, zero]);
+    let mean = sum / count;
+    (whole(count), mean, (square / count - mean * mean).max(0.0).sqrt())
+}
+
+/// For each mask of lanes, which they are, from the lowest.
+const LANES_OF: [[u8; LANES]; 256] = {
+    let mut table = [[0; LANES]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut lane, mut end) = (0, 0);
+        while lane < 8 {
+            if mask >> lane & 1 == 1 {
+                table[mask][end] = lane;
+                end += 1;
+            }
+            lane += 1;
+        }
+        mask += 1;
+    }
+    table
+};
+
+/// The places of scores above `bound`, in the memory of `places`.
+#[inline(always)]
+fn collect<'a, L: Lanes>(
+    lanes: L,
+    row: &[[f32; LANES]],
+    bound: f32,
+    places: &'a mut Vec<u32>,
+) -> &'a [u32] {
+    if places.len() < (row.len() + 1) * LANES {
+        places.resize((row.len() + 1) * LANES, 0);
+    }
+    let bound = lanes.splat(bound);
+    let mut end = 0;
+    for (start, scores) in (0_u32..).step_by(LANES).zip(row) {
+        let mask = lanes.exceeding(lanes.load(scores), bound);
+        // Whole vectors are written, without a branch, and the next one begins where the mask's lanes end.
+        let lanes = &LANES_OF[mask as usize];
+        for (place, lane) in places[end..end + LANES].iter_mut().zip(lanes) {
+            *place = start + u32::from(*lane);
+        }
+        end += mask.count_ones() as usize;
+    }
+    &places[..end]
 }
 
 /// How many scores exceed `bound`.

@@ -1,5 +1,10 @@
 //! The engine as a Python module.
 use pyo3::prelude::*;
 
+mod attention;
+
 #[pymodule]
-mod _native {}
+mod _native {
+    #[pymodule_export]
+    use super::attention::{attention_f16, attention_f32};
+}
