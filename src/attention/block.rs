@@ -140,10 +140,11 @@ fn score_coarsest<L: Lanes>(lanes: L, plan: &Plan, head: &Head, scratch: &mut Sc
         let offsets = halves(lanes, offsets);
         for first in (0..BLOCK).step_by(TILE) {
             let sums = product(lanes, rows(&scratch.queries, stride, first, 0), keys);
-            for (row, sums) in sums.iter().enumerate() {
+            for row in 0..TILE {
                 let target = &mut scores.row_mut(first + row)[panel * PANEL..][..PANEL];
-                target[..LANES].copy_from_slice(&lanes.store(lanes.add(sums[0], offsets[0])));
-                target[LANES..].copy_from_slice(&lanes.store(lanes.add(sums[1], offsets[1])));
+                let (target, _) = target.as_chunks_mut::<LANES>();
+                target[0] = lanes.store(lanes.add(sums[row][0], offsets[0]));
+                target[1] = lanes.store(lanes.add(sums[row][1], offsets[1]));
             }
         }
     }
@@ -253,12 +254,11 @@ fn score_children<L: Lanes>(
             keys.chunks_exact(GROUP * stride).zip(offsets.as_chunks::<GROUP>().0).enumerate()
         {
             let (pairs, rest) = visits.as_chunks::<2>();
-            for pair in pairs {
-                let vectors = pair.map(|visit| vector(queries, stride, visit.query));
-                let found = dots_of_two(lanes, vectors, keys, stride);
-                for (visit, dots) in pair.iter().zip(found) {
-                    put(scores, *visit, group, dots, offsets);
-                }
+            for [a, b] in pairs {
+                let vectors = [vector(queries, stride, a.query), vector(queries, stride, b.query)];
+                let [of_a, of_b] = dots_of_two(lanes, vectors, keys, stride);
+                put(scores, *a, group, of_a, offsets);
+                put(scores, *b, group, of_b, offsets);
             }
             for visit in rest {
                 let vector = vector(queries, stride, visit.query);
@@ -311,8 +311,8 @@ fn put(
 ) {
     let start = visit.start as usize + group * GROUP;
     let target = &mut scores.row_mut(visit.query as usize)[start..][..GROUP];
-    for ((score, dot), offset) in target.iter_mut().zip(dots).zip(offsets) {
-        *score = dot + offset;
+    for child in 0..GROUP {
+        target[child] = dots[child] + offsets[child];
     }
 }
 
@@ -354,9 +354,9 @@ fn add_coarsest<L: Lanes>(lanes: L, plan: &Plan, pair: &Pair, scratch: &mut Scra
             for first in (0..BLOCK).step_by(TILE) {
                 let weights = rows(&scores.numbers, scores.stride, first, start);
                 let sums = product(lanes, weights, values);
-                for (row, sums) in sums.iter().enumerate() {
+                for row in 0..TILE {
                     let start = (first + row) * stride + panel * PANEL;
-                    add_to(lanes, &mut results[start..][..PANEL], sums);
+                    add_to(lanes, &mut results[start..][..PANEL], sums[row]);
                 }
             }
         }
@@ -385,9 +385,9 @@ fn add_children<L: Lanes>(lanes: L, plan: &Plan, level: usize, pair: &Pair, scra
             }
             for (panel, values) in values.chunks_exact(family).enumerate() {
                 let sums = product(lanes, rows, values);
-                for (visit, sums) in visits.iter().zip(&sums) {
-                    let start = visit.query as usize * stride + panel * PANEL;
-                    add_to(lanes, &mut results[start..][..PANEL], sums);
+                for row in 0..visits.len() {
+                    let start = visits[row].query as usize * stride + panel * PANEL;
+                    add_to(lanes, &mut results[start..][..PANEL], sums[row]);
                 }
             }
         }
@@ -396,11 +396,10 @@ fn add_children<L: Lanes>(lanes: L, plan: &Plan, level: usize, pair: &Pair, scra
 
 /// Adds sixteen numbers to those of `target`.
 #[inline(always)]
-fn add_to<L: Lanes>(lanes: L, target: &mut [f32], numbers: &[L::Vector; 2]) {
+fn add_to<L: Lanes>(lanes: L, target: &mut [f32], numbers: [L::Vector; 2]) {
     let (target, _) = target.as_chunks_mut::<LANES>();
-    for (target, numbers) in target.iter_mut().zip(numbers) {
-        *target = lanes.store(lanes.add(lanes.load(target), *numbers));
-    }
+    target[0] = lanes.store(lanes.add(lanes.load(&target[0]), numbers[0]));
+    target[1] = lanes.store(lanes.add(lanes.load(&target[1]), numbers[1]));
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "there are at most 2^28 keys")]

@@ -187,9 +187,9 @@ fn above<L: Lanes>(lanes: L, row: &[[f32; LANES]], bound: f32) -> usize {
     let mut counts = [zero; 4];
     let (quads, rest) = row.as_chunks::<4>();
     for quad in quads {
-        for (count, scores) in counts.iter_mut().zip(quad) {
-            let is_above = lanes.where_exceeding(lanes.load(scores), bound, one);
-            *count = lanes.add(*count, is_above);
+        for part in 0..4 {
+            let is_above = lanes.where_exceeding(lanes.load(&quad[part]), bound, one);
+            counts[part] = lanes.add(counts[part], is_above);
         }
     }
     for scores in rest {
