@@ -3,6 +3,11 @@
 //! Each opened cell is visited once for all queries of the block that opened it, so that its keys and values are read from
 //! far memory once a block and not once a query.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "adapters that happen not to be inlined keep sums out of registers"
+)]
+
 use crate::keys::{Head, Pair, key_stride, value_stride};
 use crate::lanes::{Kernel, LANES, Lanes};
 use crate::plan::{GROUP, PANEL, Plan};
