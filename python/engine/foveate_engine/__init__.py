@@ -11,7 +11,7 @@
 """
 
 from ._native import BackendError, EngineError
-from .engine import FEATURES, Engine, Pyramid
+from .engine import FEATURES, Engine, Folder, Pyramid, Video, decode
 from .tokens import TOKEN, TokenInfo, Tokens
 
 #: The version of this package.
@@ -23,8 +23,11 @@ __all__ = [
     "BackendError",
     "Engine",
     "EngineError",
+    "Folder",
     "Pyramid",
     "TokenInfo",
     "Tokens",
+    "Video",
     "__version__",
+    "decode",
 ]

@@ -1,7 +1,8 @@
 """What the package is made of, in Rust; arrays are bytes of C order unless they say otherwise."""
 
 from collections.abc import Sequence
-from typing import Optional
+from os import PathLike
+from typing import Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,5 +87,37 @@ class Batch:
     ) -> list[_Arrays]: ...
     def close(self) -> None: ...
 
+class Folder:
+    def __init__(
+        self, engine: Engine, spec: Spec, paths: Sequence[str], place: tuple[float, float], decoders: int
+    ) -> None: ...
+    def next_files(
+        self,
+    ) -> list[tuple[PathLike[str], Optional[tuple[tuple[int, int], tuple[float, float], _Arrays]], Optional[str]]]: ...
+    def close(self) -> None: ...
+
+class Video:
+    """Only in builds with the feature ``gst``."""
+
+    duration: Optional[float]
+    def __init__(
+        self, engine: Engine, source: str, is_pipeline: bool, spec: Spec, threshold: Optional[int]
+    ) -> None: ...
+    def next_frame(
+        self, start_ns: int
+    ) -> Optional[
+        tuple[
+            tuple[int, Optional[int]],
+            tuple[int, int],
+            list[tuple[float, float]],
+            tuple[int, int],
+            tuple[int, int],
+            _Arrays,
+        ]
+    ]: ...
+    def close(self) -> None: ...
+
+def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]: ...
+def decode(bytes: bytes) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
 def formats() -> list[str]: ...
 def channel_names() -> list[str]: ...

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
+from dataclasses import replace
 from os import PathLike, fspath
 from types import TracebackType
-from typing import Any, Mapping, NoReturn, Sequence, cast
+from typing import Any, Iterable, Mapping, NoReturn, Sequence, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _native
+from ._native import EngineError
 from .arrays import Colorimetry, Image, Picture, picture
 from .batches import Batches, Fixation, each, maps, pictures
 from .tokens import Tokens, layout_keys, made, spec
@@ -139,6 +143,225 @@ class Engine:
         arrays = batch.sample([image.planes for image in read], points, cells)
         return [made(checked, first.extent, at, given) for at, given in zip(points, arrays)]
 
+    def folder(
+        self,
+        path: str | PathLike[str] | Iterable[str | PathLike[str]],
+        place: tuple[float, float] = (0.5, 0.5),
+        *,
+        deep: bool = False,
+        unreadable: str = "skip",
+        progress: bool | None = None,
+        **layout: Any,
+    ) -> Folder:
+        """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own; those of one size are sampled together.
+
+        :param path: the folder, whose pictures come in the natural order of their names (``2.png`` before ``10.png``), or the files
+            themselves. Of a file the first picture is taken, upright as its EXIF says, without alpha, in 8 bits.
+        :param place: where to look in each, as shares of width and height, 0 to 1.
+        :param deep: the pictures of its folders, too, each after those beside it.
+        :param unreadable: ``"skip"`` leaves out files that cannot be read, and keeps them in :attr:`Folder.skipped`; ``"refuse"`` ends
+            with an error at the first.
+        :param progress: whether a bar is shown on standard error; None is only if that is a terminal.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :returns: an iterator of the tokens of each file; ``tokens.source`` is its path.
+        :raises FileNotFoundError: if there is no such folder; other OSErrors if it cannot be read.
+        :raises ValueError: if it has no pictures, or an argument is wrong.
+        """
+        return Folder(self, path, place, deep, unreadable, progress, spec(layout_keys(**layout)))
+
+    def video(
+        self,
+        source: str | PathLike[str] | None = None,
+        *,
+        pipeline: str | None = None,
+        gaze: Mapping[str, Any] | None = None,
+        frames: int | None = None,
+        start: float = 0.0,
+        threshold: int | str = 0,
+        **layout: Any,
+    ) -> Video:
+        """Tokens of every frame of a clip, as ``foveate extract`` makes them; needs a build with the feature ``gst``.
+
+        :param source: a file, a folder of pictures of one size, or an ``http(s)://`` address.
+        :param pipeline: a gst-launch description instead, which ends in ``appsink name=frames`` and is not live.
+        :param gaze: who chooses where to look, as ``[stream.view.gaze]`` of the daemon has it: {"policy": "saliency"},
+            {"policy": "fixed", "x": 0.5, "y": 0.5}, {"policy": "relevance", "scorer": path} and so on; None is the middle.
+        :param frames: ends after so many.
+        :param start: leaves out the frames before this time of the clip, in seconds; they are decoded, and keep their numbers.
+        :param threshold: as for :meth:`pyramid`.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :returns: an iterator of the tokens of each frame.
+        :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the frames
+            before have been given.
+        :raises ValueError: if an argument is wrong.
+        """
+        if (source is None) == (pipeline is None):
+            raise ValueError("either `source` or `pipeline` is expected")
+        if frames is not None and frames < 1:
+            raise ValueError(f"frames={frames}: a number from 1 on, or None, is expected")
+        if not (math.isfinite(start) and 0 <= start < 2**32):
+            raise ValueError(f"start={start}: a time in seconds from 0 on is expected")
+        keys = {**layout_keys(**layout), "gaze": dict(gaze or {"policy": "fixed"})}
+        return Video(self, source, pipeline, frames, start, steps_of(threshold), spec(keys))
+
+
+class Video:
+    """The tokens of the frames of a clip, one after the other. ``Engine.video`` makes it.
+
+    Leaving it early, as by ``break``, and :meth:`close` stop the decoder.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: str | PathLike[str] | None,
+        pipeline: str | None,
+        frames: int | None,
+        start: float,
+        steps: int | None,
+        checked: _native.Spec,
+    ) -> None:
+        if not hasattr(_native, "Video"):
+            raise EngineError(
+                "this build of foveate_engine has no GStreamer: install it with the feature `gst`, as "
+                "pip install ./python/engine --config-settings=build-args='--features gst', which needs GStreamer's -dev packages"
+            )
+        self._source = str(pipeline) if source is None else fspath(source)
+        self._native = _native.Video(engine._native, self._source, source is None, checked, steps)
+        self._spec, self._left, self._start_ns = checked, frames, round(start * 1e9)
+
+    @property
+    def duration(self) -> float | None:
+        """Duration of the clip in seconds, if it is known."""
+        return self._native.duration
+
+    def __iter__(self) -> Video:
+        return self
+
+    def __next__(self) -> Tokens:
+        frame = None if self._left == 0 else self._native.next_frame(self._start_ns)
+        if frame is None:
+            raise StopIteration
+        if self._left is not None:
+            self._left -= 1
+        (frame_seq, pts_ns), extent, points, (dirty, count), bounds, arrays = frame
+        seconds = None if pts_ns is None else pts_ns / 1e9
+        tokens = made(self._spec, extent, points, arrays, frame_seq, bounds, self._source)
+        return replace(tokens, seconds=seconds, changed=dirty / count)
+
+    def __enter__(self) -> Video:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Video is being played, and cannot be pickled: open it in each process")
+
+    def close(self) -> None:
+        """Ends it, and stops the decoder."""
+        self._native.close()
+
+
+def decode(source: str | PathLike[str] | bytes | bytearray | memoryview) -> NDArray[np.uint8]:
+    """The pixels of a file: JPEG, PNG, WebP, TIFF, GIF, BMP or PNM.
+
+    :param source: its path, or its bytes.
+    :returns: [H, W, 3] uint8, R, G, B: the first picture, upright as its EXIF says, without alpha, in 8 bits.
+    :raises OSError: if the file cannot be read.
+    :raises EngineError: if it holds no picture that can be decoded.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        content = bytes(source)
+    else:
+        with open(source, "rb") as file:
+            content = file.read()
+    pixels, (width, height) = _native.decode(content)
+    return pixels.reshape(height, width, 3)
+
+
+class Folder:
+    """The tokens of files, one after the other. ``Engine.folder`` makes it.
+
+    Leaving it early, as by ``break``, ends the decoding; so does :meth:`close`.
+
+    :ivar skipped: The files that could not be read so far: the path and the reason of each.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        path: str | PathLike[str] | Iterable[str | PathLike[str]],
+        place: tuple[float, float],
+        deep: bool,
+        unreadable: str,
+        progress: bool | None,
+        checked: _native.Spec,
+    ) -> None:
+        if unreadable not in ("skip", "refuse"):
+            raise ValueError(f'unreadable={unreadable!r}: "skip" or "refuse" is expected')
+        if not all(0 <= share <= 1 for share in place):
+            raise ValueError(f"place={place}: shares of width and height, 0 to 1, are expected")
+        is_folder = isinstance(path, (str, PathLike))
+        files = _native.listed(path, deep) if is_folder else list(cast("Iterable[PathLike[str]]", path))
+        if not files:
+            raise ValueError("path is an empty list; at least one file is expected")
+        self._paths = [fspath(file) for file in files]
+        self._native = _native.Folder(engine._native, checked, self._paths, place, os.cpu_count() or 1)
+        self._spec, self._refuses = checked, unreadable == "refuse"
+        self._shows = sys.stderr.isatty() if progress is None else progress
+        self._ready: list[Any] = []
+        self._done = 0
+        self.skipped: list[tuple[str, str]] = []
+
+    def __len__(self) -> int:
+        """Number of files, the unreadable ones included."""
+        return len(self._paths)
+
+    def __iter__(self) -> Folder:
+        return self
+
+    def __next__(self) -> Tokens:
+        while True:
+            if not self._ready:
+                self._ready = self._native.next_files()[::-1]
+                if not self._ready:
+                    self._show(last=True)
+                    raise StopIteration
+            path, seen, error = self._ready.pop()
+            self._done += 1
+            self._show()
+            if seen is None:
+                self.skipped.append((fspath(path), str(error)))
+                if self._refuses:
+                    self.close()
+                    raise EngineError(f"{fspath(path)} {error}; unreadable=\"skip\" leaves such files out")
+                continue
+            extent, point, arrays = seen
+            return made(self._spec, extent, [point], arrays, source=fspath(path))
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Folder is being read, and cannot be pickled: open it in each process")
+
+    def close(self) -> None:
+        """Ends it, and the threads that decode ahead."""
+        self._native.close()
+
+    def _show(self, last: bool = False) -> None:
+        if not self._shows:
+            return
+        total, width = len(self._paths), 40
+        filled = width * self._done // total
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        end = "\n" if last else ""
+        print(f"\r[{'#' * filled}{' ' * (width - filled)}] {self._done}/{total}{skipped} ", end=end, file=sys.stderr, flush=True)
+
 
 class Pyramid:
     """A picture, every level of it, and what changed since the one before. ``Engine.pyramid`` makes it.
@@ -153,9 +376,7 @@ class Pyramid:
     def __init__(
         self, engine: Engine, image: Picture, matrix: str | None, range: str | None, threshold: int | str
     ) -> None:
-        steps = None if threshold == "auto" else threshold
-        if steps is not None and not (isinstance(steps, int) and 0 <= steps <= 255):
-            raise ValueError(f"threshold={threshold!r}: a whole number from 0 to 255, or \"auto\", is expected")
+        steps = steps_of(threshold)
         self.extent, self.format = image.extent, image.format
         self.colorimetry = Colorimetry.of(image.format, image.extent[1], matrix, range)
         colors = (self.colorimetry.matrix, self.colorimetry.range)
@@ -291,6 +512,18 @@ class Pyramid:
             raise ValueError(f"gain={gain}: a number from 0 to 1 is expected")
         cells, (columns, rows) = self._native.relevance(None if scorer is None else fspath(scorer), given, gain)
         return cells.reshape(rows, columns)
+
+
+def steps_of(threshold: int | str) -> int | None:
+    """A threshold as the engine takes it; None is ``"auto"``.
+
+    :raises ValueError: if it is none.
+    """
+    if threshold == "auto":
+        return None
+    if isinstance(threshold, int) and 0 <= threshold <= 255:
+        return threshold
+    raise ValueError(f'threshold={threshold!r}: a whole number from 0 to 255, or "auto", is expected')
 
 
 def fixations_of(

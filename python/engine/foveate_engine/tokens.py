@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Mapping, Sequence
 
@@ -91,6 +91,8 @@ class Tokens:
     :ivar bounds: Most by which a sample, and a channel of an RGB pixel, may differ from the picture: 0 unless a threshold was given.
     :ivar info: What the tokens are made with.
     :ivar source: Where the picture comes from, such as the path of a file; None for an array.
+    :ivar seconds: Time of the frame in its clip; None if it has none.
+    :ivar changed: Share of the picture's tiles that were read anew for this frame, 0 to 1.
     """
 
     pixels: NDArray[Any]
@@ -99,7 +101,9 @@ class Tokens:
     frame_seq: int
     bounds: tuple[int, int]
     info: TokenInfo
-    source: str | None = field(default=None)
+    source: str | None = None
+    seconds: float | None = None
+    changed: float = 1.0
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -80,6 +80,11 @@ impl Engine {
             .with(|chosen| chosen.batch(kind, view, size).map_err(|error| backend_error(&error)))
     }
 
+    /// The backend, for something that outlives a call.
+    pub(crate) fn chosen(&self) -> PyResult<StreamBackend> {
+        self.chosen.with(|chosen| Ok(chosen.clone()))
+    }
+
     /// A backend for frames of `kind`.
     pub(crate) fn build(&self, kind: FrameKind) -> PyResult<Box<dyn Backend>> {
         self.chosen.with(|chosen| chosen.build(kind).map_err(|error| backend_error(&error)))

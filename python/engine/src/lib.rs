@@ -8,10 +8,13 @@ use pyo3::prelude::*;
 mod batch;
 mod engine;
 mod errors;
+mod folder;
 mod owned;
 mod picture;
 mod pyramid;
 mod spec;
+#[cfg(feature = "gst")]
+mod video;
 
 #[pymodule]
 mod _native {
@@ -22,7 +25,12 @@ mod _native {
     #[pymodule_export]
     use super::errors::{BackendError, EngineError};
     #[pymodule_export]
+    use super::folder::{Folder, decode, listed};
+    #[pymodule_export]
     use super::pyramid::Pyramid;
     #[pymodule_export]
     use super::spec::{Spec, channel_names, formats};
+    #[cfg(feature = "gst")]
+    #[pymodule_export]
+    use super::video::Video;
 }

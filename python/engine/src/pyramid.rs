@@ -55,7 +55,8 @@ struct Perception {
     absorbed: (u64, u64),
 }
 
-type Bytes<'py> = Bound<'py, PyArray1<u8>>;
+/// Bytes without a shape.
+pub(crate) type Bytes<'py> = Bound<'py, PyArray1<u8>>;
 
 /// Texels and records.
 pub(crate) type Arrays<'py> = (Bytes<'py>, Bytes<'py>);

@@ -23,6 +23,9 @@ use crate::errors::value_error;
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Spec {
     pub(crate) view: ViewSpec,
+    /// What it was read from.
+    #[cfg(feature = "gst")]
+    pub(crate) config: ViewConfig,
 }
 
 #[pymethods]
@@ -33,7 +36,11 @@ impl Spec {
         let table = serde_json::from_str(keys).map_err(|error| value_error(error.to_string()))?;
         let config = ViewConfig::from_table(&table).map_err(|error| value_error(error.reason()))?;
         let view = ViewSpec::try_from(&config).map_err(|error| value_error(error.to_string()))?;
-        Ok(Self { view })
+        Ok(Self {
+            view,
+            #[cfg(feature = "gst")]
+            config,
+        })
     }
 
     #[getter]

@@ -117,7 +117,7 @@ impl Backends {
 }
 
 /// The backend of one stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StreamBackend {
     info: BackendInfo,
     pool: Arc<Pool>,
