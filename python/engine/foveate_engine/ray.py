@@ -4,8 +4,13 @@
     from foveate_engine.ray import Tokenizer
 
     items = ray.data.from_items([{"path": path} for path in paths])
-    options = {"folder": "tokens", "budget": 128}
-    items.map_batches(Tokenizer, batch_format="pyarrow", batch_size=64, fn_constructor_kwargs=options, concurrency=8).materialize()
+    items.map_batches(
+        Tokenizer,
+        fn_constructor_kwargs={"folder": "tokens", "budget": 128},
+        batch_format="pyarrow",
+        batch_size=64,
+        compute=ray.data.ActorPoolStrategy(size=8),
+    ).materialize()
 """
 
 from __future__ import annotations

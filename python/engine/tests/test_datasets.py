@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import foveate_engine
+
 import numpy as np
 import optional
+from engine_support import foveate_engine
 
 pa: Any = None
 pq: Any = None

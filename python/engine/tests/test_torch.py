@@ -9,9 +9,10 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-import foveate_engine
+
 import numpy as np
 import optional
+from engine_support import foveate_engine
 
 torch: Any = None
 sample: Any = None
