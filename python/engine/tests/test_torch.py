@@ -237,7 +237,7 @@ class TheExampleLearns(unittest.TestCase):
         )
         chance, accuracy = (float(word) for word in run.stdout.split() if word.startswith("0."))
         self.assertLess(chance, 0.2)
-        self.assertGreater(accuracy, 0.7)
+        self.assertGreater(accuracy, 0.5)
 
 
 if __name__ == "__main__":
