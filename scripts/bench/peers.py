@@ -23,6 +23,8 @@ SIZES = ["1024x1024", "1920x1080", "3840x2160"]
 SHARES = [0, 0.01, 0.1, 0.3, 1]
 # There and back again is every step of a clip twice, so each round sees the same steps wherever it begins.
 CLIP_FRAMES = 30
+# Pictures of a batch.
+BATCH = 32
 # Pause between contestants, so that the threads of one are idle before the next starts.
 PAUSE_S = 0.1
 BASE = ("Foveate CPU", "incremental")
@@ -122,6 +124,10 @@ def foveate_contestants(arguments, case, plan, folder, device):
     for name, backend, count in backends:
         for kind, refresh in [("incremental", []), ("full", ["--refresh", 1])]:
             yield foveate_contestant(arguments.foveate, name, kind, [*played, *backend, *refresh, "--frames", count])
+        # Where everything changes anyway.
+        if case.dump[-1] == 1 and not case.cold:
+            batch = ["--batch", BATCH, "--frames", 2 * BATCH]
+            yield foveate_contestant(arguments.foveate, name, f"batch of {BATCH}", [*played, *backend, *batch])
 
 
 def vulkan_count(arguments, case):
@@ -140,7 +146,8 @@ def foveate_contestant(program, name, kind, arguments):
         line = process.stdout.readline()
         if not line:
             raise measuring.FoveateError(f"{name}, {kind}: ended with {process.wait()}")
-        total = json.loads(line)["stages"]["total"]
+        report = json.loads(line)
+        total = report["picture"] if "picture" in report else report["stages"]["total"]
         return total["p50_us"], total["p99_us"]
 
     def close():
@@ -263,11 +270,12 @@ def caption(document):
 
 
 def table(document):
-    results = document["cases"][0]["results"]
-    heads = [f"{result['name']}, {result['kind']}" for result in results]
-    lines = [row(["frames", *heads]), row(["---", *["---:" for _ in heads]])]
+    # Not every case has every contestant.
+    keys = list(dict.fromkeys((result["name"], result["kind"]) for case in document["cases"] for result in case["results"]))
+    lines = [row(["frames", *[", ".join(key) for key in keys]]), row(["---", *["---:" for _ in keys]])]
     for case in document["cases"]:
-        lines.append(row([case["case"], *[cell(result) for result in case["results"]]]))
+        found = {(result["name"], result["kind"]): cell(result) for result in case["results"]}
+        lines.append(row([case["case"], *[found.get(key, "") for key in keys]]))
     return "\n".join(lines)
 
 

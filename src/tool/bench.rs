@@ -29,6 +29,7 @@ use foveate_core::view::{DEFAULT_BUDGET, VIEWS_MAX};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
 
+mod batch;
 mod clip;
 #[cfg(feature = "gst")]
 mod decode;
@@ -101,6 +102,9 @@ pub struct Arguments {
     /// Frames to measure, 1 to 100000, after some warm-up frames; also the number read from a clip
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), default_value_t = 300)]
     frames: u32,
+    /// Measure so many pictures at a time instead, 1 to 256, each seen once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), conflicts_with_all = ["dump", "views", "features", "refresh", "cold"])]
+    batch: Option<u32>,
     /// Empty the caches before each frame
     #[arg(long)]
     cold: bool,
@@ -186,6 +190,9 @@ pub(super) fn run(
 fn bench_frames(arguments: &Arguments, out: &mut dyn Write) -> Result<(), ToolError> {
     check(arguments)?;
     let frames = frames(arguments)?;
+    if let Some(size) = arguments.batch {
+        return batch::run(arguments, &frames, size as usize, out);
+    }
     if let Some(folder) = &arguments.dump {
         let mut session = cpu_session(arguments, &frames)?;
         return dump::write(folder, &frames, &mut session, view(arguments)?.format, out);

@@ -394,3 +394,15 @@ fn path(path: &Path) -> &str {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
+
+#[test]
+fn batches_are_whole_and_every_picture_counts() {
+    for (batch, frames, measured) in [("5", "7", 10), ("1", "3", 3)] {
+        let arguments = ["--size", "64x48", "--format", "RGB", "--batch", batch, "--frames", frames];
+        let report = &reports(&[&arguments[..], &["--backend", "cpu"]].concat())[0];
+        assert_eq!(report["measured"], measured);
+        assert_eq!(report["batch"].to_string(), batch);
+        let [p50, p99] = ["p50_us", "p99_us"].map(|key| number(&report["picture"][key]));
+        assert!(0.0 < p50 && p50 <= p99 && 0.0 < number(&report["pictures_per_second"]));
+    }
+}

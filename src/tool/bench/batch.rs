@@ -1,0 +1,157 @@
+//! `--batch`: pictures a second, each seen once, many at a time.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::frames::Frames;
+use super::report::Quantiles;
+use super::{Arguments, Backend, view};
+use crate::{ToolError, write_json_line};
+use foveate_core::backend::{BackendChoice, BackendKind};
+use foveate_core::clock::monotonic_ns;
+use foveate_core::error::chain;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
+use foveate_core::view::ViewSpec;
+use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::batch::{Batch, Picture};
+use foveate_engine::pool::Pool;
+
+/// A line of `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    backend: BackendKind,
+    device: String,
+    format: &'static str,
+    width: u32,
+    height: u32,
+    /// Pictures of a batch.
+    batch: usize,
+    /// Pictures measured.
+    measured: usize,
+    pictures_per_second: f64,
+    /// Time of a batch by the number of its pictures.
+    picture: Quantiles,
+}
+
+/// A batch on one backend.
+struct Bench {
+    kind: BackendKind,
+    device: String,
+    batch: Batch,
+}
+
+/// Measures batches of `size` pictures, taken from `frames` over and over, and writes a report to `out`.
+pub(super) fn run(
+    arguments: &Arguments,
+    frames: &Frames,
+    size: usize,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let spec = ViewSpec::try_from(&view(arguments)?)?;
+    let mut benches = benches(arguments, frames, &spec, size)?;
+    if !arguments.each_line {
+        return measure(arguments, frames, &mut benches, size, out);
+    }
+    for line in io::stdin().lock().lines() {
+        line.map_err(|source| ToolError::Unreadable { path: "standard input".into(), source })?;
+        measure(arguments, frames, &mut benches, size, out)?;
+    }
+    Ok(())
+}
+
+/// The requested backends.
+fn benches(
+    arguments: &Arguments,
+    frames: &Frames,
+    spec: &ViewSpec,
+    size: usize,
+) -> Result<Vec<Bench>, ToolError> {
+    let bench = |mut chosen: StreamBackend| -> Result<Bench, ToolError> {
+        let batch = chosen.batch(frames.kind(), spec.clone(), size)?;
+        let info = chosen.info();
+        Ok(Bench { kind: info.kind, device: info.device.clone(), batch })
+    };
+    let mut benches = Vec::new();
+    if arguments.backend != Backend::Vulkan {
+        let pool = Arc::new(Pool::of_threads(None));
+        benches.push(bench(StreamBackend::cpu("it is measured".to_owned(), &pool))?);
+    }
+    if arguments.backend != Backend::Cpu {
+        let chosen = Backends::default().choose(BackendChoice::Vulkan, arguments.device.as_deref());
+        match chosen.map_err(ToolError::from).and_then(bench) {
+            Ok(bench) => benches.push(bench),
+            Err(error @ ToolError::Backend(_)) if arguments.backend == Backend::All => {
+                // Fails if standard error is closed.
+                let _ = writeln!(io::stderr(), "skipping vulkan: {}", chain(&error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(benches)
+}
+
+fn measure(
+    arguments: &Arguments,
+    frames: &Frames,
+    benches: &mut [Bench],
+    size: usize,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    let (kind, count) = (frames.kind(), frames.buffers().len());
+    let gaze = middle(kind.extent);
+    let picture = |index: usize| Picture { frame: frames.view(index % count), gaze: &gaze };
+    let pictures: Vec<_> = (0..size).map(picture).collect();
+    for Bench { kind: backend, device, batch } in benches {
+        // The first allocates, and wakes the threads.
+        batch.sample(&pictures)?;
+        let mut times_ns = Vec::new();
+        for _ in 0..(arguments.frames as usize).div_ceil(size) {
+            let start_ns = monotonic_ns();
+            batch.sample(&pictures)?;
+            times_ns.push((monotonic_ns() - start_ns) / size as u64);
+        }
+        let measured = times_ns.len() * size;
+        let total_ns: u64 = times_ns.iter().sum();
+        let picture = Quantiles::of(times_ns.clone());
+        let report = Report {
+            backend: *backend,
+            device: device.clone(),
+            format: kind.format.name(),
+            width: kind.extent.width,
+            height: kind.extent.height,
+            batch: size,
+            measured,
+            pictures_per_second: times_ns.len() as f64 * 1e9 / total_ns.max(1) as f64,
+            picture,
+        };
+        let written =
+            if arguments.json { write_json_line(out, &report) } else { report.write_text(out) };
+        written.and_then(|()| out.flush()).map_err(ToolError::Output)?;
+    }
+    Ok(())
+}
+
+/// Looks at the middle of pictures of `extent`.
+fn middle(extent: Extent) -> Gaze {
+    let (x, y) = snapped(extent, f64::from(extent.width) / 2.0, f64::from(extent.height) / 2.0);
+    let reason = FixationReason::Policy;
+    Gaze::at(Fixation { id: 1, x, y, since_frame: 1, reason, weight: 1.0 }, None)
+}
+
+impl Report {
+    fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Self { backend, device, format, width, height, batch, .. } = self;
+        writeln!(
+            out,
+            "{backend}, {device}: {width}x{height} {format}, {batch} pictures at a time"
+        )?;
+        writeln!(
+            out,
+            "{:.0} pictures a second, {:.0} us each (p99 {:.0}), {} measured\n",
+            self.pictures_per_second, self.picture.p50_us, self.picture.p99_us, self.measured
+        )
+    }
+}
