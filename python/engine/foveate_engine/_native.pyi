@@ -25,8 +25,8 @@ class Spec:
     layout: str
     patch: int
     dtype: str
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: list[float]
+    std: list[float]
     outside: str
     capacity: int
     def __init__(self, keys: str) -> None: ...
@@ -119,5 +119,27 @@ class Video:
 
 def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]: ...
 def decode(bytes: bytes) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+def attention_f32(
+    q: NDArray[np.float32],
+    k: NDArray[np.float32],
+    v: NDArray[np.float32],
+    grid: tuple[int, int],
+    coarse: int,
+    tops: Sequence[float],
+    biases: Sequence[float],
+    scale: float,
+    threads: int,
+) -> NDArray[np.float32]: ...
+def attention_f16(
+    q: NDArray[np.float16],
+    k: NDArray[np.float16],
+    v: NDArray[np.float16],
+    grid: tuple[int, int],
+    coarse: int,
+    tops: Sequence[float],
+    biases: Sequence[float],
+    scale: float,
+    threads: int,
+) -> NDArray[np.float16]: ...
 def formats() -> list[str]: ...
 def channel_names() -> list[str]: ...

@@ -302,8 +302,7 @@ class Folder:
             raise ValueError(f'unreadable={unreadable!r}: "skip" or "refuse" is expected')
         if not all(0 <= share <= 1 for share in place):
             raise ValueError(f"place={place}: shares of width and height, 0 to 1, are expected")
-        is_folder = isinstance(path, (str, PathLike))
-        files = _native.listed(path, deep) if is_folder else list(cast("Iterable[PathLike[str]]", path))
+        files = _native.listed(path, deep) if isinstance(path, (str, PathLike)) else list(path)
         if not files:
             raise ValueError("path is an empty list; at least one file is expected")
         self._paths = [fspath(file) for file in files]

@@ -35,7 +35,7 @@ TOKEN = np.dtype(
 )
 
 #: Element types of the texels; NumPy has no bfloat16, so its bits come as uint16.
-_DTYPES = {"u8": np.dtype("u1"), "f16": np.dtype("<f2"), "bf16": np.dtype("<u2"), "f32": np.dtype("<f4")}
+_DTYPES: dict[str, np.dtype[Any]] = {"u8": np.dtype("u1"), "f16": np.dtype("<f2"), "bf16": np.dtype("<u2"), "f32": np.dtype("<f4")}
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,18 @@ class TokenInfo:
     @classmethod
     def of(cls, spec: _native.Spec, extent: tuple[int, int]) -> TokenInfo:
         """From what a layout was checked to."""
-        mean, std = tuple(spec.mean), tuple(spec.std)
-        layout, patch, dtype, capacity = spec.layout, spec.patch, spec.dtype, spec.capacity
-        return cls(layout, patch, dtype, capacity, spec.grid(extent), spec.outside, extent, mean, std)
+        (red, green, blue), (red_std, green_std, blue_std) = spec.mean, spec.std
+        return cls(
+            layout=spec.layout,
+            patch=spec.patch,
+            dtype=spec.dtype,
+            capacity=spec.capacity,
+            grid=spec.grid(extent),
+            outside=spec.outside,
+            extent=extent,
+            mean=(red, green, blue),
+            std=(red_std, green_std, blue_std),
+        )
 
 
 @dataclass(frozen=True)
