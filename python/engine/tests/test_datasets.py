@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 import unittest
 from dataclasses import replace
 from pathlib import Path
@@ -234,6 +238,37 @@ class AFolderGrowsByWholeFiles(InAFolder):
         (self.output / "torn.parquet").write_bytes(b"PAR1")
         with self.assertRaisesRegex(ValueError, "torn.parquet.*delete it"):
             datasets.done(self.output)
+
+    def test_a_killed_process_leaves_whole_files_and_the_rest_follows(self) -> None:
+        items = self.items(60)
+        # It writes one item after the other until it is killed.
+        program = """
+import sys, pyarrow as pa
+from foveate_engine import datasets
+items = pa.ipc.open_file(sys.argv[1]).read_all()
+encoder = datasets.Encoder(budget=20, patch=8, dtype="u8")
+for index in range(len(items)):
+    encoder.write(items.slice(index, 1), sys.argv[2])
+"""
+        source = self.folder / "items.arrow"
+        with pa.ipc.new_file(str(source), items.schema) as file:
+            file.write_table(items)
+        package = str(Path(foveate_engine.__file__).parent.parent)
+        job = subprocess.Popen(
+            [sys.executable, "-c", program, str(source), str(self.output)], env={**os.environ, "PYTHONPATH": package}
+        )
+        while job.poll() is None and len(list(self.output.glob("*.parquet"))) < 5:
+            time.sleep(0.001)
+        job.kill()
+        self.assertEqual(job.wait(), -signal.SIGKILL)
+        before = len(self.ids())
+        self.assertLess(before, 60)
+        self.assertGreaterEqual(before, 5)
+        rest = datasets.remaining(items, self.output, **LAYOUT)
+        self.assertEqual(len(rest), 60 - before)
+        self.encoder().write(rest, self.output)
+        self.assertEqual(len(self.ids()), 60)
+        self.assertEqual(len(set(self.ids())), 60)
 
     def test_readers_without_the_package_have_lists(self) -> None:
         table = self.encoder().table(self.items(2))
