@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+mod attention;
 mod batch;
 mod engine;
 mod errors;
@@ -18,6 +19,8 @@ mod video;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::attention::{attention_f16, attention_f32};
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]

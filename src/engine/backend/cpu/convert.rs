@@ -313,9 +313,10 @@ pub struct Packed<const BYTES: usize, const RED: usize, const BLUE: usize>;
 impl<const BYTES: usize, const RED: usize, const BLUE: usize> Packed<BYTES, RED, BLUE> {
     #[inline(always)]
     fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8]) -> Rgb<V> {
-        let [red, ..] = converter.gray(&every::<BYTES>(packed, RED));
-        let [green, ..] = converter.gray(&every::<BYTES>(packed, 1));
-        let [blue, ..] = converter.gray(&every::<BYTES>(packed, BLUE));
+        let pixels = pixels::<BYTES>(packed);
+        let [red, ..] = converter.gray(&byte_of(&pixels, RED));
+        let [green, ..] = converter.gray(&byte_of(&pixels, 1));
+        let [blue, ..] = converter.gray(&byte_of(&pixels, BLUE));
         [red, green, blue]
     }
 }
@@ -330,7 +331,11 @@ impl<const BYTES: usize, const RED: usize, const BLUE: usize> Sampling
         x: usize,
     ) -> [Rgb<V>; 2] {
         let [upper, lower] = pair.rows;
-        [upper, lower].map(|row| Self::rgb(converter, &row[BYTES * x..][..BYTES * SIDE]))
+        // No closure: it would be compiled without the instructions.
+        [
+            Self::rgb(converter, &upper[BYTES * x..][..BYTES * SIDE]),
+            Self::rgb(converter, &lower[BYTES * x..][..BYTES * SIDE]),
+        ]
     }
 
     #[inline(always)]
@@ -390,12 +395,30 @@ fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
     samples
 }
 
-/// Byte `offset` of every `STEP`.
+// Loops over indices, so that they are vectorised however the crate is linked: an iterator that is not inlined is not.
+
+/// 32 pixels of `BYTES` bytes, 3 or 4, each in the lowest bytes of a word.
 #[inline(always)]
-fn every<const STEP: usize>(row: &[u8], offset: usize) -> [u8; SIDE] {
+#[expect(clippy::needless_range_loop, reason = "see above")]
+pub(super) fn pixels<const BYTES: usize>(row: &[u8]) -> [u32; SIDE] {
+    let mut pixels = [0; SIDE];
+    let row = &row[..SIDE * BYTES];
+    for index in 0..SIDE - 1 {
+        pixels[index] = u32::from_le_bytes(*chunk(row, index * BYTES));
+    }
+    let mut last = [0; 4];
+    last[..BYTES].copy_from_slice(&row[(SIDE - 1) * BYTES..]);
+    pixels[SIDE - 1] = u32::from_le_bytes(last);
+    pixels
+}
+
+/// Byte `byte` of each pixel.
+#[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "see above")]
+fn byte_of(pixels: &[u32; SIDE], byte: usize) -> [u8; SIDE] {
     let mut bytes = [0; SIDE];
-    for (byte, pixel) in bytes.iter_mut().zip(row.as_chunks::<STEP>().0) {
-        *byte = pixel[offset];
+    for index in 0..SIDE {
+        bytes[index] = (pixels[index] >> (8 * byte)) as u8;
     }
     bytes
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::convert::SIDE;
+use super::convert::{SIDE, pixels};
 use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::tile::TILE_SIDE;
@@ -118,13 +118,13 @@ impl Luma {
                     for row in 0..2 {
                         let mut halves = [vectors.sums(0); 2];
                         let start = (2 * pair + row) * stride;
-                        let pixels: [u8; 4 * SIDE] = if format.has_fourth_byte() {
+                        let packed: [u8; 4 * SIDE] = if format.has_fourth_byte() {
                             *chunk(rows, start + 4 * x)
                         } else {
-                            spread(chunk(rows, start + 3 * x))
+                            bytemuck::cast(pixels::<3>(&rows[start + 3 * x..]))
                         };
                         for half in 0..2 {
-                            let [even, odd] = vectors.unzipped(chunk(&pixels, half * 2 * SIDE));
+                            let [even, odd] = vectors.unzipped(chunk(&packed, half * 2 * SIDE));
                             let sums = vectors.sums(0);
                             let sums = vectors.multiplied_and_added(sums, even, first_and_third);
                             let sums = vectors.multiplied_and_added(sums, odd, second);
@@ -285,16 +285,6 @@ impl Luma {
 #[inline(always)]
 fn chunk<T, const N: usize>(values: &[T], start: usize) -> &[T; N] {
     values[start..].first_chunk().expect("a whole tile")
-}
-
-/// Pixels of three bytes as pixels of four, the last of which is 0.
-#[inline(always)]
-fn spread(pixels: &[u8; 3 * SIDE]) -> [u8; 4 * SIDE] {
-    let mut spread = [0; 4 * SIDE];
-    for (target, pixel) in spread.as_chunks_mut::<4>().0.iter_mut().zip(pixels.as_chunks::<3>().0) {
-        target[..3].copy_from_slice(pixel);
-    }
-    spread
 }
 
 fn is_reversed(format: PixelFormat) -> bool {
