@@ -1,9 +1,10 @@
-"""Measures how many pictures a second become rows of tokens in Parquet files: by an Encoder alone, and by workers of Ray.
+"""Measures how many pictures a second become rows of tokens in Parquet files: by an Encoder alone, and by workers of
+Ray.
 
     python python/engine/examples/measure_datasets.py --workers 1 2
 
-The pictures are JPEGs of 640 x 480 pixels, crops of a picture that scikit-image brings along. What is measured is all between the
-pictures' files and those of the rows, after a warm-up; starting Ray and its workers is not.
+The pictures are JPEGs of 640 x 480 pixels, crops of a picture that scikit-image brings along. What is measured is all
+between the pictures' files and those of the rows, after a warm-up; starting Ray and its workers is not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import skimage.data
-import skimage.io
+from skimage.io import imsave
 
 from foveate_engine import datasets
 
@@ -48,7 +49,7 @@ def pictures(folder: Path, count: int) -> list[str]:
     random, source = np.random.default_rng(0), np.tile(skimage.data.astronaut(), (2, 2, 1))
     for index in range(count):
         top, left = random.integers(0, 512, 2)
-        skimage.io.imsave(folder / f"{index}.jpg", source[top : top + 480, left : left + 640], quality=90)
+        imsave(folder / f"{index}.jpg", source[top : top + 480, left : left + 640], quality=90)
     return [str(path) for path in sorted(folder.iterdir())]
 
 

@@ -1,6 +1,8 @@
 """Measures how long tokens of a batch of tensors take, forward and backward, on one thread of the CPU.
 
     python python/engine/examples/measure_sample.py
+
+`docs/datasets.md` has a table of what it printed.
 """
 
 from __future__ import annotations

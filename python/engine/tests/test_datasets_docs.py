@@ -11,8 +11,10 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import engine_support
 import optional
-from engine_support import foveate_engine, picture
+
+import foveate_engine
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "datasets.md"
 EXAMPLE = re.compile(r"^```python (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,7 +30,9 @@ class ExamplesRun(unittest.TestCase):
         os.environ["PYTHONPATH"] = str(Path(foveate_engine.__file__).parent.parent)
         os.mkdir("pictures")
         for index in range(6):
-            Path("pictures", f"{index}.ppm").write_bytes(b"P6 320 240 255\n" + picture(index, 240, 320, 3).tobytes())
+            Path("pictures", f"{index}.ppm").write_bytes(
+                b"P6 320 240 255\n" + engine_support.picture(index, 240, 320, 3).tobytes()
+            )
         Path("pictures", "cut.ppm").write_bytes(b"P6 320 240 255\n")
 
     def run_examples(self, needs: str) -> list[str]:
