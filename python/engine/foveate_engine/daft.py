@@ -44,6 +44,8 @@ def tokenizer(
     :raises TypeError: if there is no such argument.
     :raises ValueError: if one is wrong, or does not go with another.
     """
+    if "every" in layout:
+        raise TypeError("every: a clip has several rows, and Daft expects one for each item; use an Encoder, or Ray")
     given = {"backend": backend, "threads": threads, **layout}
     encoder = datasets.Encoder(**given)
     fields = pa.struct(list(encoder.schema))

@@ -67,6 +67,8 @@ class InDaft(unittest.TestCase):
         self.assertIn("missing.ppm", rows[1]["error"])
         with self.assertRaisesRegex(ValueError, "budget"):
             tokenizer(budget=0)
+        with self.assertRaisesRegex(TypeError, "every"):
+            tokenizer(every=1)
 
 
 if __name__ == "__main__":
