@@ -2,9 +2,10 @@
 
     python python/engine/examples/train_tokens.py
 
-The pictures are those that scikit-image brings along. Crops to learn from and crops to test with come from different halves of each
-picture, mirrored, brighter or darker, and looked at in different places. It prints the share of crops that chance gets right, and the
-share of the held-out ones that the classifier does. With one thread the same numbers come out each time.
+The pictures are those that scikit-image brings along. Crops to learn from and crops to test with come from different
+halves of each picture, mirrored, brighter or darker, and looked at in different places. It prints the share of crops
+that chance gets right, and the share of the held-out ones that the classifier does. With one thread the same numbers
+come out each time.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def main() -> None:
 
 
 def crops(random: np.random.Generator, count: int, is_left: bool) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Crops of the left or the right half of each picture: images [S, 3, side, side] in 0 to 1, fixations [S, 2] and labels [S]."""
+    """Crops of the left or the right half of each picture: images [S, 3, side, side] in 0 to 1, fixations [S, 2] and
+    labels [S]."""
     images: list[NDArray[np.float32]] = []
     for name in PICTURES:
         picture = getattr(skimage.data, name)()
@@ -85,7 +87,11 @@ def crops(random: np.random.Generator, count: int, is_left: bool) -> tuple[torch
             images.append(np.clip(crop * random.uniform(0.8, 1.2), 0, 1))
     fixations = random.uniform(0.25 * SIDE, 0.75 * SIDE, (len(images), 2))
     labels = np.repeat(np.arange(len(PICTURES)), count)
-    return torch.from_numpy(np.stack(images).transpose(0, 3, 1, 2).copy()), torch.from_numpy(fixations), torch.from_numpy(labels)
+    return (
+        torch.from_numpy(np.stack(images).transpose(0, 3, 1, 2).copy()),
+        torch.from_numpy(fixations),
+        torch.from_numpy(labels),
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Tokens in Daft.
+"""Tokens in Daft: :func:`tokenizer` makes a function of columns.
+
+Example::
 
     import daft
     from foveate_engine.daft import tokenizer
@@ -10,7 +12,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from collections.abc import Callable
+from typing import Any
 
 import daft
 import pyarrow as pa
@@ -22,11 +25,17 @@ _BATCH = 64
 
 
 def tokenizer(
-    *, concurrency: Optional[int] = None, batch_size: int = _BATCH, backend: str = "cpu", threads: int = 1, **layout: Any
+    *,
+    concurrency: int | None = None,
+    batch_size: int = _BATCH,
+    backend: str = "cpu",
+    threads: int = 1,
+    **layout: Any,
 ) -> Callable[..., daft.Expression]:
     """A function of columns that returns a column of rows, as structs of the columns of :mod:`foveate_engine.datasets`.
 
-    Each process that runs it has one engine. Its items are pictures: a clip has several rows, and Daft expects one for each item.
+    Each process that runs it has one engine. Its items are pictures: a clip has several rows, and Daft expects one for
+    each item.
 
     :param concurrency: how many processes run it; None runs it in one thread of the caller's.
     :param batch_size: most items of a batch.
@@ -35,6 +44,8 @@ def tokenizer(
     :raises TypeError: if there is no such argument.
     :raises ValueError: if one is wrong, or does not go with another.
     """
+    if "every" in layout:
+        raise TypeError("every: a clip has several rows, and Daft expects one for each item; use an Encoder, or Ray")
     given = {"backend": backend, "threads": threads, **layout}
     encoder = datasets.Encoder(**given)
     fields = pa.struct(list(encoder.schema))
@@ -44,16 +55,23 @@ def tokenizer(
         def __init__(self) -> None:
             self._encoder = datasets.Encoder(**given)
 
-        def rows(self, path: daft.Series, *others: daft.Series) -> pa.Array:
+        def encode(self, path: daft.Series, *others: daft.Series) -> pa.Array:
             columns = dict(zip(("path", "bytes", "fixation"), (path, *others)))
             table = self._encoder.table(pa.table({name: column.to_arrow() for name, column in columns.items()}))
-            return pa.StructArray.from_arrays([column.combine_chunks() for column in table.columns], fields=list(fields))
+            return pa.StructArray.from_arrays(
+                [column.combine_chunks() for column in table.columns], fields=list(fields)
+            )
 
-    Tokenizer.rows = daft.method.batch(Tokenizer.rows, return_dtype=daft.DataType.from_arrow_type(fields), batch_size=batch_size)  # type: ignore[method-assign]
-    Wrapped = daft.cls(Tokenizer, **({} if concurrency is None else {"max_concurrency": concurrency, "use_process": True}))
-    instance = Wrapped()
+        rows = daft.method.batch(encode, return_dtype=daft.DataType.from_arrow_type(fields), batch_size=batch_size)
 
-    def tokens(path: daft.Expression, bytes: Optional[daft.Expression] = None, fixation: Optional[daft.Expression] = None) -> daft.Expression:
+    tokenizer_of_a_process = daft.cls(
+        Tokenizer, **({} if concurrency is None else {"max_concurrency": concurrency, "use_process": True})
+    )
+    instance = tokenizer_of_a_process()
+
+    def tokens(
+        path: daft.Expression, bytes: daft.Expression | None = None, fixation: daft.Expression | None = None
+    ) -> daft.Expression:
         others = [daft.lit(None) if other is None else other for other in (bytes, fixation)]
         return instance.rows(path, *others)
 

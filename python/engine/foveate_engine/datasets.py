@@ -1,25 +1,11 @@
 """Tables of tokens: pictures and clips by path or bytes in, Arrow rows out, written so that a killed job can go on.
 
-:class:`Encoder` is what the operators for Ray (:mod:`foveate_engine.ray`) and Daft (:mod:`foveate_engine.daft`) run; it needs
-pyarrow only, and works by itself. ``docs/datasets.md`` is the guide.
+:class:`Encoder` is what the operators for Ray (:mod:`foveate_engine.ray`) and Daft (:mod:`foveate_engine.daft`) run; it
+needs pyarrow only, and works by itself. ``docs/datasets.md`` is the guide, and has a table of the columns.
 
-A row holds the tokens of a picture, or of a frame of a clip:
-
-========== ======================================= ==========================================================================
-id         string                                  the item: a hash of source, fixation and options; the same on every machine
-frame      int32                                   0 for a picture; of a clip, which of its rows this is
-seconds    float64, null for a picture             time of the frame in its clip
-source     string                                  the path; for bytes without one ``sha256:`` and their hash
-width      int32                                   of the picture in pixels, and so is ``height``; 0 with an error
-fixation   tensor [F, 2] float64                   where was looked, x and y in source pixels; NaN where there are fewer than F
-count      int32                                   tokens, N
-pixels     tensor [capacity, 3, P, P] of ``dtype`` the texels of token 0 to N - 1, then 0; bfloat16 as its bits in uint16
-tokens     struct of lists [capacity]              the records, a list for each field of :data:`TOKEN_FIELDS`, then 0
-error      string, null where all went well        what was wrong with the item; such a row has no tokens
-========== ======================================= ==========================================================================
-
-The tensors are Arrow's fixed-shape tensors: lists of one length, which any reader of Parquet has as lists. The fields of ``tokens``
-are columns of their own in a file, so that a reader loads those that it needs.
+A row holds the tokens of a picture, or of a frame of a clip. Its tensors are Arrow's fixed-shape tensors: lists of one
+length, which any reader of Parquet has as lists. Its records are a struct of lists, each of which is a column of its own in
+a file, so that a reader loads those that it needs.
 """
 
 from __future__ import annotations
@@ -30,10 +16,11 @@ import math
 import os
 import tempfile
 import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +31,8 @@ from ._native import BackendError, EngineError
 from .engine import Engine, decode
 from .tokens import TOKEN, Tokens, layout_keys, spec
 
-#: Fields of ``tokens``, each as in :data:`foveate_engine.TOKEN`; ``box`` is x0, y0, x1 and y1. ``relevance`` is float32, all others
-#: are int32.
+#: Fields of ``tokens``, each as in :data:`foveate_engine.TOKEN`; ``box`` is x0, y0, x1 and y1. ``relevance`` is
+#: float32, all others are int32.
 TOKEN_FIELDS = (
     *("x", "y", "sx", "sy", "x0", "y0", "x1", "y1", "group", "fovea"),
     *("first_column", "columns", "first_row", "rows", "relevance"),
@@ -96,15 +83,18 @@ class _Row:
 class Encoder:
     """Encodes items of one kind with one set of options. It has an engine, so make one in each process.
 
-    :ivar schema: The table's schema. Its metadata has the options as JSON under ``foveate``, with ``mean``, ``std`` and ``capacity``.
+    :ivar schema: The table's schema. Its metadata has the options as JSON under ``foveate``, with ``mean``, ``std``
+        and ``capacity``.
     """
 
     def __init__(self, *, every: float | None = None, backend: str = "cpu", threads: int = 1, **layout: Any) -> None:
         """
-        :param every: None for pictures. Of clips, the first frame of every so many seconds is kept; 0 keeps all. Clips need
-            :meth:`foveate_engine.Engine.video`, and are looked at in the middle. All rows of a clip are in memory at once.
+        :param every: None for pictures. Of clips, the first frame of every so many seconds is kept; 0 keeps all. Clips
+            need :meth:`foveate_engine.Engine.video`, and are looked at in the middle. All rows of a clip are in memory at
+            once.
         :param backend: as for :class:`foveate_engine.Engine`.
-        :param threads: threads of the engine. One for each worker is best where there are as many workers as processors.
+        :param threads: threads of the engine. One for each worker is best where there are as many workers as
+            processors.
         :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
         :raises TypeError: if there is no such argument.
         :raises ValueError: if one is wrong, or does not go with another.
@@ -127,10 +117,11 @@ class Encoder:
     def table(self, items: pa.Table) -> pa.Table:
         """Rows of items, in their order; those of a clip follow one another.
 
-        :param items: columns ``path`` (string), ``bytes`` (binary), or both (the bytes are read, and the path is their name); and
-            perhaps ``fixation``: (x, y) in source pixels or a list of such points, null for the middle. Other columns are left out.
-        :returns: a table of :attr:`schema`. An item that cannot be read has one row, with an ``error``; of a clip that fails later, the
-            frames before stay.
+        :param items: columns ``path`` (string), ``bytes`` (binary), or both (the bytes are read, and the path is their
+            name); and perhaps ``fixation``: (x, y) in source pixels or a list of such points, null for the middle.
+            Other columns are left out.
+        :returns: a table of :attr:`schema`. An item that cannot be read has one row, with an ``error``; of a clip that
+            fails later, the frames before stay.
         :raises ValueError: if a column is missing.
         """
         return self._table(self._items(items))
@@ -138,7 +129,8 @@ class Encoder:
     def write(self, items: pa.Table, folder: str | PathLike[str], done: Iterable[str] = ()) -> pa.Table:
         """Encodes items into one Parquet file of a folder, unless they are there.
 
-        The file appears whole or not at all. Its name depends only on the ids in it, so doing the same again changes nothing.
+        The file appears whole or not at all. Its name depends only on the ids in it, so doing the same again changes
+        nothing.
 
         :param items: as for :meth:`table`; an item that occurs twice is written once.
         :param folder: made if it is missing.
@@ -158,21 +150,29 @@ class Encoder:
         for id, error in zip(table["id"].to_pylist(), table["error"].to_pylist()):
             rows[id] += 1
             errors[id] = error
-        written = [{"id": item.id, "source": item.source, "rows": rows[item.id], "error": errors[item.id], "file": file} for item in new]
+        written = [
+            {"id": item.id, "source": item.source, "rows": rows[item.id], "error": errors[item.id], "file": file}
+            for item in new
+        ]
         return pa.Table.from_pylist(written, WRITTEN)
 
     def _items(self, items: pa.Table) -> list[Item]:
         return list(_items_of(items, self._options))
 
     def _table(self, items: Iterable[Item]) -> pa.Table:
-        rows = self._pictures(list(items)) if self._every is None else [row for item in items for row in self._clip(item)]
+        rows = (
+            self._pictures(list(items)) if self._every is None else [row for item in items for row in self._clip(item)]
+        )
         count, side = len(rows), self._patch
         pixels = np.zeros((count, self._capacity, 3, side, side), self._texels.to_pandas_dtype())
         records = np.zeros((count, self._capacity), TOKEN)
         fixations = np.full((count, self._foveae, 2), np.nan)
         for index, row in enumerate(rows):
             if row.tokens is not None:
-                pixels[index, : len(row.tokens)], records[index, : len(row.tokens)] = row.tokens.pixels, row.tokens.tokens
+                pixels[index, : len(row.tokens)], records[index, : len(row.tokens)] = (
+                    row.tokens.pixels,
+                    row.tokens.tokens,
+                )
                 fixations[index, : len(row.tokens.fixations)] = row.tokens.fixations
         extents = [(0, 0) if row.tokens is None else row.tokens.info.extent for row in rows]
         columns = {
@@ -188,7 +188,10 @@ class Encoder:
             "tokens": _records(records, self.schema.field("tokens").type),
             "error": [row.error for row in rows],
         }
-        arrays = [pa.array(column, self.schema.field(name).type) if isinstance(column, list) else column for name, column in columns.items()]
+        arrays = [
+            pa.array(column, self.schema.field(name).type) if isinstance(column, list) else column
+            for name, column in columns.items()
+        ]
         return pa.Table.from_arrays(arrays, schema=self.schema)
 
     def _pictures(self, items: list[Item]) -> list[_Row]:
@@ -211,7 +214,10 @@ class Encoder:
     def _of_one_size(self, items: list[Item], pictures: list[NDArray[np.uint8]]) -> list[_Row]:
         points: list[Any] = [item.fixation for item in items]
         try:
-            return [_Row(item, tokens=tokens) for item, tokens in zip(items, self._engine.batch(pictures, points, **self._layout))]
+            return [
+                _Row(item, tokens=tokens)
+                for item, tokens in zip(items, self._engine.batch(pictures, points, **self._layout))
+            ]
         except BackendError:
             raise
         except (EngineError, TypeError, ValueError) as error:
@@ -265,7 +271,8 @@ def done(folder: str | PathLike[str]) -> set[str]:
     """Ids of the items whose rows a folder holds.
 
     :param folder: it may be missing. Only files right in it count, ``*.parquet``.
-    :raises ValueError: if a file cannot be read, as another program may leave it: delete it, and its items are encoded again.
+    :raises ValueError: if a file cannot be read, as another program may leave it: delete it, and its items are encoded
+        again.
     """
     ids: set[str] = set()
     # Hidden files are being written, or were when their job was killed.
@@ -273,7 +280,9 @@ def done(folder: str | PathLike[str]) -> set[str]:
         try:
             ids.update(pq.read_table(file, columns=["id"], partitioning=None)["id"].to_pylist())
         except pa.ArrowException as error:
-            raise ValueError(f"{file} is no whole table of tokens ({error}); delete it, and its items are encoded again") from error
+            raise ValueError(
+                f"{file} is no whole table of tokens ({error}); delete it, and its items are encoded again"
+            ) from error
     return ids
 
 
@@ -281,7 +290,8 @@ def write(table: pa.Table, folder: str | PathLike[str]) -> Path:
     """Writes rows as a Parquet file that appears whole or not at all, under a name that depends only on their ids.
 
     :param table: rows of whole items, at least one, with the columns ``id`` and ``frame``.
-    :param folder: made if it is missing. A job that is killed may leave hidden files in it (``.*.tmp``), which no reader takes for rows.
+    :param folder: made if it is missing. A job that is killed may leave hidden files in it (``.*.tmp``), which no
+        reader takes for rows.
     :returns: the file.
     :raises OSError: if it cannot be written.
     """
@@ -305,8 +315,12 @@ def write(table: pa.Table, folder: str | PathLike[str]) -> Path:
 def _items_of(items: pa.Table, options: Mapping[str, Any]) -> Iterator[Item]:
     names = set(items.column_names)
     if not names & {"path", "bytes"}:
-        raise ValueError(f"items has the columns {', '.join(items.column_names) or 'none'}; path, bytes or both are expected")
-    columns = [items[name].to_pylist() if name in names else [None] * len(items) for name in ("path", "bytes", "fixation")]
+        raise ValueError(
+            f"items has the columns {', '.join(items.column_names) or 'none'}; path, bytes or both are expected"
+        )
+    columns = [
+        items[name].to_pylist() if name in names else [None] * len(items) for name in ("path", "bytes", "fixation")
+    ]
     for path, content, fixation in zip(*columns):
         source = path or ("" if content is None else f"sha256:{hashlib.sha256(content).hexdigest()}")
         points = None if fixation is None else _points(fixation)
@@ -329,7 +343,9 @@ def _options(every: float | None, layout: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema(capacity: int, patch: int, foveae: int, texels: pa.DataType, about: Mapping[str, Any]) -> pa.Schema:
-    fields = [pa.field(name, pa.list_(pa.float32() if name == "relevance" else pa.int32(), capacity)) for name in TOKEN_FIELDS]
+    fields = [
+        pa.field(name, pa.list_(pa.float32() if name == "relevance" else pa.int32(), capacity)) for name in TOKEN_FIELDS
+    ]
     return pa.schema(
         [
             pa.field("id", pa.string()),

@@ -1,4 +1,6 @@
-"""Tokens in Ray Data.
+"""Tokens in Ray Data: :class:`Tokenizer` is for ``map_batches``.
+
+Example::
 
     import ray
     from foveate_engine.ray import Tokenizer
@@ -26,9 +28,9 @@ from . import datasets
 class Tokenizer:
     """What an actor of ``ray.data.Dataset.map_batches`` runs, with ``batch_format="pyarrow"``: items in, rows out.
 
-    Ray starts an actor anew when its process dies, and repeats the batches that it had not answered. With a ``folder`` that neither
-    loses nor repeats rows: each batch is one file, which appears whole or not at all, and items that the folder holds are left out.
-    So a job that was killed goes on when it is started again with the same folder.
+    Ray starts an actor anew when its process dies, and repeats the batches that it had not answered. With a ``folder``
+    that neither loses nor repeats rows: each batch is one file, which appears whole or not at all, and items that the
+    folder holds are left out. So a job that was killed goes on when it is started again with the same folder.
     """
 
     def __init__(
@@ -52,7 +54,8 @@ class Tokenizer:
     def __call__(self, items: pa.Table) -> pa.Table:
         """
         :param items: a batch with the columns that :meth:`foveate_engine.datasets.Encoder.table` takes.
-        :returns: its rows; with a folder one of :data:`foveate_engine.datasets.WRITTEN` for each item that was not there.
+        :returns: its rows; with a folder one of :data:`foveate_engine.datasets.WRITTEN` for each item that was not
+            there.
         """
         if self._folder is None:
             return self._encoder.table(items)

@@ -1,7 +1,8 @@
 """Foveated tokens of tensors, with gradients back to their pixels.
 
-The places are the engine's own; the means are sums over gathered pixels, on whatever device the images lie. That is linear, and its
-gradient the exact adjoint: every pixel gets the gradients of the texels that it is part of, by its share in each.
+The places are the engine's own; the means are sums over gathered pixels, on whatever device the images lie. That is
+linear, and its gradient the exact adjoint: every pixel gets the gradients of the texels that it is part of, by its
+share in each.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ _SUM_DTYPES = {
     torch.float64: torch.float64,
 }
 
-#: Keys of a layout that say how texels are stored; a tensor has a type of its own, and its means are not rounded to 8 bits.
+#: Keys of a layout that say how texels are stored; a tensor has a type of its own, and its means are not rounded to 8
+#: bits.
 _STORAGE_KEYS = ("dtype", "rounding")
 
 
 class TokenBatch(NamedTuple):
     """The tokens of a batch of images.
 
-    :ivar pixels: The texels, [B, N, 3, P, P]: image, token, channel, row, column; the images' dtype, on their device. N is the
-        largest count of tokens in the batch, and 0 follows where an image has fewer.
-    :ivar tokens: Their records, [B, N] of :data:`foveate_engine.TOKEN`, all 0 where there is no token. Their numbers are those of
-        :attr:`foveate_engine.Tokens.tokens`.
+    :ivar pixels: The texels, [B, N, 3, P, P]: image, token, channel, row, column; the images' dtype, on their device.
+        N is the largest count of tokens in the batch, and 0 follows where an image has fewer.
+    :ivar tokens: Their records, [B, N] of :data:`foveate_engine.TOKEN`, all 0 where there is no token. Their numbers
+        are those of :attr:`foveate_engine.Tokens.tokens`.
     :ivar mask: Where there is a token, [B, N] bool, on the images' device.
     """
 
@@ -49,23 +51,26 @@ def sample(
     relevance: torch.Tensor | ArrayLike | None = None,
     **layout: Any,
 ) -> TokenBatch:
-    """Tokens of images, at the places where an :class:`foveate_engine.Engine` has them, differentiable with respect to the images.
+    """Tokens of images, at the places where an :class:`foveate_engine.Engine` has them, differentiable with respect to
+    the images.
 
-    Texel (u, v) of a token is the mean of the real pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` +
-    (v + 1) ``sy``), neither rounded nor, unless ``normalisation`` is given, normalised: whatever the images hold, their tokens hold
-    means of. A texel without a real pixel is the nearest one of its token's grid that has some (``outside="edge"``), or 0
-    (``outside="mean"``). Means of float16 and bfloat16 are made in float32 and rounded once; so are their gradients.
+    Texel (u, v) of a token is the mean of the real pixels in [``x`` + u ``sx``, ``x`` + (u + 1) ``sx``) x [``y`` + v
+    ``sy``, ``y`` + (v + 1) ``sy``), neither rounded nor, unless ``normalisation`` is given, normalised: whatever the
+    images hold, their tokens hold means of. A texel without a real pixel is the nearest one of its token's grid that
+    has some (``outside="edge"``), or 0 (``outside="mean"``). Means of float16 and bfloat16 are made in float32 and
+    rounded once; so are their gradients.
 
-    There is no gradient with respect to the fixations, nor a straight-through estimate of one: places move by whole pixels.
+    There is no gradient with respect to the fixations, nor a straight-through estimate of one: places move by whole
+    pixels.
 
     :param images: [B, 3, H, W], R, G, B; float16, bfloat16, float32 or float64; on any device, of any strides.
-    :param fixations: where to look, x and y in source pixels: [B, 2], or [B, F, 2] for F points each (F up to the layout's
-        ``foveae``); None is the middle.
+    :param fixations: where to look, x and y in source pixels: [B, 2], or [B, F, 2] for F points each (F up to the
+        layout's ``foveae``); None is the middle.
     :param relevance: how much each part of an image matters, [rows, columns] for all, or [B, rows, columns]; see
         :meth:`foveate_engine.Pyramid.sample`.
-    :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`, without ``dtype`` and ``rounding``. With a
-        ``normalisation`` the texels are (mean of the pixels - ``mean``) / ``std``, for images in 0 to 1; ``"none"``, the default,
-        leaves them as they are.
+    :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`, without ``dtype`` and ``rounding``. With
+        a ``normalisation`` the texels are (mean of the pixels - ``mean``) / ``std``, for images in 0 to 1; ``"none"``,
+        the default, leaves them as they are.
     :raises TypeError: if the images are no tensor of such a type, or there is no such argument.
     :raises ValueError: if a shape is wrong, or an argument does not go with another.
     """
@@ -73,12 +78,15 @@ def sample(
     for key in _STORAGE_KEYS:
         if layout.get(key) is not None:
             raise ValueError(
-                f"{key}={layout[key]!r} says how the engine stores tokens; those of a tensor have its own type and are not rounded: "
+                f"{key}={layout[key]!r} says how the engine stores tokens; "
+                "those of a tensor have its own type and are not rounded: "
                 f"leave {key} out, and convert the images (images.half()) or the result"
             )
     unknown = set(layout) - set(LAYOUT_KEYS)
     if unknown:
-        raise TypeError(f"sample has no argument {', '.join(map(repr, sorted(unknown)))}; a layout has {', '.join(LAYOUT_KEYS)}")
+        raise TypeError(
+            f"sample has no argument {', '.join(map(repr, sorted(unknown)))}; a layout has {', '.join(LAYOUT_KEYS)}"
+        )
     checked = spec(layout_keys(**{**layout, "dtype": "f32"}))
     count, _, height, width = images.shape
     points = _points(fixations, count, (width, height))
@@ -91,7 +99,9 @@ def sample(
     for index, plan in enumerate(plans):
         tokens[index, : len(plan)], mask[index, : len(plan)] = plan, True
     scales = _scales(tokens, mask, checked.patch, (width, height), images)
-    pixels = _Gathered.apply(images, scales, (mask.size, checked.patch)).view(*mask.shape, 3, checked.patch, checked.patch)
+    pixels = _Gathered.apply(images, scales, (mask.size, checked.patch)).view(
+        *mask.shape, 3, checked.patch, checked.patch
+    )
     if layout.get("normalisation", "none") not in ("none", None):
         mean, std = (pixels.new_tensor(of).view(3, 1, 1) for of in (checked.mean, checked.std))
         pixels = (pixels - mean) / std
@@ -106,13 +116,16 @@ def sample(
 
 
 class _Scale(NamedTuple):
-    """The tokens of one scale in a batch: n of them, of which r rows and c columns of texels differ from their neighbours.
+    """The tokens of one scale in a batch: n of them, of which r rows and c columns of texels differ from their
+    neighbours.
 
     :ivar token: Which they are in [B N].
-    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, sy, c, sx] together.
+    :ivar pixel: Index of the pixels under each texel in [B, 3, H, W]: image, channel, row and column, [n, 3, r, sy, c,
+        sx] together.
     :ivar row_share: Share of each row in its texel's mean, [n, 1, r, sy, 1].
     :ivar column_share: Share of each column, [n, 1, 1, 1, c, sx].
-    :ivar texel: Index in the means, [n, 3, r, c], of each of the tokens' texels: token, channel, row and column, [n, 3, P, P] together.
+    :ivar texel: Index in the means, [n, 3, r, c], of each of the tokens' texels: token, channel, row and column, [n,
+        3, P, P] together.
     """
 
     token: torch.Tensor
@@ -143,7 +156,8 @@ class _Gathered(torch.autograd.Function):  # type: ignore[misc, no-untyped-call,
 
 
 class _Spread(torch.autograd.Function):  # type: ignore[misc, no-untyped-call, unused-ignore]
-    """The adjoint of :class:`_Gathered`: what it sums is spread by the same shares. It has a gradient for those of gradients."""
+    """The adjoint of :class:`_Gathered`: what it sums is spread by the same shares. It has a gradient for those of
+    gradients."""
 
     @staticmethod
     def forward(
@@ -166,7 +180,8 @@ class _Spread(torch.autograd.Function):  # type: ignore[misc, no-untyped-call, u
 def _scales(
     tokens: NDArray[Any], mask: NDArray[np.bool_], patch: int, extent: tuple[int, int], like: torch.Tensor
 ) -> list[_Scale]:
-    """Where the texels of tokens come from, scale by scale: pixels under tokens of one scale have one shape, and are one gather."""
+    """Where the texels of tokens come from, scale by scale: pixels under tokens of one scale have one shape, and are
+    one gather."""
     width, height = extent
     owner, place = np.nonzero(mask)
     records = tokens[owner, place]
@@ -208,13 +223,14 @@ def _scales(
 def _under(
     origins: NDArray[np.int32], step: int, patch: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Which pixels lie under the texels of tokens along one axis of ``length`` pixels, and their shares in the texels' means.
+    """Which pixels lie under the texels of tokens along one axis of ``length`` pixels, and their shares in the texels'
+    means.
 
-    Only a range of texels is computed that has all those with a real pixel, of any of the tokens; of a token that lies outside, the
-    pixels nearest to it stand under the first or last.
+    Only a range of texels is computed that has all those with a real pixel, of any of the tokens; of a token that lies
+    outside, the pixels nearest to it stand under the first or last.
 
-    :returns: places from 0 to ``length`` - 1, [n, r, step]; shares, of which those of a texel add up to 1 and those of repeated places
-        are 0, [n, r, step]; and which of the r each of the P texels is, or repeats, [n, P].
+    :returns: places from 0 to ``length`` - 1, [n, r, step]; shares, of which those of a texel add up to 1 and those of
+        repeated places are 0, [n, r, step]; and which of the r each of the P texels is, or repeats, [n, P].
     """
     origin = origins.astype(np.int64)[:, None]
     first, last = -origin // step, (length - 1 - origin) // step
@@ -237,10 +253,14 @@ def _is_real(tokens: NDArray[Any], first: str, count: str, patch: int) -> NDArra
 
 def _check_images(images: torch.Tensor) -> None:
     if not isinstance(images, torch.Tensor):
-        raise TypeError(f"images is a {type(images).__name__}; a torch.Tensor, [B, 3, H, W], is expected: torch.from_numpy makes one of an array")
+        raise TypeError(
+            f"images is a {type(images).__name__}; a torch.Tensor, [B, 3, H, W], is expected: "
+            "torch.from_numpy makes one of an array"
+        )
     if images.dtype not in _SUM_DTYPES:
         raise TypeError(
-            f"images has the type {images.dtype}; float16, bfloat16, float32 or float64 is expected: images.float() / 255 makes one of uint8"
+            f"images has the type {images.dtype}; float16, bfloat16, float32 or float64 is expected: "
+            "images.float() / 255 makes one of uint8"
         )
     if images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape:
         way_out = ": images[None] makes a batch of one" if images.ndim == 3 else ""
@@ -270,7 +290,8 @@ def _points(
     if points.ndim != 3 or points.shape[0] != count or not points.shape[1] or points.shape[2] != 2:
         shape = list(given.shape) if hasattr(given, "shape") else list(np.shape(_array(given)))
         raise ValueError(
-            f"fixations has the shape {shape}; [{count}, 2] or [{count}, F, 2] is expected, x and y in source pixels for each of the "
+            f"fixations has the shape {shape}; [{count}, 2] or [{count}, F, 2] is expected, "
+            "x and y in source pixels for each of the "
             f"{count} images: [(x, y)] * {count} is one point for all"
         )
     return [[(float(x), float(y)) for x, y in each] for each in points]
@@ -284,6 +305,7 @@ def _maps(given: torch.Tensor | ArrayLike | None, count: int) -> list[NDArray[np
         return [weights(cells)] * count
     if cells.ndim != 3 or len(cells) != count or not cells.size:
         raise ValueError(
-            f"relevance has the shape {list(cells.shape)}; [rows, columns] for all images, or [{count}, rows, columns], is expected"
+            f"relevance has the shape {list(cells.shape)}; "
+            f"[rows, columns] for all images, or [{count}, rows, columns], is expected"
         )
     return [weights(each) for each in cells]

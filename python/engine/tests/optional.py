@@ -1,4 +1,5 @@
-"""Packages that not every machine has: their tests are skipped, or fail where the environment says that the package must be there."""
+"""Packages that not every machine has: their tests are skipped, or fail where the environment says that the package
+must be there."""
 
 from __future__ import annotations
 

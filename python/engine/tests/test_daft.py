@@ -8,8 +8,10 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import engine_support
 import optional
-from engine_support import foveate_engine, picture
+
+import foveate_engine
 
 daft: Any = None
 pa: Any = None
@@ -32,7 +34,7 @@ class InDaft(unittest.TestCase):
 
         files = []
         for index in range(12):
-            pixels = picture(index, 40 + index % 2, 60, 3)
+            pixels = engine_support.picture(index, 40 + index % 2, 60, 3)
             files.append(b"P6 60 %d 255\n" % len(pixels) + pixels.tobytes()[: 99 if index == 3 else None])
         points = [None if index % 2 else [3.0 * index, 4.0] for index in range(12)]
         fixations = pa.array(points, pa.list_(pa.float64()))
@@ -43,7 +45,9 @@ class InDaft(unittest.TestCase):
                 self.addCleanup(encoder.close)
                 expected = encoder.table(items).sort_by("id")
                 tokens = tokenizer(concurrency=concurrency, batch_size=5, dtype=dtype, **LAYOUT)
-                frame = daft.from_arrow(items).select(tokens(daft.col("path"), daft.col("bytes"), daft.col("fixation")).unnest())
+                frame = daft.from_arrow(items).select(
+                    tokens(daft.col("path"), daft.col("bytes"), daft.col("fixation")).unnest()
+                )
                 found = frame.to_arrow().sort_by("id")
                 self.assertEqual(found.column_names, expected.column_names)
                 for name in expected.column_names:
@@ -56,13 +60,15 @@ class InDaft(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as folder:
             good = Path(folder) / "good.ppm"
-            good.write_bytes(b"P6 60 40 255\n" + picture(1, 40, 60, 3).tobytes())
+            good.write_bytes(b"P6 60 40 255\n" + engine_support.picture(1, 40, 60, 3).tobytes())
             frame = daft.from_pydict({"path": [str(good), str(Path(folder) / "missing.ppm")]})
             rows = frame.select(tokenizer(**LAYOUT)(daft.col("path")).unnest()).select("count", "error").to_pylist()
         self.assertEqual([row["error"] is None for row in rows], [True, False])
         self.assertIn("missing.ppm", rows[1]["error"])
         with self.assertRaisesRegex(ValueError, "budget"):
             tokenizer(budget=0)
+        with self.assertRaisesRegex(TypeError, "every"):
+            tokenizer(every=1)
 
 
 if __name__ == "__main__":

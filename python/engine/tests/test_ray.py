@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -12,13 +13,15 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import engine_support
 import optional
-from engine_support import foveate_engine, picture
 
-try:
-    from foveate_engine.ray import Tokenizer
-except ImportError:
-    Tokenizer = object
+import foveate_engine
+
+Tokenizer: Any = object
+with contextlib.suppress(ImportError):
+    # Without pyarrow there is none, and the tests are skipped.
+    Tokenizer = importlib.import_module("foveate_engine.ray").Tokenizer
 
 ray: Any = None
 pa: Any = None
@@ -86,7 +89,7 @@ class InRay(unittest.TestCase):
         """Pictures of two sizes; every tenth is cut off."""
         files = []
         for index in range(count):
-            pixels = picture(index, 40 + index % 2, 60, 3)
+            pixels = engine_support.picture(index, 40 + index % 2, 60, 3)
             file = b"P6 60 %d 255\n" % len(pixels) + pixels.tobytes()
             files.append(file[:99] if index % 10 == 3 else file)
         return pa.table({"path": [f"{index}.ppm" for index in range(count)], "bytes": files})
@@ -95,7 +98,11 @@ class InRay(unittest.TestCase):
         options = {"pids": str(self.pids), "folder": str(self.output), **LAYOUT}
         blocks = [items.slice(start, 10) for start in range(0, len(items), 10)]
         job = ray.data.from_arrow(blocks).map_batches(
-            kind, batch_format="pyarrow", batch_size=5, fn_constructor_kwargs=options, compute=ray.data.ActorPoolStrategy(size=2)
+            kind,
+            batch_format="pyarrow",
+            batch_size=5,
+            fn_constructor_kwargs=options,
+            compute=ray.data.ActorPoolStrategy(size=2),
         )
         return list(job.take_all())
 
