@@ -11,6 +11,7 @@
 """
 
 from ._native import BackendError, EngineError
+from .attention import hierarchical_attention
 from .engine import FEATURES, Engine, Folder, Pyramid, Video, decode
 from .tokens import TOKEN, TokenInfo, Tokens
 
@@ -30,4 +31,5 @@ __all__ = [
     "Video",
     "__version__",
     "decode",
+    "hierarchical_attention",
 ]

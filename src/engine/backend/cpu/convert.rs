@@ -414,7 +414,7 @@ pub(super) fn pixels<const BYTES: usize>(row: &[u8]) -> [u32; SIDE] {
 
 /// Byte `byte` of each pixel.
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "see above")]
+#[expect(clippy::cast_possible_truncation, reason = "a byte of a word")]
 fn byte_of(pixels: &[u32; SIDE], byte: usize) -> [u8; SIDE] {
     let mut bytes = [0; SIDE];
     for index in 0..SIDE {
