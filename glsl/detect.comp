@@ -8,7 +8,7 @@
 //
 // One workgroup per tile of the grid: it compares the samples a word at a time and writes their largest difference; if that
 // exceeds the threshold, or the tile is due for a refresh, it copies the samples and lists the tile. Bytes that are not samples
-// are ignored: those beyond the frame's edge, the fourth byte of RGB, the last luma of an odd row of YUY2.
+// are ignored: those beyond the frame's edge, the fourth byte of RGBx, the last luma of an odd row of YUY2.
 // The resident copy has a record for each tile of the grid, as the ingest pass reads them. Tiles are listed in no particular
 // order.
 //
@@ -73,7 +73,8 @@ shared uint largest_of_tile;
 
 // Share of an invocation of one plane of a tile: a column of words, in every few rows.
 struct Column {
-    uint word; // Of the first row, in the resident copy; each next row is one workgroup size further.
+    uint word; // Of the first row, in the resident copy.
+    uint word_step; // To the next row.
     uint byte; // Of the first row, in the frame.
     uint byte_step; // To the next row.
     uint row_count;
@@ -87,17 +88,19 @@ Column column_of(uint plane, uint index, uvec2 tile) {
     uint rows = plane == 0u ? ROWS_0 : plane == 1u ? ROWS_1 : ROWS_2;
     PlanePlace place = push.planes[plane];
 
-    // A workgroup spans whole rows, as all row_words divide it.
+    // A workgroup spans whole rows; where row_words do not divide it, the last invocations have no share.
     uint row_step = gl_WorkGroupSize.x / row_words;
+    bool has_share = gl_LocalInvocationIndex < row_step * row_words;
     uint x = (tile.x * row_words + gl_LocalInvocationIndex % row_words) * 4u;
     uint y = tile.y * rows + gl_LocalInvocationIndex / row_words;
     uint end_y = min(tile.y * rows + rows, place.rows);
-    if (place.row_bytes <= x || end_y <= y) {
-        return Column(0u, 0u, 0u, 0u, 0u, 0u);
+    if (!has_share || place.row_bytes <= x || end_y <= y) {
+        return Column(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     }
     uint byte_count = min(place.row_bytes - x, 4u);
     uint mask = SAMPLE_MASK & (0xFFFFFFFFu >> (32u - byte_count * 8u));
     return Column(index * RECORD_WORDS + first_word + gl_LocalInvocationIndex,
+                  row_step * row_words,
                   place.first_byte + y * place.stride + x,
                   row_step * place.stride,
                   (end_y - y + row_step - 1u) / row_step,
@@ -124,7 +127,7 @@ uint compare(uint index, uvec2 tile) {
         Column column = column_of(plane, index, tile);
         for (uint row = 0u; row < column.row_count; row++) {
             uint new = load(column, row) & column.mask;
-            uint old = resident.words[column.word + row * gl_WorkGroupSize.x] & column.mask;
+            uint old = resident.words[column.word + row * column.word_step] & column.mask;
             largest = max(largest, uvec4(abs(ivec4(bytes_of(new)) - ivec4(bytes_of(old)))));
         }
     }
@@ -135,7 +138,7 @@ void copy_to_resident(uint index, uvec2 tile) {
     for (uint plane = 0u; plane < PLANE_COUNT; plane++) {
         Column column = column_of(plane, index, tile);
         for (uint row = 0u; row < column.row_count; row++) {
-            resident.words[column.word + row * gl_WorkGroupSize.x] = load(column, row);
+            resident.words[column.word + row * column.word_step] = load(column, row);
         }
     }
 }
@@ -143,7 +146,7 @@ void copy_to_resident(uint index, uvec2 tile) {
 // Lists the tile, and adds a workgroup to the next pass.
 void list(uint index, uvec2 tile) {
     uint place = atomicAdd(ingested.count, 1u);
-    ingested.tiles[place] = TileRecord(tile.x, tile.y);
+    ingested.tiles[place] = TileRecord(tile.x, tile.y, 0u);
     uvec2 groups = wrapped_groups(place + 1u, GROUPS_PER_ROW);
     atomicMax(ingested.groups.x, groups.x);
     atomicMax(ingested.groups.y, groups.y);

@@ -77,7 +77,7 @@ uint word_at(uint first_word, uint row_bytes, uvec2 byte_at) {
 
 uint luma_of(uint pixel) {
     uvec4 bytes = bytes_of(pixel);
-    uvec3 rgb = SAMPLING == SAMPLING_BGR ? bytes.zyx : bytes.xyz;
+    uvec3 rgb = is_reversed(SAMPLING) ? bytes.zyx : bytes.xyz;
     return (54u * rgb.r + 183u * rgb.g + 19u * rgb.b + 128u) >> 8u;
 }
 
@@ -89,6 +89,11 @@ uvec4 load_row(uint first_word, uvec2 at) {
         return uvec4(left.xz, right.xz);
     }
     if (SAMPLING == SAMPLING_RGB || SAMPLING == SAMPLING_BGR) {
+        uint first = first_word + (at.y * TILE_SIDE + at.x) / 4u * 3u;
+        uvec4 pixels = spread_pixels(uvec3(records.words[first], records.words[first + 1u], records.words[first + 2u]));
+        return uvec4(luma_of(pixels.x), luma_of(pixels.y), luma_of(pixels.z), luma_of(pixels.w));
+    }
+    if (SAMPLING == SAMPLING_RGBX || SAMPLING == SAMPLING_BGRX) {
         uint first_pixel = first_word + at.y * TILE_SIDE + at.x;
         return uvec4(luma_of(records.words[first_pixel]), luma_of(records.words[first_pixel + 1u]),
                      luma_of(records.words[first_pixel + 2u]), luma_of(records.words[first_pixel + 3u]));

@@ -31,13 +31,13 @@ layout(set = 0, binding = 1, std430) readonly restrict buffer TileList {
     uint count;
     TileRecord tiles[];
 } dirty;
-layout(set = 0, binding = 2, rgba8ui) uniform writeonly restrict uimage2D level_0;
-layout(set = 0, binding = 3, rgba8ui) uniform writeonly restrict uimage2D level_1;
-layout(set = 0, binding = 4, rgba8ui) uniform writeonly restrict uimage2D level_2;
-layout(set = 0, binding = 5, rgba8ui) uniform writeonly restrict uimage2D level_3;
-layout(set = 0, binding = 6, rgba8ui) uniform writeonly restrict uimage2D level_4;
-layout(set = 0, binding = 7, rgba8ui) uniform writeonly restrict uimage2D level_5;
-// R, G, B and the number of pixels, per tile of the grid, row by row.
+layout(set = 0, binding = 2, rgba8ui) uniform writeonly restrict uimage2DArray level_0;
+layout(set = 0, binding = 3, rgba8ui) uniform writeonly restrict uimage2DArray level_1;
+layout(set = 0, binding = 4, rgba8ui) uniform writeonly restrict uimage2DArray level_2;
+layout(set = 0, binding = 5, rgba8ui) uniform writeonly restrict uimage2DArray level_3;
+layout(set = 0, binding = 6, rgba8ui) uniform writeonly restrict uimage2DArray level_4;
+layout(set = 0, binding = 7, rgba8ui) uniform writeonly restrict uimage2DArray level_5;
+// R, G, B and the number of pixels, per tile of the grid, row by row, layer after layer.
 layout(set = 0, binding = 8, std430) writeonly restrict buffer TileSums {
     uvec4 sums[];
 } tile_sums;
@@ -45,7 +45,11 @@ layout(set = 0, binding = 8, std430) writeonly restrict buffer TileSums {
 layout(push_constant) uniform IngestPush {
     uvec2 extent; // Of the source, in pixels.
     ColorTransform color;
+    uint layer_sums; // Sums of a layer.
 } push;
+
+// Layer of the tile.
+uint layer;
 
 // Sums of the blocks, then those of the texels of levels 3 and 4.
 shared uvec3 climb[64 + 16 + 4];
@@ -65,6 +69,17 @@ uint word_at(uint first_word, uint row_bytes, uvec2 byte_at) {
 uvec4 i420_chroma(uint first_word, uvec2 at) {
     uint word = word_at(first_word, TILE_SIDE / 2u, at / 2u);
     return bytes_of(word >> (at.x / 2u % 4u * 8u)).xxyy;
+}
+
+// Four pixels of RGB, each in the lowest bytes of a word.
+uvec4 load_pixels(uint first_word, uvec2 at) {
+    uint first_pixel = at.y * TILE_SIDE + at.x;
+    if (SAMPLING == SAMPLING_RGB || SAMPLING == SAMPLING_BGR) {
+        uint first = first_word + first_pixel / 4u * 3u;
+        return spread_pixels(uvec3(records.words[first], records.words[first + 1u], records.words[first + 2u]));
+    }
+    uint first = first_word + first_pixel;
+    return uvec4(records.words[first], records.words[first + 1u], records.words[first + 2u], records.words[first + 3u]);
 }
 
 // The pixels at..at + (3, 0) of the tile that starts `first_word` words into the records; at.x is a multiple of 4.
@@ -92,13 +107,11 @@ Row load_row(uint first_word, uvec2 at) {
         uvec4 gray = channel_from_samples(push.color, FRACTION_BITS, y);
         return Row(gray, gray, gray);
     }
-    uint first_pixel = first_word + at.y * TILE_SIDE + at.x;
-    uvec4 pixels = uvec4(records.words[first_pixel], records.words[first_pixel + 1u],
-                         records.words[first_pixel + 2u], records.words[first_pixel + 3u]);
+    uvec4 pixels = load_pixels(first_word, at);
     uvec4 first = channel_from_samples(push.color, FRACTION_BITS, pixels & 0xFFu);
     uvec4 second = channel_from_samples(push.color, FRACTION_BITS, pixels >> 8u & 0xFFu);
     uvec4 third = channel_from_samples(push.color, FRACTION_BITS, pixels >> 16u & 0xFFu);
-    return SAMPLING == SAMPLING_BGR ? Row(third, second, first) : Row(first, second, third);
+    return is_reversed(SAMPLING) ? Row(third, second, first) : Row(first, second, third);
 }
 
 // Stores four pixels in level 0 and returns them with 0 for those outside the source.
@@ -108,7 +121,7 @@ Row ingest_row(uint first_word, uvec2 at_in_tile, uvec2 at) {
     real *= uint(at.y < push.extent.y);
     row = Row(row.r * real, row.g * real, row.b * real);
     for (uint i = 0; i < 4u; i++) {
-        imageStore(level_0, ivec2(at) + ivec2(i, 0), uvec4(row.r[i], row.g[i], row.b[i], 255));
+        imageStore(level_0, ivec3(at + uvec2(i, 0), layer), uvec4(row.r[i], row.g[i], row.b[i], 255));
     }
     return row;
 }
@@ -128,7 +141,7 @@ uvec3 right_sum(Row top, Row bottom) {
 void store_level_1(uvec2 at, uvec3 sum) {
     uint count = pixel_count(at * 2u, 2u);
     uvec3 mean = (sum + count / 2u) >> max(findMSB(count), 0);
-    imageStore(level_1, ivec2(at), uvec4(mean, 255));
+    imageStore(level_1, ivec3(at, layer), uvec4(mean, 255));
 }
 
 // Levels 0 to 2 of one block; returns its sum.
@@ -143,7 +156,7 @@ uvec3 ingest_block(uint first_word, uvec2 at_in_tile, uvec2 at) {
         store_level_1((at + uvec2(2, y)) / 2u, right);
         block_sum += left + right;
     }
-    imageStore(level_2, ivec2(at / 4u), uvec4(rounded_mean(block_sum, pixel_count(at, 4u)), 255));
+    imageStore(level_2, ivec3(at / 4u, layer), uvec4(rounded_mean(block_sum, pixel_count(at, 4u)), 255));
     return block_sum;
 }
 
@@ -159,6 +172,7 @@ void main() {
         return;
     }
     TileRecord tile = dirty.tiles[tile_index];
+    layer = tile.layer;
     uvec2 tile_origin = uvec2(tile.column, tile.row) * TILE_SIDE;
     uint index = gl_LocalInvocationIndex;
 
@@ -173,7 +187,7 @@ void main() {
         uvec2 cell = uvec2(index % 4u, index / 4u);
         uvec3 sum = climb_sum(0u, 8u, cell);
         uint count = pixel_count(tile_origin + cell * 8u, 8u);
-        imageStore(level_3, ivec2(tile_origin / 8u + cell), uvec4(rounded_mean(sum, count), 255));
+        imageStore(level_3, ivec3(tile_origin / 8u + cell, layer), uvec4(rounded_mean(sum, count), 255));
         climb[64u + index] = sum;
     }
     barrier();
@@ -182,7 +196,7 @@ void main() {
         uvec2 cell = uvec2(index % 2u, index / 2u);
         uvec3 sum = climb_sum(64u, 4u, cell);
         uint count = pixel_count(tile_origin + cell * 16u, 16u);
-        imageStore(level_4, ivec2(tile_origin / 16u + cell), uvec4(rounded_mean(sum, count), 255));
+        imageStore(level_4, ivec3(tile_origin / 16u + cell, layer), uvec4(rounded_mean(sum, count), 255));
         climb[80u + index] = sum;
     }
     barrier();
@@ -190,7 +204,7 @@ void main() {
     if (index == 0u) {
         uvec3 sum = climb_sum(80u, 2u, uvec2(0));
         uint count = pixel_count(tile_origin, TILE_SIDE);
-        imageStore(level_5, ivec2(tile_origin / TILE_SIDE), uvec4(rounded_mean(sum, count), 255));
-        tile_sums.sums[grid_index] = uvec4(sum, count);
+        imageStore(level_5, ivec3(tile_origin / TILE_SIDE, layer), uvec4(rounded_mean(sum, count), 255));
+        tile_sums.sums[layer * push.layer_sums + grid_index] = uvec4(sum, count);
     }
 }

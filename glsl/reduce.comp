@@ -5,7 +5,7 @@
 
 // Updates the tail of the pyramid, level 6 and up, above the dirty tiles.
 //
-// A single workgroup climbs level by level: the whole tail of 1920x1080 has 685 texels, too few to distribute. One bit of shared
+// A single workgroup for each layer climbs level by level: the whole tail of 1920x1080 has 685 texels, too few to distribute. One bit of shared
 // memory per texel says whether a dirty tile lies below; nothing else is read or written. Every texel is rounded once, from the
 // exact sums and counts of the level below, never from rounded texels.
 //
@@ -13,7 +13,7 @@
 
 layout(local_size_x = 256) in;
 
-// R, G, B and the number of pixels: the tile grid, which is level 5, then level after level.
+// R, G, B and the number of pixels: the tile grid, which is level 5, then level after level; layer after layer.
 layout(set = 0, binding = 0, std430) coherent restrict buffer TileSums {
     uvec4 sums[];
 } tile_sums;
@@ -30,6 +30,7 @@ layout(set = 0, binding = 2, std430) readonly restrict buffer TileList {
 layout(push_constant) uniform ReducePush {
     uvec2 grid; // Extent of the tile grid.
     uint tail_level_count;
+    uint layer_sums; // Entries of a layer, in both buffers.
 } push;
 
 // One bit per texel of the largest possible tail, level after level: 256^2 + 128^2 + ... + 8^2, over 512^2 tiles.
@@ -65,6 +66,9 @@ void mark_above_tiles() {
     uint width = (push.grid.x + 1u) / 2u;
     for (uint i = gl_LocalInvocationIndex; i < dirty.count; i += gl_WorkGroupSize.x) {
         TileRecord tile = dirty.tiles[i];
+        if (tile.layer != gl_WorkGroupID.x) {
+            continue;
+        }
         mark(tile.row / 2u * width + tile.column / 2u);
     }
     barrier();
@@ -72,9 +76,9 @@ void mark_above_tiles() {
 
 void main() {
     mark_above_tiles();
-    uint tail_offset = push.grid.x * push.grid.y;
     uvec2 finer = push.grid;
-    uint finer_offset = 0;
+    uint finer_offset = gl_WorkGroupID.x * push.layer_sums;
+    uint tail_offset = finer_offset + push.grid.x * push.grid.y;
     for (uint level = 0; level < push.tail_level_count; level++) {
         uvec2 extent = (finer + 1u) / 2u;
         uint offset = finer_offset + finer.x * finer.y;

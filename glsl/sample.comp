@@ -23,7 +23,7 @@ layout(constant_id = 4) const bool ROUNDS_DOWN = false;
 
 const uint CHANNEL_WORDS = PATCH_SIDE * PATCH_SIDE / TEXELS_PER_WORD;
 
-layout(set = 0, binding = 0) uniform utexture2D levels;
+layout(set = 0, binding = 0) uniform utexture2DArray levels;
 layout(set = 0, binding = 1, std430) readonly restrict buffer TailTexels {
     uint texels[];
 } tail;
@@ -56,7 +56,7 @@ Texel fetch_level(TokenRecord token, ivec2 offset) {
     ivec2 place = ivec2(token.x, token.y) + offset;
     ivec2 at = clamp(place, ivec2(0), last);
     if (token.level < TILE_LEVEL_COUNT) {
-        return Texel(texelFetch(levels, at, int(token.level)).rgb, at == place);
+        return Texel(texelFetch(levels, ivec3(at, token.layer), int(token.level)).rgb, at == place);
     }
     uint texel = tail.texels[int(token.tail_offset) + at.y * (last.x + 1) + at.x];
     return Texel((uvec3(texel) >> uvec3(0, 8, 16)) & 0xFFu, at == place);
@@ -82,7 +82,7 @@ Texel fetch_box(TokenRecord token, ivec2 offset) {
     uvec3 sum = uvec3(0);
     for (int y = start.y; y < end.y; y++) {
         for (int x = start.x; x < end.x; x++) {
-            sum += texelFetch(levels, ivec2(x, y), 0).rgb;
+            sum += texelFetch(levels, ivec3(x, y, token.layer), 0).rgb;
         }
     }
     uint count = uint((end.x - start.x) * (end.y - start.y));

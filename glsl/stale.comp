@@ -19,8 +19,8 @@ layout(constant_id = 2) const uint GROUPS_PER_ROW = 1;
 // A token and the range of tiles below it, end exclusive.
 struct TokenEntry {
     TokenRecord token;
-    uvec2 first_tile;
-    uvec2 end_tile;
+    uint first_tile[2]; // Column, row.
+    uint end_tile[2];
 };
 
 layout(set = 0, binding = 0, std430) readonly restrict buffer Plan {
@@ -66,9 +66,9 @@ bool any_set(uint first, uint end) {
 }
 
 bool lies_over_ingested(TokenEntry entry) {
-    for (uint row = entry.first_tile.y; row < entry.end_tile.y; row++) {
+    for (uint row = entry.first_tile[1]; row < entry.end_tile[1]; row++) {
         uint first = row * push.grid_width;
-        if (any_set(first + entry.first_tile.x, first + entry.end_tile.x)) {
+        if (any_set(first + entry.first_tile[0], first + entry.end_tile[0])) {
             return true;
         }
     }

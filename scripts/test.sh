@@ -95,6 +95,13 @@ check_python() {
         /usr/bin/python3 -B -W error -m unittest discover -s python/tests
 }
 
+# The engine in Python, with GStreamer; the library that Cargo builds lies beside the sources for the tests.
+check_engine() {
+    cargo build --locked --package foveate-engine-python --features gst || return
+    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_GST=1 \
+        /usr/bin/python3 -B -W error -m unittest discover -s python/engine/tests
+}
+
 # Against the libraries themselves, which are newer than Debian's: in an environment of their own, kept between runs.
 check_models() {
     local environment
@@ -210,6 +217,7 @@ main() {
         step 'soak' check_soak
     fi
     step 'Python reader' check_python
+    step 'Python engine' check_engine
     if [ -n "${FOVEATE_LONG:-}" ]; then
         step 'models' check_models
     fi

@@ -11,4 +11,5 @@ struct TokenRecord {
     uint sy;
     uint level; // Or BOXES.
     uint tail_offset;
+    uint layer; // Of the levels.
 };

@@ -3,7 +3,6 @@
 //! A shorthand stands for a shipped file of `pipelines/` with its parameters filled in. Special characters of a value are
 //! escaped, so that it stays a single value: a path cannot inject an element.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,6 +16,7 @@ use rustix::io::Errno;
 
 use super::{CaptureError, SourceChoice, SourceSpec, hints};
 use foveate_config::ShorthandKind;
+use foveate_core::name::natural_order;
 use foveate_log::redact::{Masked, backslashed, redacted};
 
 /// The shipped descriptions and their names in `pipelines/`.
@@ -153,25 +153,6 @@ fn pictures_in(folder: &Path) -> Result<Vec<String>, CaptureError> {
     }
     pictures.sort_by(|one, other| natural_order(one, other));
     Ok(pictures)
-}
-
-/// Orders numbers inside of names by value: `2.png` before `10.png`.
-pub fn natural_order(one: &str, other: &str) -> Ordering {
-    let parts = |text: &str| -> Vec<(String, String)> {
-        let is_digit = |c: &char| c.is_ascii_digit();
-        let mut rest = text.chars().peekable();
-        let mut parts = Vec::new();
-        while rest.peek().is_some() {
-            let words = std::iter::from_fn(|| rest.next_if(|c| !is_digit(c))).collect();
-            let digits: String = std::iter::from_fn(|| rest.next_if(is_digit)).collect();
-            parts.push((words, digits.trim_start_matches('0').to_owned()));
-        }
-        parts
-    };
-    let by_value = parts(one).into_iter().map(|(words, digits)| (words, digits.len(), digits));
-    by_value
-        .cmp(parts(other).into_iter().map(|(words, digits)| (words, digits.len(), digits)))
-        .then_with(|| one.cmp(other))
 }
 
 /// Expands `spec`. Checks that the files and cameras of shorthands exist, so that errors name them.

@@ -76,6 +76,12 @@ impl ConfigError {
         Self::Unreadable { file: file.to_owned(), source }
     }
 
+    /// A mistake in a key that is in no file.
+    pub(super) fn of_key(key: &str, message: String) -> Self {
+        let key = key.to_owned();
+        Self::Refused(vec![Mistake { file: PathBuf::new(), line: 1, column: 1, key, message }])
+    }
+
     /// The mistakes without their places, for a client that has not seen the text.
     pub fn reason(&self) -> String {
         match self {

@@ -572,6 +572,29 @@ impl ViewConfig {
         Self::read(text, Path::new(""), None)
     }
 
+    /// Checks the keys of one view as [`parse`](Self::parse) does, given as JSON.
+    ///
+    /// # Errors
+    ///
+    /// As for [`parse`](Self::parse), or if a value has no counterpart in TOML, such as `null`.
+    pub fn from_table(
+        table: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<Self, ConfigError> {
+        // One line for each key. Tables are written inline: headers repeat the names of all enclosing tables, so the text would
+        // grow with the square of the depth.
+        let mut text = String::new();
+        for (key, value) in table {
+            let value = toml::Value::try_from(value)
+                .map_err(|error| ConfigError::of_key(key, error.to_string()))?;
+            // The quotes and escapes of JSON are those of TOML.
+            text.push_str(&serde_json::Value::from(key.as_str()).to_string());
+            text.push_str(" = ");
+            text.push_str(&value.to_string());
+            text.push('\n');
+        }
+        Self::parse(&text)
+    }
+
     /// Checks the text of one view, whose name must be `name` if that is given.
     fn read(text: &str, directory: &Path, name: Option<&str>) -> Result<Self, ConfigError> {
         let settle = |view: &mut Self, table: &Table<'_>| {

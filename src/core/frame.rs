@@ -16,6 +16,10 @@ pub enum PixelFormat {
     I420,
     /// Y0 Cb Y1 Cr in one plane; chroma at half width.
     Yuy2,
+    /// R G B, three bytes a pixel.
+    Rgb,
+    /// B G R, three bytes a pixel.
+    Bgr,
     /// R G B and a padding byte.
     Rgbx,
     /// B G R and a padding byte.
@@ -39,10 +43,12 @@ pub struct PlaneShape {
 
 impl PixelFormat {
     /// Every format.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Nv12,
         Self::I420,
         Self::Yuy2,
+        Self::Rgb,
+        Self::Bgr,
         Self::Rgbx,
         Self::Bgrx,
         Self::Rgba,
@@ -56,6 +62,8 @@ impl PixelFormat {
             Self::Nv12 => "NV12",
             Self::I420 => "I420",
             Self::Yuy2 => "YUY2",
+            Self::Rgb => "RGB",
+            Self::Bgr => "BGR",
             Self::Rgbx => "RGBx",
             Self::Bgrx => "BGRx",
             Self::Rgba => "RGBA",
@@ -71,6 +79,11 @@ impl PixelFormat {
 
     /// Whether its samples are already R, G and B.
     pub const fn is_rgb(self) -> bool {
+        matches!(self, Self::Rgb | Self::Bgr) || self.has_fourth_byte()
+    }
+
+    /// Whether a pixel is R, G and B and a byte that is no sample.
+    pub const fn has_fourth_byte(self) -> bool {
         matches!(self, Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra)
     }
 
@@ -79,7 +92,7 @@ impl PixelFormat {
         match self {
             Self::Nv12 => 2,
             Self::I420 => 3,
-            Self::Yuy2 | Self::Rgbx | Self::Bgrx | Self::Rgba | Self::Bgra | Self::Gray8 => 1,
+            _ => 1,
         }
     }
 
@@ -91,6 +104,7 @@ impl PixelFormat {
             (Self::Nv12, _) => (width.div_ceil(2) * 2, height.div_ceil(2)),
             (Self::I420, _) => (width.div_ceil(2), height.div_ceil(2)),
             (Self::Yuy2, _) => (width.div_ceil(2) * 4, height),
+            (Self::Rgb | Self::Bgr, _) => (width * 3, height),
             _ => (width * 4, height),
         };
         PlaneShape { row_bytes, rows }

@@ -1,4 +1,6 @@
-//! The names of streams and views.
+//! The names of streams and views, and the order of names of files.
+
+use std::cmp::Ordering;
 
 /// The longest name of a stream or view, in bytes.
 pub const NAME_BYTES_MAX: usize = 63;
@@ -7,4 +9,23 @@ pub const NAME_BYTES_MAX: usize = 63;
 pub fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+/// Orders numbers inside of names by value: `2.png` before `10.png`.
+pub fn natural_order(one: &str, other: &str) -> Ordering {
+    let parts = |text: &str| -> Vec<(String, String)> {
+        let is_digit = |c: &char| c.is_ascii_digit();
+        let mut rest = text.chars().peekable();
+        let mut parts = Vec::new();
+        while rest.peek().is_some() {
+            let words = std::iter::from_fn(|| rest.next_if(|c| !is_digit(c))).collect();
+            let digits: String = std::iter::from_fn(|| rest.next_if(is_digit)).collect();
+            parts.push((words, digits.trim_start_matches('0').to_owned()));
+        }
+        parts
+    };
+    let by_value = parts(one).into_iter().map(|(words, digits)| (words, digits.len(), digits));
+    by_value
+        .cmp(parts(other).into_iter().map(|(words, digits)| (words, digits.len(), digits)))
+        .then_with(|| one.cmp(other))
 }

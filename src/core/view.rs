@@ -3,7 +3,10 @@
 use crate::gaze::GazeParameters;
 use crate::gaze::controller::Policy;
 use crate::geometry::extent::Extent;
-use crate::layout::Layout;
+use crate::geometry::fixation::Gaze;
+use crate::geometry::plan::TokenPlan;
+use crate::geometry::pyramid::PyramidShape;
+use crate::layout::{Layout, PlanRequest};
 use crate::plane::PlaneSpec;
 use crate::relevance::channel::cells_of;
 #[cfg(feature = "serde")]
@@ -43,6 +46,19 @@ impl ViewSpec {
     /// Most tokens of a frame of any source.
     pub fn capacity(&self) -> usize {
         self.layout.capacity(self.format.patch_side, self.budget)
+    }
+
+    /// The tokens of a frame for a gaze; `before` is the plan of the frame before, if something of it is kept.
+    pub fn plan(&self, gaze: &Gaze, shape: PyramidShape, before: Option<&TokenPlan>) -> TokenPlan {
+        let Self { layout, budget, format, .. } = self;
+        layout.guided(gaze, shape.extent(), format.patch_side).plan(&PlanRequest {
+            shape,
+            patch_side: format.patch_side,
+            budget: *budget,
+            fixations: &gaze.points(),
+            relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
+            before,
+        })
     }
 
     /// The planes that the view publishes of a source of `extent`.

@@ -1,4 +1,4 @@
-//! Compiles `glsl/*.comp` to SPIR-V with `glslc` when the Vulkan backend is built.
+//! Compiles `glsl/*.comp` to SPIR-V with `glslc`, or `glslangValidator` where only that is there, when the Vulkan backend is built.
 
 use std::env;
 use std::ffi::OsStr;
@@ -35,18 +35,22 @@ fn shaders(folder: &Path) -> Vec<PathBuf> {
 fn compile(shader: &Path, out_dir: &Path) {
     let target =
         out_dir.join(shader.with_extension("spv").file_name().expect("a shader is a file"));
-    let output = Command::new("glslc")
-        .args(["--target-env=vulkan1.3", "-Werror", "-g", "-o"])
-        .args([&target, shader])
-        .output();
-    match output {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => fail(&String::from_utf8_lossy(&output.stderr)),
-        Err(error) if error.kind() == ErrorKind::NotFound => fail(
-            "`glslc` is missing: install the Debian package glslc, or build without the feature `vulkan`",
-        ),
-        Err(error) => fail(&format!("`glslc` cannot be started: {error}")),
+    let compilers: [(&str, &[&str]); 2] = [
+        ("glslc", &["--target-env=vulkan1.3", "-Werror", "-g", "-o"]),
+        ("glslangValidator", &["--target-env", "vulkan1.3", "-g", "-V", "-o"]),
+    ];
+    for (compiler, arguments) in compilers {
+        match Command::new(compiler).args(arguments).args([&target, shader]).output() {
+            Ok(output) if output.status.success() => return,
+            // Either channel, by compiler.
+            Ok(output) => fail(&String::from_utf8_lossy(&[output.stdout, output.stderr].concat())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => fail(&format!("`{compiler}` cannot be started: {error}")),
+        }
     }
+    fail(
+        "`glslc` is missing: install the Debian package glslc, or build without the feature `vulkan`",
+    );
 }
 
 /// Ends the build with one `cargo::error` line per line of `message`.

@@ -7,6 +7,7 @@ use foveate_core::change::ChangeConfig;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameStamp, FrameTime, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
+use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
@@ -15,7 +16,7 @@ use foveate_core::view::{VIEWS_MAX, ViewSpec};
 
 use crate::backend::{Backend, BackendError, UpdateTimes};
 use crate::change::tracker::ChangeTracker;
-use crate::planes::{Planes, Sampler};
+use crate::planes::{Planes, Sampler, SamplerSpec};
 use crate::sink::Sink;
 use crate::view::{FrameChanges, View, ViewBuilder};
 
@@ -52,6 +53,8 @@ pub struct Engine {
     coarse_of: Option<u64>,
     keeps_coarse: bool,
     keeps_features: bool,
+    /// Whether somebody other than views [sees](Self::see) the tiles.
+    is_watched: bool,
     times: StageTimes,
 }
 
@@ -75,6 +78,7 @@ impl Engine {
             coarse_of: None,
             keeps_coarse: false,
             keeps_features: false,
+            is_watched: false,
             backend,
             generation,
             times: StageTimes::default(),
@@ -208,6 +212,7 @@ impl Engine {
         self.generation += 1;
         self.keeps_coarse = false;
         self.keeps_features = false;
+        self.is_watched = false;
         let views = views.iter_mut().zip(samplers);
         views.map(|(view, sampler)| view.set_sampler(sampler, self.generation)).collect()
     }
@@ -237,11 +242,77 @@ impl Engine {
         self.times = StageTimes { plan, update, publish: Span::since(start_ns) };
         // After publishing, as only the next frame needs it.
         self.update_coarse(stamp.frame_seq, views.iter().any(View::wants_coarse));
-        let wants_tiles = views.iter().any(View::wants_tiles);
+        let wants_tiles = self.is_watched || views.iter().any(View::wants_tiles);
         if self.keeps_features != wants_tiles {
             self.keeps_features = wants_tiles;
             self.backend.keep_features(wants_tiles);
         }
+    }
+
+    /// A sampler for [`sample`](Self::sample), which gives it back.
+    ///
+    /// # Errors
+    ///
+    /// If the backend refuses it.
+    pub fn sampler(&self, spec: &ViewSpec) -> Result<Sampler, BackendError> {
+        (self.backend.samplers())(SamplerSpec::of(spec))
+    }
+
+    /// Samples one plan from the newest frame, besides the views. `sampler` is of this engine, for the same format and
+    /// capacity.
+    ///
+    /// # Errors
+    ///
+    /// If the backend fails: it must not be used any more.
+    ///
+    /// # Panics
+    ///
+    /// If there was no frame yet, or a device compares frames.
+    pub fn sample(
+        &mut self,
+        spec: &ViewSpec,
+        gaze: &Gaze,
+        sampler: Sampler,
+    ) -> Result<Planes, BackendError> {
+        assert!(self.backend.resident().is_some(), "the CPU keeps the resident copy");
+        let shape = self.shape();
+        let mut planes = Planes::new(SamplerSpec::of(spec), sampler);
+        planes.set_plan(spec.plan(gaze, shape, None), shape.extent());
+        self.backend.update(&TileSet::none(shape.extent()), &mut [&mut planes])?;
+        let relevance = gaze.relevance.as_ref().map(|relevance| &relevance.map);
+        planes.record(shape.extent(), &self.tracker, relevance);
+        Ok(planes)
+    }
+
+    /// Copies a level of the newest frame's pyramid out: R, G, B interleaved, row by row.
+    ///
+    /// # Errors
+    ///
+    /// As for [`sample`](Self::sample).
+    pub fn read_level(&mut self, level: u32) -> Result<Vec<u8>, BackendError> {
+        self.backend.read_level(level)
+    }
+
+    /// Looks at the newest frame, number `frame_seq`, without a view: its coarse level and its tiles. From then on the
+    /// features of tiles are kept.
+    ///
+    /// # Errors
+    ///
+    /// As for [`sample`](Self::sample).
+    ///
+    /// # Panics
+    ///
+    /// As for [`sample`](Self::sample).
+    pub fn see(&mut self, frame_seq: u64) -> Result<Seen<'_>, BackendError> {
+        if !self.is_watched {
+            self.is_watched = true;
+            self.backend.keep_features(true);
+            self.backend.update(&TileSet::none(self.kind.extent), &mut [])?;
+            self.keeps_features = true;
+        }
+        self.backend.read_coarse(&mut self.coarse)?;
+        self.coarse_of = Some(frame_seq);
+        Ok(self.seen().expect("just read"))
     }
 
     /// What was seen of the newest frame, if a view reads it.

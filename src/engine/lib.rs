@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`change`] decides which tiles are ingested, a [`backend`] keeps the pyramid and samples it, a [`View`] decides
-//! where to look, and a [`sink`] takes the tokens.
+//! where to look, and a [`sink`] takes the tokens. A [`batch`] is for pictures that are seen once.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,6 +40,7 @@
 //! ```
 
 pub mod backend;
+pub mod batch;
 pub mod change;
 pub mod channels;
 mod engine;

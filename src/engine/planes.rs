@@ -10,6 +10,7 @@ use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::TokenFormat;
+use foveate_core::view::ViewSpec;
 use foveate_ring::TokenRecord;
 
 use crate::change::tracker::ChangeTracker;
@@ -24,6 +25,13 @@ pub struct SamplerSpec {
     pub format: TokenFormat,
     /// Most tokens of a plan.
     pub capacity: usize,
+}
+
+impl SamplerSpec {
+    /// The size of a view of `spec`.
+    pub fn of(spec: &ViewSpec) -> Self {
+        Self { format: spec.format, capacity: spec.capacity() }
+    }
 }
 
 /// What a backend samples one view with. Opaque, except to the backend whose [maker](crate::backend::SamplerMaker) made
@@ -107,6 +115,11 @@ impl Planes {
     /// them.
     pub(crate) fn renewed(&self, sampler: Sampler) -> Self {
         Self { update: self.update, ..Self::new(self.spec, sampler) }
+    }
+
+    /// The plane `pixels`, the records, and the sampler.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<TokenRecord>, Sampler) {
+        (self.pixels, self.records, self.sampler)
     }
 
     /// What its tokens look like in memory, and how many there may be.
@@ -259,7 +272,6 @@ impl Planes {
     }
 
     /// Ends an update: writes relevance and records of the sampled tokens.
-    #[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
     pub(crate) fn record(
         &mut self,
         extent: Extent,
@@ -270,8 +282,7 @@ impl Planes {
         let mut changed = 0;
         for index in self.stale.iter().map(|&index| index as usize) {
             let region = self.boxes[index];
-            let weight = relevance
-                .map_or(EVEN_RELEVANCE, |relevance| relevance.greatest(extent, region) as f32);
+            let weight = weight_of(relevance, extent, region);
             self.relevance[index] = weight;
             let changed_frame = tracker.changed_frame(region);
             let record =
@@ -287,6 +298,12 @@ impl Planes {
         self.reusable = tokens.len() - changed;
         self.records_before.clear();
     }
+}
+
+/// The relevance of a token that is read from `region`.
+#[expect(clippy::cast_possible_truncation, reason = "a weight needs no more digits")]
+pub(crate) fn weight_of(relevance: Option<&RelevanceMap>, extent: Extent, region: PixelBox) -> f32 {
+    relevance.map_or(EVEN_RELEVANCE, |relevance| relevance.greatest(extent, region) as f32)
 }
 
 /// What a consumer identifies a token by, within an epoch.

@@ -7,7 +7,6 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::geometry::fixation::{FixationReason, Gaze};
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::layout::PlanRequest;
 use foveate_core::relevance::seen::Seen;
 use foveate_core::view::ViewSpec;
 
@@ -66,7 +65,7 @@ impl ViewBuilder {
     /// If the backend refuses it.
     pub fn build<S>(&self, spec: ViewSpec, sink: S) -> Result<View<S>, BackendError> {
         let (generation, extent) = (self.generation, self.kind.extent);
-        let sampler = sampler_of(&spec);
+        let sampler = SamplerSpec::of(&spec);
         let planes = Planes::new(sampler, (self.make_sampler)(sampler)?);
         Ok(View {
             channels: ChannelPlane::new(&spec, extent),
@@ -212,22 +211,13 @@ impl<S> View<S> {
     }
 
     fn plan(&mut self, gaze: Gaze, at: FrameTime, shape: PyramidShape) {
-        let ViewSpec { layout, budget, format, .. } = &self.spec;
-        let layout = layout.guided(&gaze, shape.extent(), format.patch_side);
         // What is kept of the plan before is against noise: of a map that leads, and did before.
         let is_led_alike = |planned: &&Planned| {
             let reason = |gaze: &Gaze| gaze.leading_map().map(|_| gaze.first().reason);
             reason(&gaze).is_some() && reason(&planned.gaze) == reason(&gaze)
         };
         let before = self.planned.as_ref().filter(is_led_alike).map(|_| self.planes.plan());
-        let plan = layout.plan(&PlanRequest {
-            shape,
-            patch_side: format.patch_side,
-            budget: *budget,
-            fixations: &gaze.points(),
-            relevance: gaze.relevance.as_ref().map(|relevance| &relevance.map),
-            before,
-        });
+        let plan = self.spec.plan(&gaze, shape, before);
         self.planes.set_plan(plan, shape.extent());
         self.planned = Some(Planned { gaze, since_frame: at.frame_seq });
     }
@@ -257,10 +247,6 @@ impl<S: Sink> View<S> {
             channels: &self.channels,
         });
     }
-}
-
-fn sampler_of(spec: &ViewSpec) -> SamplerSpec {
-    SamplerSpec { format: spec.format, capacity: spec.capacity() }
 }
 
 /// What changed in a frame, for all views of it.

@@ -1,4 +1,4 @@
-//! Mipmapped images with four unsigned bytes a texel.
+//! Arrays of mipmapped images with four unsigned bytes a texel.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,9 +16,9 @@ use foveate_core::geometry::extent::Extent;
 /// Unsigned integers: fetches return exactly what was stored.
 const FORMAT: vk::Format = vk::Format::R8G8B8A8_UINT;
 
-/// A Vulkan image with mip levels, its views and its memory.
+/// A Vulkan image with layers and mip levels, its views and its memory.
 ///
-/// Passes write one level per binding, and fetch from all levels through one. Mip extents are rounded down, as Vulkan's are.
+/// Passes write one level of all layers per binding, and fetch from all levels through one. Mip extents are rounded down, as Vulkan's are.
 /// Dropping it is sound for the same reason as for [`Buffer`](super::Buffer).
 pub struct Image {
     pub(super) raw: vk::Image,
@@ -34,7 +34,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Creates an image whose level 0 has `extent` texels; `name` shows up in captures and error messages.
+    /// Creates an image of `layer_count` layers whose level 0 has `extent` texels; `name` shows up in captures and error messages.
     ///
     /// # Errors
     ///
@@ -44,6 +44,7 @@ impl Image {
         name: &str,
         extent: Extent,
         level_count: u32,
+        layer_count: u32,
     ) -> Result<Self, GpuError> {
         gpu.check_image_side(name, extent.longer_side())?;
         let info = vk::ImageCreateInfo::default()
@@ -51,7 +52,7 @@ impl Image {
             .format(FORMAT)
             .extent(vk::Extent3D { width: extent.width, height: extent.height, depth: 1 })
             .mip_levels(level_count)
-            .array_layers(1)
+            .array_layers(layer_count)
             .samples(vk::SampleCountFlags::TYPE_1)
             .tiling(vk::ImageTiling::OPTIMAL)
             .usage(
@@ -105,7 +106,7 @@ impl Image {
             vk::ImageSubresourceRange { base_mip_level: first_level, level_count, ..color_range() };
         let info = vk::ImageViewCreateInfo::default()
             .image(self.raw)
-            .view_type(vk::ImageViewType::TYPE_2D)
+            .view_type(vk::ImageViewType::TYPE_2D_ARRAY)
             .format(FORMAT)
             .subresource_range(range);
         // SAFETY: the image has memory and the levels of the range.
@@ -122,14 +123,14 @@ impl Image {
     }
 }
 
-/// All levels of a colour image.
+/// All levels and layers of a colour image.
 pub(super) fn color_range() -> vk::ImageSubresourceRange {
     vk::ImageSubresourceRange {
         aspect_mask: vk::ImageAspectFlags::COLOR,
         base_mip_level: 0,
         level_count: vk::REMAINING_MIP_LEVELS,
         base_array_layer: 0,
-        layer_count: 1,
+        layer_count: vk::REMAINING_ARRAY_LAYERS,
     }
 }
 

@@ -185,7 +185,7 @@ impl<'a> Recorder<'a> {
         queries.end(&self.gpu, self.commands, place);
     }
 
-    /// Copies the top left `extent` texels of a level to the start of `target`, row by row.
+    /// Copies the top left `extent` texels of a level of the first layer to the start of `target`, row by row.
     ///
     /// # Panics
     ///

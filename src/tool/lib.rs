@@ -16,6 +16,8 @@ use foveate_config::{CalibrationError, ConfigError};
 use foveate_core::error::exit;
 use foveate_core::gaze::controller::PolicyFileError;
 use foveate_engine::backend::BackendError;
+#[cfg(feature = "gst")]
+use foveate_player::PlayerError;
 use foveate_ring::RingError;
 
 mod admin;
@@ -175,6 +177,16 @@ pub enum ToolError {
     #[error(transparent)]
     Capture(#[from] foveate_capture::CaptureError),
 
+    /// A folder has no pictures.
+    #[cfg(feature = "gst")]
+    #[error(transparent)]
+    Pictures(#[from] foveate_pictures::ListError),
+
+    /// A clip cannot be played, or not to its end.
+    #[cfg(feature = "gst")]
+    #[error(transparent)]
+    Player(PlayerError),
+
     /// A signal arrived before the end of the clip.
     #[error("interrupted: the arrays hold the frames up to this point")]
     Interrupted,
@@ -222,6 +234,18 @@ pub enum ToolError {
     Output(#[source] io::Error),
 }
 
+#[cfg(feature = "gst")]
+impl From<PlayerError> for ToolError {
+    fn from(error: PlayerError) -> Self {
+        match error {
+            PlayerError::Capture(error) => Self::Capture(error),
+            PlayerError::Policy(error) => Self::Policy(error),
+            PlayerError::Backend(error) => Self::Backend(error),
+            error => Self::Player(error),
+        }
+    }
+}
+
 impl ToolError {
     fn reading(path: &Path, source: io::Error) -> Self {
         Self::Unreadable { path: path.to_owned(), source }
@@ -250,6 +274,8 @@ impl ToolError {
             | Self::Unhealthy { .. } => exit::UNAVAILABLE,
             #[cfg(feature = "gst")]
             Self::Capture(error) => error.exit_code(),
+            #[cfg(feature = "gst")]
+            Self::Pictures(_) => exit::CONFIG,
             Self::Config(_) | Self::Policy(_) | Self::Calibration(_) => exit::CONFIG,
             Self::Usage(_) => exit::USAGE,
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {

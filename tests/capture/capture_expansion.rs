@@ -1,7 +1,8 @@
 //! A shorthand is a shipped pipeline, and a value never becomes more than a value.
 
-use foveate_capture::expansion::{SHIPPED, expand, natural_order};
+use foveate_capture::expansion::{SHIPPED, expand};
 use foveate_capture::{SourceChoice, SourceSpec};
+use foveate_core::name::natural_order;
 use gstreamer as gst;
 use gstreamer::prelude::*;
 use proptest::prelude::*;

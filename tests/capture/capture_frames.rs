@@ -81,6 +81,7 @@ fn matrix_and_range_follow_the_caps() {
         ("I420", (64, 256), "1:0:0:0", of(ColorMatrix::Bt601, full)),
         ("NV12", (64, 720), "1:0:5:1", of(ColorMatrix::Bt709, full)),
         ("NV12", (64, 48), "2:0:0:0", of(ColorMatrix::Bt601, limited)),
+        ("RGB", (64, 48), "", ColorTransform::IDENTITY),
         ("RGBx", (64, 48), "", ColorTransform::IDENTITY),
         ("BGRA", (64, 48), "sRGB", ColorTransform::IDENTITY),
         ("RGBA", (64, 48), "2:1:0:0", ColorTransform::from_rgb(limited)),

@@ -348,6 +348,8 @@ impl OwnedFrame {
             PixelFormat::Yuy2 => {
                 [place(0, y, 2 * x), place(0, y, x / 2 * 4 + 1), place(0, y, x / 2 * 4 + 3)]
             }
+            PixelFormat::Rgb => [0, 1, 2].map(|i| place(0, y, 3 * x + i)),
+            PixelFormat::Bgr => [2, 1, 0].map(|i| place(0, y, 3 * x + i)),
             PixelFormat::Rgbx | PixelFormat::Rgba => [0, 1, 2].map(|i| place(0, y, 4 * x + i)),
             PixelFormat::Bgrx | PixelFormat::Bgra => [2, 1, 0].map(|i| place(0, y, 4 * x + i)),
             PixelFormat::Gray8 => [place(0, y, x); 3],

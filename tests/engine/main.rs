@@ -28,6 +28,7 @@ mod wait;
 
 mod backend_equals_naive;
 mod backend_views;
+mod batch_laws;
 mod change_laws;
 mod coarse_level;
 mod noise_laws;

@@ -289,6 +289,7 @@ fn the_threshold_is_the_smallest_that_keeps_99_of_100_still_tiles_clean() {
         (PixelFormat::Nv12, 1536.0),
         (PixelFormat::I420, 1536.0),
         (PixelFormat::Yuy2, 2048.0),
+        (PixelFormat::Rgb, 3072.0),
         (PixelFormat::Rgbx, 3072.0),
         (PixelFormat::Bgra, 3072.0),
     ] {
@@ -544,6 +545,7 @@ fn component(format: PixelFormat, plane: usize, x: usize) -> usize {
         PixelFormat::Nv12 => plane * (1 + x % 2),
         PixelFormat::I420 | PixelFormat::Gray8 => plane,
         PixelFormat::Yuy2 => [0, 1, 0, 2][x % 4],
+        PixelFormat::Rgb | PixelFormat::Bgr => x % 3,
         PixelFormat::Rgbx | PixelFormat::Bgrx | PixelFormat::Rgba | PixelFormat::Bgra => x % 4,
     }
 }

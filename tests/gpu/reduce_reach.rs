@@ -80,7 +80,8 @@ impl Tail {
 
     fn tiles(&self) -> impl Iterator<Item = TileRecord> + use<> {
         let Extent { width, height } = self.grid();
-        (0..height).flat_map(move |row| (0..width).map(move |column| TileRecord { column, row }))
+        (0..height)
+            .flat_map(move |row| (0..width).map(move |column| TileRecord { column, row, layer: 0 }))
     }
 
     fn change(&mut self, tiles: &[TileRecord], random: &mut Random) {
@@ -102,7 +103,7 @@ impl Tail {
         tiles.mapped::<u8>()[..list.len()].copy_from_slice(&list);
         let Extent { width, height } = self.grid();
         let tail_level_count = self.shape.level_count() - TILE_LEVEL_COUNT;
-        let push = ReducePush { grid: [width, height], tail_level_count };
+        let push = ReducePush { grid: [width, height], tail_level_count, layer_sums: 0 };
         let bindings =
             [Binding::Update(&self.sums), Binding::Write(&self.texels), Binding::Read(&tiles)];
         let mut lane = Lane::new(gpu, "reduce", 1).unwrap();

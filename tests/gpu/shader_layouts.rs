@@ -31,11 +31,14 @@ macro_rules! fields {
 #[test]
 fn push_constants_agree() {
     let ingest = Module::parse(INGEST);
-    assert_eq!(ingest.fields("IngestPush"), fields!(IngestPush { extent, color }));
+    assert_eq!(ingest.fields("IngestPush"), fields!(IngestPush { extent, color, layer_sums }));
     let features = Module::parse(FEATURES);
     assert_eq!(features.fields("FeaturesPush"), fields!(FeaturesPush { extent, is_whole }));
     let reduce = Module::parse(REDUCE);
-    assert_eq!(reduce.fields("ReducePush"), fields!(ReducePush { grid, tail_level_count }));
+    assert_eq!(
+        reduce.fields("ReducePush"),
+        fields!(ReducePush { grid, tail_level_count, layer_sums })
+    );
     let sample = Module::parse(SAMPLE);
     assert_eq!(sample.fields("SamplePush"), fields!(SamplePush { extent }));
     let detect = Module::parse(DETECT);
@@ -63,7 +66,7 @@ fn records_in_buffers_agree_in_layout_and_stride() {
     for spirv in [DETECT, FEATURES, INGEST, REDUCE] {
         let module = Module::parse(spirv);
         assert_eq!(module.fields("TileList"), list("tiles"));
-        assert_eq!(module.fields("TileRecord"), fields!(TileRecord { column, row }));
+        assert_eq!(module.fields("TileRecord"), fields!(TileRecord { column, row, layer }));
         assert_eq!(module.array_stride("TileRecord"), size_of::<TileRecord>());
     }
     let features = Module::parse(FEATURES);
@@ -87,7 +90,7 @@ fn records_in_buffers_agree_in_layout_and_stride() {
         assert_eq!(module.fields("TokenList"), list("tokens"));
         assert_eq!(
             module.fields("TokenRecord"),
-            fields!(TokenRecord { x, y, sx, sy, level, tail_offset })
+            fields!(TokenRecord { x, y, sx, sy, level, tail_offset, layer })
         );
         assert_eq!(module.array_stride("TokenRecord"), size_of::<TokenRecord>());
     }

@@ -343,7 +343,7 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
     fs::write(folder.join(".hidden.png"), "no picture").unwrap();
     let view = "[[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 6\ndtype = 'u8'\n";
     let config = place.write("c.toml", format!("{CAMERA}{view}"));
-    let arguments = ["--config", config.to_str().unwrap()];
+    let arguments = ["--config", config.to_str().unwrap(), "--sequence"];
     extract(&place, &folder, &arguments).assert_clean_exit(0);
     assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3]);
     let seconds = [0, 1_000_000_000, 2_000_000_000];
@@ -369,9 +369,63 @@ fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
 
     let empty = place.path("empty");
     fs::create_dir(&empty).unwrap();
-    let outcome = extract(&place, &empty, &[]);
-    outcome.assert_clean_exit(78);
-    assert!(outcome.message().contains("a folder without pictures"), "{outcome:#?}");
+    for (arguments, message) in
+        [(&[][..], "has no pictures"), (&["--sequence"], "a folder without pictures")]
+    {
+        let outcome = extract(&place, &empty, arguments);
+        outcome.assert_clean_exit(78);
+        assert!(outcome.message().contains(message), "{outcome:#?}");
+    }
+}
+
+/// Each by itself: of any size, and beside files that are none.
+#[test]
+fn the_pictures_of_a_folder_are_taken_by_themselves() {
+    let place = Place::new();
+    let folder = place.path("pictures");
+    fs::create_dir(&folder).unwrap();
+    let paint = |name: &str, color: u32, width: u32| {
+        encode(&format!(
+            "videotestsrc num-buffers=1 pattern=solid-color foreground-color={} ! \
+             video/x-raw,format=RGB,width={width},height=32 ! pngenc ! filesink location={}",
+            0xFF00_0000 | (color * 0x0001_0101),
+            folder.join(name).display()
+        ));
+    };
+    paint("p10.png", 100, 48);
+    paint("p9.png", 90, 64);
+    paint("p1.png", 10, 48);
+    fs::write(folder.join("p2.png"), "no picture").unwrap();
+    let view = "[[stream.view]]\nname = 'main'\nlayout = 'uniform'\nbudget = 8\ndtype = 'u8'\n";
+    let config = place.write("c.toml", format!("{CAMERA}{view}"));
+    let arguments = ["--config", config.to_str().unwrap()];
+    let outcome = extract(&place, &folder, &arguments);
+    outcome.assert_clean_exit(0);
+    assert!(outcome.message().contains("1 of 4 files cannot be read"), "{outcome:#?}");
+    assert_eq!(frame_numbers(&place.path("out/main")), [1, 2, 3]);
+    assert_eq!(column(&place.path("out/main"), "token_count"), [6, 8, 6]);
+    assert_eq!(column(&place.path("out/main"), "segment"), [0, 1, 0], "one for each size");
+    let samples = pixels(&place);
+    let firsts: Vec<_> = samples.chunks_exact(samples.len() / 3).map(|frame| frame[0]).collect();
+    assert_eq!(firsts, [10, 90, 100]);
+    let listed: serde_json::Value =
+        serde_json::from_slice(&fs::read(place.path("out/pictures.json")).unwrap()).unwrap();
+    let numbers: Vec<_> =
+        listed.as_array().unwrap().iter().map(|file| file["frame_seq"].as_u64()).collect();
+    assert_eq!(numbers, [Some(1), None, Some(2), Some(3)]);
+    assert!(listed[1]["error"].as_str().unwrap().contains("no picture"), "{listed}");
+
+    let refused = ["--config", config.to_str().unwrap(), "--unreadable", "refuse"];
+    let outcome = extract(&place, &folder, &refused);
+    outcome.assert_clean_exit(1);
+    assert!(outcome.message().contains("p2.png is no picture"), "{outcome:#?}");
+    assert_eq!(frame_numbers(&place.path("out/main")), [1], "what came before is kept");
+
+    let gaze = "[stream.view.gaze]\npolicy = 'saliency'\n";
+    let config = place.write("c.toml", format!("{CAMERA}{view}{gaze}"));
+    let outcome = extract(&place, &folder, &["--config", config.to_str().unwrap()]);
+    outcome.assert_clean_exit(2);
+    assert!(outcome.message().contains("--sequence"), "{outcome:#?}");
 }
 
 #[test]
@@ -521,7 +575,12 @@ fn column(folder: &Path, name: &str) -> Vec<u64> {
     let at =
         sizes.iter().take_while(|(field, _)| field != name).map(|(_, size)| size).sum::<usize>();
     let row = sizes.iter().map(|(_, size)| size).sum();
-    let number = |row: &[u8]| u64::from_le_bytes(row[at..at + 8].try_into().unwrap());
+    let size = sizes.iter().find(|(field, _)| field == name).unwrap().1;
+    let number = |row: &[u8]| {
+        let mut bytes = [0; 8];
+        bytes[..size].copy_from_slice(&row[at..at + size]);
+        u64::from_le_bytes(bytes)
+    };
     rest.chunks_exact(row).map(number).collect()
 }
 

@@ -39,7 +39,7 @@ fn each_stage_has_its_quantiles_and_the_parts_make_up_the_total() {
 
 #[test]
 fn exactly_the_share_of_tiles_changes_whatever_the_format() {
-    for format in ["NV12", "I420", "YUY2", "RGBx", "BGRx", "RGBA", "BGRA", "gray8"] {
+    for format in ["NV12", "I420", "YUY2", "RGB", "BGR", "RGBx", "BGRx", "RGBA", "BGRA", "gray8"] {
         for (share, dirty) in [("0", 0.0), ("0.1", 24.0), ("0.333", 80.0), ("1", 240.0)] {
             let arguments = ["--size", SIZE, "--format", format, "--changed", share];
             let report =

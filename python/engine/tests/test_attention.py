@@ -8,6 +8,7 @@ import unittest
 from typing import Any
 
 import numpy as np
+from engine_support import foveate_engine
 from foveate_engine.attention import hierarchical_attention
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None

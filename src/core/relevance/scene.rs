@@ -19,7 +19,10 @@ use crate::geometry::extent::Extent;
 use crate::geometry::fixation::Fixation;
 use crate::geometry::plan::TokenPlan;
 use crate::geometry::pyramid::PyramidShape;
+use crate::geometry::region::Region;
+use crate::geometry::relevance::RelevanceMap;
 use crate::geometry::tile::TILE_SIDE;
+use crate::geometry::weights::Weights;
 
 mod cluster;
 mod depth;
@@ -198,6 +201,31 @@ impl Scene {
             self.of_mut(Computed::Unseen)[index] = unseen;
             self.of_mut(Computed::Age)[index] = age;
         }
+    }
+
+    /// A weight for each cell.
+    pub fn weights<'a>(&self, cells: &'a [f32]) -> Weights<'a> {
+        let grid = self.grid;
+        let side = |cells: u32| f64::from(cells * self.cell_px());
+        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
+        Weights { grid, region, cells }
+    }
+
+    /// The weights at the middle of each of as many cells that divide the image evenly, to the power of `gain`; `None` where they are
+    /// uniform.
+    pub fn map(&self, weights: &Weights<'_>, gain: f64) -> Option<RelevanceMap> {
+        let grid = weights.grid;
+        let middle = |cell: u32, count: u32, length: u32| {
+            (f64::from(cell) + 0.5) * f64::from(length) / f64::from(count)
+        };
+        let at = |(column, row)| {
+            let x = middle(column, grid.width, self.extent.width);
+            weights.at(x, middle(row, grid.height, self.extent.height))
+        };
+        let cells =
+            (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
+        let values: Vec<f32> = cells.map(at).collect();
+        RelevanceMap::from_values(grid, &values, gain)
     }
 
     /// Sets the channel of the score before.

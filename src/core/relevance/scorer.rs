@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::geometry::extent::Extent;
+use crate::geometry::relevance::RelevanceMap;
 
 #[cfg(feature = "serde")]
 mod file;
@@ -115,6 +116,15 @@ impl Scorer {
         settle(&mut score);
         score
     }
+}
+
+/// 2 to the power of each score, within 1 %.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+pub fn relevance_of(score: &[f32]) -> Vec<f32> {
+    let code = |octaves: &f32| (128.0 + 32.0 * octaves).round().clamp(0.0, 255.0) as u8;
+    let codes: Vec<u8> = score.iter().map(code).collect();
+    let grid = Extent::new(codes.len() as u32, 1);
+    RelevanceMap::from_codes(grid, &codes).weights().iter().map(|weight| *weight as f32).collect()
 }
 
 /// Makes scores relative to their mean, and bounds them: at the top by scaling, so that their order stays.

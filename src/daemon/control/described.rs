@@ -22,28 +22,13 @@ pub fn view_from_table(table: &Map<String, Value>) -> Result<ViewConfig, Refusal
         );
         return Err(Refusal::new(RefusalReason::BadRequest, error));
     }
-    let text = toml_text(table).map_err(|error| bad_request(error.to_string()))?;
-    let config = ViewConfig::parse(&text).map_err(|error| bad_request(error.reason()))?;
+    let config = ViewConfig::from_table(table).map_err(|error| bad_request(error.reason()))?;
     if let Policy::Replay { .. } | Policy::Relevance { scorer: Some(_), .. } = config.gaze.policy {
         let error = "a view that a client opens takes the policies \"fixed\", \"feedback\", \"saliency\", and \"relevance\" \
                      without a scorer of its own";
         return Err(bad_request(error));
     }
     Ok(config)
-}
-
-/// One line for each key. Tables are written inline: headers repeat the names of all enclosing tables, so the text would grow with
-/// the square of the depth.
-fn toml_text(table: &Map<String, Value>) -> Result<String, toml::ser::Error> {
-    let mut text = String::new();
-    for (key, value) in table {
-        // The quotes and escapes of JSON are those of TOML.
-        text.push_str(&Value::from(key.as_str()).to_string());
-        text.push_str(" = ");
-        text.push_str(&toml::Value::try_from(value)?.to_string());
-        text.push('\n');
-    }
-    Ok(text)
 }
 
 fn bad_request(error: impl Into<String>) -> Refusal {

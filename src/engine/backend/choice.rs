@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cpu::CpuBackend;
+use super::cpu::batch::CpuBatch;
 #[cfg(feature = "vulkan")]
 use super::devices::Devices;
 #[cfg(feature = "vulkan")]
 use super::vulkan::VulkanBackend;
+#[cfg(feature = "vulkan")]
+use super::vulkan::batch::VulkanBatch;
 use super::{Backend, BackendError};
+use crate::batch::{Batch, Place};
 use crate::planes::Sampler;
 use crate::planes::SamplerSpec;
 use crate::pool::Pool;
 use foveate_core::backend::{BackendChoice, BackendInfo, BackendKind, ChangeOn, ChangeSite};
 use foveate_core::error::chain;
 use foveate_core::frame::FrameKind;
+use foveate_core::view::ViewSpec;
 #[cfg(feature = "vulkan")]
 use foveate_gpu::{DeviceChoice, DeviceKind, DeviceSummary, Gpu, GpuError};
 
@@ -112,7 +117,7 @@ impl Backends {
 }
 
 /// The backend of one stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StreamBackend {
     info: BackendInfo,
     pool: Arc<Pool>,
@@ -208,6 +213,36 @@ impl StreamBackend {
             }
         }
         Ok(self.build_on_cpu(kind))
+    }
+
+    /// Builds a batch of at most `size` pictures of one kind at a time. Falls back as [`build`](Self::build) does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`build`](Self::build).
+    #[cfg_attr(
+        not(feature = "vulkan"),
+        expect(unused_variables, reason = "the signature of the other build")
+    )]
+    pub fn batch(
+        &mut self,
+        kind: FrameKind,
+        spec: ViewSpec,
+        size: usize,
+    ) -> Result<Batch, BackendError> {
+        #[cfg(feature = "vulkan")]
+        if let Some(gpu) = &self.gpu {
+            match VulkanBatch::new(gpu, kind, &spec, size, &self.pool) {
+                Ok(batch) => {
+                    self.required = false;
+                    return Ok(Batch::new(kind, spec, Place::Vulkan(Box::new(batch))));
+                }
+                Err(error) if self.required => return Err(error),
+                Err(error) => self.fall_back(&error),
+            }
+        }
+        let place = Place::Cpu(CpuBatch::new(kind, &spec, &self.pool));
+        Ok(Batch::new(kind, spec, place))
     }
 
     /// Builds a backend on the CPU.

@@ -21,6 +21,7 @@ use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::relevance::features::TileFeatures;
 
+pub(crate) mod batch;
 pub mod convert;
 pub mod features;
 pub mod ingest;
@@ -74,18 +75,9 @@ impl CpuBackend {
         pool: &Arc<Pool>,
         instructions: Instructions,
     ) -> Self {
-        let shape = PyramidShape::new(kind.extent);
-        let pyramid = Pyramid {
-            shape,
-            levels: level::levels_above_0(shape),
-            tail: Tail::new(shape),
-            scratch: vec![Scratch::default(); PARTS_MAX],
-            pool: Arc::clone(pool),
-            instructions,
-        };
         Self {
             detector: Detector::new(kind, pool, instructions),
-            pyramid,
+            pyramid: Pyramid::new(PyramidShape::new(kind.extent), pool, instructions),
             features: None,
             change: Span::NONE,
         }
@@ -179,6 +171,18 @@ impl Backend for CpuBackend {
 }
 
 impl Pyramid {
+    /// Memory for a pyramid; its texels are 0.
+    fn new(shape: PyramidShape, pool: &Arc<Pool>, instructions: Instructions) -> Self {
+        Self {
+            shape,
+            levels: level::levels_above_0(shape),
+            tail: Tail::new(shape),
+            scratch: vec![Scratch::default(); PARTS_MAX],
+            pool: Arc::clone(pool),
+            instructions,
+        }
+    }
+
     /// Brings the features of the dirty tiles up to date; those of all if there are none yet.
     fn note_features(
         &mut self,

@@ -39,6 +39,7 @@ use foveate_core::relevance::features::TileFeatures;
 use foveate_core::view::VIEWS_MAX;
 use foveate_gpu::{Gpu, Lane};
 
+pub(crate) mod batch;
 mod coarse;
 pub mod detect;
 pub mod features;
@@ -119,7 +120,7 @@ impl VulkanBackend {
             ingest: IngestPass::new(gpu, kind, records)?,
             features: FeaturesPass::new(gpu, kind, records)?,
             reduce: ReducePass::new(gpu, shape)?,
-            pyramid: Pyramid::new(gpu, shape)?,
+            pyramid: Pyramid::new(gpu, shape, 1)?,
             coarse: CoarseCopy::new(gpu, shape)?,
             lane: Lane::new(gpu, "pyramid", TIMED_PASSES)?,
             gpu: Arc::clone(gpu),

@@ -19,7 +19,7 @@ impl SampleMask {
         let row_bytes = |plane| format.plane_shape(plane, extent).row_bytes as usize;
         let longest = (0..format.plane_count()).map(row_bytes).max().unwrap_or(0);
         let mut bytes = vec![u8::MAX; longest];
-        if format.is_rgb() {
+        if format.has_fourth_byte() {
             // The fourth byte of a pixel.
             bytes.iter_mut().skip(3).step_by(4).for_each(|byte| *byte = 0);
         } else if format == PixelFormat::Yuy2 && !extent.width.is_multiple_of(2) {

@@ -135,13 +135,15 @@ fn components(format: PixelFormat) -> &'static [Sites] {
     const NV12: [Sites; 3] = [luma(0, 0, 1), chroma(1, 0, 2), chroma(1, 1, 2)];
     const I420: [Sites; 3] = [luma(0, 0, 1), chroma(1, 0, 1), chroma(2, 0, 1)];
     const YUY2: [Sites; 3] = [luma(0, 0, 2), chroma(0, 1, 4), chroma(0, 3, 4)];
-    const RGB: [Sites; 3] = [luma(0, 0, 4), luma(0, 1, 4), luma(0, 2, 4)];
+    const RGB: [Sites; 3] = [luma(0, 0, 3), luma(0, 1, 3), luma(0, 2, 3)];
+    const RGBX: [Sites; 3] = [luma(0, 0, 4), luma(0, 1, 4), luma(0, 2, 4)];
     const GRAY: [Sites; 1] = [luma(0, 0, 1)];
     match format {
         PixelFormat::Nv12 => &NV12,
         PixelFormat::I420 => &I420,
         PixelFormat::Yuy2 => &YUY2,
-        PixelFormat::Rgbx | PixelFormat::Bgrx | PixelFormat::Rgba | PixelFormat::Bgra => &RGB,
+        PixelFormat::Rgb | PixelFormat::Bgr => &RGB,
+        PixelFormat::Rgbx | PixelFormat::Bgrx | PixelFormat::Rgba | PixelFormat::Bgra => &RGBX,
         PixelFormat::Gray8 => &GRAY,
     }
 }
@@ -266,6 +268,7 @@ fn read_block(frame: &FrameView<'_>, sites: Sites, place: (usize, usize)) -> Blo
     match sites.step {
         1 => read_stepped::<1>(frame, sites, place),
         2 => read_stepped::<2>(frame, sites, place),
+        3 => read_stepped::<3>(frame, sites, place),
         _ => read_stepped::<4>(frame, sites, place),
     }
 }

@@ -92,6 +92,6 @@ fn thresholds_per_sigma(format: PixelFormat) -> f64 {
         // 2048 samples.
         PixelFormat::Yuy2 => 6.4611,
         // 3072 samples.
-        PixelFormat::Rgbx | PixelFormat::Bgrx | PixelFormat::Rgba | PixelFormat::Bgra => 6.5803,
+        _ => 6.5803,
     }
 }

@@ -11,12 +11,10 @@ use crate::gaze::scan::{Scan, settle};
 use crate::geometry::extent::Extent;
 use crate::geometry::feedback::Feedback;
 use crate::geometry::fixation::Gaze;
-use crate::geometry::region::Region;
-use crate::geometry::relevance::{Relevance, RelevanceMap};
-use crate::geometry::weights::Weights;
+use crate::geometry::relevance::Relevance;
 use crate::relevance::injection::Injection;
 use crate::relevance::scene::Scene;
-use crate::relevance::scorer::Scorer;
+use crate::relevance::scorer::{Scorer, relevance_of};
 use crate::relevance::seen::Seen;
 
 /// Frames back from the newest that an injected map may name.
@@ -95,7 +93,7 @@ impl Relevant {
         if self.scene.frame_seq() == 0 {
             // Of no place is anything known.
             let nothing = vec![0.0; self.scene.grid().area()];
-            return self.scan.choose_by(&self.weights_of(&nothing), &mut self.state);
+            return self.scan.choose_by(&self.scene.weights(&nothing), &mut self.state);
         }
         self.scene.decide(self.scan.saliency(), &self.state.gaze().fixations, now_ns);
         let grid = self.scene.grid();
@@ -105,47 +103,14 @@ impl Relevant {
             self.score = self.scoring.scorer.score(grid, channel, &self.weights);
         }
         let values = relevance_of(&self.score);
-        let weights = self.weights_of(&values);
+        let weights = self.scene.weights(&values);
         let frame_seq = seen.map_or(0, |seen| seen.frame_seq);
-        let made = self.map(&weights, frame_seq);
+        let map = self.scene.map(&weights, self.parameters.relevance_gain);
+        let made = map.map(|map| Arc::new(Relevance { map, frame_seq }));
         settle(&mut self.relevance, made);
         self.state.set_relevance(self.relevance.clone());
         self.scan.choose_by(&weights, &mut self.state);
     }
-
-    /// A weight for each cell.
-    fn weights_of<'a>(&self, cells: &'a [f32]) -> Weights<'a> {
-        let grid = self.scene.grid();
-        let side = |cells: u32| f64::from(cells * self.scene.cell_px());
-        let region = Region { x0: 0.0, y0: 0.0, x1: side(grid.width), y1: side(grid.height) };
-        Weights { grid, region, cells }
-    }
-
-    /// The weights at the middle of each of as many cells that divide the image evenly.
-    fn map(&self, weights: &Weights<'_>, frame_seq: u64) -> Option<Arc<Relevance>> {
-        let grid = weights.grid;
-        let middle = |cell: u32, count: u32, length: u32| {
-            (f64::from(cell) + 0.5) * f64::from(length) / f64::from(count)
-        };
-        let at = |(column, row)| {
-            let x = middle(column, grid.width, self.extent.width);
-            weights.at(x, middle(row, grid.height, self.extent.height))
-        };
-        let cells =
-            (0..grid.height).flat_map(|row| (0..grid.width).map(move |column| (column, row)));
-        let values: Vec<f32> = cells.map(at).collect();
-        let map = RelevanceMap::from_values(grid, &values, self.parameters.relevance_gain)?;
-        Some(Arc::new(Relevance { map, frame_seq }))
-    }
-}
-
-/// 2 to the power of each score, within 1 %.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
-fn relevance_of(score: &[f32]) -> Vec<f32> {
-    let code = |octaves: &f32| (128.0 + 32.0 * octaves).round().clamp(0.0, 255.0) as u8;
-    let codes: Vec<u8> = score.iter().map(code).collect();
-    let grid = Extent::new(codes.len() as u32, 1);
-    RelevanceMap::from_codes(grid, &codes).weights().iter().map(|weight| *weight as f32).collect()
 }
 
 impl FixationPolicy for Relevant {

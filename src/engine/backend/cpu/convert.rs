@@ -144,8 +144,10 @@ macro_rules! with_sampling {
             PixelFormat::Nv12 => $function::<_, Nv12>($($argument),*),
             PixelFormat::I420 => $function::<_, I420>($($argument),*),
             PixelFormat::Yuy2 => $function::<_, Yuy2>($($argument),*),
-            PixelFormat::Rgbx | PixelFormat::Rgba => $function::<_, Packed<0, 2>>($($argument),*),
-            PixelFormat::Bgrx | PixelFormat::Bgra => $function::<_, Packed<2, 0>>($($argument),*),
+            PixelFormat::Rgb => $function::<_, Packed<3, 0, 2>>($($argument),*),
+            PixelFormat::Bgr => $function::<_, Packed<3, 2, 0>>($($argument),*),
+            PixelFormat::Rgbx | PixelFormat::Rgba => $function::<_, Packed<4, 0, 2>>($($argument),*),
+            PixelFormat::Bgrx | PixelFormat::Bgra => $function::<_, Packed<4, 2, 0>>($($argument),*),
             PixelFormat::Gray8 => $function::<_, Gray>($($argument),*),
         }
     }};
@@ -304,21 +306,24 @@ impl Sampling for Yuy2 {
     }
 }
 
-/// Pixels of four bytes, of which byte `RED` is R, the second G, and byte `BLUE` B.
+/// Pixels of `BYTES` bytes, 3 or 4, of which byte `RED` is R, the second G, and byte `BLUE` B.
 #[derive(Debug)]
-pub struct Packed<const RED: usize, const BLUE: usize>;
+pub struct Packed<const BYTES: usize, const RED: usize, const BLUE: usize>;
 
-impl<const RED: usize, const BLUE: usize> Packed<RED, BLUE> {
+impl<const BYTES: usize, const RED: usize, const BLUE: usize> Packed<BYTES, RED, BLUE> {
     #[inline(always)]
-    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8; 4 * SIDE]) -> Rgb<V> {
-        let [red, ..] = converter.gray(&every_fourth(packed, RED));
-        let [green, ..] = converter.gray(&every_fourth(packed, 1));
-        let [blue, ..] = converter.gray(&every_fourth(packed, BLUE));
+    fn rgb<V: Vectors>(converter: &Converter<V>, packed: &[u8]) -> Rgb<V> {
+        let pixels = pixels::<BYTES>(packed);
+        let [red, ..] = converter.gray(&byte_of(&pixels, RED));
+        let [green, ..] = converter.gray(&byte_of(&pixels, 1));
+        let [blue, ..] = converter.gray(&byte_of(&pixels, BLUE));
         [red, green, blue]
     }
 }
 
-impl<const RED: usize, const BLUE: usize> Sampling for Packed<RED, BLUE> {
+impl<const BYTES: usize, const RED: usize, const BLUE: usize> Sampling
+    for Packed<BYTES, RED, BLUE>
+{
     #[inline(always)]
     fn rows_of_pair<V: Vectors>(
         converter: &Converter<V>,
@@ -326,7 +331,11 @@ impl<const RED: usize, const BLUE: usize> Sampling for Packed<RED, BLUE> {
         x: usize,
     ) -> [Rgb<V>; 2] {
         let [upper, lower] = pair.rows;
-        [Self::rgb(converter, chunk(upper, 4 * x)), Self::rgb(converter, chunk(lower, 4 * x))]
+        // No closure: it would be compiled without the instructions.
+        [
+            Self::rgb(converter, &upper[BYTES * x..][..BYTES * SIDE]),
+            Self::rgb(converter, &lower[BYTES * x..][..BYTES * SIDE]),
+        ]
     }
 
     #[inline(always)]
@@ -337,7 +346,8 @@ impl<const RED: usize, const BLUE: usize> Sampling for Packed<RED, BLUE> {
         y: usize,
         count: usize,
     ) -> Rgb<V> {
-        Self::rgb(converter, &samples(&frame.row(0, y)[4 * x..], 4 * count))
+        let packed: [u8; 4 * SIDE] = samples(&frame.row(0, y)[BYTES * x..], BYTES * count);
+        Self::rgb(converter, &packed[..BYTES * SIDE])
     }
 }
 
@@ -385,12 +395,30 @@ fn samples<const N: usize>(row: &[u8], count: usize) -> [u8; N] {
     samples
 }
 
-/// Byte `offset` of every four.
+// Loops over indices, so that they are vectorised however the crate is linked: an iterator that is not inlined is not.
+
+/// 32 pixels of `BYTES` bytes, 3 or 4, each in the lowest bytes of a word.
 #[inline(always)]
-fn every_fourth(row: &[u8; 4 * SIDE], offset: usize) -> [u8; SIDE] {
+#[expect(clippy::needless_range_loop, reason = "see above")]
+pub(super) fn pixels<const BYTES: usize>(row: &[u8]) -> [u32; SIDE] {
+    let mut pixels = [0; SIDE];
+    let row = &row[..SIDE * BYTES];
+    for index in 0..SIDE - 1 {
+        pixels[index] = u32::from_le_bytes(*chunk(row, index * BYTES));
+    }
+    let mut last = [0; 4];
+    last[..BYTES].copy_from_slice(&row[(SIDE - 1) * BYTES..]);
+    pixels[SIDE - 1] = u32::from_le_bytes(last);
+    pixels
+}
+
+/// Byte `byte` of each pixel.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "a byte of a word")]
+fn byte_of(pixels: &[u32; SIDE], byte: usize) -> [u8; SIDE] {
     let mut bytes = [0; SIDE];
-    for (byte, pixel) in bytes.iter_mut().zip(row.as_chunks::<4>().0) {
-        *byte = pixel[offset];
+    for index in 0..SIDE {
+        bytes[index] = (pixels[index] >> (8 * byte)) as u8;
     }
     bytes
 }

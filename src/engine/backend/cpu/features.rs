@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::convert::SIDE;
+use super::convert::{SIDE, pixels};
 use crate::simd::{Instructions, Kernel, Vectors};
 use foveate_core::frame::{FrameView, PixelFormat, Plane};
 use foveate_core::geometry::tile::TILE_SIDE;
@@ -117,9 +117,14 @@ impl Luma {
                     let mut luma = [vectors.words([0; 2]); 2];
                     for row in 0..2 {
                         let mut halves = [vectors.sums(0); 2];
+                        let start = (2 * pair + row) * stride;
+                        let packed: [u8; 4 * SIDE] = if format.has_fourth_byte() {
+                            *chunk(rows, start + 4 * x)
+                        } else {
+                            bytemuck::cast(pixels::<3>(&rows[start + 3 * x..]))
+                        };
                         for half in 0..2 {
-                            let start = (2 * pair + row) * stride + 4 * x + half * 2 * SIDE;
-                            let [even, odd] = vectors.unzipped(chunk(rows, start));
+                            let [even, odd] = vectors.unzipped(chunk(&packed, half * 2 * SIDE));
                             let sums = vectors.sums(0);
                             let sums = vectors.multiplied_and_added(sums, even, first_and_third);
                             let sums = vectors.multiplied_and_added(sums, odd, second);
@@ -283,7 +288,7 @@ fn chunk<T, const N: usize>(values: &[T], start: usize) -> &[T; N] {
 }
 
 fn is_reversed(format: PixelFormat) -> bool {
-    matches!(format, PixelFormat::Bgrx | PixelFormat::Bgra)
+    matches!(format, PixelFormat::Bgr | PixelFormat::Bgrx | PixelFormat::Bgra)
 }
 
 fn load_cut_row(frame: &FrameView<'_>, x: usize, y: usize, target: &mut [u8]) {
@@ -298,7 +303,9 @@ fn load_cut_row(frame: &FrameView<'_>, x: usize, y: usize, target: &mut [u8]) {
             }
         }
         format => {
-            for (luma, pixel) in target.iter_mut().zip(samples[4 * x..].as_chunks::<4>().0) {
+            let pixel_bytes = if format.has_fourth_byte() { 4 } else { 3 };
+            let pixels = samples[pixel_bytes * x..].chunks_exact(pixel_bytes);
+            for (luma, pixel) in target.iter_mut().zip(pixels) {
                 let [first, g, third] = [pixel[0], pixel[1], pixel[2]].map(u32::from);
                 let (r, b) = if is_reversed(format) { (third, first) } else { (first, third) };
                 *luma = ((54 * r + 183 * g + 19 * b + 128) >> 8) as u8;

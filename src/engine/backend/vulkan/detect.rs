@@ -89,7 +89,7 @@ impl DetectPass {
             push: DetectPush { grid: [grid.width, grid.height], ..DetectPush::zeroed() },
             resident: buffer("resident copy", BufferKind::DeviceOnly, resident_size)?,
             largest: buffer("differences", BufferKind::Readback, tile_count * WORD_BYTES)?,
-            ingested: tile_list(gpu, kind.extent)?,
+            ingested: tile_list(gpu, kind.extent, 1)?,
             bits: buffer("ingested tiles", BufferKind::HostWritten, bits_size)?,
             differences: vec![0; tile_count],
         })
@@ -162,7 +162,7 @@ fn constants(kind: FrameKind) -> [u32; 9] {
         shapes.map(|shape| shape.map_or(0, |shape| shape.row_bytes / count(WORD_BYTES)));
     let [rows_0, rows_1, rows_2] = shapes.map(|shape| shape.map_or(0, |shape| shape.rows));
     // The fourth byte of a pixel is padding, as is the second luma of the last pair of an odd row.
-    let sample_mask = if format.is_rgb() { 0x00FF_FFFF } else { u32::MAX };
+    let sample_mask = if format.has_fourth_byte() { 0x00FF_FFFF } else { u32::MAX };
     let is_odd = !extent.width.is_multiple_of(2);
     let row_end_mask = if format == PixelFormat::Yuy2 && is_odd { 0xFF00_FFFF } else { u32::MAX };
     [words_0, words_1, words_2, rows_0, rows_1, rows_2, sample_mask, row_end_mask, GROUPS_PER_ROW]

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::pyramid::Pyramid;
+use super::pyramid::{Pyramid, layer_sums};
+use super::sample::count;
 use super::shaders;
 use super::tiles::TileList;
 use foveate_core::clock::Span;
 use foveate_core::color::{ColorTransform, FRACTION_BITS};
 use foveate_core::frame::{FrameKind, PixelFormat};
-use foveate_core::geometry::pyramid::TILE_LEVEL_COUNT;
+use foveate_core::geometry::pyramid::{PyramidShape, TILE_LEVEL_COUNT};
 use foveate_core::geometry::tile::TILE_SIDE;
 use foveate_gpu::{
     Binding, BindingKind, Buffer, ComputePass, ComputePassDesc, Gpu, GpuError, Lane, Recorder,
@@ -29,6 +30,8 @@ pub struct IngestPush {
     pub extent: [u32; 2],
     /// How samples become RGB.
     pub color: ColorTransform,
+    /// Sums of a layer of the pyramid.
+    pub layer_sums: u32,
 }
 
 /// Which tiles have records.
@@ -78,7 +81,8 @@ impl IngestPass {
             ],
             push_bytes: size_of::<IngestPush>(),
         };
-        let push = IngestPush { extent: [extent.width, extent.height], color };
+        let layer_sums = count(layer_sums(PyramidShape::new(extent)));
+        let push = IngestPush { extent: [extent.width, extent.height], color, layer_sums };
         Ok(Self { pass: ComputePass::new(gpu, &desc)?, push })
     }
 
@@ -121,5 +125,7 @@ pub(super) fn sampling(format: PixelFormat) -> u32 {
         PixelFormat::Rgbx | PixelFormat::Rgba => 3,
         PixelFormat::Bgrx | PixelFormat::Bgra => 4,
         PixelFormat::Gray8 => 5,
+        PixelFormat::Rgb => 6,
+        PixelFormat::Bgr => 7,
     }
 }

@@ -18,10 +18,11 @@ const SUM_BYTES: usize = 16;
 /// Bytes of a texel: R, G, B and an unused byte.
 pub(super) const TEXEL_BYTES: usize = 4;
 
-/// The resident pyramid of one stream.
+/// The resident pyramid of one stream, or the pyramids of several pictures of one size, a layer for each.
 #[derive(Debug)]
 pub struct Pyramid {
     shape: PyramidShape,
+    layer_count: u32,
     levels: Image,
     /// The sums of the tiles, and of the texels of the tail.
     pub(super) sums: Buffer,
@@ -30,21 +31,27 @@ pub struct Pyramid {
 }
 
 impl Pyramid {
-    /// Memory for a pyramid; its texels are undefined.
+    /// Memory for `layer_count` pyramids; their texels are undefined.
     ///
     /// # Errors
     ///
     /// If the device has too little memory, or does not allow images of this size.
-    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Self, GpuError> {
+    pub fn new(gpu: &Arc<Gpu>, shape: PyramidShape, layer_count: u32) -> Result<Self, GpuError> {
         let grid = shape.extent().in_cells(TILE_SIDE);
         let padded = Extent::new(grid.width * TILE_SIDE, grid.height * TILE_SIDE);
-        let sum_count = tail_offset(shape, shape.level_count().max(TILE_LEVEL_COUNT));
+        let sum_count = layer_sums(shape) * layer_count as usize;
         Ok(Self {
             shape,
-            levels: Image::new(gpu, "pyramid levels", padded, TILE_LEVEL_COUNT)?,
+            layer_count,
+            levels: Image::new(gpu, "pyramid levels", padded, TILE_LEVEL_COUNT, layer_count)?,
             sums: Buffer::new(gpu, "tile sums", BufferKind::DeviceOnly, sum_count * SUM_BYTES)?,
             tail: Buffer::new(gpu, "tail texels", BufferKind::DeviceOnly, sum_count * TEXEL_BYTES)?,
         })
+    }
+
+    /// Pyramids.
+    pub(super) fn layer_count(&self) -> u32 {
+        self.layer_count
     }
 
     /// Levels 0 to 5, for fetching.
@@ -57,7 +64,7 @@ impl Pyramid {
         Binding::WriteLevel(&self.levels, level)
     }
 
-    /// Copies a level out: R, G, B interleaved, row by row.
+    /// Copies a level of the first layer out: R, G, B interleaved, row by row.
     pub(super) fn read_level(
         &self,
         gpu: &Arc<Gpu>,
@@ -72,7 +79,7 @@ impl Pyramid {
         Ok(texels.iter().flat_map(|&[r, g, b, _]| [r, g, b]).collect())
     }
 
-    /// Copies the texels of a level to `target`, which has the same size.
+    /// Copies the texels of a level of the first layer to `target`, which has the same size.
     pub(super) fn record_copy<'a>(
         &'a self,
         recorder: &mut Recorder<'a>,
@@ -86,6 +93,11 @@ impl Pyramid {
             recorder.copy_buffer(&self.tail, offset, target);
         }
     }
+}
+
+/// Sums, and texels of the tail, of a layer.
+pub(super) fn layer_sums(shape: PyramidShape) -> usize {
+    tail_offset(shape, shape.level_count().max(TILE_LEVEL_COUNT))
 }
 
 /// Where `level` starts in the sums and in the tail, in entries. The tile grid, level 5, starts at 0.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::pyramid::Pyramid;
+use super::pyramid::{Pyramid, layer_sums};
+use super::sample::count;
 use super::shaders;
 use super::tiles::TileList;
 use foveate_core::clock::Span;
@@ -24,6 +25,8 @@ pub struct ReducePush {
     pub grid: [u32; 2],
     /// Levels above the tiles; 0 for sources of up to 256 x 256 pixels.
     pub tail_level_count: u32,
+    /// Sums of a layer of the pyramid.
+    pub layer_sums: u32,
 }
 
 /// Brings the tail up to date above the dirty tiles.
@@ -51,6 +54,7 @@ impl ReducePass {
         let push = ReducePush {
             grid: [grid.width, grid.height],
             tail_level_count: shape.level_count().saturating_sub(TILE_LEVEL_COUNT),
+            layer_sums: count(layer_sums(shape)),
         };
         Ok(Self { pass: ComputePass::new(gpu, &desc)?, push })
     }
@@ -73,7 +77,7 @@ impl ReducePass {
                 Binding::Write(&pyramid.tail),
                 Binding::Read(tiles.buffer()),
             ];
-            recorder.dispatch(&self.pass, &bindings, &self.push, 1);
+            recorder.dispatch(&self.pass, &bindings, &self.push, pyramid.layer_count());
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::pyramid::{Pyramid, tail_offset};
+use super::pyramid::{Pyramid, layer_sums, tail_offset};
 use super::shaders;
 use super::work::WorkList;
 use crate::planes::SamplerSpec;
@@ -44,6 +44,8 @@ pub struct TokenRecord {
     pub level: u32,
     /// Where the level starts in the tail, in texels; 0 for the levels of the image.
     pub tail_offset: u32,
+    /// Layer of the pyramid.
+    pub layer: u32,
 }
 
 /// Push constants of the pass.
@@ -122,11 +124,17 @@ impl SamplePass {
     /// Uploads the list of tokens to sample: the stale ones.
     pub(super) fn upload(&mut self, plan: &TokenPlan, stale: &[u32]) {
         assert!(stale.len() <= self.capacity, "a plan beyond the view's capacity");
+        self.fill(stale.iter().map(|&index| (0, plan.tokens[index as usize])));
+    }
+
+    /// Uploads the list of tokens to sample, each with its layer.
+    pub(super) fn fill(&mut self, tokens: impl Iterator<Item = (u32, Token)>) {
         let Self { stale: list, shape, format, tail_offsets, .. } = self;
-        let token = |&index: &u32| plan.tokens[index as usize];
-        list.fill(
-            stale.iter().map(|index| token_record(token(index), *shape, *format, tail_offsets)),
-        );
+        let layer_sums = count(layer_sums(*shape));
+        list.fill(tokens.map(|(layer, token)| {
+            let record = token_record(token, *shape, *format, tail_offsets);
+            TokenRecord { layer, tail_offset: record.tail_offset + layer * layer_sums, ..record }
+        }));
     }
 
     /// Leaves the list to a pass of the next submission.
@@ -199,9 +207,9 @@ fn token_record(
         // Exact, as the token is aligned.
         Some(level) => {
             let tail_offset = tail_offsets[level as usize];
-            TokenRecord { x: x >> level, y: y >> level, sx, sy, level, tail_offset }
+            TokenRecord { x: x >> level, y: y >> level, sx, sy, level, tail_offset, layer: 0 }
         }
-        None => TokenRecord { x, y, sx, sy, level: BOXES, tail_offset: 0 },
+        None => TokenRecord { x, y, sx, sy, level: BOXES, tail_offset: 0, layer: 0 },
     }
 }
 

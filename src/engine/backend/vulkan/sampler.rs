@@ -110,5 +110,5 @@ fn small_pyramid(gpu: &Arc<Gpu>, shape: PyramidShape) -> Result<Pyramid, GpuErro
         let alike = if tiles.is_power_of_two() { 1 } else { 3 };
         alike * TILE_SIDE
     });
-    Pyramid::new(gpu, PyramidShape::new(Extent::new(width, height)))
+    Pyramid::new(gpu, PyramidShape::new(Extent::new(width, height)), 1)
 }

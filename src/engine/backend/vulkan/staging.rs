@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use super::sample::count;
 use super::tiles::{TileList, TileRecord, tile_list};
+use crate::pool::Pool;
+use bytemuck::Zeroable;
 use foveate_core::frame::{FrameKind, FrameView, PixelFormat, PlaneShape, copy_row};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
@@ -28,7 +31,7 @@ impl TileStaging {
         let size = kind.extent.in_cells(TILE_SIDE).area() * record_bytes;
         Ok(Self {
             records: Buffer::new(gpu, "staging", BufferKind::HostWritten, size)?,
-            tiles: tile_list(gpu, kind.extent)?,
+            tiles: tile_list(gpu, kind.extent, 1)?,
             record_bytes,
         })
     }
@@ -37,7 +40,7 @@ impl TileStaging {
     pub(super) fn upload(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
         let records = self.records.mapped::<u8>().chunks_exact_mut(self.record_bytes);
         let tiles = records.zip(dirty.iter()).map(|(record, (column, row))| {
-            let tile = TileRecord { column, row };
+            let tile = TileRecord { column, row, layer: 0 };
             pack_tile(frame, tile, record);
             tile
         });
@@ -46,7 +49,7 @@ impl TileStaging {
 
     /// Makes the next passes run on one tile of undefined samples.
     pub(super) fn prepare_warm(&mut self) {
-        self.tiles.fill(std::iter::once(TileRecord { column: 0, row: 0 }));
+        self.tiles.fill(std::iter::once(TileRecord::zeroed()));
     }
 
     /// The samples that were uploaded.
@@ -68,6 +71,66 @@ impl TileStaging {
     pub(super) fn uploaded_bytes(&self) -> u64 {
         u64::from(self.tile_count()) * self.record_bytes as u64
     }
+}
+
+/// Packed samples of all tiles of several pictures, a layer for each.
+#[derive(Debug)]
+pub(super) struct LayerStaging {
+    /// Tile after tile, row by row, layer after layer.
+    records: Buffer,
+    /// Their locations.
+    tiles: TileList,
+    grid: Extent,
+    record_bytes: usize,
+}
+
+impl LayerStaging {
+    /// Room for `layer_count` pictures of `kind`.
+    pub(super) fn new(
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        layer_count: usize,
+    ) -> Result<Self, GpuError> {
+        let (grid, record_bytes) = (kind.extent.in_cells(TILE_SIDE), record_bytes(kind.format));
+        let size = grid.area() * record_bytes * layer_count;
+        let records = Buffer::new(gpu, "batch staging", BufferKind::HostWritten, size)?;
+        let tiles = tile_list(gpu, kind.extent, layer_count)?;
+        Ok(Self { records, tiles, grid, record_bytes })
+    }
+
+    /// Packs the samples of a picture for each layer; the threads of `pool` share the pictures.
+    pub(super) fn upload<'a>(
+        &mut self,
+        pool: &Pool,
+        frames: impl ExactSizeIterator<Item = FrameView<'a>>,
+    ) {
+        let Self { grid, record_bytes, .. } = *self;
+        let layer_count = count(frames.len());
+        let layers = self.records.mapped::<u8>().chunks_exact_mut(grid.area() * record_bytes);
+        let mut parts: Vec<_> = layers.zip(frames).collect();
+        pool.for_each(&mut parts, &|(records, frame)| {
+            for (record, tile) in records.chunks_exact_mut(record_bytes).zip(tiles_of(grid, 0)) {
+                pack_tile(frame, tile, record);
+            }
+        });
+        self.tiles.fill((0..layer_count).flat_map(|layer| tiles_of(grid, layer)));
+    }
+
+    /// The samples that were uploaded.
+    pub(super) fn records(&self) -> &Buffer {
+        &self.records
+    }
+
+    /// The tiles that were uploaded.
+    pub(super) fn tiles(&self) -> &TileList {
+        &self.tiles
+    }
+}
+
+/// All tiles of a layer, row by row.
+fn tiles_of(grid: Extent, layer: u32) -> impl Iterator<Item = TileRecord> {
+    let Extent { width, height } = grid;
+    (0..height).flat_map(move |row| (0..width).map(move |column| TileRecord { column, row, layer }))
 }
 
 /// Bytes of a record: those of a frame as large as a tile, plane after plane, without padding.

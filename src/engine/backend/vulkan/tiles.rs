@@ -19,12 +19,18 @@ pub struct TileRecord {
     pub column: u32,
     /// Row of the grid.
     pub row: u32,
+    /// Layer of the pyramid.
+    pub layer: u32,
 }
 
 /// A list of tiles on the device.
 pub(super) type TileList = WorkList<TileRecord>;
 
-/// An empty list of tiles of a source of `extent` pixels, with room for all of them.
-pub(super) fn tile_list(gpu: &Arc<Gpu>, extent: Extent) -> Result<TileList, GpuError> {
-    TileList::new(gpu, "dirty tiles", extent.in_cells(TILE_SIDE).area())
+/// An empty list of tiles of `layer_count` sources of `extent` pixels, with room for all of them.
+pub(super) fn tile_list(
+    gpu: &Arc<Gpu>,
+    extent: Extent,
+    layer_count: usize,
+) -> Result<TileList, GpuError> {
+    TileList::new(gpu, "dirty tiles", extent.in_cells(TILE_SIDE).area() * layer_count)
 }

@@ -1,0 +1,123 @@
+"""What the package is made of, in Rust; arrays are bytes of C order unless they say otherwise."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Planes = Sequence[tuple[NDArray[np.uint8], int]]
+_Arrays = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+class EngineError(Exception): ...
+class BackendError(EngineError): ...
+
+class Engine:
+    backend: str
+    device: str
+    reason: str
+    threads: int
+    def __init__(self, backend: str, device: Optional[str], threads: Optional[int]) -> None: ...
+    def close(self) -> None: ...
+
+class Spec:
+    layout: str
+    patch: int
+    dtype: str
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    outside: str
+    capacity: int
+    def __init__(self, keys: str) -> None: ...
+    def grid(self, extent: tuple[int, int]) -> Optional[tuple[int, int]]: ...
+    def plan(
+        self,
+        extent: tuple[int, int],
+        fixations: Sequence[tuple[float, float]],
+        relevance: Optional[NDArray[np.float64]],
+    ) -> NDArray[np.uint8]: ...
+
+class Pyramid:
+    frame_seq: int
+    time_ns: int
+    bounds: tuple[int, int]
+    level_extents: list[tuple[int, int]]
+    cell: int
+    tile_grid: tuple[int, int]
+    def __init__(
+        self,
+        engine: Engine,
+        planes: _Planes,
+        format: str,
+        extent: tuple[int, int],
+        matrix: str,
+        range: str,
+        threshold: Optional[int],
+        time_ns: int,
+    ) -> None: ...
+    def update(self, planes: _Planes, time_ns: int) -> NDArray[np.uint8]: ...
+    def level(self, level: int) -> NDArray[np.uint8]: ...
+    def sample(
+        self, spec: Spec, fixations: Sequence[tuple[float, float]], relevance: Optional[NDArray[np.float64]]
+    ) -> _Arrays: ...
+    def features(self) -> NDArray[np.uint8]: ...
+    def channels(self) -> tuple[NDArray[np.float32], tuple[int, int]]: ...
+    def relevance(
+        self, scorer: Optional[str], weights: dict[str, float], gain: float
+    ) -> tuple[NDArray[np.float64], tuple[int, int]]: ...
+    def close(self) -> None: ...
+
+class Batch:
+    def __init__(
+        self,
+        engine: Engine,
+        spec: Spec,
+        format: str,
+        extent: tuple[int, int],
+        matrix: str,
+        range: str,
+        size: int,
+    ) -> None: ...
+    def sample(
+        self,
+        pictures: Sequence[_Planes],
+        fixations: Sequence[Sequence[tuple[float, float]]],
+        relevance: Sequence[Optional[NDArray[np.float64]]],
+    ) -> list[_Arrays]: ...
+    def close(self) -> None: ...
+
+class Folder:
+    def __init__(
+        self, engine: Engine, spec: Spec, paths: Sequence[str], place: tuple[float, float], decoders: int
+    ) -> None: ...
+    def next_files(
+        self,
+    ) -> list[tuple[PathLike[str], Optional[tuple[tuple[int, int], tuple[float, float], _Arrays]], Optional[str]]]: ...
+    def close(self) -> None: ...
+
+class Video:
+    """Only in builds with the feature ``gst``."""
+
+    duration: Optional[float]
+    def __init__(
+        self, engine: Engine, source: str, is_pipeline: bool, spec: Spec, threshold: Optional[int]
+    ) -> None: ...
+    def next_frame(
+        self, start_ns: int
+    ) -> Optional[
+        tuple[
+            tuple[int, Optional[int]],
+            tuple[int, int],
+            list[tuple[float, float]],
+            tuple[int, int],
+            tuple[int, int],
+            _Arrays,
+        ]
+    ]: ...
+    def close(self) -> None: ...
+
+def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]: ...
+def decode(bytes: bytes) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
+def formats() -> list[str]: ...
+def channel_names() -> list[str]: ...

@@ -1,0 +1,186 @@
+"""Pictures as arrays: whatever holds 8-bit samples, as the engine reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Bytes of a pixel, of the formats with one plane.
+PIXEL_BYTES = {"GRAY8": 1, "YUY2": 2, "RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "RGBx": 4, "BGRx": 4}
+
+#: Formats with a plane of luma, and chroma at half width and half height.
+PLANAR = ("NV12", "I420")
+
+#: The matrix of Y'CbCr where none is given, as GStreamer chooses it: BT.709 above so many lines, else BT.601.
+_STANDARD_LINES = 576
+
+
+@dataclass(frozen=True)
+class Colorimetry:
+    """How samples become RGB.
+
+    :ivar matrix: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; of RGB and gray pictures it means nothing.
+    :ivar range: ``"full"``, 0 to 255, or ``"limited"``, 16 to 235.
+    """
+
+    matrix: str
+    range: str
+
+    @classmethod
+    def of(cls, format: str, height: int, matrix: str | None, range: str | None) -> Colorimetry:
+        """What is given, or as GStreamer assumes it: full range for RGB and gray, and limited for Y'CbCr, by BT.709 above 576
+        lines and BT.601 else."""
+        is_ycbcr = format in PLANAR or format == "YUY2"
+        return cls(
+            matrix or ("bt709" if _STANDARD_LINES < height else "bt601"), range or ("limited" if is_ycbcr else "full")
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as the engine reads it.
+
+    :ivar planes: The bytes of each plane, [bytes] uint8, with the bytes from one row to the next.
+    :ivar format: Its format, as GStreamer names it.
+    :ivar extent: Width and height in pixels.
+    """
+
+    planes: list[tuple[NDArray[np.uint8], int]]
+    format: str
+    extent: tuple[int, int]
+
+
+#: A picture: an array, or the planes of one.
+Image = Union[Any, "tuple[Any, ...]"]
+
+
+def picture(image: Image, format: str | None = None, name: str = "image") -> Picture:
+    """Reads a picture, without a copy where rows of samples lie one behind the other in memory.
+
+    :param image: what :func:`array` takes: [H, W, 3] (RGB), [H, W, 4] (RGBA) or [H, W] (gray); with a ``format`` that says so,
+        BGR and the like, [H, W, 2] (YUY2) or [H * 3 / 2, W] (NV12 and I420 with even sides, as OpenCV has them). Planes by
+        themselves are a tuple: (y [H, W], uv [H / 2, W / 2, 2]) for NV12, (y, u, v) for I420; odd sides are rounded up.
+    :param format: ``"RGB"``, ``"BGR"``, ``"RGBA"``, ``"BGRA"``, ``"RGBx"``, ``"BGRx"``, ``"GRAY8"``, ``"NV12"``, ``"I420"`` or ``"YUY2"``.
+    :param name: what errors call it.
+    :raises TypeError: if it holds no 8-bit samples in memory of the CPU.
+    :raises ValueError: if its shape is none of these.
+    """
+    if isinstance(image, tuple):
+        format = format or {2: "NV12", 3: "I420"}.get(len(image), "NV12")
+        if format not in PLANAR or len(image) != _plane_count(format):
+            raise ValueError(f"{name} has {len(image)} planes; (y, uv) is expected as NV12, or (y, u, v) as I420")
+        planes = [array(plane, f"{name}[{index}]") for index, plane in enumerate(image)]
+        return _planar(planes, format, name)
+    samples = array(image, name)
+    format = format or _format_of(samples, name)
+    if format in PLANAR:
+        return _stacked(samples, format, name)
+    if format not in PIXEL_BYTES:
+        known = ", ".join([*PIXEL_BYTES, *PLANAR])
+        raise ValueError(f"format={format!r} is unknown; expected one of {known}")
+    count = PIXEL_BYTES[format]
+    if samples.ndim == 2 and count == 1:
+        samples = samples[:, :, None]
+    if samples.ndim != 3 or samples.shape[2] != count:
+        shape = "[H, W]" if count == 1 else f"[H, W, {count}]"
+        raise ValueError(f"{name} has the shape {list(samples.shape)}; {shape} is expected of {format}")
+    height, width = samples.shape[:2]
+    if format == "YUY2" and width % 2:
+        raise ValueError(f"{name} is {width} pixels wide; YUY2 has them in pairs")
+    return Picture([_rows(samples, name)], format, (width, height))
+
+
+def array(given: Any, name: str) -> NDArray[np.uint8]:
+    """An array of 8-bit samples, without a copy.
+
+    :param given: a NumPy array, or what has ``__dlpack__``, ``__array_interface__`` or the buffer protocol.
+    :param name: what errors call it.
+    :raises TypeError: if it is none of these, on another device, or of another type than uint8.
+    """
+    if not isinstance(given, np.ndarray):
+        given = _imported(given, name)
+    if given.dtype != np.uint8:
+        raise TypeError(f"{name} has the type {given.dtype}; uint8 is expected: pictures of 0 to 255 (scale and round others first)")
+    return np.asarray(given)
+
+
+def _imported(given: Any, name: str) -> NDArray[Any]:
+    try:
+        if hasattr(given, "__dlpack_device__"):
+            device = given.__dlpack_device__()[0]
+            if device not in (1, 3):
+                raise TypeError(f"{name} lies on another device (DLPack type {int(device)}); copy it to the CPU first")
+            if not hasattr(np, "from_dlpack"):
+                return np.asarray(given)
+            return np.from_dlpack(given)
+        if hasattr(given, "__array_interface__") or hasattr(given, "__array__"):
+            return np.asarray(given)
+        return np.asarray(memoryview(given))
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise TypeError(
+            f"{name} is a {type(given).__name__}, which cannot be read ({error}); expected an array of uint8 with DLPack, "
+            "__array_interface__ or the buffer protocol, on the CPU"
+        ) from error
+
+
+def _format_of(samples: NDArray[np.uint8], name: str) -> str:
+    shape = samples.shape
+    if samples.ndim == 2:
+        return "GRAY8"
+    by_count = {1: "GRAY8", 3: "RGB", 4: "RGBA"}
+    if samples.ndim == 3 and shape[2] in by_count:
+        return by_count[shape[2]]
+    raise ValueError(
+        f"{name} has the shape {list(shape)}; expected [H, W, 3] (RGB), [H, W, 4] (RGBA), [H, W] (gray), or another with `format`"
+    )
+
+
+def _plane_count(format: str) -> int:
+    return 2 if format == "NV12" else 3
+
+
+def _stacked(samples: NDArray[np.uint8], format: str, name: str) -> Picture:
+    """A picture with its chroma below its luma."""
+    if samples.ndim != 2 or samples.shape[0] % 3 or samples.shape[1] % 2 or 0 in samples.shape:
+        raise ValueError(
+            f"{name} has the shape {list(samples.shape)}; [H * 3 / 2, W] with even H and W is expected of {format}, or a tuple of "
+            "planes"
+        )
+    rows, width = samples.shape
+    height = rows * 2 // 3
+    luma, chroma = samples[:height], samples[height:]
+    if format == "NV12":
+        return _planar([luma, chroma.reshape(height // 2, width // 2, 2)], format, name)
+    halves = chroma.reshape(2, height // 2, width // 2)
+    return _planar([luma, halves[0], halves[1]], format, name)
+
+
+def _planar(planes: list[NDArray[np.uint8]], format: str, name: str) -> Picture:
+    luma = planes[0]
+    if luma.ndim != 2 or 0 in luma.shape:
+        raise ValueError(f"{name}[0] has the shape {list(luma.shape)}; [H, W] is expected of luma")
+    height, width = luma.shape
+    half = ((height + 1) // 2, (width + 1) // 2)
+    expected = (*half, 2) if format == "NV12" else half
+    for index, plane in enumerate(planes[1:], 1):
+        if plane.shape != expected:
+            raise ValueError(f"{name}[{index}] has the shape {list(plane.shape)}; {list(expected)} is expected of {format}")
+    return Picture([_rows(plane, f"{name}[{index}]") for index, plane in enumerate(planes)], format, (width, height))
+
+
+def _rows(samples: NDArray[np.uint8], name: str) -> tuple[NDArray[np.uint8], int]:
+    """The bytes from the first sample to the last, and those from one row to the next."""
+    if 0 in samples.shape:
+        raise ValueError(f"{name} has the shape {list(samples.shape)}; at least one pixel is expected")
+    pixel_bytes = 1 if samples.ndim == 2 else samples.shape[2]
+    height, width = samples.shape[:2]
+    row_bytes = width * pixel_bytes
+    inner = (pixel_bytes, 1)[: samples.ndim - 1] if samples.ndim == 3 else (1,)
+    stride = samples.strides[0] if 1 < height else row_bytes
+    if samples.strides[1:] != inner or stride < row_bytes:
+        samples, stride = np.ascontiguousarray(samples), row_bytes
+    length = (height - 1) * stride + row_bytes
+    return np.lib.stride_tricks.as_strided(samples, (length,), (1,), writeable=False), stride

@@ -1,0 +1,60 @@
+"""Tokens in Daft.
+
+    import daft
+    from foveate_engine.daft import tokenizer
+
+    tokens = tokenizer(budget=128)
+    frame = daft.from_pydict({"path": paths})
+    frame = frame.select(tokens(frame["path"]).unnest())
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import daft
+import pyarrow as pa
+
+from . import datasets
+
+#: Items of a batch.
+_BATCH = 64
+
+
+def tokenizer(
+    *, concurrency: Optional[int] = None, batch_size: int = _BATCH, backend: str = "cpu", threads: int = 1, **layout: Any
+) -> Callable[..., daft.Expression]:
+    """A function of columns that returns a column of rows, as structs of the columns of :mod:`foveate_engine.datasets`.
+
+    Each process that runs it has one engine. Its items are pictures: a clip has several rows, and Daft expects one for each item.
+
+    :param concurrency: how many processes run it; None runs it in one thread of the caller's.
+    :param batch_size: most items of a batch.
+    :param backend: as for :class:`foveate_engine.datasets.Encoder`; so are ``threads`` and ``layout``.
+    :returns: a function (path, bytes=None, fixation=None) of expressions. Without bytes the files are read.
+    :raises TypeError: if there is no such argument.
+    :raises ValueError: if one is wrong, or does not go with another.
+    """
+    given = {"backend": backend, "threads": threads, **layout}
+    encoder = datasets.Encoder(**given)
+    fields = pa.struct(list(encoder.schema))
+    encoder.close()
+
+    class Tokenizer:
+        def __init__(self) -> None:
+            self._encoder = datasets.Encoder(**given)
+
+        def rows(self, path: daft.Series, *others: daft.Series) -> pa.Array:
+            columns = dict(zip(("path", "bytes", "fixation"), (path, *others)))
+            table = self._encoder.table(pa.table({name: column.to_arrow() for name, column in columns.items()}))
+            return pa.StructArray.from_arrays([column.combine_chunks() for column in table.columns], fields=list(fields))
+
+    Tokenizer.rows = daft.method.batch(Tokenizer.rows, return_dtype=daft.DataType.from_arrow_type(fields), batch_size=batch_size)  # type: ignore[method-assign]
+    Wrapped = daft.cls(Tokenizer, **({} if concurrency is None else {"max_concurrency": concurrency, "use_process": True}))
+    instance = Wrapped()
+
+    def tokens(path: daft.Expression, bytes: Optional[daft.Expression] = None, fixation: Optional[daft.Expression] = None) -> daft.Expression:
+        others = [daft.lit(None) if other is None else other for other in (bytes, fixation)]
+        return instance.rows(path, *others)
+
+    return tokens

@@ -1,0 +1,562 @@
+"""The engine: pictures in, tokens out."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from dataclasses import replace
+from os import PathLike, fspath
+from types import TracebackType
+from typing import Any, Iterable, Mapping, NoReturn, Sequence, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _native
+from ._native import EngineError
+from .arrays import Colorimetry, Image, Picture, picture
+from .batches import Batches, Fixation, each, maps, pictures
+from .tokens import Tokens, layout_keys, made, spec
+
+#: What a tile looks like, in sums over its pixels; ``docs/relevance.md`` says what they are.
+FEATURES = np.dtype(
+    [
+        ("count", "<u4"),
+        ("luma", "<u4"),
+        ("luma_squared", "<u4"),
+        ("differences", "<u4", 2),
+        ("gradient", "<u4", 2),
+        ("gradient_squared", "<u4", 2),
+        ("gradient_product", "<i4"),
+        ("coarse_differences", "<u4"),
+        ("coarse_squared", "<u4"),
+        ("strokes", "<u4", 2),
+        ("histogram", "<u4", 16),
+    ]
+)
+
+#: Time from one picture to the next where none is given, in ns.
+_FRAME_NS = 33_333_333
+
+
+class Engine:
+    """A backend, and the threads that work for it. Any number of pyramids and batches are made from one.
+
+    Any thread may use it; work is done without Python's global lock. It belongs to the process that made it: after a fork, make one
+    in each child. It cannot be pickled.
+
+    :ivar backend: ``"cpu"`` or ``"vulkan"``.
+    :ivar device: Name of the processor or GPU.
+    :ivar reason: Why it was chosen.
+    :ivar threads: Threads that share a stage.
+    """
+
+    def __init__(self, backend: str = "auto", device: str | None = None, threads: int | None = None) -> None:
+        """
+        :param backend: ``"auto"`` (a GPU if there is one), ``"cpu"`` or ``"vulkan"``.
+        :param device: part of a GPU's name.
+        :param threads: threads that share a stage, from 1 on; None is one per processor, up to 4.
+        :raises ValueError: if an argument is none of these.
+        :raises BackendError: if Vulkan is required, and there is no such device.
+        """
+        if threads is not None and not 1 <= threads <= 64:
+            raise ValueError(f"threads={threads}: a number from 1 to 64, or None, is expected")
+        self._native = _native.Engine(backend, device, threads)
+        self._batches = Batches(self._native)
+        self.backend = self._native.backend
+        self.device = self._native.device
+        self.reason = self._native.reason
+        self.threads = self._native.threads
+
+    def __repr__(self) -> str:
+        return f"<foveate_engine.Engine on {self.device} ({self.backend})>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an Engine has threads and may have a device, and cannot be pickled: make one in each process")
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it. Pyramids that were made from it stay."""
+        self._batches.close()
+        self._native.close()
+
+    def pyramid(
+        self,
+        image: Image,
+        format: str | None = None,
+        *,
+        matrix: str | None = None,
+        range: str | None = None,
+        threshold: int | str = 0,
+    ) -> Pyramid:
+        """The pyramid of a picture, resident on the device.
+
+        :param image: the picture; see :func:`foveate_engine.arrays.picture` for what is taken. It is read during the call only.
+        :param format: its format, as GStreamer names it; None is by shape: gray, RGB or RGBA.
+        :param matrix: of Y'CbCr: ``"bt601"``, ``"bt709"``, ``"bt2020"``, ``"fcc"`` or ``"smpte240m"``; None is BT.709 above 576 lines, and
+            BT.601 else, as GStreamer has it.
+        :param range: ``"full"`` or ``"limited"``; None is full for RGB and gray, and limited else.
+        :param threshold: by so much may a sample of a later picture differ, 0 to 255, and not count as changed; ``"auto"`` measures
+            the camera's noise.
+        :raises TypeError: if the picture holds no 8-bit samples in memory of the CPU.
+        :raises ValueError: if its shape or another argument is wrong.
+        :raises BackendError: if the device refuses.
+        """
+        return Pyramid(self, picture(image, format), matrix, range, threshold)
+
+    def batch(
+        self,
+        images: Sequence[Image] | NDArray[np.uint8],
+        fixations: Fixation | Sequence[Fixation] | None = None,
+        *,
+        format: str | None = None,
+        matrix: str | None = None,
+        range: str | None = None,
+        relevance: ArrayLike | Sequence[ArrayLike | None] | None = None,
+        **layout: Any,
+    ) -> list[Tokens]:
+        """Tokens of many pictures of one size, the same bytes as one by one: on a GPU up to 32 of them in one submission, on the CPU a
+        picture to each thread.
+
+        :param images: pictures of one size and format, as :meth:`pyramid` takes them, or an array of them, [B, H, W, 3] and so on.
+        :param fixations: where to look: one point for all, or for each picture a point or a list of points; None is the middle.
+        :param format: as for :meth:`pyramid`; so are ``matrix`` and ``range``.
+        :param relevance: a map for each picture, or None; as for :meth:`Pyramid.sample`.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :returns: the tokens of each picture, in order.
+        :raises TypeError: as for :meth:`pyramid`.
+        :raises ValueError: if the pictures differ in size or format, or an argument is wrong.
+        :raises BackendError: if the device refuses.
+        """
+        read = pictures(images, format)
+        first, checked = read[0], spec(layout_keys(**layout))
+        colors = Colorimetry.of(first.format, first.extent[1], matrix, range)
+        points = [fixations_of(given, first.extent) for given in each(fixations, len(read))]
+        cells = [weights(given) for given in maps(relevance, len(read))]
+        batch = self._batches.of(checked, first, colors, len(read))
+        arrays = batch.sample([image.planes for image in read], points, cells)
+        return [made(checked, first.extent, at, given) for at, given in zip(points, arrays)]
+
+    def folder(
+        self,
+        path: str | PathLike[str] | Iterable[str | PathLike[str]],
+        place: tuple[float, float] = (0.5, 0.5),
+        *,
+        deep: bool = False,
+        unreadable: str = "skip",
+        progress: bool | None = None,
+        **layout: Any,
+    ) -> Folder:
+        """Tokens of the pictures of a folder, of any size, decoded ahead on threads of their own; those of one size are sampled together.
+
+        :param path: the folder, whose pictures come in the natural order of their names (``2.png`` before ``10.png``), or the files
+            themselves. Of a file the first picture is taken, upright as its EXIF says, without alpha, in 8 bits.
+        :param place: where to look in each, as shares of width and height, 0 to 1.
+        :param deep: the pictures of its folders, too, each after those beside it.
+        :param unreadable: ``"skip"`` leaves out files that cannot be read, and keeps them in :attr:`Folder.skipped`; ``"refuse"`` ends
+            with an error at the first.
+        :param progress: whether a bar is shown on standard error; None is only if that is a terminal.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :returns: an iterator of the tokens of each file; ``tokens.source`` is its path.
+        :raises FileNotFoundError: if there is no such folder; other OSErrors if it cannot be read.
+        :raises ValueError: if it has no pictures, or an argument is wrong.
+        """
+        return Folder(self, path, place, deep, unreadable, progress, spec(layout_keys(**layout)))
+
+    def video(
+        self,
+        source: str | PathLike[str] | None = None,
+        *,
+        pipeline: str | None = None,
+        gaze: Mapping[str, Any] | None = None,
+        frames: int | None = None,
+        start: float = 0.0,
+        threshold: int | str = 0,
+        **layout: Any,
+    ) -> Video:
+        """Tokens of every frame of a clip, as ``foveate extract`` makes them; needs a build with the feature ``gst``.
+
+        :param source: a file, a folder of pictures of one size, or an ``http(s)://`` address.
+        :param pipeline: a gst-launch description instead, which ends in ``appsink name=frames`` and is not live.
+        :param gaze: who chooses where to look, as ``[stream.view.gaze]`` of the daemon has it: {"policy": "saliency"},
+            {"policy": "fixed", "x": 0.5, "y": 0.5}, {"policy": "relevance", "scorer": path} and so on; None is the middle.
+        :param frames: ends after so many.
+        :param start: leaves out the frames before this time of the clip, in seconds; they are decoded, and keep their numbers.
+        :param threshold: as for :meth:`pyramid`.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`.
+        :returns: an iterator of the tokens of each frame.
+        :raises EngineError: if this build has no GStreamer, or the clip cannot be played; of a clip that fails later, the frames
+            before have been given.
+        :raises ValueError: if an argument is wrong.
+        """
+        if (source is None) == (pipeline is None):
+            raise ValueError("either `source` or `pipeline` is expected")
+        if frames is not None and frames < 1:
+            raise ValueError(f"frames={frames}: a number from 1 on, or None, is expected")
+        if not (math.isfinite(start) and 0 <= start < 2**32):
+            raise ValueError(f"start={start}: a time in seconds from 0 on is expected")
+        keys = {**layout_keys(**layout), "gaze": dict(gaze or {"policy": "fixed"})}
+        return Video(self, source, pipeline, frames, start, steps_of(threshold), spec(keys))
+
+
+class Video:
+    """The tokens of the frames of a clip, one after the other. ``Engine.video`` makes it.
+
+    Leaving it early, as by ``break``, and :meth:`close` stop the decoder.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: str | PathLike[str] | None,
+        pipeline: str | None,
+        frames: int | None,
+        start: float,
+        steps: int | None,
+        checked: _native.Spec,
+    ) -> None:
+        if not hasattr(_native, "Video"):
+            raise EngineError(
+                "this build of foveate_engine has no GStreamer: install it with the feature `gst`, as "
+                "pip install ./python/engine --config-settings=build-args='--features gst', which needs GStreamer's -dev packages"
+            )
+        self._source = str(pipeline) if source is None else fspath(source)
+        self._native = _native.Video(engine._native, self._source, source is None, checked, steps)
+        self._spec, self._left, self._start_ns = checked, frames, round(start * 1e9)
+
+    @property
+    def duration(self) -> float | None:
+        """Duration of the clip in seconds, if it is known."""
+        return self._native.duration
+
+    def __iter__(self) -> Video:
+        return self
+
+    def __next__(self) -> Tokens:
+        frame = None if self._left == 0 else self._native.next_frame(self._start_ns)
+        if frame is None:
+            raise StopIteration
+        if self._left is not None:
+            self._left -= 1
+        (frame_seq, pts_ns), extent, points, (dirty, count), bounds, arrays = frame
+        seconds = None if pts_ns is None else pts_ns / 1e9
+        tokens = made(self._spec, extent, points, arrays, frame_seq, bounds, self._source)
+        return replace(tokens, seconds=seconds, changed=dirty / count)
+
+    def __enter__(self) -> Video:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Video is being played, and cannot be pickled: open it in each process")
+
+    def close(self) -> None:
+        """Ends it, and stops the decoder."""
+        self._native.close()
+
+
+def decode(source: str | PathLike[str] | bytes | bytearray | memoryview) -> NDArray[np.uint8]:
+    """The pixels of a file: JPEG, PNG, WebP, TIFF, GIF, BMP or PNM.
+
+    :param source: its path, or its bytes.
+    :returns: [H, W, 3] uint8, R, G, B: the first picture, upright as its EXIF says, without alpha, in 8 bits.
+    :raises OSError: if the file cannot be read.
+    :raises EngineError: if it holds no picture that can be decoded.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        content = bytes(source)
+    else:
+        with open(source, "rb") as file:
+            content = file.read()
+    pixels, (width, height) = _native.decode(content)
+    return pixels.reshape(height, width, 3)
+
+
+class Folder:
+    """The tokens of files, one after the other. ``Engine.folder`` makes it.
+
+    Leaving it early, as by ``break``, ends the decoding; so does :meth:`close`.
+
+    :ivar skipped: The files that could not be read so far: the path and the reason of each.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        path: str | PathLike[str] | Iterable[str | PathLike[str]],
+        place: tuple[float, float],
+        deep: bool,
+        unreadable: str,
+        progress: bool | None,
+        checked: _native.Spec,
+    ) -> None:
+        if unreadable not in ("skip", "refuse"):
+            raise ValueError(f'unreadable={unreadable!r}: "skip" or "refuse" is expected')
+        if not all(0 <= share <= 1 for share in place):
+            raise ValueError(f"place={place}: shares of width and height, 0 to 1, are expected")
+        is_folder = isinstance(path, (str, PathLike))
+        files = _native.listed(path, deep) if is_folder else list(cast("Iterable[PathLike[str]]", path))
+        if not files:
+            raise ValueError("path is an empty list; at least one file is expected")
+        self._paths = [fspath(file) for file in files]
+        self._native = _native.Folder(engine._native, checked, self._paths, place, os.cpu_count() or 1)
+        self._spec, self._refuses = checked, unreadable == "refuse"
+        self._shows = sys.stderr.isatty() if progress is None else progress
+        self._ready: list[Any] = []
+        self._done = 0
+        self.skipped: list[tuple[str, str]] = []
+
+    def __len__(self) -> int:
+        """Number of files, the unreadable ones included."""
+        return len(self._paths)
+
+    def __iter__(self) -> Folder:
+        return self
+
+    def __next__(self) -> Tokens:
+        while True:
+            if not self._ready:
+                self._ready = self._native.next_files()[::-1]
+                if not self._ready:
+                    self._show(last=True)
+                    raise StopIteration
+            path, seen, error = self._ready.pop()
+            self._done += 1
+            self._show()
+            if seen is None:
+                self.skipped.append((fspath(path), str(error)))
+                if self._refuses:
+                    self.close()
+                    raise EngineError(f"{fspath(path)} {error}; unreadable=\"skip\" leaves such files out")
+                continue
+            extent, point, arrays = seen
+            return made(self._spec, extent, [point], arrays, source=fspath(path))
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Folder is being read, and cannot be pickled: open it in each process")
+
+    def close(self) -> None:
+        """Ends it, and the threads that decode ahead."""
+        self._native.close()
+
+    def _show(self, last: bool = False) -> None:
+        if not self._shows:
+            return
+        total, width = len(self._paths), 40
+        filled = width * self._done // total
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        end = "\n" if last else ""
+        print(f"\r[{'#' * filled}{' ' * (width - filled)}] {self._done}/{total}{skipped} ", end=end, file=sys.stderr, flush=True)
+
+
+class Pyramid:
+    """A picture, every level of it, and what changed since the one before. ``Engine.pyramid`` makes it.
+
+    One thread at a time works on it; others wait. Arrays that it returns are the caller's own, and stay when it is closed.
+
+    :ivar extent: Width and height of the picture in pixels.
+    :ivar format: The picture's format.
+    :ivar colorimetry: How its samples become RGB.
+    """
+
+    def __init__(
+        self, engine: Engine, image: Picture, matrix: str | None, range: str | None, threshold: int | str
+    ) -> None:
+        steps = steps_of(threshold)
+        self.extent, self.format = image.extent, image.format
+        self.colorimetry = Colorimetry.of(image.format, image.extent[1], matrix, range)
+        colors = (self.colorimetry.matrix, self.colorimetry.range)
+        self._native = _native.Pyramid(engine._native, image.planes, self.format, self.extent, *colors, steps, 0)
+
+    def __repr__(self) -> str:
+        width, height = self.extent
+        return f"<foveate_engine.Pyramid of {width} x {height}, {self.format}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Pyramid lies in its device's memory, and cannot be pickled: pickle the picture, or its tokens")
+
+    def __enter__(self) -> Pyramid:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives its memory back. Arrays that were made from it stay."""
+        self._native.close()
+
+    @property
+    def frame_seq(self) -> int:
+        """Number of the newest picture, from 1."""
+        return self._native.frame_seq
+
+    @property
+    def level_count(self) -> int:
+        """Number of levels; the sides of each are half of those before, rounded up."""
+        return len(self._native.level_extents)
+
+    def update(self, image: Image, seconds: float | None = None) -> NDArray[np.bool_]:
+        """Takes in the next picture: only tiles of 32 x 32 pixels that changed are read into the pyramid.
+
+        :param image: of the same shape and format as the first. It is read during the call only.
+        :param seconds: its time since the first picture, ascending, for what moves and when; None is a thirtieth after the one
+            before. Tokens do not depend on it.
+        :returns: which tiles changed, [rows, columns].
+        :raises TypeError: as for :meth:`Engine.pyramid`.
+        :raises ValueError: if it has another shape, or its time is before that of the last.
+        """
+        given = picture(image, self.format)
+        if given.extent != self.extent:
+            (width, height), (own_width, own_height) = given.extent, self.extent
+            raise ValueError(
+                f"image is {width} x {height} pixels, and the pyramid {own_width} x {own_height}: make another pyramid for another size"
+            )
+        before = self._native.time_ns
+        if seconds is None:
+            time_ns = before + _FRAME_NS
+        elif math.isfinite(seconds) and before <= seconds * 1e9 < 2**63:
+            time_ns = round(seconds * 1e9)
+        else:
+            raise ValueError(f"seconds={seconds}: a time from {before / 1e9} on, that of the picture before, is expected")
+        tiles = self._native.update(given.planes, time_ns)
+        columns, rows = self._native.tile_grid
+        return tiles.view(np.bool_).reshape(rows, columns)
+
+    def level(self, level: int) -> NDArray[np.uint8]:
+        """A level, [H, W, 3] uint8, R, G, B: each texel is the mean of the 2^level x 2^level source pixels under it, rounded once.
+
+        :param level: 0, the picture itself, to :attr:`level_count` - 1.
+        :raises IndexError: if there is no such level.
+        """
+        extents = self._native.level_extents
+        if not 0 <= level < len(extents):
+            raise IndexError(f"level={level}: this pyramid has the levels 0 to {len(extents) - 1}")
+        width, height = extents[level]
+        return self._native.level(level).reshape(height, width, 3)
+
+    def sample(
+        self,
+        fixation: Fixation | None = None,
+        *,
+        relevance: ArrayLike | None = None,
+        **layout: Any,
+    ) -> Tokens:
+        """Tokens of the newest picture, byte for byte those of the daemon for the same place.
+
+        :param fixation: where to look, x and y in source pixels, or several such points; by default the middle.
+        :param relevance: how much each part of the picture matters, [rows, columns] of cells that divide it evenly: weights from 1/16
+            to 16 (others are clamped), such as :meth:`relevance` returns.
+        :param layout: the arguments of :func:`foveate_engine.tokens.layout_keys`: ``layout``, ``budget``, ``patch``, ``dtype`` and more.
+        :raises TypeError: if there is no such argument.
+        :raises ValueError: if one is wrong, or does not go with another.
+        """
+        checked = spec(layout_keys(**layout))
+        points = fixations_of(fixation, self.extent)
+        arrays = self._native.sample(checked, points, weights(relevance))
+        return made(checked, self.extent, points, arrays, self.frame_seq, self._native.bounds)
+
+    def features(self) -> NDArray[Any]:
+        """What each tile of 32 x 32 pixels looks like, [rows, columns] of :data:`FEATURES`, in sums over its pixels."""
+        columns, rows = self._native.tile_grid
+        return self._native.features().view(FEATURES).reshape(rows, columns)
+
+    @property
+    def cell(self) -> int:
+        """Side of a cell of :meth:`channels`, in source pixels."""
+        return self._native.cell
+
+    def channels(self) -> dict[str, NDArray[np.float32]]:
+        """What is known about each cell of the picture, by name, [rows, columns] float32 each; ``docs/relevance.md`` has the table.
+
+        What is about the past, such as ``change`` and ``motion_x``, counts from the first call of this or :meth:`relevance` on: call it
+        once before the first :meth:`update`. Nobody looks anywhere here, so ``eccentricity`` and ``unseen`` are 1.
+        """
+        cells, (columns, rows) = self._native.channels()
+        names = _native.channel_names()
+        return dict(zip(names, cells.reshape(len(names), rows, columns)))
+
+    def relevance(
+        self,
+        scorer: str | PathLike[str] | None = None,
+        weights: Mapping[str, float] | None = None,
+        gain: float = 0.5,
+    ) -> NDArray[np.float64]:
+        """How much each part of the picture matters, [rows, columns] float64, 1/16 to 16, 1 on average, for :meth:`sample`.
+
+        :param scorer: a file as ``foveate.learn`` writes it; None is the one that needs no training.
+        :param weights: what channels add to the score, in octaves for each of a channel's units, by name.
+        :param gain: exponent of the weights, 0 (nothing) to 1.
+        :raises ValueError: if the file is no scorer, or an argument is wrong.
+        """
+        given = dict(weights or {})
+        unknown = set(given) - set(_native.channel_names())
+        if unknown:
+            raise ValueError(f"weights names {', '.join(map(repr, sorted(unknown)))}; the channels are {', '.join(_native.channel_names())}")
+        if not all(math.isfinite(weight) for weight in given.values()):
+            raise ValueError("weights must be finite numbers")
+        if not 0 <= gain <= 1:
+            raise ValueError(f"gain={gain}: a number from 0 to 1 is expected")
+        cells, (columns, rows) = self._native.relevance(None if scorer is None else fspath(scorer), given, gain)
+        return cells.reshape(rows, columns)
+
+
+def steps_of(threshold: int | str) -> int | None:
+    """A threshold as the engine takes it; None is ``"auto"``.
+
+    :raises ValueError: if it is none.
+    """
+    if threshold == "auto":
+        return None
+    if isinstance(threshold, int) and 0 <= threshold <= 255:
+        return threshold
+    raise ValueError(f'threshold={threshold!r}: a whole number from 0 to 255, or "auto", is expected')
+
+
+def fixations_of(
+    given: Fixation | None, extent: tuple[int, int]
+) -> list[tuple[float, float]]:
+    """Points as the engine takes them; None is the middle of a picture of ``extent``.
+
+    :raises ValueError: if they are no points.
+    """
+    if given is None:
+        return [(extent[0] / 2, extent[1] / 2)]
+    try:
+        points = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        points = np.empty(0)
+    if points.shape == (2,):
+        points = points[None]
+    if points.ndim != 2 or points.shape[1] != 2 or not len(points):
+        raise ValueError(f"fixation={given!r}: (x, y) in source pixels, or a list of such points, is expected")
+    return cast("list[tuple[float, float]]", [tuple(point) for point in points.tolist()])
+
+
+def weights(relevance: ArrayLike | None) -> NDArray[np.float64] | None:
+    """A map as the engine takes it.
+
+    :raises ValueError: if it is no map.
+    """
+    if relevance is None:
+        return None
+    try:
+        cells = np.ascontiguousarray(relevance, np.float64)
+    except (TypeError, ValueError):
+        cells = np.empty(0)
+    if cells.ndim != 2 or not cells.size:
+        raise ValueError("relevance must be an array of numbers, [rows, columns]")
+    return cells

@@ -1,0 +1,227 @@
+"""Tokens: their texels, where they lie, and what they are made with."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _native
+
+#: A record of a token, as in the rings of the daemon (``foveate.TOKEN``).
+TOKEN = np.dtype(
+    [
+        ("changed_frame", "<u8"),
+        ("box", "<u4", 4),
+        ("x", "<i4"),
+        ("y", "<i4"),
+        ("sx", "<u2"),
+        ("sy", "<u2"),
+        ("size", "<u2"),
+        ("group", "<u2"),
+        ("first_column", "<u2"),
+        ("columns", "<u2"),
+        ("first_row", "<u2"),
+        ("rows", "<u2"),
+        ("fovea", "<u2"),
+        ("reserved", "<u2"),
+        ("relevance", "<f4"),
+    ]
+)
+
+#: Element types of the texels; NumPy has no bfloat16, so its bits come as uint16.
+_DTYPES = {"u8": np.dtype("u1"), "f16": np.dtype("<f2"), "bf16": np.dtype("<u2"), "f32": np.dtype("<f4")}
+
+
+@dataclass(frozen=True)
+class TokenInfo:
+    """What tokens are made with. It has the names of ``foveate.SegmentInfo``, so that ``foveate.models`` take the tokens.
+
+    :ivar layout: Name of the layout.
+    :ivar patch: P: side of a token in texels.
+    :ivar dtype: Number format of a texel: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    :ivar capacity: Most tokens.
+    :ivar grid: Columns and rows of the tokens, if they form a grid, row by row (layout ``"uniform"``); else None.
+    :ivar outside: What a texel without a real pixel is: ``"edge"`` or ``"mean"``.
+    :ivar extent: Width and height of the picture in pixels.
+    :ivar mean: R, G, B: a texel is (value / 255 - mean) / std.
+    :ivar std: R, G, B.
+    """
+
+    layout: str
+    patch: int
+    dtype: str
+    capacity: int
+    grid: tuple[int, int] | None
+    outside: str
+    extent: tuple[int, int]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    epoch: int = 0
+    name: str = "foveate_engine"
+    camera: None = None
+
+    @classmethod
+    def of(cls, spec: _native.Spec, extent: tuple[int, int]) -> TokenInfo:
+        """From what a layout was checked to."""
+        mean, std = tuple(spec.mean), tuple(spec.std)
+        layout, patch, dtype, capacity = spec.layout, spec.patch, spec.dtype, spec.capacity
+        return cls(layout, patch, dtype, capacity, spec.grid(extent), spec.outside, extent, mean, std)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of one picture. ``len(tokens)`` is N.
+
+    All arrays are the caller's own, and C-contiguous; ``torch.from_dlpack(tokens.pixels)`` and the like take them without a copy.
+
+    :ivar pixels: The texels, [N, 3, P, P]: token, channel (R, G, B), row, column; uint8, float16 or float32 by ``info.dtype``, and
+        bfloat16 as its bits in uint16 (see :meth:`torch`). Normalised: (value / 255 - ``info.mean``) / ``info.std``, except uint8.
+    :ivar tokens: One record per token, [N] of :data:`TOKEN`. Texel (u, v) is the mean of the source pixels in [``x`` + u ``sx``,
+        ``x`` + (u + 1) ``sx``) x [``y`` + v ``sy``, ``y`` + (v + 1) ``sy``), rounded once; ``box`` is what the token covers (x0, y0,
+        x1, y1, half-open, in source pixels), ``group`` its pyramid level, ring or window, ``fovea`` the index of its fixation,
+        ``relevance`` its weight in the layout, and ``changed_frame`` the number of the picture in which something under it last changed.
+    :ivar fixations: Where was looked, in source pixels: x and y of each.
+    :ivar frame_seq: Number of the picture, from 1.
+    :ivar bounds: Most by which a sample, and a channel of an RGB pixel, may differ from the picture: 0 unless a threshold was given.
+    :ivar info: What the tokens are made with.
+    :ivar source: Where the picture comes from, such as the path of a file; None for an array.
+    :ivar seconds: Time of the frame in its clip; None if it has none.
+    :ivar changed: Share of the picture's tiles that were read anew for this frame, 0 to 1.
+    """
+
+    pixels: NDArray[Any]
+    tokens: NDArray[Any]
+    fixations: tuple[tuple[float, float], ...]
+    frame_seq: int
+    bounds: tuple[int, int]
+    info: TokenInfo
+    source: str | None = None
+    seconds: float | None = None
+    changed: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        width, height = self.info.extent
+        return f"<foveate_engine.Tokens: {len(self)} of {width} x {height}, {self.info.layout}, {self.info.dtype}>"
+
+    @property
+    def relevance(self) -> NDArray[np.float32]:
+        """The weight of each token in the layout, [N] float32."""
+        return np.ascontiguousarray(self.tokens["relevance"])
+
+    @property
+    def planes(self) -> Mapping[str, NDArray[Any]]:
+        """The arrays by name, as in a ring: ``pixels`` and ``relevance``."""
+        return {"pixels": self.pixels, "relevance": self.relevance}
+
+    @property
+    def layout(self) -> str:
+        """Name of the layout."""
+        return self.info.layout
+
+    @property
+    def view(self) -> str:
+        """What errors of models call it."""
+        return self.source or self.info.name
+
+    def floats(self) -> NDArray[np.float32]:
+        """The texels as float32, [N, 3, P, P]; exact, since each format is a subset of it."""
+        if self.info.dtype == "bf16":
+            return (self.pixels.astype(np.uint32) << 16).view(np.float32)
+        return self.pixels.astype(np.float32)
+
+    def torch(self, device: Any = "cpu") -> Any:
+        """The texels as a ``torch.Tensor``, [N, 3, P, P], bfloat16 included; on the CPU it shares the memory of :attr:`pixels`.
+
+        :param device: its device, as PyTorch names it.
+        """
+        import torch
+
+        if self.info.dtype != "bf16":
+            return torch.from_numpy(self.pixels).to(device)
+        return torch.from_numpy(self.pixels.view(np.int16)).view(torch.bfloat16).to(device)
+
+
+def made(
+    spec: _native.Spec,
+    extent: tuple[int, int],
+    fixations: Sequence[tuple[float, float]],
+    arrays: tuple[NDArray[np.uint8], NDArray[np.uint8]],
+    frame_seq: int = 1,
+    bounds: tuple[int, int] = (0, 0),
+    source: str | None = None,
+) -> Tokens:
+    """Tokens from the bytes that the engine returned, without a copy."""
+    info = TokenInfo.of(spec, extent)
+    pixels, records = arrays
+    texels = pixels.view(_DTYPES[info.dtype]).reshape(-1, 3, info.patch, info.patch)
+    return Tokens(texels, records.view(TOKEN), tuple(fixations), frame_seq, bounds, info, source)
+
+
+def spec(keys: Mapping[str, Any]) -> _native.Spec:
+    """A checked layout and token format.
+
+    :param keys: keyword arguments of :func:`layout_keys`; those that are None are left out.
+    :raises ValueError: if one of them is wrong, or does not go with another.
+    """
+    given = {key: value for key, value in keys.items() if value is not None}
+    try:
+        text = json.dumps({"name": "python", **given}, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"a layout is described by names, numbers, and lists and dicts of them ({error})") from None
+    return _spec(text)
+
+
+@lru_cache(maxsize=64)
+def _spec(keys: str) -> _native.Spec:
+    return _native.Spec(keys)
+
+
+def layout_keys(
+    *,
+    layout: str = "foveal",
+    budget: int = 273,
+    patch: int = 16,
+    dtype: str = "f16",
+    normalisation: str | Mapping[str, Sequence[float]] | None = None,
+    outside: str | None = None,
+    rounding: str | None = None,
+    e0: float | None = None,
+    foveae: int | None = None,
+    coarsest: int | None = None,
+    thresholds: Sequence[float] | None = None,
+    preset: str | None = None,
+    strides: Sequence[int] | None = None,
+    grids: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Where tokens lie, and what they look like in memory; the keys are those of a view of the daemon, and mean the same.
+
+    :param layout: ``"foveal"``, ``"uniform"``, ``"directional"``, ``"relevance"``, ``"rings"`` or ``"windows"``.
+    :param budget: most tokens.
+    :param patch: P: side of a token in texels, even, 8 to 64; of windows 224 to 1024.
+    :param dtype: ``"u8"``, ``"f16"``, ``"bf16"`` or ``"f32"``.
+    :param normalisation: ``"none"``, ``"unit"``, ``"imagenet"``, ``"clip"``, ``"siglip"``, or {"mean": [r, g, b], "std": [r, g, b]};
+        by default ``"imagenet"``, and ``"none"`` for uint8.
+    :param outside: what a texel without a real pixel is: ``"edge"`` or ``"mean"``.
+    :param rounding: ``"half-up"`` or ``"floor"``.
+    :param e0: eccentricity in pixels at which magnification has halved (foveal, directional).
+    :param foveae: most fixations, 1 to 8 (foveal, relevance).
+    :param coarsest: no token is above this level, as far as the budget allows (foveal).
+    :param thresholds: shares of the greatest relevance, descending, from which on a patch is at level 0, 1 and so on (relevance).
+    :param preset: name of a trained model's rings (rings).
+    :param strides: source pixels per texel of each ring (rings).
+    :param grids: patches along a side of each ring (rings).
+    """
+    return dict(locals())
+
+
+#: Names of the arguments of :func:`layout_keys`.
+LAYOUT_KEYS = tuple(inspect.signature(layout_keys).parameters)

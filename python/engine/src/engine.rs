@@ -1,0 +1,92 @@
+//! Backend and threads.
+
+use std::sync::Arc;
+
+use foveate_core::backend::{BackendChoice, BackendKind};
+use foveate_core::frame::FrameKind;
+use foveate_core::view::ViewSpec;
+use foveate_engine::backend::Backend;
+use foveate_engine::backend::choice::{Backends, StreamBackend};
+use foveate_engine::batch::Batch;
+use foveate_engine::pool::Pool;
+use pyo3::prelude::*;
+
+use crate::errors::{backend_error, value_error};
+use crate::owned::Owned;
+
+/// A backend, and the threads that work for it.
+#[pyclass(frozen, module = "foveate_engine._native")]
+pub(crate) struct Engine {
+    chosen: Owned<StreamBackend>,
+    #[pyo3(get)]
+    backend: &'static str,
+    #[pyo3(get)]
+    device: String,
+    #[pyo3(get)]
+    reason: String,
+    #[pyo3(get)]
+    threads: usize,
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        backend: &str,
+        device: Option<&str>,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let choice = match backend {
+            "auto" => BackendChoice::Auto,
+            "cpu" => BackendChoice::Cpu,
+            "vulkan" => BackendChoice::Vulkan,
+            _ => {
+                return Err(value_error(format!(
+                    "backend={backend:?}: \"auto\", \"cpu\" or \"vulkan\" is expected"
+                )));
+            }
+        };
+        let (chosen, threads) = py
+            .detach(|| {
+                let pool = Arc::new(Pool::of_threads(threads));
+                let threads = pool.thread_count();
+                Backends::new(pool).choose(choice, device).map(|chosen| (chosen, threads))
+            })
+            .map_err(|error| backend_error(&error))?;
+        let info = chosen.info().clone();
+        Ok(Self {
+            chosen: Owned::new("Engine", chosen),
+            backend: match info.kind {
+                BackendKind::Cpu => "cpu",
+                BackendKind::Vulkan => "vulkan",
+            },
+            device: info.device,
+            reason: info.reason,
+            threads,
+        })
+    }
+
+    /// Ends it; what was made from it stays.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.chosen.close())
+    }
+}
+
+impl Engine {
+    /// A batch for pictures of `kind`, at most `size` at a time.
+    pub(crate) fn batch(&self, kind: FrameKind, view: ViewSpec, size: usize) -> PyResult<Batch> {
+        self.chosen
+            .with(|chosen| chosen.batch(kind, view, size).map_err(|error| backend_error(&error)))
+    }
+
+    /// The backend, for something that outlives a call.
+    pub(crate) fn chosen(&self) -> PyResult<StreamBackend> {
+        self.chosen.with(|chosen| Ok(chosen.clone()))
+    }
+
+    /// A backend for frames of `kind`.
+    pub(crate) fn build(&self, kind: FrameKind) -> PyResult<Box<dyn Backend>> {
+        self.chosen.with(|chosen| chosen.build(kind).map_err(|error| backend_error(&error)))
+    }
+}

@@ -1,0 +1,109 @@
+//! Clips and cameras, frame by frame.
+
+use foveate_config::{Pace, SourceChoice, StreamConfig, ViewConfig};
+use foveate_core::change::{ChangeConfig, Threshold};
+use foveate_core::error::chain;
+use foveate_player::{Played, Player, PlayerError, clip_source};
+use pyo3::prelude::*;
+
+use crate::engine::Engine;
+use crate::errors::{EngineError, backend_error};
+use crate::owned::Owned;
+use crate::pyramid::{Arrays, arrays_of};
+use crate::spec::Spec;
+
+/// A clip that is being played.
+#[pyclass(frozen, module = "foveate_engine._native")]
+pub(crate) struct Video {
+    player: Owned<Player>,
+}
+
+/// A frame: its number and time, width and height, where was looked, tiles that changed and those in all, bounds of the tokens'
+/// error, and the tokens.
+type Frame<'py> =
+    ((u64, Option<u64>), (u32, u32), Vec<(f64, f64)>, (u32, u32), (u32, u32), Arrays<'py>);
+
+/// What a view of a clip is called.
+const VIEW: &str = "main";
+
+#[pymethods]
+impl Video {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        engine: &Engine,
+        source: String,
+        is_pipeline: bool,
+        spec: &Spec,
+        threshold: Option<u8>,
+    ) -> PyResult<Self> {
+        let limit = Threshold::LIMIT_DEFAULT;
+        let threshold = threshold.map_or(Threshold::Auto { limit }, Threshold::Fixed);
+        let mut config = StreamConfig {
+            source: if is_pipeline {
+                SourceChoice::Pipeline(source)
+            } else {
+                SourceChoice::Shorthand(clip_source(source.as_ref()))
+            },
+            pace: Pace::EveryFrame,
+            views: vec![ViewConfig { name: VIEW.to_owned(), ..spec.config.clone() }],
+            ..StreamConfig::default()
+        };
+        config.change.config = ChangeConfig { threshold, ..ChangeConfig::default() };
+        let chosen = engine.chosen()?;
+        let player = py.detach(|| Player::open(config, chosen)).map_err(|error| failed(&error))?;
+        Ok(Self { player: Owned::new("video", player) })
+    }
+
+    /// Duration in seconds, if it is known.
+    #[getter]
+    fn duration(&self) -> PyResult<Option<f64>> {
+        self.player.with(|player| Ok(player.duration().map(|duration| duration.as_secs_f64())))
+    }
+
+    /// The next frame from `start_ns` of the clip on; `None` at its end.
+    fn next_frame<'py>(&self, py: Python<'py>, start_ns: u64) -> PyResult<Option<Frame<'py>>> {
+        loop {
+            let played = py.detach(|| {
+                self.player.with(|player| {
+                    let wants = |pts_ns: Option<u64>| pts_ns.is_none_or(|ns| start_ns <= ns);
+                    player.next(|stamp| wants(stamp.pts_ns)).map_err(|error| failed(&error))
+                })
+            })?;
+            match played {
+                Played::Frame(_) => {
+                    return self.player.with(|player| Ok(frame_of(py, player)));
+                }
+                Played::Ended => return Ok(None),
+                // Ctrl-C ends the wait.
+                Played::Skipped(_) | Played::Nothing => py.check_signals()?,
+            }
+        }
+    }
+
+    /// Stops the decoder.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.player.close())
+    }
+}
+
+fn frame_of<'py>(py: Python<'py>, player: &Player) -> Option<Frame<'py>> {
+    let (view, kind) = (player.views().first()?, player.kind()?);
+    let frame = view.sink.frame();
+    let head = &frame.head;
+    Some((
+        (head.stamp.frame_seq, head.stamp.pts_ns),
+        (kind.extent.width, kind.extent.height),
+        head.fixations.iter().map(|fixation| (fixation.x, fixation.y)).collect(),
+        (head.dirty_tiles, head.tile_count),
+        (head.sample_bound, head.rgb_bound),
+        arrays_of(py, frame.pixels.clone(), &frame.records),
+    ))
+}
+
+fn failed(error: &PlayerError) -> PyErr {
+    match error {
+        PlayerError::Backend(error) => backend_error(error),
+        error => EngineError::new_err(chain(error)),
+    }
+}

@@ -1,0 +1,121 @@
+//! Pictures as the layers of one image: uploaded, reduced and sampled in one submission.
+//!
+//! Twin of `src/engine/backend/cpu/batch.rs`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::ingest::{IngestPass, Records};
+use super::pyramid::Pyramid;
+use super::reduce::ReducePass;
+use super::sample::{SamplePass, count};
+use super::staging::LayerStaging;
+use crate::backend::BackendError;
+use crate::batch::{Picture, Sampled, planned};
+use crate::planes::SamplerSpec;
+use crate::pool::Pool;
+use foveate_core::frame::FrameKind;
+use foveate_core::geometry::pyramid::PyramidShape;
+use foveate_core::view::ViewSpec;
+use foveate_gpu::{Gpu, GpuError, Lane};
+
+/// The pyramids of as many pictures as there are layers.
+pub(crate) struct VulkanBatch {
+    kind: FrameKind,
+    staging: LayerStaging,
+    ingest: IngestPass,
+    reduce: ReducePass,
+    sample: SamplePass,
+    pyramid: Pyramid,
+    lane: Lane,
+    pool: Arc<Pool>,
+}
+
+impl VulkanBatch {
+    /// For pictures of `kind`, at most `layer_count` at a time. If the device has too little memory, or does not allow buffers of
+    /// this size, half as many, and so on.
+    ///
+    /// # Errors
+    ///
+    /// If a picture is too large for the device, or the device is lost or a call fails.
+    pub(crate) fn new(
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        spec: &ViewSpec,
+        layer_count: usize,
+        pool: &Arc<Pool>,
+    ) -> Result<Self, BackendError> {
+        let mut layers = layer_count.max(1);
+        loop {
+            match Self::of_layers(gpu, kind, spec, layers, pool) {
+                Err(GpuError::OutOfMemory { .. } | GpuError::TooLarge { .. }) if 1 < layers => {
+                    layers /= 2;
+                }
+                built => return Ok(built?),
+            }
+        }
+    }
+
+    fn of_layers(
+        gpu: &Arc<Gpu>,
+        kind: FrameKind,
+        spec: &ViewSpec,
+        layers: usize,
+        pool: &Arc<Pool>,
+    ) -> Result<Self, GpuError> {
+        let shape = PyramidShape::new(kind.extent);
+        let SamplerSpec { format, capacity } = SamplerSpec::of(spec);
+        let tokens = SamplerSpec { format, capacity: capacity * layers };
+        Ok(Self {
+            kind,
+            staging: LayerStaging::new(gpu, kind, layers)?,
+            ingest: IngestPass::new(gpu, kind, Records::Listed)?,
+            reduce: ReducePass::new(gpu, shape)?,
+            sample: SamplePass::new(gpu, shape, tokens)?,
+            pyramid: Pyramid::new(gpu, shape, count(layers))?,
+            lane: Lane::new(gpu, "batch", 0)?,
+            pool: Arc::clone(pool),
+        })
+    }
+
+    /// The tokens of each picture.
+    pub(crate) fn sample(
+        &mut self,
+        spec: &ViewSpec,
+        pictures: &[Picture<'_>],
+    ) -> Result<Vec<Sampled>, BackendError> {
+        let token_bytes = spec.format.token_bytes();
+        let mut sampled = Vec::with_capacity(pictures.len());
+        for pictures in pictures.chunks(self.pyramid.layer_count() as usize) {
+            let plans: Vec<_> = pictures
+                .iter()
+                .map(|picture| planned(spec, picture.gaze, self.kind.extent))
+                .collect();
+            let frames = pictures.iter().map(|picture| picture.frame);
+            self.staging.upload(&self.pool, frames);
+            self.sample.fill((0..).zip(&plans).flat_map(|(layer, (plan, _))| {
+                plan.tokens.iter().map(move |token| (layer, *token))
+            }));
+            let Self { staging, ingest, reduce, sample, pyramid, lane, .. } = self;
+            lane.run(|recorder| {
+                ingest.record(recorder, staging.records(), staging.tiles(), pyramid);
+                reduce.record(recorder, staging.tiles(), pyramid);
+                sample.record(recorder, pyramid);
+            })?;
+            let first = sampled.len();
+            sampled.extend(plans.into_iter().map(|(plan, records)| Sampled {
+                pixels: vec![0; plan.tokens.len() * token_bytes],
+                records,
+            }));
+            let pixels = sampled[first..].iter_mut().map(|sampled| &mut sampled.pixels);
+            sample.collect(pixels.flat_map(|pixels| pixels.chunks_exact_mut(token_bytes)));
+        }
+        Ok(sampled)
+    }
+}
+
+impl fmt::Debug for VulkanBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VulkanBatch").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

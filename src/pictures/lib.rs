@@ -1,0 +1,13 @@
+//! Files of pictures through the engine, of any size and in any number.
+//!
+//! [`Reader`] decodes them ahead on threads of its own, samples those of one size together, and gives their tokens in the order of
+//! the files. A file that cannot be read is an item like any other.
+
+mod ahead;
+mod decode;
+mod list;
+mod reader;
+
+pub use self::decode::{DecodeError, Decoded, decode};
+pub use self::list::{ENDINGS, ListError, list};
+pub use self::reader::{Item, Look, PictureView, Reader, Seen, look_at};

@@ -1,0 +1,160 @@
+//! Tokens of files.
+
+use std::path::PathBuf;
+
+use foveate_core::frame::FrameKind;
+use foveate_core::geometry::extent::Extent;
+use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
+use foveate_core::view::ViewSpec;
+use foveate_engine::backend::BackendError;
+use foveate_engine::backend::choice::StreamBackend;
+use foveate_engine::batch::{Batch, Picture, Sampled};
+
+use crate::ahead::{Ahead, Opened};
+use crate::decode::DecodeError;
+
+/// Files that are sampled together.
+const WINDOW: usize = 32;
+
+/// Batches of each view that are kept for the next pictures of their size.
+const BATCHES_KEPT: usize = 4;
+
+/// A file, and its tokens.
+#[derive(Debug)]
+pub struct Item {
+    /// The file.
+    pub path: PathBuf,
+    /// What the picture has in common with others of its size, and what was seen of it for each view; or why nothing was.
+    pub seen: Result<(FrameKind, Vec<Seen>), DecodeError>,
+}
+
+/// What was seen of a picture for one view.
+#[derive(Debug)]
+pub struct Seen {
+    /// Where was looked.
+    pub gaze: Gaze,
+    /// The tokens.
+    pub tokens: Sampled,
+}
+
+/// Where to look in a picture of this extent.
+pub type Look = Box<dyn Fn(Extent) -> Gaze + Send>;
+
+/// Looks at the place at these shares of width and height.
+pub fn look_at((x, y): (f64, f64)) -> Look {
+    Box::new(move |extent| {
+        let (x, y) = snapped(extent, x * f64::from(extent.width), y * f64::from(extent.height));
+        let reason = FixationReason::Policy;
+        Gaze::at(Fixation { id: 1, x, y, since_frame: 1, reason, weight: 1.0 }, None)
+    })
+}
+
+/// What is sampled of each picture.
+pub struct PictureView {
+    /// Layout and format.
+    pub spec: ViewSpec,
+    /// Where to look.
+    pub look: Look,
+}
+
+/// Samples the pictures of files, those of one size together, and gives them in the order of the files.
+pub struct Reader {
+    ahead: Ahead,
+    chosen: StreamBackend,
+    views: Vec<PictureView>,
+    /// Each with the index of its view; the one used last at the end.
+    batches: Vec<(usize, Batch)>,
+}
+
+impl Reader {
+    /// Reads `paths` with `decoders` threads beside the caller's, for at least one view.
+    pub fn new(
+        paths: Vec<PathBuf>,
+        decoders: usize,
+        chosen: StreamBackend,
+        views: Vec<PictureView>,
+    ) -> Self {
+        let ahead = Ahead::new(paths, decoders, 2 * WINDOW);
+        Self { ahead, chosen, views, batches: Vec::new() }
+    }
+
+    /// Files in all.
+    pub fn len(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// Whether there are no files.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The next few files; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the backend fails. It must not be used any more.
+    pub fn next_items(&mut self) -> Result<Vec<Item>, BackendError> {
+        let opened: Vec<_> = self.ahead.by_ref().take(WINDOW).collect();
+        let mut seen: Vec<Vec<Seen>> = opened.iter().map(|_| Vec::new()).collect();
+        for kind in kinds_of(&opened) {
+            let of_kind: Vec<_> = (0..)
+                .zip(&opened)
+                .filter_map(|(index, (_, opened))| Some((index, opened.as_ref().ok()?)))
+                .filter(|(_, picture): &(usize, _)| picture.kind() == kind)
+                .collect();
+            for view in 0..self.views.len() {
+                let gazes: Vec<_> =
+                    of_kind.iter().map(|_| (self.views[view].look)(kind.extent)).collect();
+                let pictures: Vec<_> = of_kind
+                    .iter()
+                    .zip(&gazes)
+                    .map(|((_, picture), gaze)| Picture { frame: picture.view(), gaze })
+                    .collect();
+                let sampled = self.batch(view, kind)?.sample(&pictures)?;
+                for (((index, _), gaze), tokens) in of_kind.iter().zip(gazes).zip(sampled) {
+                    seen[*index].push(Seen { gaze, tokens });
+                }
+            }
+        }
+        let item = |((path, opened), seen): ((PathBuf, Opened), Vec<Seen>)| Item {
+            path,
+            seen: opened.map(|picture| (picture.kind(), seen)),
+        };
+        Ok(opened.into_iter().zip(seen).map(item).collect())
+    }
+
+    /// The batch of a view for pictures of `kind`.
+    fn batch(&mut self, view: usize, kind: FrameKind) -> Result<&mut Batch, BackendError> {
+        let known = |(of, batch): &(usize, Batch)| *of == view && batch.kind() == kind;
+        let batch = match self.batches.iter().position(known) {
+            Some(index) => self.batches.remove(index).1,
+            None => self.chosen.batch(kind, self.views[view].spec.clone(), WINDOW)?,
+        };
+        if BATCHES_KEPT * self.views.len() <= self.batches.len() {
+            self.batches.remove(0);
+        }
+        self.batches.push((view, batch));
+        Ok(&mut self.batches.last_mut().expect("just added").1)
+    }
+}
+
+fn kind_of(opened: &Opened) -> Option<FrameKind> {
+    opened.as_ref().ok().map(|picture| picture.kind())
+}
+
+/// The kinds of the pictures, each once.
+fn kinds_of(opened: &[(PathBuf, Opened)]) -> Vec<FrameKind> {
+    let mut kinds = Vec::new();
+    for kind in opened.iter().filter_map(|(_, opened)| kind_of(opened)) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("files", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,224 @@
+//! Clips through the engine, frame by frame: what the daemon does with a stream, without a daemon, a ring or a drop.
+//!
+//! [`Player`] opens a source, takes its frames in order and leaves the tokens of each view in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foveate_capture::mailbox::Taken;
+use foveate_capture::{CaptureError, CapturedFrame, Colorimetry, End, Source, SourceSpec};
+use foveate_config::StreamConfig;
+use foveate_core::frame::{FrameKind, FrameStamp, FrameTime};
+use foveate_core::gaze::controller::PolicyFileError;
+use foveate_core::view::ViewSpec;
+use foveate_engine::backend::choice::StreamBackend;
+use foveate_engine::backend::{Backend, BackendError};
+use foveate_engine::{Engine, Memory, View};
+use foveate_stats::StreamCounters;
+
+/// Longest wait for a frame within [`Player::next`].
+const TURN: Duration = Duration::from_millis(200);
+
+/// A decoder that is silent for this many turns counts as hung.
+const SILENT_TURNS_MAX: u32 = 150;
+
+/// Why a source cannot be played, or not to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlayerError {
+    /// The source cannot be opened, or fails.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// A file that a view's policy names cannot be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyFileError),
+    /// The backend is unavailable, or the CPU failed, too.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// No frame comes.
+    #[error("the clip cannot be played: the decoder has been silent for {0:?}")]
+    Silent(Duration),
+}
+
+/// What became of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Played {
+    /// A frame was taken through the stages: its tokens are in the views.
+    Frame(FrameStamp),
+    /// A frame was left out.
+    Skipped(FrameStamp),
+    /// Nothing came for a moment.
+    Nothing,
+    /// The source is over.
+    Ended,
+}
+
+/// A source, and the engine that looks at it.
+#[derive(Debug)]
+pub struct Player {
+    source: Source,
+    config: StreamConfig,
+    chosen: StreamBackend,
+    specs: Vec<ViewSpec>,
+    /// `None` until the first frame.
+    engine: Option<Engine>,
+    /// Of the frames of the engine.
+    colorimetry: Option<Colorimetry>,
+    views: Vec<View<Memory>>,
+    silent_turns: u32,
+}
+
+impl Player {
+    /// Opens the source of `config` for its views. The pace and the rates of the configuration count as they are.
+    ///
+    /// # Errors
+    ///
+    /// If the source cannot be opened, or a view names a file that cannot be used.
+    pub fn open(config: StreamConfig, chosen: StreamBackend) -> Result<Self, PlayerError> {
+        let chosen = chosen.with_change_on(config.change.on)?;
+        let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<_, _>>()?;
+        let source = Source::open(&SourceSpec::from(&config), &Arc::<StreamCounters>::default())?;
+        Ok(Self {
+            source,
+            config,
+            chosen,
+            specs,
+            engine: None,
+            colorimetry: None,
+            views: Vec::new(),
+            silent_turns: 0,
+        })
+    }
+
+    /// Duration of the clip, if it is known.
+    pub fn duration(&self) -> Option<Duration> {
+        self.source.duration()
+    }
+
+    /// The backend in use.
+    pub fn backend(&self) -> &StreamBackend {
+        &self.chosen
+    }
+
+    /// What the views want.
+    pub fn specs(&self) -> &[ViewSpec] {
+        &self.specs
+    }
+
+    /// How the samples of the newest frame became RGB; `None` before the first.
+    pub fn colorimetry(&self) -> Option<Colorimetry> {
+        self.colorimetry
+    }
+
+    /// What the frames have in common; `None` before the first.
+    pub fn kind(&self) -> Option<FrameKind> {
+        self.engine.as_ref().map(Engine::kind)
+    }
+
+    /// The views with the tokens of the newest frame.
+    pub fn views(&self) -> &[View<Memory>] {
+        &self.views
+    }
+
+    /// Takes the next frame through the stages if `wants` it; returns after a moment without one.
+    ///
+    /// # Errors
+    ///
+    /// If the source or the backend fails, or no frame comes for long.
+    pub fn next(&mut self, wants: impl FnOnce(&FrameStamp) -> bool) -> Result<Played, PlayerError> {
+        match self.source.take(TURN) {
+            Taken::Frame(frame) => {
+                self.silent_turns = 0;
+                let stamp = frame.stamp();
+                if !wants(&stamp) {
+                    return Ok(Played::Skipped(stamp));
+                }
+                self.take(&frame)?;
+                Ok(Played::Frame(stamp))
+            }
+            Taken::Ended(End::Eos) => Ok(Played::Ended),
+            Taken::Ended(End::Failed(error)) => Err(error.into()),
+            Taken::TimedOut => {
+                self.silent_turns += 1;
+                if SILENT_TURNS_MAX < self.silent_turns {
+                    return Err(PlayerError::Silent(TURN * SILENT_TURNS_MAX));
+                }
+                Ok(Played::Nothing)
+            }
+        }
+    }
+
+    /// Takes a frame through the stages.
+    fn take(&mut self, captured: &CapturedFrame) -> Result<(), PlayerError> {
+        let frame = &captured.view().expect("a source checks its frames");
+        let stamp = &captured.stamp();
+        self.colorimetry = Some(captured.colorimetry());
+        if self.kind() != Some(frame.kind()) {
+            self.rebuild(frame.kind(), stamp)?;
+        }
+        let Self { chosen, engine: Some(engine), views, .. } = self else {
+            unreachable!("built for the first frame");
+        };
+        if let Err(error) = engine.step(frame, stamp, views) {
+            let _remains =
+                engine.recover(cpu_instead(chosen, &error, frame.kind()), frame, stamp, views)?;
+        }
+        Ok(())
+    }
+
+    /// Builds the engine and the views for frames of `kind`.
+    fn rebuild(&mut self, kind: FrameKind, stamp: &FrameStamp) -> Result<(), BackendError> {
+        let generation = self.engine.take().map_or(0, |engine| engine.generation()) + 1;
+        let backend = self.chosen.build(kind)?;
+        let engine = match self.build(backend, generation, stamp) {
+            Err(error) => {
+                let backend = cpu_instead(&mut self.chosen, &error, kind);
+                self.build(backend, generation + 1, stamp)?
+            }
+            Ok(engine) => engine,
+        };
+        self.engine = Some(engine);
+        Ok(())
+    }
+
+    /// The engine on this backend, and its views.
+    fn build(
+        &mut self,
+        backend: Box<dyn Backend>,
+        generation: u64,
+        stamp: &FrameStamp,
+    ) -> Result<Engine, BackendError> {
+        let engine = Engine::new(backend, self.config.change.config, generation);
+        let builder = engine.view_builder();
+        if self.views.is_empty() {
+            let view = |spec: &ViewSpec| builder.build(spec.clone(), Memory::default());
+            self.views = self.specs.iter().map(view).collect::<Result<_, _>>()?;
+        } else {
+            let at = FrameTime::of(stamp);
+            self.views.iter_mut().try_for_each(|view| builder.rebuild(view, at))?;
+        }
+        Ok(engine)
+    }
+}
+
+/// The CPU, because the GPU failed with `error`.
+fn cpu_instead(
+    chosen: &mut StreamBackend,
+    error: &BackendError,
+    kind: FrameKind,
+) -> Box<dyn Backend> {
+    chosen.fall_back(error);
+    tracing::warn!(reason = chosen.info().reason, "continuing on the CPU");
+    chosen.build_on_cpu(kind)
+}
+
+/// The source of a clip: the absolute path, so that a file named `test` is a file. A URI is kept: with one slash less, its
+/// credentials would not be recognised.
+pub fn clip_source(clip: &Path) -> String {
+    let text = clip.to_string_lossy();
+    if text.contains("://") {
+        return text.into_owned();
+    }
+    std::path::absolute(clip).map_or(text.into_owned(), |path| path.to_string_lossy().into_owned())
+}

@@ -1,0 +1,284 @@
+//! The arrays that frames are appended to.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use bytemuck::{Pod, Zeroable};
+use serde::Serialize;
+
+use crate::ToolError;
+use crate::npy::NpyWriter;
+use crate::segment::SegmentFacts;
+use crate::snap::make_directory;
+use foveate_capture::Colorimetry;
+use foveate_core::color::ColorMatrix;
+use foveate_core::frame::FrameKind;
+use foveate_core::geometry::fixation::FOVEAE_MAX;
+use foveate_core::plane::CHANNELS;
+use foveate_core::token::DType;
+use foveate_ring::abi::{FixationBlock, fixation_blocks};
+use foveate_ring::{FrameHead, PlaneInfo, SegmentInfo, SegmentSpec, TokenFrameBuf, TokenRecord};
+
+/// The arrays of one view.
+pub(super) struct Extraction {
+    folder: PathBuf,
+    /// `None` until the first frame.
+    arrays: Option<Arrays>,
+    /// Shape of the plane of channels, if there is one.
+    channel_grid: Option<Vec<u32>>,
+    /// The content of `segments.json`.
+    segments: Vec<ExtractedSegment>,
+    /// What the frames of each segment have in common.
+    kinds: Vec<FrameKind>,
+    /// Index of the segment of the next frames.
+    segment: usize,
+}
+
+/// An element of `segments.json`.
+#[derive(Debug, Serialize)]
+struct ExtractedSegment {
+    #[serde(flatten)]
+    segment: SegmentFacts,
+    color: Option<ColorFacts>,
+}
+
+/// How samples became RGB.
+#[derive(Debug, Serialize)]
+struct ColorFacts {
+    /// `null` for RGB.
+    matrix: Option<&'static str>,
+    range: &'static str,
+    /// Which of these the clip does not say.
+    assumed: Vec<&'static str>,
+}
+
+impl From<Colorimetry> for ColorFacts {
+    fn from(colorimetry: Colorimetry) -> Self {
+        Self {
+            matrix: colorimetry.matrix.map(ColorMatrix::name),
+            range: colorimetry.range.name(),
+            assumed: colorimetry.assumed(),
+        }
+    }
+}
+
+/// The arrays to which each frame adds a row.
+struct Arrays {
+    frames: NpyWriter,
+    tokens: TokenArray,
+    /// Named after the planes of the ring.
+    planes: Vec<TokenArray>,
+}
+
+/// An array with an item for each token in a row.
+struct TokenArray {
+    rows: NpyWriter,
+    /// Zeros to fill up a row.
+    no_tokens: Vec<u8>,
+}
+
+/// One row of `frames.npy`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct FrameRow {
+    frame_seq: u64,
+    pts_ns: u64,
+    capture_ns: u64,
+    capture_unix_ns: u64,
+    arrival_ns: u64,
+    publish_ns: u64,
+    fixations: [FixationBlock; FOVEAE_MAX],
+    fixation_count: u32,
+    capture_clock: u32,
+    has_pts: u32,
+    sample_bound: u32,
+    rgb_bound: u32,
+    dirty_tiles: u32,
+    tile_count: u32,
+    token_count: u32,
+    segment: u32,
+    reserved: u32,
+    channels_frame: u64,
+}
+
+/// [`FrameRow`] as a NumPy dtype.
+const FRAME_DTYPE: &str = "[('frame_seq', '<u8'), ('pts_ns', '<u8'), ('capture_ns', '<u8'), \
+    ('capture_unix_ns', '<u8'), ('arrival_ns', '<u8'), ('publish_ns', '<u8'), \
+    ('fixations', [('id', '<u8'), ('x', '<f8'), ('y', '<f8'), ('since_frame', '<u8'), ('weight', '<f4'), \
+    ('reason', '<u4')], (8,)), ('fixation_count', '<u4'), \
+    ('capture_clock', '<u4'), ('has_pts', '<u4'), ('sample_bound', '<u4'), ('rgb_bound', '<u4'), \
+    ('dirty_tiles', '<u4'), ('tile_count', '<u4'), ('token_count', '<u4'), ('segment', '<u4'), \
+    ('reserved', '<u4'), ('channels_frame', '<u8')]";
+
+/// [`TokenRecord`] as a NumPy dtype.
+const RECORD_DTYPE: &str = "[('changed_frame', '<u8'), ('x0', '<u4'), ('y0', '<u4'), ('x1', '<u4'), ('y1', '<u4'), \
+    ('x', '<i4'), ('y', '<i4'), ('sx', '<u2'), ('sy', '<u2'), ('size', '<u2'), ('group', '<u2'), \
+    ('first_column', '<u2'), ('columns', '<u2'), ('first_row', '<u2'), ('rows', '<u2'), ('fovea', '<u2'), \
+    ('reserved', '<u2'), ('relevance', '<f4')]";
+
+impl Extraction {
+    pub(super) fn new(folder: PathBuf) -> Result<Self, ToolError> {
+        make_directory(&folder)?;
+        Ok(Self {
+            folder,
+            arrays: None,
+            channel_grid: None,
+            segments: Vec::new(),
+            kinds: Vec::new(),
+            segment: 0,
+        })
+    }
+
+    /// Selects the segment of the next frames, which are of `kind`, and begins it if there was none of that kind.
+    pub(super) fn select(
+        &mut self,
+        kind: FrameKind,
+        colorimetry: Option<Colorimetry>,
+        segment: impl FnOnce() -> SegmentSpec,
+    ) -> Result<(), ToolError> {
+        if self.kinds.get(self.segment) == Some(&kind) {
+            return Ok(());
+        }
+        match self.kinds.iter().position(|known| *known == kind) {
+            Some(known) => self.segment = known,
+            None => {
+                self.begin(&segment(), colorimetry)?;
+                self.kinds.push(kind);
+                self.segment = self.kinds.len() - 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the frames of `segment`.
+    fn begin(
+        &mut self,
+        segment: &SegmentSpec,
+        colorimetry: Option<Colorimetry>,
+    ) -> Result<(), ToolError> {
+        let info = SegmentInfo::of(segment)?;
+        let grid = info.plane_index(CHANNELS).map(|index| info.planes[index].shape.clone());
+        if self.arrays.is_some() && self.channel_grid != grid {
+            return Err(ToolError::Clip(format!(
+                "the pictures become {} pixels large, and their channels do not fit the array of those before: extract each size by itself, or leave `channels` out of the view",
+                info.extent
+            )));
+        }
+        self.channel_grid = grid;
+        if self.arrays.is_none() {
+            self.arrays = Some(Arrays::create(&self.folder, &info)?);
+        }
+        self.segments.push(ExtractedSegment {
+            segment: SegmentFacts::from(&info),
+            color: colorimetry.map(ColorFacts::from),
+        });
+        Ok(())
+    }
+
+    /// Appends a frame.
+    pub(super) fn push(&mut self, frame: &TokenFrameBuf) -> Result<(), ToolError> {
+        let Some(arrays) = &mut self.arrays else { return Ok(()) };
+        arrays.push(&frame_row(frame, self.segment), frame)
+    }
+
+    /// Completes the arrays, and prints their folder to `out`.
+    pub(super) fn finish(self, out: &mut dyn Write) -> Result<(), ToolError> {
+        let frame_count = self.arrays.map_or(Ok(0), Arrays::finish)?;
+        let path = self.folder.join("segments.json");
+        let text = serde_json::to_vec_pretty(&self.segments).map_err(io::Error::from);
+        text.and_then(|text| fs::write(&path, text))
+            .map_err(|source| ToolError::File { path, source })?;
+        writeln!(out, "{}: {frame_count} frames", self.folder.display()).map_err(ToolError::Output)
+    }
+}
+
+impl Arrays {
+    fn create(folder: &Path, segment: &SegmentInfo) -> Result<Self, ToolError> {
+        let create = |name: &str, dtype: &str, row_shape: &[usize]| {
+            let path = folder.join(format!("{name}.npy"));
+            NpyWriter::create(&path, dtype, row_shape)
+                .map_err(|source| ToolError::File { path, source })
+        };
+        let records_bytes = segment.capacity * size_of::<TokenRecord>();
+        let plane = |plane: &PlaneInfo| {
+            let dtype = match plane.dtype {
+                DType::U8 => "'|u1'",
+                DType::F16 => "'<f2'",
+                // NumPy has no bfloat16: stored as bits.
+                DType::Bf16 => "'<u2'",
+                DType::F32 => "'<f4'",
+            };
+            let row_shape: Vec<_> = plane.shape.iter().map(|&side| side as usize).collect();
+            create(&plane.name, dtype, &row_shape).map(|rows| TokenArray::of(rows, plane.bytes))
+        };
+        Ok(Self {
+            frames: create("frames", FRAME_DTYPE, &[])?,
+            tokens: TokenArray::of(
+                create("tokens", RECORD_DTYPE, &[segment.capacity])?,
+                records_bytes,
+            ),
+            planes: segment.planes.iter().map(plane).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Appends one frame; missing tokens are 0.
+    fn push(&mut self, row: &FrameRow, frame: &TokenFrameBuf) -> Result<(), ToolError> {
+        push(&mut self.frames, &[bytemuck::bytes_of(row)])?;
+        self.tokens.push(bytemuck::cast_slice(&frame.records))?;
+        let mut planes = self.planes.iter_mut().enumerate();
+        planes.try_for_each(|(index, plane)| plane.push(frame.plane(index)))
+    }
+
+    fn finish(self) -> Result<usize, ToolError> {
+        let frame_count = self.frames.rows();
+        let of_tokens = std::iter::once(self.tokens).chain(self.planes).map(|array| array.rows);
+        for array in std::iter::once(self.frames).chain(of_tokens) {
+            let path = array.path().to_owned();
+            array.finish().map_err(|source| ToolError::File { path, source })?;
+        }
+        Ok(frame_count)
+    }
+}
+
+impl TokenArray {
+    /// An array whose rows have at most `row_bytes` bytes.
+    fn of(rows: NpyWriter, row_bytes: usize) -> Self {
+        Self { rows, no_tokens: vec![0; row_bytes] }
+    }
+
+    fn push(&mut self, items: &[u8]) -> Result<(), ToolError> {
+        push(&mut self.rows, &[items, &self.no_tokens[items.len()..]])
+    }
+}
+
+fn push(array: &mut NpyWriter, parts: &[&[u8]]) -> Result<(), ToolError> {
+    array.push(parts).map_err(|source| ToolError::File { path: array.path().to_owned(), source })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "tokens and segments are fewer than 2^32")]
+fn frame_row(frame: &TokenFrameBuf, segment: usize) -> FrameRow {
+    let FrameHead { stamp, publish_ns, sample_bound, rgb_bound, dirty_tiles, tile_count, .. } =
+        frame.head;
+    let fixations = &frame.head.fixations;
+    FrameRow {
+        frame_seq: stamp.frame_seq,
+        pts_ns: stamp.pts_ns.unwrap_or(0),
+        capture_ns: stamp.capture_ns,
+        capture_unix_ns: stamp.capture_unix_ns,
+        arrival_ns: stamp.arrival_ns,
+        publish_ns,
+        fixations: fixation_blocks(fixations),
+        fixation_count: fixations.len() as u32,
+        capture_clock: stamp.capture_clock.code(),
+        has_pts: stamp.pts_ns.is_some().into(),
+        sample_bound,
+        rgb_bound,
+        dirty_tiles,
+        tile_count,
+        token_count: frame.records.len() as u32,
+        segment: segment as u32,
+        reserved: 0,
+        channels_frame: frame.head.channels_frame,
+    }
+}

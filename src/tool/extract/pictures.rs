@@ -1,0 +1,163 @@
+//! The pictures of a folder, each by itself.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use bytemuck::cast_slice;
+use foveate_config::StreamConfig;
+use foveate_core::camera::Camera;
+use foveate_core::frame::{FrameKind, FrameStamp};
+use foveate_core::gaze::controller::Policy;
+use foveate_core::geometry::tile::TILE_SIDE;
+use foveate_core::view::ViewSpec;
+use foveate_engine::backend::choice::StreamBackend;
+use foveate_pictures::{PictureView, Reader, Seen, look_at};
+use foveate_ring::{FrameHead, TokenFrameBuf};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::{Arguments, Unreadable, extractions, finish, segment_of};
+use crate::{ToolError, stop_on_signals};
+
+/// An element of `pictures.json`.
+#[derive(Debug, Serialize)]
+struct PictureFacts {
+    file: String,
+    /// The row of the arrays that it is in is the one with this number; `null` for none.
+    frame_seq: Option<u64>,
+    /// Why it is in none.
+    error: Option<String>,
+}
+
+/// Reads the pictures of `folder` into arrays.
+pub(super) fn run(
+    arguments: &Arguments,
+    folder: &Path,
+    config: &StreamConfig,
+    chosen: StreamBackend,
+    camera: Option<&Camera>,
+    out: &mut dyn Write,
+) -> Result<(), ToolError> {
+    if !arguments.start.is_zero() {
+        let message = "--start is for clips, and the pictures of a folder have no time: play them with --sequence";
+        return Err(ToolError::Usage(message.to_owned()));
+    }
+    let specs = config.views.iter().map(ViewSpec::try_from).collect::<Result<Vec<_>, _>>()?;
+    let views = specs.iter().map(picture_view).collect::<Result<_, _>>()?;
+    let mut paths = foveate_pictures::list(folder, false)?;
+    paths.truncate(
+        arguments
+            .frames
+            .map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX)),
+    );
+    let decoders = std::thread::available_parallelism().map_or(1, usize::from);
+    let info = chosen.info().clone();
+    let reader = Reader::new(paths, decoders, chosen, views);
+    let mut extractions = extractions(arguments, config)?;
+    let mut files = Vec::new();
+    let read = read(reader, arguments, &mut files, |number, kind, views| {
+        for (index, (extraction, seen)) in extractions.iter_mut().zip(views).enumerate() {
+            extraction.select(kind, None, || {
+                segment_of(config, index, &specs[index], kind, &info, camera)
+            })?;
+            extraction.push(&frame_of(number, kind, seen))?;
+        }
+        Ok(())
+    });
+    let path = arguments.out.join("pictures.json");
+    let text = serde_json::to_vec_pretty(&files).map_err(io::Error::from);
+    let listed = text.and_then(|text| fs::write(&path, text));
+    let skipped = files.iter().filter(|file| file.error.is_some()).count();
+    if 0 < skipped {
+        tracing::warn!(
+            "{skipped} of {} files cannot be read: {} lists them",
+            files.len(),
+            path.display()
+        );
+    }
+    read.and(listed.map_err(|source| ToolError::File { path, source }))
+        .and(finish(extractions, out))
+}
+
+/// A view whose policy needs no more than a picture.
+fn picture_view(spec: &ViewSpec) -> Result<PictureView, ToolError> {
+    let place = match spec.policy {
+        Policy::Fixed { x, y } => (x, y),
+        Policy::Feedback => (0.5, 0.5),
+        _ => {
+            let message = "the pictures of a folder are taken each by itself, and only the policies \"fixed\" and \"feedback\" can do \
+                           with that: set one of them in [stream.view.gaze], or play the folder with --sequence";
+            return Err(ToolError::Usage(message.to_owned()));
+        }
+    };
+    Ok(PictureView { spec: spec.clone(), look: look_at(place) })
+}
+
+/// Gives the tokens of each picture to `push`, with its number, and lists the files in `files`.
+fn read(
+    mut reader: Reader,
+    arguments: &Arguments,
+    files: &mut Vec<PictureFacts>,
+    mut push: impl FnMut(u64, FrameKind, &[Seen]) -> Result<(), ToolError>,
+) -> Result<(), ToolError> {
+    let stop = stop_on_signals()?;
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {eta} left")
+        .expect("a template that the tests check");
+    let progress = ProgressBar::new(reader.len() as u64).with_style(style);
+    let mut number = 0;
+    loop {
+        let items = reader.next_items()?;
+        if items.is_empty() {
+            progress.finish_and_clear();
+            return Ok(());
+        }
+        for item in items {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ToolError::Interrupted);
+            }
+            let file = item.path.display().to_string();
+            match item.seen {
+                Ok((kind, views)) => {
+                    number += 1;
+                    push(number, kind, &views)?;
+                    files.push(PictureFacts { file, frame_seq: Some(number), error: None });
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    files.push(PictureFacts {
+                        file: file.clone(),
+                        frame_seq: None,
+                        error: Some(error.clone()),
+                    });
+                    if arguments.unreadable == Unreadable::Refuse {
+                        return Err(ToolError::Clip(format!("{file} {error}")));
+                    }
+                }
+            }
+            progress.inc(1);
+        }
+    }
+}
+
+/// The frame as a ring would hold it.
+#[expect(clippy::cast_possible_truncation, reason = "a source has at most 512 x 512 tiles")]
+fn frame_of(number: u64, kind: FrameKind, seen: &Seen) -> TokenFrameBuf {
+    let tiles = kind.extent.in_cells(TILE_SIDE).area() as u32;
+    let records = &seen.tokens.records;
+    let weights: Vec<f32> = records.iter().map(|record| record.relevance).collect();
+    TokenFrameBuf {
+        head: FrameHead {
+            ring_sequence: number,
+            stamp: FrameStamp::numbered(number),
+            fixations: seen.gaze.fixations.clone(),
+            dirty_tiles: tiles,
+            tile_count: tiles,
+            ..FrameHead::default()
+        },
+        records: records.clone(),
+        pixels: seen.tokens.pixels.clone(),
+        planes: vec![cast_slice(&weights).to_vec()],
+    }
+}
