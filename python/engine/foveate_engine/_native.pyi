@@ -121,3 +121,27 @@ def listed(folder: Union[str, PathLike[str]], deep: bool) -> list[PathLike[str]]
 def decode(bytes: bytes) -> tuple[NDArray[np.uint8], tuple[int, int]]: ...
 def formats() -> list[str]: ...
 def channel_names() -> list[str]: ...
+
+def attention_f32(
+    q: NDArray[np.float32],
+    k: NDArray[np.float32],
+    v: NDArray[np.float32],
+    grid: tuple[int, int],
+    coarse: int,
+    tops: Sequence[float],
+    biases: Sequence[float],
+    scale: float,
+    threads: int,
+) -> NDArray[np.float32]: ...
+
+def attention_f16(
+    q: NDArray[np.float16],
+    k: NDArray[np.float16],
+    v: NDArray[np.float16],
+    grid: tuple[int, int],
+    coarse: int,
+    tops: Sequence[float],
+    biases: Sequence[float],
+    scale: float,
+    threads: int,
+) -> NDArray[np.float16]: ...
