@@ -110,10 +110,15 @@ pub(crate) trait Lanes: Copy {
     /// `kept` where `a` exceeds `b`, else zero.
     fn where_exceeding(self, a: Self::Vector, b: Self::Vector, kept: Self::Vector) -> Self::Vector;
 
+    /// Zero where `a` exceeds `b`, else `kept`.
+    fn unless_exceeding(self, a: Self::Vector, b: Self::Vector, kept: Self::Vector)
+    -> Self::Vector;
+
     /// The sum of the lanes of each.
     fn sums(self, vectors: [Self::Vector; 4]) -> [f32; 4];
 
-    /// e to the power of numbers up to 0, to 2 units in the last place; 0 below -87.
+    /// e to the power of numbers up to 0, to 2 units in the last place; 0 below -87; not a number of what is
+    /// not one.
     #[inline(always)]
     fn exp(self, x: Self::Vector) -> Self::Vector {
         // Polynomial and split of ln 2 of Cephes' `expf` (S. L. Moshier, 1992).
@@ -121,7 +126,8 @@ pub(crate) trait Lanes: Copy {
             [1.987_569_1e-4, 1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5];
         const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
         let least = self.splat(-87.0);
-        let clamped = self.max(x, least);
+        // The second argument is what comes of something that is not a number.
+        let clamped = self.max(least, x);
         let exponents = self.round(self.multiply(clamped, self.splat(std::f32::consts::LOG2_E)));
         let rest = self.multiply_add(exponents, self.splat(-LN_2[0]), clamped);
         let rest = self.multiply_add(exponents, self.splat(-LN_2[1]), rest);
@@ -131,6 +137,6 @@ pub(crate) trait Lanes: Copy {
         }
         let sum = self.multiply_add(self.multiply(rest, rest), sum, rest);
         let power = self.power_of_two(exponents);
-        self.where_exceeding(x, least, self.multiply_add(sum, power, power))
+        self.unless_exceeding(least, x, self.multiply_add(sum, power, power))
     }
 }

@@ -29,7 +29,7 @@ pub struct Tensors<'a, T> {
 impl Plan {
     /// Computes the attention on up to `threads` threads. The results do not depend on their number.
     ///
-    /// Numbers that are not finite make results that are not.
+    /// A query that is not a number spoils its own result, and a key or value that is not spoils all of its head.
     ///
     /// # Panics
     ///

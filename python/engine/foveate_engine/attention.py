@@ -186,13 +186,12 @@ def _numbers(name: str, values: Any, count: int) -> list[float]:
 
 def _native_attention(q: Any, k: Any, v: Any, settings: _Settings) -> Any:
     """Of arrays of NumPy."""
-    flat = [np.ascontiguousarray(array).reshape(-1, *array.shape[-2:]) if array.size else array for array in (q, k, v)]
     shape = (*q.shape[:-1], v.shape[-1])
     if 0 in shape:
         return np.zeros(shape, q.dtype)
     compute: Any = _native.attention_f16 if q.dtype == np.float16 else _native.attention_f32
-    found = compute(*flat, *settings, _threads())
-    return found.reshape(shape)
+    q, k, v = (np.ascontiguousarray(array).reshape(-1, *array.shape[-2:]) for array in (q, k, v))
+    return compute(q, k, v, *settings, _threads()).reshape(shape)
 
 
 def _threads() -> int:

@@ -166,6 +166,12 @@ class TestLaws(unittest.TestCase):
         np.testing.assert_array_equal(np.delete(found, [7, 9], axis=0), np.delete(clean, [7, 9], axis=0))
         self.assertTrue(np.isnan(found[7]).all())
 
+    def test_a_key_that_is_not_a_number_is_not_left_out(self) -> None:
+        for top in (0.1, 1):
+            q, k, v = arrays(self.random, 20, (8, 8), 16, 4)
+            k[17, 3] = np.nan
+            self.assertTrue(np.isnan(hierarchical_attention(q, k, v, (8, 8), top=top)).all())
+
     def test_any_layout_in_memory_is_taken(self) -> None:
         q, k, v = arrays(self.random, 30, (6, 6), 8, 8, (3,))
         found = hierarchical_attention(q, k, v, (6, 6))
@@ -177,8 +183,9 @@ class TestLaws(unittest.TestCase):
     def test_no_queries_and_no_heads_give_no_results(self) -> None:
         q, k, v = arrays(self.random, 0, (4, 4), 8, 6, (2,))
         self.assertEqual(hierarchical_attention(q, k, v, (4, 4)).shape, (2, 0, 6))
-        q, k, v = arrays(self.random, 3, (4, 4), 8, 6, (0,))
-        self.assertEqual(hierarchical_attention(q, k, v, (4, 4)).shape, (0, 3, 6))
+        for lead in ((0,), (0, 2), (2, 0)):
+            q, k, v = arrays(self.random, 3, (4, 4), 8, 6, lead)
+            self.assertEqual(hierarchical_attention(q, k, v, (4, 4)).shape, (*lead, 3, 6))
 
 
 class TestErrors(unittest.TestCase):
@@ -276,10 +283,12 @@ class TestTorch(unittest.TestCase):
                 )
             )
 
-    def test_without_gradients_wanted_none_are_kept(self) -> None:
-        q, k, v = self.tensors(4, (4, 4), 6, 3, requires_grad=True)
+    def test_without_gradients_wanted_the_native_kernel_computes(self) -> None:
+        q, k, v = self.tensors(200, (16, 16), 24, 30, requires_grad=True)
         with torch.no_grad():
-            self.assertFalse(hierarchical_attention(q, k, v, (4, 4)).requires_grad)
+            found = hierarchical_attention(q, k, v, (16, 16), scale=0.1)
+        expected = hierarchical_attention(*(one.detach().numpy() for one in (q, k, v)), (16, 16), scale=0.1)
+        np.testing.assert_array_equal(found.numpy(), expected)
 
     def test_tensors_that_do_not_fit(self) -> None:
         q, k, v = self.tensors(4, (4, 4), 6, 3, requires_grad=False)

@@ -91,6 +91,12 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn unless_exceeding(self, a: __m256, b: __m256, kept: __m256) -> __m256 {
+        let mask = call!(_mm256_cmp_ps::<_CMP_GT_OQ>(a, b));
+        call!(_mm256_andnot_ps(mask, kept))
+    }
+
+    #[inline(always)]
     fn sums(self, [a, b, c, d]: [__m256; 4]) -> [f32; 4] {
         let ab = call!(_mm256_hadd_ps(a, b));
         let cd = call!(_mm256_hadd_ps(c, d));

@@ -85,6 +85,11 @@ impl Lanes for Plain {
         each!(i => if a[i] > b[i] { kept[i] } else { 0.0 })
     }
 
+    #[inline(always)]
+    fn unless_exceeding(self, a: Vector, b: Vector, kept: Vector) -> Vector {
+        each!(i => if a[i] > b[i] { 0.0 } else { kept[i] })
+    }
+
     /// In the order of the instructions that add neighbours.
     #[inline(always)]
     fn sums(self, vectors: [Vector; 4]) -> [f32; 4] {
