@@ -398,7 +398,8 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn batches_are_whole_and_every_picture_counts() {
     for (batch, frames, measured) in [("5", "7", 10), ("1", "3", 3)] {
-        let arguments = ["--size", "64x48", "--format", "RGB", "--batch", batch, "--frames", frames];
+        let arguments =
+            ["--size", "64x48", "--format", "RGB", "--batch", batch, "--frames", frames];
         let report = &reports(&[&arguments[..], &["--backend", "cpu"]].concat())[0];
         assert_eq!(report["measured"], measured);
         assert_eq!(report["batch"].to_string(), batch);

@@ -76,6 +76,8 @@ impl Site {
             (PixelFormat::I420, _) => (Chroma(1), byte * 2, row * 2),
             (PixelFormat::Yuy2, _) if byte.is_multiple_of(2) => (Luma, byte / 2, row),
             (PixelFormat::Yuy2, _) => (Chroma(byte / 2 % 2), byte / 4 * 2, row),
+            (PixelFormat::Rgb, _) => (Primary(byte % 3), byte / 3, row),
+            (PixelFormat::Bgr, _) => (Primary(2 - byte % 3), byte / 3, row),
             _ if byte % 4 == 3 => (Spare, byte / 4, row),
             (PixelFormat::Bgrx | PixelFormat::Bgra, _) => (Primary(2 - byte % 4), byte / 4, row),
             _ => (Primary(byte % 4), byte / 4, row),
