@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::sample::{Encoder, SampleToken, Texels};
 use super::{Pyramid, reduce};
-use crate::batch::{Picture, Sampled, planned};
+use crate::batch::picture::{Picture, Sampled, planned};
 use crate::pool::Pool;
 use crate::simd::Instructions;
 use foveate_core::frame::{FrameKind, FrameView};

@@ -11,7 +11,7 @@ use super::reduce::ReducePass;
 use super::sample::{SamplePass, count};
 use super::staging::LayerStaging;
 use crate::backend::BackendError;
-use crate::batch::{Picture, Sampled, planned};
+use crate::batch::picture::{Picture, Sampled, planned};
 use crate::planes::SamplerSpec;
 use crate::pool::Pool;
 use foveate_core::frame::FrameKind;
