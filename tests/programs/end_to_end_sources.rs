@@ -323,19 +323,22 @@ fn a_device_that_is_no_camera_is_not_tried_for_ever() {
     assert!(outcome.message().contains("\"/dev/zero\" is no camera"), "{outcome:#?}");
 }
 
+/// Encodes a picture of one gray, 32 pixels high.
+fn paint(path: &Path, gray: u32, width: u32) {
+    encode(&format!(
+        "videotestsrc num-buffers=1 pattern=solid-color foreground-color={} ! \
+         video/x-raw,format=RGB,width={width},height=32 ! pngenc ! filesink location={}",
+        0xFF00_0000 | (gray * 0x0001_0101),
+        path.display()
+    ));
+}
+
 #[test]
 fn the_pictures_of_a_folder_come_in_the_natural_order_of_their_names() {
     let place = Place::new();
     let folder = place.path("pictures");
     fs::create_dir(&folder).unwrap();
-    let paint = |name: &str, color: u32, width: u32| {
-        encode(&format!(
-            "videotestsrc num-buffers=1 pattern=solid-color foreground-color={} ! \
-             video/x-raw,format=RGB,width={width},height=32 ! pngenc ! filesink location={}",
-            0xFF00_0000 | (color * 0x0001_0101),
-            folder.join(name).display()
-        ));
-    };
+    let paint = |name: &str, color: u32, width: u32| paint(&folder.join(name), color, width);
     paint("p10.png", 100, 48);
     paint("p9.png", 90, 48);
     paint("p1.PNG", 10, 48);
@@ -384,14 +387,7 @@ fn the_pictures_of_a_folder_are_taken_by_themselves() {
     let place = Place::new();
     let folder = place.path("pictures");
     fs::create_dir(&folder).unwrap();
-    let paint = |name: &str, color: u32, width: u32| {
-        encode(&format!(
-            "videotestsrc num-buffers=1 pattern=solid-color foreground-color={} ! \
-             video/x-raw,format=RGB,width={width},height=32 ! pngenc ! filesink location={}",
-            0xFF00_0000 | (color * 0x0001_0101),
-            folder.join(name).display()
-        ));
-    };
+    let paint = |name: &str, color: u32, width: u32| paint(&folder.join(name), color, width);
     paint("p10.png", 100, 48);
     paint("p9.png", 90, 64);
     paint("p1.png", 10, 48);

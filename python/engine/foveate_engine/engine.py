@@ -46,9 +46,6 @@ class Engine:
     Any thread may use it; work is done without Python's global lock. It belongs to the process that made it: after a fork, make one
     in each child. It cannot be pickled.
 
-    :ivar backend: ``"cpu"`` or ``"vulkan"``.
-    :ivar device: Name of the processor or GPU.
-    :ivar reason: Why it was chosen.
     :ivar threads: Threads that share a stage.
     """
 
@@ -64,13 +61,28 @@ class Engine:
             raise ValueError(f"threads={threads}: a number from 1 to 64, or None, is expected")
         self._native = _native.Engine(backend, device, threads)
         self._batches = Batches(self._native)
-        self.backend = self._native.backend
-        self.device = self._native.device
-        self.reason = self._native.reason
         self.threads = self._native.threads
 
     def __repr__(self) -> str:
-        return f"<foveate_engine.Engine on {self.device} ({self.backend})>"
+        try:
+            return f"<foveate_engine.Engine on {self.device} ({self.backend})>"
+        except EngineError as error:
+            return f"<foveate_engine.Engine: {error}>"
+
+    @property
+    def backend(self) -> str:
+        """``"cpu"`` or ``"vulkan"``; a GPU that is not required and fails is left for the CPU."""
+        return self._native.info()[0]
+
+    @property
+    def device(self) -> str:
+        """Name of the processor or GPU."""
+        return self._native.info()[1]
+
+    @property
+    def reason(self) -> str:
+        """Why it is the backend; after a GPU was left, what failed."""
+        return self._native.info()[2]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an Engine has threads and may have a device, and cannot be pickled: make one in each process")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use foveate_core::backend::{BackendChoice, BackendKind};
+use foveate_core::backend::{BackendChoice, BackendInfo};
 use foveate_core::frame::FrameKind;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::Backend;
@@ -18,12 +18,6 @@ use crate::owned::Owned;
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Engine {
     chosen: Owned<StreamBackend>,
-    #[pyo3(get)]
-    backend: &'static str,
-    #[pyo3(get)]
-    device: String,
-    #[pyo3(get)]
-    reason: String,
     #[pyo3(get)]
     threads: usize,
 }
@@ -54,16 +48,16 @@ impl Engine {
                 Backends::new(pool).choose(choice, device).map(|chosen| (chosen, threads))
             })
             .map_err(|error| backend_error(&error))?;
-        let info = chosen.info().clone();
-        Ok(Self {
-            chosen: Owned::new("Engine", chosen),
-            backend: match info.kind {
-                BackendKind::Cpu => "cpu",
-                BackendKind::Vulkan => "vulkan",
-            },
-            device: info.device,
-            reason: info.reason,
-            threads,
+        Ok(Self { chosen: Owned::new("Engine", chosen), threads })
+    }
+
+    /// Backend, device and reason as they are now: a GPU that fails is left for the CPU.
+    fn info(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
+        py.detach(|| {
+            self.chosen.with(|chosen| {
+                let BackendInfo { kind, device, reason, .. } = chosen.info().clone();
+                Ok((kind.to_string(), device, reason))
+            })
         })
     }
 

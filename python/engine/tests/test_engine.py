@@ -10,7 +10,7 @@ import unittest
 from typing import Any
 
 import numpy as np
-from engine_support import foveate_engine, picture, refused, run, vulkan_or_skip
+from engine_support import REPOSITORY, foveate_engine, picture, refused, run, vulkan_or_skip
 from foveate_engine import EngineError, arrays
 from numpy.typing import NDArray
 
@@ -303,6 +303,15 @@ class Laws(unittest.TestCase):
         self.assertGreater(guided.relevance.max(), 1)
         self.assertNotEqual(guided.tokens.tobytes(), pyramid.sample((0, 0), budget=60).tokens.tobytes())
 
+    def test_records_are_those_of_the_rings(self) -> None:
+        import sys
+
+        sys.path.insert(0, str(REPOSITORY / "python"))
+        self.addCleanup(sys.path.remove, str(REPOSITORY / "python"))
+        from foveate import TOKEN
+
+        self.assertEqual(foveate_engine.TOKEN, TOKEN)
+
     def test_tokens_carry_what_models_need(self) -> None:
         tokens = self.engine.pyramid(picture(18, 90, 120, 3)).sample((10, 20), layout="uniform", dtype="bf16", budget=50)
         columns, rows = tokens.info.grid or (0, 0)
@@ -418,6 +427,7 @@ class Refusals(unittest.TestCase):
             with refused(self, EngineError, "Pyramid is closed"):
                 call()
         self.engine.close()
+        self.assertIn("closed", repr(self.engine))
         with refused(self, EngineError, "Engine is closed"):
             self.engine.pyramid(np.zeros((8, 9, 3), np.uint8))
 
