@@ -20,8 +20,9 @@ Usage: scripts/test.sh [--long] [--no-clips] [--yes]
 
 Installs what is missing, then runs every check and every test.
 
-  --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, which is half a gigabyte to
-              install; its models against transformers and timm, six gigabytes in ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
+  --long      also the long tests: more cases, more iterations; the Python reader with PyTorch, its models against transformers and
+              timm, the engine with Ray, Daft and PyTorch, and wheels in an empty environment, seven gigabytes in
+              ~/.cache/foveate; ring and pool under Miri and ThreadSanitizer, where a nightly Rust has them; two minutes of
               scripts/soak.sh
   --no-clips  without the tests of real clips, which are fetched once into ~/.cache/foveate
   --yes       install missing packages without asking
@@ -95,23 +96,38 @@ check_python() {
         /usr/bin/python3 -B -W error -m unittest discover -s python/tests
 }
 
-# The engine in Python, with GStreamer; the library that Cargo builds lies beside the sources for the tests.
+# The engine in Python, with GStreamer; the library that Cargo builds lies beside the sources for the tests. The long tests
+# run in the environment of libraries.
 check_engine() {
+    local python=/usr/bin/python3 required=()
     cargo build --locked --package foveate-engine-python --features gst || return
-    FOVEATE_BIN=${CARGO_TARGET_DIR:-$root/target}/debug FOVEATE_REQUIRE_GST=1 \
-        /usr/bin/python3 -B -W error -m unittest discover -s python/engine/tests
+    if [ -n "${FOVEATE_LONG:-}" ]; then
+        python=$(library_environment)/bin/python
+        required=(FOVEATE_REQUIRE_ARROW=1 FOVEATE_REQUIRE_DAFT=1 FOVEATE_REQUIRE_RAY=1 FOVEATE_REQUIRE_TORCH=1)
+        "$python" -m mypy --config-file python/engine/pyproject.toml python/engine/foveate_engine || return
+    fi
+    env FOVEATE_BIN="${CARGO_TARGET_DIR:-$root/target}/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
+        "$python" -B -W error -m unittest discover -s python/engine/tests
 }
 
-# Against the libraries themselves, which are newer than Debian's: in an environment of their own, kept between runs.
-check_models() {
+# Of libraries that are newer than Debian's: kept between runs.
+library_environment() {
+    printf '%s/models' "$(clip_cache)"
+}
+
+ensure_libraries() {
     local environment
-    environment=$(clip_cache)/models
+    environment=$(library_environment)
     if [ ! -x "$environment/bin/pip" ]; then
         /usr/bin/python3 -m venv "$environment" || return
     fi
-    with_progress 'Installing transformers and timm' \
-        "$environment/bin/pip" install --requirement python/tests/models.txt || return
-    FOVEATE_REQUIRE_MODELS=1 "$environment/bin/python" -B -m unittest discover -s python/tests -p 'test_models*.py'
+    with_progress 'Installing transformers, timm, Ray and Daft' "$environment/bin/pip" install \
+        --requirement python/tests/models.txt --requirement python/engine/tests/libraries.txt
+}
+
+# Against the libraries themselves.
+check_models() {
+    FOVEATE_REQUIRE_MODELS=1 "$(library_environment)/bin/python" -B -m unittest discover -s python/tests -p 'test_models*.py'
 }
 
 # Without advisories: they change from day to day, and the same code must get the same result tomorrow.
@@ -121,6 +137,15 @@ check_dependencies() {
         return
     fi
     cargo deny check bans licenses sources
+}
+
+# Builds them, and tries them in an empty environment.
+check_wheels() {
+    local yes=()
+    if [ "$assume_yes" = true ]; then
+        yes=(--yes)
+    fi
+    "$root/scripts/wheels.sh" "${yes[@]}"
 }
 
 # Counts what a consumer links with the reader alone, without the features that the workspace enables.
@@ -217,10 +242,12 @@ main() {
         step 'soak' check_soak
     fi
     step 'Python reader' check_python
-    step 'Python engine' check_engine
     if [ -n "${FOVEATE_LONG:-}" ]; then
+        step 'libraries' ensure_libraries
         step 'models' check_models
+        step 'wheels' check_wheels
     fi
+    step 'Python engine' check_engine
     say "$steps"
     say "Everything passed in $SECONDS s."
 }

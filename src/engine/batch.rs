@@ -43,6 +43,11 @@ impl Batch {
         self.kind
     }
 
+    /// What is sampled of each.
+    pub fn spec(&self) -> &ViewSpec {
+        &self.spec
+    }
+
     /// The tokens of each of `pictures`.
     ///
     /// # Errors

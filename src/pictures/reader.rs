@@ -78,6 +78,11 @@ impl Reader {
         Self { ahead, chosen, views, batches: Vec::new() }
     }
 
+    /// The backend, which changes when a GPU fails.
+    pub fn backend(&self) -> &StreamBackend {
+        &self.chosen
+    }
+
     /// Files in all.
     pub fn len(&self) -> usize {
         self.ahead.len()
@@ -92,7 +97,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// If the backend fails. It must not be used any more.
+    /// If a GPU is required and fails for the first pictures. One that fails later is left for the CPU.
     pub fn next_items(&mut self) -> Result<Vec<Item>, BackendError> {
         let opened: Vec<_> = self.ahead.by_ref().take(WINDOW).collect();
         let mut seen: Vec<Vec<Seen>> = opened.iter().map(|_| Vec::new()).collect();
@@ -110,7 +115,7 @@ impl Reader {
                     .zip(&gazes)
                     .map(|((_, picture), gaze)| Picture { frame: picture.view(), gaze })
                     .collect();
-                let sampled = self.batch(view, kind)?.sample(&pictures)?;
+                let sampled = self.sample(view, kind, &pictures)?;
                 for (((index, _), gaze), tokens) in of_kind.iter().zip(gazes).zip(sampled) {
                     seen[*index].push(Seen { gaze, tokens });
                 }
@@ -123,18 +128,27 @@ impl Reader {
         Ok(opened.into_iter().zip(seen).map(item).collect())
     }
 
-    /// The batch of a view for pictures of `kind`.
-    fn batch(&mut self, view: usize, kind: FrameKind) -> Result<&mut Batch, BackendError> {
+    /// The tokens of pictures of `kind` for a view.
+    fn sample(
+        &mut self,
+        view: usize,
+        kind: FrameKind,
+        pictures: &[Picture<'_>],
+    ) -> Result<Vec<Sampled>, BackendError> {
         let known = |(of, batch): &(usize, Batch)| *of == view && batch.kind() == kind;
-        let batch = match self.batches.iter().position(known) {
+        let mut batch = match self.batches.iter().position(known) {
             Some(index) => self.batches.remove(index).1,
             None => self.chosen.batch(kind, self.views[view].spec.clone(), WINDOW)?,
         };
+        let sampled = batch.sample(pictures).or_else(|error| {
+            self.chosen.move_to_cpu(&mut batch, &error);
+            batch.sample(pictures)
+        })?;
         if BATCHES_KEPT * self.views.len() <= self.batches.len() {
             self.batches.remove(0);
         }
         self.batches.push((view, batch));
-        Ok(&mut self.batches.last_mut().expect("just added").1)
+        Ok(sampled)
     }
 }
 

@@ -40,7 +40,28 @@ FEATURES = np.dtype(
 _FRAME_NS = 33_333_333
 
 
-class Engine:
+class _OnBackend:
+    """What runs on a backend, and may leave it for the CPU."""
+
+    _native: Any
+
+    @property
+    def backend(self) -> str:
+        """``"cpu"`` or ``"vulkan"``; a GPU that is not required and fails is left for the CPU."""
+        return self._native.info()[0]
+
+    @property
+    def device(self) -> str:
+        """Name of the processor or GPU."""
+        return self._native.info()[1]
+
+    @property
+    def reason(self) -> str:
+        """Why it is the backend; after a GPU was left, what failed."""
+        return self._native.info()[2]
+
+
+class Engine(_OnBackend):
     """A backend, and the threads that work for it. Any number of pyramids and batches are made from one.
 
     Any thread may use it; work is done without Python's global lock. It belongs to the process that made it: after a fork, make one
@@ -68,21 +89,6 @@ class Engine:
             return f"<foveate_engine.Engine on {self.device} ({self.backend})>"
         except EngineError as error:
             return f"<foveate_engine.Engine: {error}>"
-
-    @property
-    def backend(self) -> str:
-        """``"cpu"`` or ``"vulkan"``; a GPU that is not required and fails is left for the CPU."""
-        return self._native.info()[0]
-
-    @property
-    def device(self) -> str:
-        """Name of the processor or GPU."""
-        return self._native.info()[1]
-
-    @property
-    def reason(self) -> str:
-        """Why it is the backend; after a GPU was left, what failed."""
-        return self._native.info()[2]
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an Engine has threads and may have a device, and cannot be pickled: make one in each process")
@@ -217,7 +223,7 @@ class Engine:
         return Video(self, source, pipeline, frames, start, steps_of(threshold), spec(keys))
 
 
-class Video:
+class Video(_OnBackend):
     """The tokens of the frames of a clip, one after the other. ``Engine.video`` makes it.
 
     Leaving it early, as by ``break``, and :meth:`close` stop the decoder.
@@ -292,7 +298,7 @@ def decode(source: str | PathLike[str] | bytes | bytearray | memoryview) -> NDAr
     return pixels.reshape(height, width, 3)
 
 
-class Folder:
+class Folder(_OnBackend):
     """The tokens of files, one after the other. ``Engine.folder`` makes it.
 
     Leaving it early, as by ``break``, ends the decoding; so does :meth:`close`.

@@ -16,6 +16,7 @@ use crate::spec::{Spec, gaze};
 #[pyclass(frozen, module = "foveate_engine._native")]
 pub(crate) struct Batch {
     inner: Owned<Inner>,
+    engine: Py<Engine>,
     spec: Py<Spec>,
     kind: FrameKind,
 }
@@ -26,7 +27,7 @@ impl Batch {
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn new(
         py: Python<'_>,
-        engine: &Engine,
+        engine: Py<Engine>,
         spec: Py<Spec>,
         format: &str,
         extent: (u32, u32),
@@ -36,8 +37,8 @@ impl Batch {
     ) -> PyResult<Self> {
         let kind = kind_of(format, extent, matrix, range)?;
         let view = spec.get().view.clone();
-        let inner = py.detach(|| engine.batch(kind, view, size))?;
-        Ok(Self { inner: Owned::new("batch", inner), spec, kind })
+        let inner = py.detach(|| engine.get().batch(kind, view, size))?;
+        Ok(Self { inner: Owned::new("batch", inner), engine, spec, kind })
     }
 
     /// The texels and the records of each picture, as bytes.
@@ -61,7 +62,12 @@ impl Batch {
                 .zip(&gazes)
                 .map(|(planes, gaze)| Ok(Picture { frame: frame_of(self.kind, planes)?, gaze }));
             let pictures = pictures.collect::<PyResult<Vec<_>>>()?;
-            self.inner.with(|batch| batch.sample(&pictures).map_err(|error| backend_error(&error)))
+            self.inner.with(|batch| {
+                batch.sample(&pictures).or_else(|error| {
+                    self.engine.get().move_to_cpu(batch, &error)?;
+                    batch.sample(&pictures).map_err(|error| backend_error(&error))
+                })
+            })
         })?;
         let arrays = |Sampled { pixels, records }| arrays_of(py, pixels, &records);
         Ok(sampled.into_iter().map(arrays).collect())

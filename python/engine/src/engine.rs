@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foveate_core::backend::{BackendChoice, BackendInfo};
 use foveate_core::frame::FrameKind;
 use foveate_core::view::ViewSpec;
-use foveate_engine::backend::Backend;
+use foveate_engine::backend::{Backend, BackendError};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::batch::Batch;
 use foveate_engine::pool::Pool;
@@ -20,6 +20,14 @@ pub(crate) struct Engine {
     chosen: Owned<StreamBackend>,
     #[pyo3(get)]
     threads: usize,
+}
+
+/// Backend, device and reason.
+pub(crate) type Info = (String, String, String);
+
+/// What Python is told of a backend.
+pub(crate) fn told(info: &BackendInfo) -> Info {
+    (info.kind.to_string(), info.device.clone(), info.reason.clone())
 }
 
 #[pymethods]
@@ -52,13 +60,8 @@ impl Engine {
     }
 
     /// Backend, device and reason as they are now: a GPU that fails is left for the CPU.
-    fn info(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
-        py.detach(|| {
-            self.chosen.with(|chosen| {
-                let BackendInfo { kind, device, reason, .. } = chosen.info().clone();
-                Ok((kind.to_string(), device, reason))
-            })
-        })
+    fn info(&self, py: Python<'_>) -> PyResult<Info> {
+        py.detach(|| self.chosen.with(|chosen| Ok(told(chosen.info()))))
     }
 
     /// Ends it; what was made from it stays.
@@ -72,6 +75,14 @@ impl Engine {
     pub(crate) fn batch(&self, kind: FrameKind, view: ViewSpec, size: usize) -> PyResult<Batch> {
         self.chosen
             .with(|chosen| chosen.batch(kind, view, size).map_err(|error| backend_error(&error)))
+    }
+
+    /// Leaves the backend for the CPU because sampling `batch` failed with `error`.
+    pub(crate) fn move_to_cpu(&self, batch: &mut Batch, error: &BackendError) -> PyResult<()> {
+        self.chosen.with(|chosen| {
+            chosen.move_to_cpu(batch, error);
+            Ok(())
+        })
     }
 
     /// The backend, for something that outlives a call.

@@ -7,7 +7,7 @@ use foveate_pictures::{Decoded, Item, ListError, PictureView, Reader, Seen, look
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Info, told};
 use crate::errors::{EngineError, backend_error, value_error};
 use crate::owned::Owned;
 use crate::pyramid::{Arrays, Bytes, arrays_of};
@@ -75,6 +75,11 @@ impl Folder {
             Err(error) => (path, None, Some(error.to_string())),
         };
         Ok(items.into_iter().map(file).collect())
+    }
+
+    /// As that of an engine.
+    fn info(&self, py: Python<'_>) -> PyResult<Info> {
+        py.detach(|| self.reader.with(|reader| Ok(told(reader.backend().info()))))
     }
 
     /// Ends the decoding threads.

@@ -6,7 +6,7 @@ use foveate_core::error::chain;
 use foveate_player::{Played, Player, PlayerError, clip_source};
 use pyo3::prelude::*;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Info, told};
 use crate::errors::{EngineError, backend_error};
 use crate::owned::Owned;
 use crate::pyramid::{Arrays, arrays_of};
@@ -79,6 +79,11 @@ impl Video {
                 Played::Skipped(_) | Played::Nothing => py.check_signals()?,
             }
         }
+    }
+
+    /// As that of an engine.
+    fn info(&self, py: Python<'_>) -> PyResult<Info> {
+        py.detach(|| self.player.with(|player| Ok(told(player.backend().info()))))
     }
 
     /// Stops the decoder.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import itertools
 import subprocess
 import tempfile
@@ -10,7 +12,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
-from engine_support import clip_or_skip, foveate_engine, gst_or_skip, picture, refused, tool_or_skip
+from engine_support import SOFTWARE, clip_or_skip, foveate_engine, gst_or_skip, picture, refused, run, tool_or_skip, vulkan_or_skip
 from foveate_engine import EngineError
 from PIL import Image
 
@@ -84,23 +86,52 @@ class Folders(unittest.TestCase):
         ]
         self.assertEqual((names(False), names(True)), (["9.png", "10.png"], ["9.png", "10.png", "sub/1.png"]))
 
+    def decoders(self) -> list[str]:
+        """Names of the threads that decode."""
+        names = []
+        for task in Path("/proc/self/task").iterdir():
+            # It may end meanwhile.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                names.append((task / "comm").read_text())
+        return [name for name in names if name.startswith("decode-")]
+
     def test_leaving_early_ends_the_threads(self) -> None:
         for index in range(200):
             self.save(f"p{index}.png", 1, 100, 100, 3)
         folder = self.engine.folder(self.folder)
         next(folder)
-        decoders = lambda: [  # noqa: E731
-            task for task in Path("/proc/self/task").iterdir() if (task / "comm").read_text().startswith("decode-")
-        ]
-        self.assertTrue(decoders())
+        self.assertTrue(self.decoders())
         folder.close()
         for _ in range(200):
-            if not decoders():
+            if not self.decoders():
                 break
             threading.Event().wait(0.05)
-        self.assertFalse(decoders())
+        self.assertFalse(self.decoders())
         with refused(self, EngineError, "folder is closed"):
             list(folder)
+
+    def test_a_device_that_is_lost_is_left_for_the_cpu(self) -> None:
+        """In a process whose device is lost after a few submissions: the same tokens, and said so."""
+        vulkan_or_skip()
+        for index in range(100):
+            self.save(f"p{index}.png", index, 40 + index % 3, 50, 3)
+        expected = [tokens.pixels.tobytes() for tokens in self.engine.folder(self.folder)]
+        done = run(
+            f"""
+import foveate_engine, hashlib
+def digest(all):
+    return hashlib.sha256(b"".join(tokens.pixels.tobytes() for tokens in all)).hexdigest()
+engine = foveate_engine.Engine("auto", device={SOFTWARE!r})
+folder = engine.folder({str(self.folder)!r})
+print(folder.backend, digest(folder), folder.backend, "lost" in folder.reason)
+images = [foveate_engine.decode({str(self.folder)!r} + f"/p{{index}}.png") for index in range(0, 99, 3)]
+print(engine.backend, digest(engine.batch(images)), engine.backend, "lost" in engine.reason)
+""",
+            FOVEATE_INJECT_DEVICE_LOSS="3",
+        )
+        digest = lambda all: hashlib.sha256(b"".join(all)).hexdigest()  # noqa: E731
+        lines = [f"vulkan {digest(all)} cpu True" for all in (expected, expected[:99:3])]
+        self.assertEqual(done.stdout.splitlines(), lines, done.stderr)
 
     def test_what_is_no_folder_is_refused(self) -> None:
         with refused(self, FileNotFoundError, "nowhere"):
@@ -164,6 +195,19 @@ class Clips(unittest.TestCase):
             self.assertEqual(sampled.pixels.tobytes(), tokens.pixels.tobytes())
             np.testing.assert_array_equal(sampled.tokens, tokens.tokens)
             self.assertEqual(changed.mean(), tokens.changed)
+
+    def test_a_device_that_is_lost_is_left_for_the_cpu(self) -> None:
+        vulkan_or_skip()
+        code = f"""
+import foveate_engine, hashlib
+engine = foveate_engine.Engine("auto", device={SOFTWARE!r})
+video = engine.video(pipeline="videotestsrc pattern=ball num-buffers=12 ! video/x-raw,width=320,height=240 ! appsink name=frames")
+began = video.backend
+print(hashlib.sha256(b"".join(tokens.pixels.tobytes() for tokens in video)).hexdigest(), began, video.backend, "lost" in video.reason)
+"""
+        kept, lost = (run(code, FOVEATE_INJECT_DEVICE_LOSS=count).stdout.split() for count in ("1000", "12"))
+        self.assertEqual((kept[1:], lost[1:]), (["vulkan", "vulkan", "False"], ["vulkan", "cpu", "True"]))
+        self.assertEqual(kept[0], lost[0])
 
     def test_a_part_of_a_clip(self) -> None:
         clip = clip_or_skip("vtest.avi")

@@ -241,8 +241,19 @@ impl StreamBackend {
                 Err(error) => self.fall_back(&error),
             }
         }
+        Ok(self.batch_on_cpu(kind, spec))
+    }
+
+    fn batch_on_cpu(&self, kind: FrameKind, spec: ViewSpec) -> Batch {
         let place = Place::Cpu(CpuBatch::new(kind, &spec, &self.pool));
-        Ok(Batch::new(kind, spec, place))
+        Batch::new(kind, spec, place)
+    }
+
+    /// Falls back to the CPU because sampling `batch` failed with `error`, and builds the batch there.
+    pub fn move_to_cpu(&mut self, batch: &mut Batch, error: &BackendError) {
+        self.fall_back(error);
+        tracing::warn!(reason = self.info.reason, "continuing on the CPU");
+        *batch = self.batch_on_cpu(batch.kind(), batch.spec().clone());
     }
 
     /// Builds a backend on the CPU.

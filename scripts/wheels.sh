@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Builds the wheels of the reader and of the engine, and tries both in an empty environment.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib/say.sh
+. "$root/scripts/lib/say.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/options.sh
+. "$root/scripts/lib/options.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/setup.sh
+. "$root/scripts/lib/setup.sh"
+# shellcheck source-path=SCRIPTDIR source=lib/clip.sh
+. "$root/scripts/lib/clip.sh"
+
+# `zig cc` links against an old glibc on a new system; abi3audit finds symbols that are not of the stable ABI.
+readonly TOOLS='maturin[zig]==1.16.0 abi3audit==0.0.26'
+
+target=${CARGO_TARGET_DIR:-$root/target}
+wheels=$target/wheels
+pythons=()
+
+usage() {
+    cat <<'END'
+Usage: scripts/wheels.sh [options]
+
+Builds foveate-*.whl, the reader, which is pure Python, and foveate_engine-*.whl, the engine, which runs on every Linux with glibc
+2.17 or later (manylinux2014) and on Python 3.9 or later; without GStreamer. Then installs them into an empty environment and runs
+the engine's tests there.
+
+  --out DIR       folder of the wheels (target/wheels)
+  --python EXE    Python to try them with; may be repeated (python3)
+  --yes           install missing packages without asking
+  --help          this
+END
+}
+
+read_option() {
+    case "$1" in
+    --out) wheels=$2 ;;
+    --python)
+        command -v "$2" >/dev/null || usage_error "--python $2: there is no such program"
+        pythons+=("$2")
+        ;;
+    esac
+}
+
+wheel_packages() {
+    cat <<'END'
+gcc|cc|links Rust programs
+libc6-dev||links Rust programs
+glslc|glslc|compiles the GPU shaders
+python3|python3|builds the wheels
+python3-venv||keeps the tools for that apart from the system's
+END
+}
+
+# Tools for wheels, kept between runs: ensure_tools ENVIRONMENT
+ensure_tools() {
+    [ "$(cat "$1/ready" 2>/dev/null)" = "$TOOLS" ] && return
+    python3 -m venv "$1" || return
+    # shellcheck disable=SC2086 # A list of words.
+    with_progress 'Installing what builds wheels' "$1/bin/pip" install --quiet $TOOLS || return
+    printf '%s\n' "$TOOLS" >"$1/ready"
+}
+
+# In the folder given: build_wheels TOOLS FOLDER
+build_wheels() {
+    # A copy, since setuptools leaves a folder behind where it builds.
+    mkdir "$2/source" "$2/wheels"
+    cp -r "$root/python/foveate" "$root/python/pyproject.toml" "$root/python/README.md" "$2/source"
+    with_progress 'Building the reader' "$1/bin/pip" wheel --quiet --no-deps --wheel-dir "$2/wheels" "$2/source" || return
+    PATH=$1/bin:$PATH with_progress 'Building the engine' maturin build --release --locked --zig \
+        --compatibility manylinux2014 --auditwheel repair --out "$2/wheels" \
+        --manifest-path "$root/python/engine/Cargo.toml" || return
+    with_progress 'Looking for symbols that are not of the stable ABI' "$1/bin/abi3audit" --strict "$2"/wheels/foveate_engine-*.whl
+}
+
+# Installs the wheels into an empty environment, and runs tests on what was installed: try_wheels PYTHON FOLDER
+try_wheels() {
+    local environment
+    environment=$2/$(basename "$1")
+    with_progress "Installing the wheels: $("$1" -V)" install_wheels "$1" "$2" "$environment" || return
+    # Away from the sources, so that nothing but what is installed can be imported.
+    (cd "$2" && "$environment/bin/python" -c 'import foveate, foveate_engine; print(foveate_engine.Engine("cpu"))') || return
+    FOVEATE_INSTALLED_ENGINE=1 FOVEATE_WITHOUT_VULKAN=1 with_progress 'Running the tests of the engine' \
+        "$environment/bin/python" -B -m unittest discover -s "$root/python/engine/tests" -p 'test_engine.py'
+}
+
+# install_wheels PYTHON FOLDER ENVIRONMENT
+install_wheels() {
+    "$1" -m venv "$3" || return
+    "$3/bin/pip" install --quiet "$2"/wheels/*.whl
+}
+
+main() {
+    local tools python wheel
+    read_arguments '' '--out --python' "$@"
+    [ "${#pythons[@]}" -gt 0 ] || pythons=(python3)
+    tools=$(clip_cache)/wheels
+    ensure_rust "$root"
+    ensure_packages wheel_packages
+    ensure_tools "$tools" || fail 'the tools cannot be installed; see above'
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    build_wheels "$tools" "$folder" || fail 'the wheels cannot be built; see above'
+    for python in "${pythons[@]}"; do
+        try_wheels "$python" "$folder" || fail "the wheels do not work with $python; see above"
+    done
+    mkdir -p "$wheels"
+    cp "$folder"/wheels/*.whl "$wheels"
+    for wheel in "$folder"/wheels/*.whl; do
+        say "$wheels/$(basename "$wheel")"
+    done
+}
+
+main "$@"
