@@ -104,7 +104,8 @@ check_engine() {
     if [ -n "${FOVEATE_LONG:-}" ]; then
         python=$(library_environment)/bin/python
         required=(FOVEATE_REQUIRE_ARROW=1 FOVEATE_REQUIRE_DAFT=1 FOVEATE_REQUIRE_RAY=1 FOVEATE_REQUIRE_TORCH=1)
-        "$python" -m mypy --config-file python/engine/pyproject.toml python/engine/foveate_engine || return
+        "$python" -m mypy --config-file python/engine/pyproject.toml python/engine/foveate_engine \
+            python/engine/examples || return
     fi
     env FOVEATE_BIN="${CARGO_TARGET_DIR:-$root/target}/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
         "$python" -B -W error -m unittest discover -s python/engine/tests

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -164,7 +164,7 @@ class Encoder:
             self._pictures(list(items)) if self._every is None else [row for item in items for row in self._clip(item)]
         )
         count, side = len(rows), self._patch
-        pixels = np.zeros((count, self._capacity, 3, side, side), self._texels.to_pandas_dtype())
+        pixels = np.zeros((count, self._capacity, 3, side, side), _dtype(self._texels))
         records = np.zeros((count, self._capacity), TOKEN)
         fixations = np.full((count, self._foveae, 2), np.nan)
         for index, row in enumerate(rows):
@@ -364,6 +364,11 @@ def _schema(capacity: int, patch: int, foveae: int, texels: pa.DataType, about: 
     )
 
 
+def _dtype(type: pa.DataType) -> np.dtype[Any]:
+    """That of NumPy. Arrow's ``to_pandas_dtype`` needs pandas."""
+    return cast("np.dtype[Any]", pa.array([], type).to_numpy(zero_copy_only=False).dtype)
+
+
 def _tensors(values: NDArray[Any], type: pa.ExtensionType) -> pa.ExtensionArray:
     storage = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), type=type.storage_type)
     return pa.ExtensionArray.from_storage(type, storage)
@@ -374,7 +379,7 @@ def _records(records: NDArray[Any], type: pa.StructType) -> pa.StructArray:
     for field in type:
         name = field.name
         values = records["box"][..., _CORNERS.index(name)] if name in _CORNERS else records[name]
-        flat = pa.array(values.reshape(-1).astype(field.type.value_type.to_pandas_dtype()))
+        flat = pa.array(values.reshape(-1).astype(_dtype(field.type.value_type)))
         lists.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type))
     return pa.StructArray.from_arrays(lists, fields=list(type))
 

@@ -273,9 +273,11 @@ for index in range(len(items)):
         source = self.folder / "items.arrow"
         with pa.ipc.new_file(str(source), items.schema) as file:
             file.write_table(items)
-        package = str(Path(foveate_engine.__file__).parent.parent)
+        # Arrow uses pandas where it finds it, but must not need it.
+        (self.folder / "pandas.py").write_text("raise ImportError\n")
+        path = f"{self.folder}{os.pathsep}{Path(foveate_engine.__file__).parent.parent}"
         job = subprocess.Popen(
-            [sys.executable, "-c", program, str(source), str(self.output)], env={**os.environ, "PYTHONPATH": package}
+            [sys.executable, "-c", program, str(source), str(self.output)], env={**os.environ, "PYTHONPATH": path}
         )
         while job.poll() is None and len(list(self.output.glob("*.parquet"))) < 5:
             time.sleep(0.001)
