@@ -2,6 +2,9 @@
 
 import foveate.control
 
+#: How long a daemon may take to answer.
+TIMEOUT_S = 5
+
 #: What is counted of a stream.
 COUNTS = ("frames_captured", "frames_dropped", "frames_published", "frames_refused", "frames_rested")
 
@@ -12,7 +15,7 @@ def stats(socket):
     try:
         daemon, streams, more = {}, {}, {}
         while True:
-            answer = connection.request("stats", **more)
+            answer = connection.request("stats", None, TIMEOUT_S, **more)
             daemon = answer.get("daemon", daemon)
             streams.update((stream["name"], stream) for stream in answer["streams"])
             if "next" not in answer:

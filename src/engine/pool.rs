@@ -11,11 +11,11 @@
 #![allow(unsafe_code, reason = "helpers borrow from the stack of the thread that they help")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use foveate_core::geometry::extent::Extent;
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
@@ -25,6 +25,9 @@ mod board;
 
 /// Most threads that work on a stage, the frame loop included: more would only wait for memory.
 const THREADS_MAX: usize = 4;
+
+/// Most pixels of a frame that one thread alone works on: 1280 x 720.
+const SMALL_AREA: usize = 1280 * 720;
 
 /// How long helpers follow one thread before they follow another. The kernel takes about as long to separate two
 /// threads.
@@ -52,19 +55,23 @@ struct Shared {
 struct Affinity {
     /// The affinity mask of the process's first thread.
     allowed: CpuSet,
-    /// Held for a few system calls at most. Frame loops only try it.
-    helped: Mutex<Helped>,
+    /// Thread ids of the helpers; 0 before one has begun.
+    helpers: Box<[AtomicI32]>,
+    /// [`Helped`], packed.
+    helped: AtomicU64,
+    /// Since when its times count.
+    origin: Instant,
 }
 
-#[derive(Debug)]
+/// Whom the helpers help.
+#[derive(Clone, Copy, Debug)]
 struct Helped {
-    helpers: Vec<Pid>,
-    /// The thread that is being helped.
-    thread: Option<ThreadId>,
-    /// The processor that they are kept off.
-    avoided: Option<usize>,
-    /// When `avoided` was last set.
-    since: Instant,
+    /// The thread, as the system numbers it.
+    thread: u32,
+    /// Its processor, which they are kept off.
+    avoided: u16,
+    /// When that was last set, in ms; wraps around after a minute.
+    since_ms: u16,
 }
 
 impl Pool {
@@ -80,7 +87,7 @@ impl Pool {
         let shared = Arc::new(Shared { board: Board::new(SLOTS), affinity });
         let start = |index| {
             let shared = Arc::clone(&shared);
-            thread::Builder::new().name(format!("pool-{index}")).spawn(move || shared.help())
+            thread::Builder::new().name(format!("pool-{index}")).spawn(move || shared.help(index))
         };
         let helpers: Vec<_> = (0..helper_count).map(start).map_while(Result::ok).collect();
         if helpers.len() < helper_count {
@@ -92,6 +99,16 @@ impl Pool {
             );
         }
         Self { shared, helpers }
+    }
+
+    /// The pool for frames of this extent: of small ones, one without helpers. Waking them costs more processor time than they
+    /// save, and their frames take a fraction of a millisecond.
+    pub fn for_frames(self: &Arc<Self>, extent: Extent) -> Arc<Self> {
+        if self.helpers.is_empty() || SMALL_AREA < extent.area() {
+            Arc::clone(self)
+        } else {
+            Arc::new(Self::new(0))
+        }
     }
 
     /// Threads that work on a stage at the same time, the frame loop included.
@@ -146,9 +163,9 @@ impl Drop for Pool {
 
 impl Shared {
     /// Runs a helper until the pool is dropped.
-    fn help(&self) {
+    fn help(&self, index: usize) {
         if let Some(affinity) = &self.affinity {
-            affinity.enter();
+            affinity.enter(index);
         }
         self.board.help();
     }
@@ -158,48 +175,78 @@ impl Affinity {
     fn new(helper_count: usize) -> Self {
         Self {
             allowed: sched_getaffinity(Some(getpid())).unwrap_or_default(),
-            helped: Mutex::new(Helped {
-                helpers: Vec::with_capacity(helper_count),
-                thread: None,
-                avoided: None,
-                since: Instant::now(),
-            }),
+            helpers: (0..helper_count).map(|_| AtomicI32::new(0)).collect(),
+            helped: AtomicU64::new(Helped::NOBODY),
+            origin: Instant::now(),
         }
     }
 
-    /// Registers the calling thread as a helper.
-    fn enter(&self) {
-        let mut helped = self.helped.lock();
-        helped.helpers.push(gettid());
-        if let Some(processor) = helped.avoided {
-            self.keep_off(gettid(), processor);
+    /// Registers the calling thread as the helper of this number.
+    fn enter(&self, index: usize) {
+        // SYNC(helped): of this store and that of a frame loop, one sees the other.
+        self.helpers[index].store(gettid().as_raw_nonzero().get(), Ordering::SeqCst);
+        let helped = self.helped.load(Ordering::SeqCst);
+        if helped != Helped::NOBODY {
+            self.keep_off(gettid(), Helped::unpacked(helped).avoided);
         }
     }
 
     /// Keeps the helpers off a processor from now on. That costs a few system calls when the helped thread has moved.
     /// Threads that are helped in turn do not push the helpers back and forth: each decides for at least [`STEADY`].
     fn avoid(&self, processor: usize) {
-        // Another frame loop is setting it.
-        let Some(mut helped) = self.helped.try_lock() else { return };
-        if helped.avoided == Some(processor) {
+        let packed = self.helped.load(Ordering::Relaxed);
+        let helped = Helped::unpacked(packed);
+        // Of a larger machine, no other processor can be avoided.
+        let Some(avoided) = u16::try_from(processor).ok().filter(|_| processor < CpuSet::MAX_CPU)
+        else {
+            return;
+        };
+        if packed != Helped::NOBODY && helped.avoided == avoided {
             return;
         }
-        let thread = thread::current().id();
-        if helped.thread.is_some_and(|other| other != thread) && helped.since.elapsed() < STEADY {
+        let thread = gettid().as_raw_nonzero().get().unsigned_abs();
+        #[expect(clippy::cast_possible_truncation, reason = "it wraps around")]
+        let now_ms = self.origin.elapsed().as_millis() as u16;
+        let elapsed = Duration::from_millis(now_ms.wrapping_sub(helped.since_ms).into());
+        if packed != Helped::NOBODY && helped.thread != thread && elapsed < STEADY {
             return;
         }
-        (helped.thread, helped.avoided) = (Some(thread), Some(processor));
-        helped.since = Instant::now();
-        for helper in &helped.helpers {
-            self.keep_off(*helper, processor);
+        let next = Helped { thread, avoided, since_ms: now_ms }.packed();
+        // SYNC(helped): pairs with `enter`. If this fails, another frame loop has just set it.
+        if self.helped.compare_exchange(packed, next, Ordering::SeqCst, Ordering::Relaxed).is_err()
+        {
+            return;
+        }
+        for helper in &self.helpers {
+            if let Some(helper) = Pid::from_raw(helper.load(Ordering::SeqCst)) {
+                self.keep_off(helper, avoided);
+            }
         }
     }
 
     /// If the kernel refuses, because there is no other processor, the helper stays where it is.
-    fn keep_off(&self, helper: Pid, processor: usize) {
+    fn keep_off(&self, helper: Pid, processor: u16) {
         let mut others = self.allowed;
-        others.unset(processor);
+        others.unset(processor.into());
         let _ = sched_setaffinity(Some(helper), &others);
+    }
+}
+
+impl Helped {
+    /// Packed: nobody has been helped yet. No thread has this number.
+    const NOBODY: u64 = u64::MAX;
+
+    fn packed(self) -> u64 {
+        u64::from(self.thread) << 32 | u64::from(self.avoided) << 16 | u64::from(self.since_ms)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "takes the parts out")]
+    fn unpacked(packed: u64) -> Self {
+        Self {
+            thread: (packed >> 32) as u32,
+            avoided: (packed >> 16) as u16,
+            since_ms: packed as u16,
+        }
     }
 }
 

@@ -203,7 +203,8 @@ impl StreamBackend {
     pub fn build(&mut self, kind: FrameKind) -> Result<Box<dyn Backend>, BackendError> {
         #[cfg(feature = "vulkan")]
         if let Some(gpu) = &self.gpu {
-            match VulkanBackend::new(gpu, kind, self.info.change_on, &self.pool) {
+            let pool = self.pool.for_frames(kind.extent);
+            match VulkanBackend::new(gpu, kind, self.info.change_on, &pool) {
                 Ok(backend) => {
                     self.required = false;
                     return Ok(Box::new(backend));
@@ -258,7 +259,7 @@ impl StreamBackend {
 
     /// Builds a backend on the CPU.
     pub fn build_on_cpu(&self, kind: FrameKind) -> Box<dyn Backend> {
-        Box::new(CpuBackend::new(kind, &self.pool))
+        Box::new(CpuBackend::new(kind, &self.pool.for_frames(kind.extent)))
     }
 
     /// Falls back to the CPU because of `error`, which becomes the reason.
