@@ -12,11 +12,13 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod lookup;
 mod plain;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 mod vectors;
 
+pub use lookup::{Line, Lookup};
 pub use vectors::Vectors;
 
 /// Vector instructions that this processor has.
@@ -27,7 +29,7 @@ pub enum Instructions {
     /// SSE2, which every processor of this architecture has.
     #[cfg(target_arch = "x86_64")]
     Sse2,
-    /// AVX2.
+    /// AVX2 and F16C.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
     /// AVX-512 BW, VL and VNNI.
@@ -59,7 +61,7 @@ impl Instructions {
         #[cfg(target_arch = "x86_64")]
         {
             available.push(Self::Sse2);
-            if is_x86_feature_detected!("avx2") {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
                 available.push(Self::Avx2(Detected(())));
             }
             if is_x86_feature_detected!("avx512bw")
@@ -85,7 +87,7 @@ impl Instructions {
             #[cfg(target_arch = "x86_64")]
             Self::Sse2 => kernel.run(sse2::Sse2),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Detected` is made only after the processor said that it has AVX2.
+            // SAFETY: `Detected` is made only after the processor said that it has AVX2 and F16C.
             Self::Avx2(detected) => unsafe { run_avx2(kernel, detected) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Detected` is made only after the processor said that it has AVX-512 BW, VL and VNNI.
@@ -95,7 +97,7 @@ impl Instructions {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,f16c")]
 fn run_avx2<K: Kernel>(kernel: K, detected: Detected) -> K::Output {
     kernel.run(avx2::Avx2::new(detected))
 }

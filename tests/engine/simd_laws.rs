@@ -1,6 +1,7 @@
 //! Every operation gives, with every set of vector instructions, what plain Rust says.
 
-use foveate_engine::simd::{Instructions, Kernel, Vectors};
+use foveate_engine::simd::{Instructions, Kernel, Line, Lookup, Vectors};
+use half::f16;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -12,12 +13,15 @@ proptest! {
         a in vec(number(), 32),
         b in vec(number(), 32),
         table in vec(any::<[u8; 2]>(), 256),
+        mean in -1.0..2.0,
+        std in 0.01..2.0,
         value_count in 0_usize..=64,
     ) {
         let operands = Operands {
             a: a.try_into().unwrap(),
             b: b.try_into().unwrap(),
-            table: table.try_into().unwrap(),
+            table: Lookup::new(table.try_into().unwrap()),
+            line: line(mean, std),
             value_count,
         };
         let [plain, others @ ..] = &Instructions::available()[..] else { unreachable!() };
@@ -43,11 +47,43 @@ fn number() -> impl Strategy<Value = u16> {
     ]
 }
 
+/// The half floats of a normalisation.
+fn line(mean: f64, std: f64) -> Lookup {
+    let word = |value: usize| f16::from_f64((value as f64 / 255.0 - mean) / std).to_le_bytes();
+    Lookup::near(std::array::from_fn(word), 1.0 / (255.0 * std), -mean / std)
+}
+
+/// What models take is a line, so that their tokens are computed the fast way; what is none is not taken for one.
+#[test]
+fn normalisations_of_models_are_lines() {
+    for (mean, std) in [
+        (0.0, 1.0),
+        (0.5, 0.5),
+        (0.485, 0.229),
+        (0.456, 0.224),
+        (0.406, 0.225),
+        (0.48145466, 0.26862954),
+        (0.4578275, 0.26130258),
+        (0.40821073, 0.27577711),
+    ] {
+        let lookup = line(mean, std);
+        let Line { factor, offset } = lookup.line().unwrap_or_else(|| panic!("{mean}, {std}"));
+        for (value, word) in (0..=u8::MAX).zip(lookup.words()) {
+            let number = f16::from_f32(f32::from(value) * factor + offset);
+            assert_eq!(number.to_le_bytes(), *word, "{mean}, {std}: {value}");
+        }
+        let mut other = *lookup.words();
+        other[77][0] ^= 1;
+        assert_eq!(Lookup::near(other, 1.0 / (255.0 * std), -mean / std).line(), None);
+    }
+}
+
 #[derive(Debug)]
 struct Operands {
     a: [u16; 32],
     b: [u16; 32],
-    table: [[u8; 2]; 256],
+    table: Lookup,
+    line: Lookup,
     value_count: usize,
 }
 
@@ -79,6 +115,8 @@ impl Kernel for Everything<'_> {
         let values = &numbers[..operands.value_count];
         let mut found = vec![[0; 2]; values.len()];
         vectors.looked_up(&operands.table, values, &mut found);
+        let mut on_line = vec![[0; 2]; values.len()];
+        vectors.looked_up(&operands.line, values, &mut on_line);
         vec![
             words("widened", vectors.widened(first)),
             words("widened", vectors.widened(second)),
@@ -110,6 +148,7 @@ impl Kernel for Everything<'_> {
             ("transposed_2", vectors.transposed_2(narrowed).as_flattened().to_vec()),
             ("transposed_1", vectors.transposed_1(narrowed).as_flattened().to_vec()),
             ("looked_up", found.as_flattened().to_vec()),
+            ("looked_up, line", on_line.as_flattened().to_vec()),
         ]
     }
 }

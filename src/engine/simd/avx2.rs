@@ -1,27 +1,28 @@
-//! AVX2: 64 bytes are two registers.
+//! AVX2 and F16C: 64 bytes are two registers.
 
 use std::arch::x86_64::*;
 
 use super::Detected;
+use super::lookup::{Line, Lookup};
 use super::plain::Plain;
 use super::vectors::Vectors;
 
-/// Proof of AVX2.
+/// Proof of AVX2 and F16C.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Avx2(Detected);
 
 impl Avx2 {
-    /// `detected` proves AVX2.
+    /// `detected` proves AVX2 and F16C.
     #[inline(always)]
     pub(super) fn new(detected: Detected) -> Self {
         Self(detected)
     }
 }
 
-/// Calls an intrinsic in a method of [`Avx2`], whose value proves AVX2.
+/// Calls an intrinsic in a method of [`Avx2`], whose value proves AVX2 and F16C.
 macro_rules! call {
     ($call:expr) => {
-        // SAFETY: `self` is proof that the processor has AVX2.
+        // SAFETY: `self` is proof that the processor has AVX2 and F16C.
         unsafe { $call }
     };
 }
@@ -219,13 +220,37 @@ impl Vectors for Avx2 {
     }
 
     #[inline(always)]
-    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]) {
-        // Gathering is no faster.
-        Plain.looked_up(table, values, found);
+    fn looked_up(self, table: &Lookup, values: &[u8], found: &mut [[u8; 2]]) {
+        assert_eq!(values.len(), found.len(), "a place for each value");
+        // Without a line: gathering is no faster.
+        let Some(line) = table.line() else { return Plain.looked_up(table, values, found) };
+        let (values, last_values) = values.as_chunks::<16>();
+        let (found, last_found) = found.as_chunks_mut::<16>();
+        for (found, values) in found.iter_mut().zip(values) {
+            *found = self.halves_on(line, *values);
+        }
+        Plain.looked_up(table, last_values, last_found);
     }
 }
 
 impl Avx2 {
+    /// The half floats of a line at 16 values.
+    #[inline(always)]
+    fn halves_on(self, Line { factor, offset }: Line, values: [u8; 16]) -> [[u8; 2]; 16] {
+        let values: __m128i = bytemuck::cast(values);
+        let line = [call!(_mm256_set1_ps(factor)), call!(_mm256_set1_ps(offset))];
+        let last = call!(_mm_unpackhi_epi64(values, values));
+        bytemuck::cast([self.eight_on(line, values), self.eight_on(line, last)])
+    }
+
+    /// Those of the first eight values.
+    #[inline(always)]
+    fn eight_on(self, [factor, offset]: [__m256; 2], values: __m128i) -> __m128i {
+        let numbers = call!(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(values)));
+        let numbers = call!(_mm256_add_ps(_mm256_mul_ps(numbers, factor), offset));
+        call!(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(numbers))
+    }
+
     /// The shift count for both registers. The compiler turns it into an immediate.
     #[inline(always)]
     fn count(self, bits: u32) -> [__m128i; 2] {

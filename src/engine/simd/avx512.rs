@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::Detected;
+use super::lookup::Lookup;
 use super::vectors::Vectors;
 
 /// Proof of AVX-512 BW, VL and VNNI.
@@ -190,9 +191,9 @@ impl Vectors for Avx512 {
     }
 
     #[inline(always)]
-    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]) {
+    fn looked_up(self, table: &Lookup, values: &[u8], found: &mut [[u8; 2]]) {
         assert_eq!(values.len(), found.len(), "a place for each value");
-        let table: &[[[u8; 2]; 32]] = table.as_chunks().0;
+        let table: &[[[u8; 2]; 32]] = table.words().as_chunks().0;
         let mut parts = [self.sums(0); 8];
         for (part, entries) in parts.iter_mut().zip(table) {
             *part = bytemuck::cast(*entries);

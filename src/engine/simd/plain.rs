@@ -1,5 +1,6 @@
 //! The definition of every operation in plain Rust: the oracle of the others, and the fallback on other processors.
 
+use super::lookup::Lookup;
 use super::vectors::Vectors;
 
 /// Arrays and loops, compiled for the baseline of the target.
@@ -233,10 +234,10 @@ impl Vectors for Plain {
     }
 
     #[inline(never)]
-    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]) {
+    fn looked_up(self, table: &Lookup, values: &[u8], found: &mut [[u8; 2]]) {
         assert_eq!(values.len(), found.len(), "a place for each value");
         for (found, value) in found.iter_mut().zip(values) {
-            *found = table[usize::from(*value)];
+            *found = table.words()[usize::from(*value)];
         }
     }
 }

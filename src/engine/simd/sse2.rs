@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::lookup::Lookup;
 use super::plain::Plain;
 use super::vectors::Vectors;
 
@@ -220,7 +221,7 @@ impl Vectors for Sse2 {
     }
 
     #[inline(always)]
-    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]) {
+    fn looked_up(self, table: &Lookup, values: &[u8], found: &mut [[u8; 2]]) {
         Plain.looked_up(table, values, found);
     }
 }

@@ -1,5 +1,7 @@
 //! The vector operations that kernels are written in.
 
+use super::lookup::Lookup;
+
 /// Operations on 64 bytes at a time. A value of an implementing type is proof that the processor has its instructions.
 ///
 /// The 64 bytes are four *groups* of 16; operations that move numbers do so within each group, as the instructions do.
@@ -95,5 +97,5 @@ pub trait Vectors: Copy {
     /// # Panics
     ///
     /// If `values` and `found` differ in length.
-    fn looked_up(self, table: &[[u8; 2]; 256], values: &[u8], found: &mut [[u8; 2]]);
+    fn looked_up(self, table: &Lookup, values: &[u8], found: &mut [[u8; 2]]);
 }

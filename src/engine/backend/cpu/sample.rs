@@ -6,12 +6,12 @@ use std::ops::Range;
 
 use super::convert::{Converter, SIDE, rgb_row};
 use super::level::Level;
-use crate::simd::{Instructions, Kernel, Vectors};
+use crate::simd::{Instructions, Kernel, Lookup, Vectors};
 use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{self, Token};
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::token::{DType, Outside, Rounding, TokenFormat, WINDOW_SIDES};
+use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat, WINDOW_SIDES};
 
 /// Encodes texels in the number format of one view.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Encoder {
 #[derive(Debug)]
 enum Table {
     One(Box<[[[u8; 1]; 256]; 3]>),
-    Two(Box<[[[u8; 2]; 256]; 3]>),
+    Two(Box<[Lookup; 3]>),
     Four(Box<[[[u8; 4]; 256]; 3]>),
 }
 
@@ -33,7 +33,8 @@ impl Encoder {
     pub fn new(format: TokenFormat) -> Self {
         let table = match format.dtype {
             DType::U8 => Table::One(byte_table(format)),
-            DType::F16 | DType::Bf16 => Table::Two(byte_table(format)),
+            DType::F16 => Table::Two(Box::new(half_tables(format))),
+            DType::Bf16 => Table::Two(Box::new(byte_table(format).map(Lookup::new))),
             DType::F32 => Table::Four(byte_table(format)),
         };
         Self { format, table }
@@ -52,6 +53,20 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
         std::array::from_fn(|index| word[index])
     };
     Box::new(format.table().0.map(|channel| channel.map(bytes)))
+}
+
+/// The same of half floats, which lie on a line.
+fn half_tables(format: TokenFormat) -> [Lookup; 3] {
+    let words = *byte_table(format);
+    let Normalisation { mean, std } = format.normalisation;
+    std::array::from_fn(|channel| {
+        let (factor, offset) = if format.normalisation == Normalisation::NONE {
+            (1.0, 0.0)
+        } else {
+            (1.0 / (255.0 * std[channel]), -mean[channel] / std[channel])
+        };
+        Lookup::near(words[channel], factor, offset)
+    })
 }
 
 /// The pyramid that tokens are read from.
