@@ -20,6 +20,7 @@ use rustix::process::getpid;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use self::board::Board;
+use crate::simd::Instructions;
 
 mod board;
 
@@ -40,6 +41,7 @@ const SLOTS: usize = 16;
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
+    instructions: Instructions,
     helpers: Vec<JoinHandle<()>>,
 }
 
@@ -98,7 +100,19 @@ impl Pool {
                 "the system allows no more threads; frames take longer: raise its limit, or lower `threads`"
             );
         }
-        Self { shared, helpers }
+        Self { shared, helpers, instructions: Instructions::best() }
+    }
+
+    /// The same for work with these vector instructions.
+    #[must_use]
+    pub fn limited_to(mut self, instructions: Instructions) -> Self {
+        self.instructions = instructions;
+        self
+    }
+
+    /// The vector instructions that its work uses: the best ones, unless it was limited.
+    pub fn instructions(&self) -> Instructions {
+        self.instructions
     }
 
     /// The pool for frames of this extent: of small ones, one without helpers. Waking them costs more processor time than they
@@ -107,7 +121,7 @@ impl Pool {
         if self.helpers.is_empty() || SMALL_AREA < extent.area() {
             Arc::clone(self)
         } else {
-            Arc::new(Self::new(0))
+            Arc::new(Self::new(0).limited_to(self.instructions))
         }
     }
 

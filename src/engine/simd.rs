@@ -74,6 +74,19 @@ impl Instructions {
         available
     }
 
+    /// The name of the set, as options take it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            #[cfg(target_arch = "x86_64")]
+            Self::Sse2 => "sse2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
+        }
+    }
+
     /// The widest set that this processor has.
     pub fn best() -> Self {
         Self::available().pop().unwrap_or(Self::Plain)

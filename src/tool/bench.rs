@@ -28,6 +28,7 @@ use foveate_core::token::{DType, is_patch_side};
 use foveate_core::view::{DEFAULT_BUDGET, VIEWS_MAX};
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::pool::Pool;
+use foveate_engine::simd::Instructions;
 
 mod batch;
 mod clip;
@@ -66,6 +67,9 @@ pub struct Arguments {
     /// Part of the name of the Vulkan device, such as llvmpipe
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]
+    #[arg(long, value_name = "SET", value_parser = instructions)]
+    instructions: Option<Instructions>,
     /// Arrangement of the tokens over the image
     #[arg(long, value_enum, default_value = "foveal")]
     layout: Layout,
@@ -278,8 +282,17 @@ fn benches<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Vec<Bench<'a
 }
 
 fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<'a>, ToolError> {
-    let chosen = StreamBackend::cpu("it is measured".to_owned(), &Arc::new(Pool::of_threads(None)));
+    let chosen = StreamBackend::cpu("it is measured".to_owned(), &pool(arguments));
     Session::open(frames, &setup(arguments)?, chosen)
+}
+
+/// A pool of all threads, with the instructions that were asked for.
+fn pool(arguments: &Arguments) -> Arc<Pool> {
+    let pool = Pool::of_threads(None);
+    Arc::new(match arguments.instructions {
+        Some(instructions) => pool.limited_to(instructions),
+        None => pool,
+    })
 }
 
 fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'a>, ToolError> {
@@ -289,7 +302,7 @@ fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'
         ChangeSide::Cpu => ChangeOn::Cpu,
         ChangeSide::Gpu => ChangeOn::Gpu,
     };
-    let backend = Backends::default().choose(BackendChoice::Vulkan, device)?;
+    let backend = Backends::new(pool(arguments)).choose(BackendChoice::Vulkan, device)?;
     let backend = backend.with_change_on(change_on)?;
     let driver = driver_of(device);
     Ok(Bench { session: Session::open(frames, &setup(arguments)?, backend)?, driver })
@@ -388,6 +401,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
         device: backend.device.clone(),
         driver: driver.clone(),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        instructions: arguments.instructions.unwrap_or_else(Instructions::best).name(),
         frames,
         views: view_facts(arguments),
         threshold: arguments.threshold,
@@ -477,6 +491,13 @@ fn dtype(text: &str) -> Result<DType, String> {
         "f32" => Ok(DType::F32),
         _ => Err("it takes one of u8, f16, bf16, f32".to_owned()),
     }
+}
+
+fn instructions(text: &str) -> Result<Instructions, String> {
+    let available = Instructions::available();
+    let found = available.iter().find(|known| known.name() == text).copied();
+    let names = || available.iter().map(|known| known.name()).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("this processor has {}", names()))
 }
 
 fn patch_side(text: &str) -> Result<u32, String> {

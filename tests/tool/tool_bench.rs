@@ -278,6 +278,7 @@ fn what_cannot_be_measured_is_refused_with_the_way_out() {
         (&["--backend", "cpu", "--device", "llvmpipe"], 2, "--backend cpu"),
         (&["--backend", "cpu", "--change-on", "gpu"], 2, "--backend cpu"),
         (&["--change-on", "vulkan"], 2, "auto, cpu, gpu"),
+        (&["--instructions", "mmx"], 2, "this processor has plain"),
         (&["--clip", &raw, "--changed", "0.1"], 2, "--clip"),
         (&["--clip", &raw], 2, "add --size"),
         (&["--clip", &deep, "--size", "64x64"], 2, "remove --size"),
@@ -406,4 +407,13 @@ fn batches_are_whole_and_every_picture_counts() {
         let [p50, p99] = ["p50_us", "p99_us"].map(|key| number(&report["picture"][key]));
         assert!(0.0 < p50 && p50 <= p99 && 0.0 < number(&report["pictures_per_second"]));
     }
+}
+
+#[test]
+fn instructions_are_those_that_are_asked_for() {
+    let size = ["--size", "64x48", "--frames", "2", "--backend", "cpu"];
+    let used = |more: &[&str]| reports(&[&size[..], more].concat())[0]["instructions"].clone();
+    assert_eq!(used(&["--instructions", "plain"]), "plain");
+    let best = used(&[]);
+    assert_eq!(used(&["--instructions", best.as_str().unwrap()]), best);
 }

@@ -66,7 +66,7 @@ impl CpuBackend {
     ///
     /// If the extent is not [supported](foveate_core::geometry::extent::Extent::is_supported).
     pub fn new(kind: FrameKind, pool: &Arc<Pool>) -> Self {
-        Self::with_instructions(kind, pool, Instructions::best())
+        Self::with_instructions(kind, pool, pool.instructions())
     }
 
     /// Like [`new`](Self::new), with the given vector instructions; the result is the same.

@@ -103,7 +103,7 @@ impl VulkanBackend {
         let shape = PyramidShape::new(kind.extent);
         let (comparison, records) = match change_on {
             ChangeSite::Cpu => {
-                let detector = Detector::new(kind, pool, Instructions::best());
+                let detector = Detector::new(kind, pool, pool.instructions());
                 let staging = TileStaging::new(gpu, kind)?;
                 (Comparison::Host { detector, staging }, Records::Listed)
             }

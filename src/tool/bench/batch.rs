@@ -1,13 +1,12 @@
 //! `--batch`: pictures a second, each seen once, many at a time.
 
 use std::io::{self, BufRead, Write};
-use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::frames::Frames;
 use super::report::Quantiles;
-use super::{Arguments, Backend, view};
+use super::{Arguments, Backend, pool, view};
 use crate::{ToolError, write_json_line};
 use foveate_core::backend::{BackendChoice, BackendKind};
 use foveate_core::clock::monotonic_ns;
@@ -17,7 +16,6 @@ use foveate_core::geometry::fixation::{Fixation, FixationReason, Gaze, snapped};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::{Backends, StreamBackend};
 use foveate_engine::batch::{Batch, Picture};
-use foveate_engine::pool::Pool;
 
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
@@ -76,11 +74,12 @@ fn benches(
     };
     let mut benches = Vec::new();
     if arguments.backend != Backend::Vulkan {
-        let pool = Arc::new(Pool::of_threads(None));
-        benches.push(bench(StreamBackend::cpu("it is measured".to_owned(), &pool))?);
+        let chosen = StreamBackend::cpu("it is measured".to_owned(), &pool(arguments));
+        benches.push(bench(chosen)?);
     }
     if arguments.backend != Backend::Cpu {
-        let chosen = Backends::default().choose(BackendChoice::Vulkan, arguments.device.as_deref());
+        let chosen = Backends::new(pool(arguments))
+            .choose(BackendChoice::Vulkan, arguments.device.as_deref());
         match chosen.map_err(ToolError::from).and_then(bench) {
             Ok(bench) => benches.push(bench),
             Err(error @ ToolError::Backend(_)) if arguments.backend == Backend::All => {

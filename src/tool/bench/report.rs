@@ -22,6 +22,8 @@ pub(super) struct Report {
     pub(super) driver: Option<String>,
     /// CPUs available to this process.
     pub(super) cpus: usize,
+    /// Vector instructions of the stages on the CPU.
+    pub(super) instructions: &'static str,
     pub(super) frames: FrameFacts,
     pub(super) views: ViewFacts,
     pub(super) threshold: u8,
@@ -194,7 +196,8 @@ impl Report {
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { frames, views, .. } = self;
         let driver = self.driver.as_ref().map_or(String::new(), |driver| format!(", {driver}"));
-        writeln!(out, "{} on {}{driver}; {} CPUs", self.backend, self.device, self.cpus)?;
+        let Self { backend, device, cpus, instructions, .. } = self;
+        writeln!(out, "{backend} on {device}{driver}; {cpus} CPUs, {instructions}")?;
         writeln!(out, "  frames  {}", frames.text())?;
         writeln!(
             out,

@@ -41,7 +41,7 @@ impl CpuBatch {
             idle: Mutex::default(),
             pool: Arc::clone(pool),
             alone: Arc::new(Pool::new(0)),
-            instructions: Instructions::best(),
+            instructions: pool.instructions(),
         }
     }
 
