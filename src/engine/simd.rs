@@ -12,6 +12,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod plain;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
@@ -24,6 +26,9 @@ pub use vectors::Vectors;
 pub enum Instructions {
     /// Plain Rust.
     Plain,
+    /// NEON, which every processor of this architecture has.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     /// SSE2, which every processor of this architecture has.
     #[cfg(target_arch = "x86_64")]
     Sse2,
@@ -54,8 +59,13 @@ pub trait Kernel {
 impl Instructions {
     /// Every set that this processor has, the plainest first.
     pub fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
+        #[cfg_attr(
+            not(any(target_arch = "aarch64", target_arch = "x86_64")),
+            expect(unused_mut, reason = "there are no others")
+        )]
         let mut available = vec![Self::Plain];
+        #[cfg(target_arch = "aarch64")]
+        available.push(Self::Neon);
         #[cfg(target_arch = "x86_64")]
         {
             available.push(Self::Sse2);
@@ -82,6 +92,8 @@ impl Instructions {
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
             Self::Plain => kernel.run(plain::Plain),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => kernel.run(neon::Neon),
             #[cfg(target_arch = "x86_64")]
             Self::Sse2 => kernel.run(sse2::Sse2),
             #[cfg(target_arch = "x86_64")]
