@@ -1,7 +1,7 @@
 //! Kernels compiled for several sets of vector instructions, chosen at run time.
 //!
 //! A [`Kernel`] is written once, over [`Lanes`]: eight numbers at a time. Sums are made in the same order by all sets, but
-//! AVX2 rounds a product and its sum once and plain Rust twice, so results agree to rounding only.
+//! AVX2 and NEON round a product and its sum once and plain Rust twice, so results agree to rounding only.
 
 #![allow(
     unsafe_code,
@@ -10,6 +10,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod plain;
 
 /// Numbers in a vector.
@@ -20,6 +22,9 @@ pub(crate) const LANES: usize = 8;
 pub enum Instructions {
     /// Plain Rust.
     Plain,
+    /// NEON, which every processor of this architecture has.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     /// AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2(Detected),
@@ -40,8 +45,13 @@ pub(crate) trait Kernel {
 impl Instructions {
     /// Every set that this processor has, the plainest first.
     pub fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
+        #[cfg_attr(
+            not(any(target_arch = "aarch64", target_arch = "x86_64")),
+            expect(unused_mut, reason = "there are no others")
+        )]
         let mut available = vec![Self::Plain];
+        #[cfg(target_arch = "aarch64")]
+        available.push(Self::Neon);
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             available.push(Self::Avx2(Detected(())));
@@ -58,6 +68,8 @@ impl Instructions {
     pub(crate) fn run<K: Kernel>(self, kernel: K) {
         match self {
             Self::Plain => kernel.run(plain::Plain),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => kernel.run(neon::Neon),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Detected` is made only after the processor said that it has AVX2 and FMA.
             Self::Avx2(detected) => unsafe { run_avx2(kernel, detected) },

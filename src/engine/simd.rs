@@ -13,6 +13,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod lookup;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod plain;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
@@ -26,6 +28,9 @@ pub use vectors::Vectors;
 pub enum Instructions {
     /// Plain Rust.
     Plain,
+    /// NEON, which every processor of this architecture has.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
     /// SSE2, which every processor of this architecture has.
     #[cfg(target_arch = "x86_64")]
     Sse2,
@@ -56,8 +61,13 @@ pub trait Kernel {
 impl Instructions {
     /// Every set that this processor has, the plainest first.
     pub fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
+        #[cfg_attr(
+            not(any(target_arch = "aarch64", target_arch = "x86_64")),
+            expect(unused_mut, reason = "there are no others")
+        )]
         let mut available = vec![Self::Plain];
+        #[cfg(target_arch = "aarch64")]
+        available.push(Self::Neon);
         #[cfg(target_arch = "x86_64")]
         {
             available.push(Self::Sse2);
@@ -78,6 +88,8 @@ impl Instructions {
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => "neon",
             #[cfg(target_arch = "x86_64")]
             Self::Sse2 => "sse2",
             #[cfg(target_arch = "x86_64")]
@@ -97,6 +109,8 @@ impl Instructions {
     pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
             Self::Plain => kernel.run(plain::Plain),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => kernel.run(neon::Neon),
             #[cfg(target_arch = "x86_64")]
             Self::Sse2 => kernel.run(sse2::Sse2),
             #[cfg(target_arch = "x86_64")]
