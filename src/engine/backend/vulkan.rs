@@ -27,7 +27,6 @@ use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::Detector;
 use crate::planes::Planes;
 use crate::pool::Pool;
-use crate::simd::Instructions;
 use foveate_core::backend::ChangeSite;
 use foveate_core::clock::{Span, monotonic_ns};
 use foveate_core::frame::{FrameKind, FrameView};
