@@ -44,11 +44,10 @@ read_option() {
     esac
 }
 
+# As every build, but without GStreamer.
 wheel_packages() {
+    build_packages | grep -v -e gstreamer -e pkgconf
     cat <<'END'
-gcc|cc|links Rust programs
-libc6-dev||links Rust programs
-glslc|glslc|compiles the GPU shaders
 python3|python3|builds the wheels
 python3-venv||keeps the tools for that apart from the system's
 END
@@ -78,10 +77,11 @@ build_wheels() {
 # Installs the wheels into an empty environment, and runs tests on what was installed: try_wheels PYTHON FOLDER
 try_wheels() {
     local environment
-    environment=$2/$(basename "$1")
+    environment=$(mktemp -d "$2/python.XXXXXX")
     with_progress "Installing the wheels: $("$1" -V)" install_wheels "$1" "$2" "$environment" || return
     # Away from the sources, so that nothing but what is installed can be imported.
-    (cd "$2" && "$environment/bin/python" -c 'import foveate, foveate_engine; print(foveate_engine.Engine("cpu"))') || return
+    (cd "$2" && "$environment/bin/python" -c \
+        'import sys, foveate, foveate_engine; print(sys.version.split()[0], foveate_engine.Engine("cpu"))') || return
     FOVEATE_INSTALLED_ENGINE=1 FOVEATE_WITHOUT_VULKAN=1 with_progress 'Running the tests of the engine' \
         "$environment/bin/python" -B -m unittest discover -s "$root/python/engine/tests" -p 'test_engine.py'
 }

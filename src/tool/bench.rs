@@ -68,8 +68,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
     /// Vector instructions of the stages on the CPU, of those that this processor has [default: the widest]
-    #[arg(long, value_name = "SET", value_parser = instructions)]
-    instructions: Option<Instructions>,
+    #[arg(long, value_name = "SET", value_parser = instructions, default_value = Instructions::best().name(), hide_default_value = true)]
+    instructions: Instructions,
     /// Arrangement of the tokens over the image
     #[arg(long, value_enum, default_value = "foveal")]
     layout: Layout,
@@ -288,11 +288,7 @@ fn cpu_session<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Session<
 
 /// A pool of all threads, with the instructions that were asked for.
 fn pool(arguments: &Arguments) -> Arc<Pool> {
-    let pool = Pool::of_threads(None);
-    Arc::new(match arguments.instructions {
-        Some(instructions) => pool.limited_to(instructions),
-        None => pool,
-    })
+    Arc::new(Pool::of_threads(None).limited_to(arguments.instructions))
 }
 
 fn vulkan_bench<'a>(arguments: &Arguments, frames: &'a Frames) -> Result<Bench<'a>, ToolError> {
@@ -401,7 +397,7 @@ fn report(arguments: &Arguments, bench: &Bench<'_>, samples: &Samples) -> Report
         device: backend.device.clone(),
         driver: driver.clone(),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        instructions: arguments.instructions.unwrap_or_else(Instructions::best).name(),
+        instructions: arguments.instructions.name(),
         frames,
         views: view_facts(arguments),
         threshold: arguments.threshold,

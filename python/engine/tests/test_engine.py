@@ -466,7 +466,8 @@ print(len(pyramid.sample()))
         if not os.environ.get("FOVEATE_WITHOUT_VULKAN"):
             devices.append(("vulkan", os.environ.get("FOVEATE_TEST_DEVICE", "llvmpipe")))  # type: ignore[arg-type]
         for backend, device in devices:
-            done = run(code % (backend, device))
+            # From Python 3.12 on, it warns of every fork of a process with threads.
+            done = run(code % (backend, device), PYTHONWARNINGS="ignore:This process:DeprecationWarning")
             self.assertEqual((done.returncode, done.stderr), (0, ""), backend)
 
 

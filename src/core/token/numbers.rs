@@ -9,8 +9,7 @@ impl TokenFormat {
         NormalisationTable(std::array::from_fn(|channel| {
             std::array::from_fn(|value| {
                 let value = value as f64;
-                let number = if self.normalisation == Normalisation::NONE || self.dtype == DType::U8
-                {
+                let number = if self.keeps_values() {
                     value
                 } else {
                     (value / 255.0 - mean[channel]) / std[channel]
@@ -18,6 +17,21 @@ impl TokenFormat {
                 encoded(number, self.dtype)
             })
         }))
+    }
+
+    /// Factor and offset of the line on which the numbers of a channel lie before they are rounded to the number format.
+    pub fn line(self, channel: usize) -> (f64, f64) {
+        let Normalisation { mean, std } = self.normalisation;
+        if self.keeps_values() {
+            (1.0, 0.0)
+        } else {
+            (1.0 / (255.0 * std[channel]), -mean[channel] / std[channel])
+        }
+    }
+
+    /// Whether values are not normalised.
+    fn keeps_values(self) -> bool {
+        self.normalisation == Normalisation::NONE || self.dtype == DType::U8
     }
 }
 

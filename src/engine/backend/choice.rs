@@ -250,10 +250,13 @@ impl StreamBackend {
         Batch::new(kind, spec, place)
     }
 
-    /// Falls back to the CPU because sampling `batch` failed with `error`, and builds the batch there.
+    /// Builds `batch`, whose sampling failed with `error`, on the CPU, and falls back there unless another batch's failure was
+    /// the reason already.
     pub fn move_to_cpu(&mut self, batch: &mut Batch, error: &BackendError) {
-        self.fall_back(error);
-        tracing::warn!(reason = self.info.reason, "continuing on the CPU");
+        if self.info.kind == BackendKind::Vulkan {
+            self.fall_back(error);
+            tracing::warn!(reason = self.info.reason, "continuing on the CPU");
+        }
         *batch = self.batch_on_cpu(batch.kind(), batch.spec().clone());
     }
 

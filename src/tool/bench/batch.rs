@@ -22,6 +22,8 @@ use foveate_engine::batch::{Batch, Picture};
 struct Report {
     backend: BackendKind,
     device: String,
+    /// Vector instructions of the stages on the CPU.
+    instructions: &'static str,
     format: &'static str,
     width: u32,
     height: u32,
@@ -118,6 +120,7 @@ fn measure(
         let report = Report {
             backend: *backend,
             device: device.clone(),
+            instructions: arguments.instructions.name(),
             format: kind.format.name(),
             width: kind.extent.width,
             height: kind.extent.height,

@@ -11,7 +11,7 @@ use foveate_core::frame::FrameView;
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{self, Token};
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_core::token::{DType, Normalisation, Outside, Rounding, TokenFormat, WINDOW_SIDES};
+use foveate_core::token::{DType, Outside, Rounding, TokenFormat, WINDOW_SIDES};
 
 /// Encodes texels in the number format of one view.
 #[derive(Debug)]
@@ -58,13 +58,8 @@ fn byte_table<const BYTES: usize>(format: TokenFormat) -> Box<[[[u8; BYTES]; 256
 /// The same of half floats, which lie on a line.
 fn half_tables(format: TokenFormat) -> [Lookup; 3] {
     let words = *byte_table(format);
-    let Normalisation { mean, std } = format.normalisation;
     std::array::from_fn(|channel| {
-        let (factor, offset) = if format.normalisation == Normalisation::NONE {
-            (1.0, 0.0)
-        } else {
-            (1.0 / (255.0 * std[channel]), -mean[channel] / std[channel])
-        };
+        let (factor, offset) = format.line(channel);
         Lookup::near(words[channel], factor, offset)
     })
 }
