@@ -480,6 +480,7 @@ struct Course {
     foveae: usize,
     controller: Controller,
     extent: Extent,
+    extent_before: Extent,
     at: FrameTime,
     /// The stream's time, which stands still when it jumps back.
     elapsed_ns: u64,
@@ -509,6 +510,7 @@ impl Course {
             foveae,
             controller,
             extent: EXTENT,
+            extent_before: EXTENT,
             at,
             elapsed_ns: 0,
             moved_ns: BTreeMap::new(),
@@ -541,6 +543,7 @@ impl Course {
     /// One frame, as a stream takes it, and every law after it.
     fn step(&mut self, frame: &Frame) -> Result<(), TestCaseError> {
         let before = self.controller.gaze().clone();
+        self.extent_before = self.extent;
         let time_ns = self.at.time_ns.saturating_add_signed(frame.after_ns);
         self.elapsed_ns += time_ns.saturating_sub(self.at.time_ns);
         let jumped_back = time_ns < self.at.time_ns;
@@ -702,13 +705,14 @@ impl Course {
             );
             self.decided = Some(interval);
         }
-        let is_new = |(_, fixation): &(usize, &Fixation)| !before.fixations.contains(fixation);
-        for (index, fixation) in now.iter().enumerate().filter(is_new) {
-            // A change of size is no saccade.
+        let is_new = |fixation: &&Fixation| !before.fixations.contains(fixation);
+        for fixation in now.iter().filter(is_new) {
+            // A change of size is no saccade. Where it brings fixations together, the first goes on.
             let moved_ns = if is_resize {
-                let same =
-                    before.fixations.get(index).filter(|_| now.len() == before.fixations.len());
-                same.and_then(|same| self.moved_ns.get(&same.id)).copied()
+                let aim = (fixation.x, fixation.y, fixation.reason);
+                let mut old = before.fixations.iter();
+                let same = old.find(|old| scaled(old, self.extent_before, self.extent) == aim);
+                same.map_or(Some(self.elapsed_ns), |same| self.moved_ns.get(&same.id).copied())
             } else {
                 Some(self.elapsed_ns)
             };
@@ -735,6 +739,14 @@ impl Course {
     fn relevance_frame(&self) -> Option<u64> {
         self.controller.gaze().relevance.as_ref().map(|relevance| relevance.frame_seq)
     }
+}
+
+/// Where a fixation is after a change of size, and why.
+fn scaled(fixation: &Fixation, from: Extent, to: Extent) -> (f64, f64, FixationReason) {
+    let across = fixation.x / f64::from(from.width) * f64::from(to.width);
+    let down = fixation.y / f64::from(from.height) * f64::from(to.height);
+    let (x, y) = snapped(to, across, down);
+    (x, y, fixation.reason)
 }
 
 fn only(gaze: &Gaze) -> Fixation {
