@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from . import feedback
 from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Looking, Path, deadline_in, looking, socket_path
@@ -15,6 +15,11 @@ from .ring import Ring
 from .segment import SegmentInfo
 from .steering import Steering
 from .subscription import Connecting, Subscription
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .keys import ViewKeys
 
 #: Forks between the process that imported this module and this one.
 _fork_count = 0
@@ -57,7 +62,7 @@ def open_view(
     *,
     reconnect: bool = False,
     timeout: float | None = ANSWER_TIMEOUT_S,
-    **keys: Any,
+    **keys: Unpack[ViewKeys],
 ) -> View:
     """Opens a view of your own on a stream. It lives until it is closed or the process ends.
 
@@ -77,7 +82,7 @@ def open_view(
     return View(socket_path(socket), stream, keys, reconnect, timeout)
 
 
-class _Sought(NamedTuple):
+class Sought(NamedTuple):
     """A frame that is waited for: what it is, for people, and how to look whether it is there."""
 
     what: str
@@ -86,6 +91,8 @@ class _Sought(NamedTuple):
 
 class ViewCore:
     """What views are for threads and for tasks: a subscription and a connection to steer by. Waits nowhere."""
+
+    _kind = "foveate.View"
 
     def __init__(
         self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, has_descriptor: bool
@@ -100,7 +107,7 @@ class ViewCore:
         self._subscription = Subscription(address, self._connect, reconnect, has_descriptor)
 
     def __repr__(self) -> str:
-        return f"<foveate.View {self.name}{' (closed)' if self._is_closed else ''}>"
+        return f"<{self._kind} {self.name}{' (closed)' if self._is_closed else ''}>"
 
     @property
     def name(self) -> str:
@@ -127,6 +134,10 @@ class ViewCore:
         self._check_usable()
         return self._subscription
 
+    def close(self) -> None:
+        """Ends the subscription, the lease, and an opened view."""
+        raise NotImplementedError
+
     @contextmanager
     def _opening(self) -> Iterator[None]:
         """Leaves nothing open if the block fails."""
@@ -140,20 +151,20 @@ class ViewCore:
                 raise Ended(self._address, GONE, hung_up=True) from None
             raise
 
-    def _reading(self, newest: bool, max_age: float | None, at: int | None) -> _Sought:
+    def _reading(self, newest: bool, max_age: float | None, at: int | None) -> Sought:
         if at is None:
             return self._unread(max_age, Ring.read_newest if newest else Ring.read_next)
         if max_age is not None:
             raise ValueError("`at` and `max_age` exclude each other: look at the frame's `capture_ns`")
         return self._nearest(at)
 
-    def _unread(self, max_age: float | None, read: Callable[[Ring], Frame | None]) -> _Sought:
+    def _unread(self, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Sought:
         """What ``read`` returns; frames come before an end, and before a new segment."""
         subscription = self.subscription
         what = "that was not read before" + ("" if max_age is None else f" and is at most {max_age:g} s old")
-        return _Sought(what, lambda: subscription.poll(lambda ring: _fresh(read, ring, max_age)))
+        return Sought(what, lambda: subscription.poll(lambda ring: _fresh(read, ring, max_age)))
 
-    def _nearest(self, capture_ns: int) -> _Sought:
+    def _nearest(self, capture_ns: int) -> Sought:
         """A copy of the frame nearest to ``capture_ns``, once there is one."""
         subscription = self.subscription
 
@@ -164,9 +175,9 @@ class ViewCore:
                 subscription.check_end()
             return subscription.poll_newest(lambda ring: ring.read_nearest(capture_ns))
 
-        return _Sought("at all", nearest)
+        return Sought("at all", nearest)
 
-    def _missing(self, sought: _Sought, timeout: float | None) -> TimedOut:
+    def _missing(self, sought: Sought, timeout: float | None) -> TimedOut:
         """The error of a frame that does not come within ``timeout``."""
         state, reason = self.state
         because = f"{state}, {reason}" if reason else f"the stream is {state}"
@@ -432,7 +443,7 @@ class View(ViewCore):
         """
         self._ask(feedback.RELEASE, timeout)
 
-    def _awaited(self, sought: _Sought, timeout: float | None) -> Frame:
+    def _awaited(self, sought: Sought, timeout: float | None) -> Frame:
         deadline = deadline_in(timeout)
         while True:
             frame = sought.look()
