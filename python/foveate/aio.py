@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
     from .keys import ViewKeys
 
+__all__ = ["Opening", "View", "ViewOpening", "Views", "list_views", "open", "open_many", "open_view"]
+
 T = TypeVar("T")
 
 #: What a task waits for: a descriptor, and ``select.POLLIN`` or ``select.POLLOUT``; None for its turn.

@@ -240,13 +240,12 @@ class ViewIsCancelled(WithDaemon):
         for task in waits_for_its_turn:
             await self.asleep(task)
         waits_for_its_turn[1].cancel()
-        connections = len(self.daemon._connections)
         may_answer.set()
         self.assertEqual((await waits_for_its_turn[0])[:2], (2, 6))
         self.assertEqual((await waits_for_its_turn[2])[:2], (4, 6))
         self.assertEqual((await view.look(7, 8))[:2], (7, 8))
         # It has steered over the same connection all the time: whoever hangs up loses the lease.
-        self.assertEqual((connections, len(self.daemon._connections)), (2, 2))
+        self.assertEqual(len(self.daemon._connections), 2)
 
     async def test_an_opening_that_is_cancelled_leaves_nothing_open(self) -> None:
         before = descriptors()
@@ -537,10 +536,19 @@ slots = 64
 
 
 class DaemonIsRead(InLoop):
-    def setUp(self) -> None:
+    daemon: RealDaemon
+
+    @classmethod
+    def setUpClass(cls) -> None:
         programs()
-        self.daemon = RealDaemon(LIVE)
-        self.addCleanup(self.daemon.__exit__)
+        cls.daemon = RealDaemon(LIVE)
+        with foveate.open("front/policy", cls.daemon.path) as view:
+            # Before the first frame, views are neither opened nor steered.
+            view.read(HANG)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.daemon.__exit__()
 
     async def test_two_views_in_one_loop_get_their_frames_without_a_thread(self) -> None:
         threads = len(os.listdir("/proc/self/task")), threading.active_count()
@@ -572,25 +580,6 @@ class DaemonIsRead(InLoop):
                     other = plain.read(at=frame.capture_ns)
                     self.assertEqual(contents(frame) | {"missed": 0}, contents(other))
 
-    async def test_a_daemon_that_is_killed_hangs_up_and_comes_back(self) -> None:
-        async with foveate.aio.open("front/policy", self.daemon.path) as mortal:
-            async with foveate.aio.open("front/policy", self.daemon.path, reconnect=True) as patient:
-                epochs = {(await patient.read(HANG)).epoch, (await mortal.read(HANG)).epoch}
-
-                async def follow() -> None:
-                    async for frame in patient:
-                        epochs.add(frame.epoch)
-                        if len(epochs) == 2:
-                            return
-
-                follower = asyncio.create_task(follow())
-                end = asyncio.create_task(outlive(mortal))
-                self.daemon.kill()
-                self.assertTrue((await asyncio.wait_for(end, HANG)).hung_up)
-                self.daemon.start()
-                await asyncio.wait_for(follower, HANG)
-                self.assertEqual((await patient.look(1, 2)).x, 1)
-
     async def test_a_look_is_obeyed_and_another_client_is_refused_as_a_thread_is(self) -> None:
         async with foveate.aio.open("front/policy", self.daemon.path) as view:
             looking = await view.look(100, 200.5, wait=True)
@@ -615,7 +604,6 @@ class DaemonIsRead(InLoop):
 
     async def test_a_request_that_is_cancelled_leaves_the_lease(self) -> None:
         async with foveate.aio.open("front/policy", self.daemon.path) as view:
-            await view.read(HANG)
             look = asyncio.create_task(view.look(10, 10, wait=True))
             for _ in range(5):
                 await asyncio.sleep(0)
@@ -652,6 +640,29 @@ class DaemonIsRead(InLoop):
             assert listed is not None, str(caught.exception)
             known.update(re.findall("`([^`]+)`", listed[1]))
         return known
+
+
+class DaemonGoesAway(InLoop):
+    async def test_a_daemon_that_is_killed_hangs_up_and_comes_back(self) -> None:
+        programs()
+        with RealDaemon(LIVE) as daemon:
+            async with foveate.aio.open("front/policy", daemon.path) as mortal:
+                async with foveate.aio.open("front/policy", daemon.path, reconnect=True) as patient:
+                    epochs = {(await patient.read(HANG)).epoch, (await mortal.read(HANG)).epoch}
+
+                    async def follow() -> None:
+                        async for frame in patient:
+                            epochs.add(frame.epoch)
+                            if len(epochs) == 2:
+                                return
+
+                    follower = asyncio.create_task(follow())
+                    end = asyncio.create_task(outlive(mortal))
+                    daemon.kill()
+                    self.assertTrue((await asyncio.wait_for(end, HANG)).hung_up)
+                    daemon.start()
+                    await asyncio.wait_for(follower, HANG)
+                    self.assertEqual((await patient.look(1, 2)).x, 1)
 
 
 async def outlive(view: foveate.aio.View) -> foveate.Ended:
