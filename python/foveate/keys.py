@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, Union
 
 
 class Normalisation(TypedDict):
@@ -11,6 +11,10 @@ class Normalisation(TypedDict):
 
     mean: Sequence[float]
     std: Sequence[float]
+
+
+_NamedNormalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], Normalisation]
+_Channels = Union[Sequence[str], Literal["all"]]
 
 
 class GazeKeys(TypedDict, total=False):
@@ -41,7 +45,7 @@ class ViewKeys(TypedDict, total=False):
     budget: int
     patch: int
     dtype: Literal["u8", "f16", "bf16", "f32"]
-    normalisation: Literal["none", "unit", "imagenet", "clip", "siglip"] | Normalisation
+    normalisation: _NamedNormalisation
     outside: Literal["edge", "mean"]
     rounding: Literal["half-up", "floor"]
     e0: float
@@ -54,5 +58,5 @@ class ViewKeys(TypedDict, total=False):
     slots: int
     max_fps: float
     publish: Literal["always", "when-read"]
-    channels: Sequence[str] | Literal["all"]
+    channels: _Channels
     gaze: GazeKeys
