@@ -13,7 +13,7 @@ class Normalisation(TypedDict):
     std: Sequence[float]
 
 
-_NamedNormalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], Normalisation]
+_Normalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], Normalisation]
 _Channels = Union[Sequence[str], Literal["all"]]
 
 
@@ -45,7 +45,7 @@ class ViewKeys(TypedDict, total=False):
     budget: int
     patch: int
     dtype: Literal["u8", "f16", "bf16", "f32"]
-    normalisation: _NamedNormalisation
+    normalisation: _Normalisation
     outside: Literal["edge", "mean"]
     rounding: Literal["half-up", "floor"]
     e0: float

@@ -110,7 +110,7 @@ class ViewReads(WithDaemon):
         read = asyncio.create_task(view.read(timeout=None))
         await self.asleep(read)
         self.ring.publish()
-        self.assertEqual((await read).frame_seq, 1)
+        self.assertEqual((await asyncio.wait_for(read, HANG)).frame_seq, 1)
 
     async def test_iteration_gives_frames_until_the_stream_ends(self) -> None:
         view = await self.open()
@@ -163,6 +163,20 @@ class ViewReads(WithDaemon):
             # 0.1 s apart, and a few for what happens; fewer where the machine is busy.
             self.assertLess(polls.call_count, 30)
 
+    async def test_the_loop_watches_a_view_only_while_a_task_waits_for_it(self) -> None:
+        view, loop = await self.open(), asyncio.get_running_loop()
+        descriptor = view.subscription.fileno()
+        assert descriptor is not None
+        for end in (lambda: self.daemon.publish(VIEW), lambda: read.cancel()):
+            read = asyncio.create_task(view.read(timeout=None))
+            await self.asleep(read)
+            end()
+            await asyncio.wait([read])
+            self.assertFalse(loop.remove_reader(descriptor))
+        with self.assertRaises(foveate.TimedOut):
+            await view.read(timeout=0.01)
+        self.assertFalse(loop.remove_reader(descriptor))
+
     async def test_a_frame_is_lent_and_taken_back(self) -> None:
         view = await self.open()
         self.daemon.publish(VIEW)
@@ -186,18 +200,17 @@ class ViewReads(WithDaemon):
 class ViewIsCancelled(WithDaemon):
     async def test_a_read_that_is_cancelled_has_taken_no_frame(self) -> None:
         view = await self.open()
-        for expected in range(1, 5):
+        # From before the loop has heard of the frame until after it was read.
+        for turns in range(8):
             read = asyncio.create_task(view.read(timeout=None, newest=False))
             await self.asleep(read)
-            # Before and after the loop has heard of the frame.
             self.daemon.publish(VIEW)
-            for _ in range(expected % 2):
+            for _ in range(turns):
                 await asyncio.sleep(0)
             read.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                self.fail(f"read {await read}")
-            frame = await view.read(timeout=0, newest=False)
-            self.assertEqual((frame.frame_seq, frame.missed), (expected, 0))
+            await asyncio.wait([read])
+            frame = await view.read(timeout=0, newest=False) if read.cancelled() else read.result()
+            self.assertEqual((frame.frame_seq, frame.missed), (turns + 1, 0))
 
     async def test_a_read_that_is_cancelled_leaves_the_others_waiting(self) -> None:
         view = await self.open()
@@ -206,6 +219,10 @@ class ViewIsCancelled(WithDaemon):
             await self.asleep(read)
         reads[0].cancel()
         await self.asleep(reads[1])
+        descriptor = view.subscription.fileno()
+        assert descriptor is not None
+        # It is still watched, and now looks by itself after a moment.
+        self.assertTrue(asyncio.get_running_loop().remove_reader(descriptor))
         self.daemon.publish(VIEW)
         self.assertEqual((await reads[1]).frame_seq, 1)
         self.assertTrue(reads[0].cancelled())
@@ -374,17 +391,18 @@ class ViewEnds(WithDaemon):
     async def test_whoever_waits_for_a_view_that_is_closed_is_told(self) -> None:
         view = await self.open()
         self.daemon.answers["look"] = lambda request: None
-        waiting = [
-            asyncio.create_task(wait)
-            for wait in (view.read(timeout=None), view.read(timeout=None), view.__anext__(), view.look(1, 2), view.look(3, 4))
-        ]
+        descriptor = view.subscription.fileno()
+        assert descriptor is not None
+        looks = [view.look(x, 2, timeout=None) for x in (1, 3)]
+        waiting = [asyncio.create_task(wait) for wait in (view.read(timeout=None), view.__anext__(), *looks)]
         for task in waiting:
             await self.asleep(task)
         view.close()
         view.close()
+        self.assertFalse(asyncio.get_running_loop().remove_reader(descriptor))
         for task in waiting:
             with self.assertRaisesRegex(foveate.FoveateError, f"{VIEW} was closed: open it again"):
-                await task
+                await asyncio.wait_for(task, HANG)
         for use in (view.read, view.release, view.__anext__, view.borrow().__aenter__):
             with self.assertRaisesRegex(foveate.FoveateError, "was closed"):
                 await use()
