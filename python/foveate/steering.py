@@ -32,7 +32,7 @@ class Steering:
         :raises Refused: if the daemon refuses; other errors are those of :class:`Connection`.
         """
         if not self.lock.acquire(blocking=False):
-            raise TimedOut("another thread still waits for an answer of the daemon before")
+            raise TimedOut("a request still waits for an answer of the daemon before")
         try:
             self.hang_up()
             self._is_own = self._is_making = True
