@@ -108,6 +108,7 @@ check_engine() {
         required=(FOVEATE_REQUIRE_ARROW=1 FOVEATE_REQUIRE_DAFT=1 FOVEATE_REQUIRE_RAY=1 FOVEATE_REQUIRE_TORCH=1)
         "$python" -m mypy --config-file python/engine/pyproject.toml python/engine/foveate_engine \
             python/engine/examples || return
+        "$python" -m mypy --config-file python/pyproject.toml python/foveate || return
     fi
     env FOVEATE_BIN="${CARGO_TARGET_DIR:-$root/target}/debug" FOVEATE_REQUIRE_GST=1 "${required[@]}" \
         "$python" -B "${warnings[@]}" -m unittest discover -s python/engine/tests

@@ -7,7 +7,8 @@
             print(frame.frame_seq, frame.pixels.shape, frame.steps.max(), frame.age_ns)
             view.look(320, 240)
 
-``docs/python.md`` is the guide, ``docs/abi.md`` and ``docs/control.md`` specify the memory and the messages.
+:mod:`foveate.aio` has the same for asyncio. ``docs/python.md`` is the guide, ``docs/abi.md`` and ``docs/control.md``
+specify the memory and the messages.
 """
 
 from .abi import TOKEN

@@ -51,7 +51,7 @@ class TokenCache:
         self._entries.clear()
         self._table = None
 
-    def embed(self, frame: Frame, function: Callable[[NDArray[Any]], Any]) -> Any:
+    def embed(self, frame: Frame, function: Callable[[NDArray[np.int64]], Any]) -> Any:
         """The embeddings of all tokens of ``frame``; ``function`` computes those that are not cached.
 
         :param function: gets the indices of the tokens to embed, [M] int64 with 0 < M, and returns their embeddings,
@@ -63,7 +63,7 @@ class TokenCache:
             self.store(frame, missing, function(missing))
         return self.gather(frame)
 
-    def missing(self, frame: Frame) -> NDArray[Any]:
+    def missing(self, frame: Frame) -> NDArray[np.int64]:
         """The tokens that must be embedded: their indices in ``frame``, [M] int64, ascending."""
         places, changes = self._keys(frame)
         missing = []

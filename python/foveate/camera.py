@@ -25,7 +25,7 @@ _STEPS_MAX = 50
 #: Points between the principal point and a solution that are checked for a fold.
 _FOLD_PROBES = 16
 
-Floats = NDArray[Any]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ def _homogeneous(points: Floats) -> Floats:
 
 def _inverse(matrix: Floats, name: str) -> Floats:
     try:
-        inverse = np.linalg.inv(matrix)
+        inverse = np.linalg.inv(matrix).astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
         raise FoveateError(f"the calibration is broken: {name} is singular: {matrix.tolist()}") from None
     if not np.isfinite(inverse).all():

@@ -8,8 +8,8 @@ import os
 import select
 import socket
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Union
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple, TypeVar, Union
 
 from . import abi
 from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
@@ -28,6 +28,12 @@ ANSWER_TIMEOUT_S = 2.0
 GONE = "the daemon is gone: it has stopped, or it dropped this connection"
 
 Path = Union[str, "os.PathLike[str]"]
+
+T = TypeVar("T")
+
+#: Something that has to wait for the daemon: yields the connection, and what it waits for there, ``select.POLLIN`` or
+#: ``select.POLLOUT``; returns the result. Whoever drives it knows how to wait: a thread by ``poll``, a task by its loop.
+Steps = Generator["tuple[Connection, int]", None, T]
 
 
 class Looking(NamedTuple):
@@ -92,8 +98,8 @@ def socket_path(explicit: Path | None = None) -> str:
 
 
 class Connection:
-    """A connection to the daemon: requests that get answers, and after a subscription events. Waits nowhere but in
-    :meth:`request`. For one thread at a time."""
+    """A connection to the daemon: requests that get answers, and after a subscription events. Waits nowhere. For one
+    thread at a time."""
 
     def __init__(self, path: str) -> None:
         """Connects to the daemon that listens on ``path``. It may be one that has yet to accept the connection.
@@ -105,6 +111,8 @@ class Connection:
         self._path = path
         self._buffer = bytearray(DATAGRAM_BYTES_MAX)
         self._buffers = [self._buffer]
+        #: Answers to come to requests that were given up.
+        self._owed = 0
         kind = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         self._socket = socket.socket(socket.AF_UNIX, kind)
         try:
@@ -123,22 +131,21 @@ class Connection:
         """Hangs up. Leases and views opened over this connection end with it."""
         self._socket.close()
 
-    def request(self, op: str, payload: bytes | None, timeout: float | None, **fields: Any) -> dict[str, Any]:
-        """Sends a request and waits for its answer.
+    def asking(self, op: str, payload: bytes | None, **fields: Any) -> Steps[dict[str, Any]]:
+        """Sends a request, and returns its answer. Closed before it has come, the answer is dropped when it does.
 
-        :param timeout: how long, in seconds; None for as long as it takes.
         :raises Refused: if the daemon refuses.
-        :raises TimedOut: if it does not answer in time.
         :raises HungUp: if it is gone.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         while not self.post(op, payload, **fields):
-            self._wait(select.POLLOUT, timeout, deadline)
-        while True:
-            answer = self.answer()
-            if answer is not None:
-                return answer
-            self._wait(select.POLLIN, timeout, deadline)
+            yield self, select.POLLOUT
+        try:
+            while (answer := self.answer()) is None:
+                yield self, select.POLLIN
+        except GeneratorExit:
+            self._owed += 1
+            raise
+        return answer
 
     def post(self, op: str, payload: bytes | None = None, **fields: Any) -> bool:
         """Sends a request without waiting: False if the daemon has too many unread ones."""
@@ -164,11 +171,15 @@ class Connection:
         :raises Refused: if the daemon refuses.
         :raises HungUp: if it is gone.
         """
-        try:
-            size, descriptor = self._receive()
-        except BlockingIOError:
-            return None
-        _close(descriptor)
+        while True:
+            try:
+                size, descriptor = self._receive()
+            except BlockingIOError:
+                return None
+            _close(descriptor)
+            if self._owed == 0:
+                break
+            self._owed -= 1
         answer = self._understood(size)
         if answer.get("ok") is True:
             return answer
@@ -192,14 +203,6 @@ class Connection:
         except BaseException:
             _close(descriptor)
             raise
-
-    def _wait(self, events: int, timeout: float | None, deadline: float | None) -> None:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
-            raise silent(timeout)
-        poller = select.poll()
-        poller.register(self._socket, events)
-        poller.poll(None if left is None else left * 1000)
 
     def _receive(self) -> tuple[int, int | None]:
         """Receives a datagram into the buffer: its size, and the descriptor that came with it."""
@@ -235,6 +238,33 @@ class Connection:
         return FoveateError(f"cannot {action} {self._path}: {error.strerror}")
 
 
+def driven(steps: Steps[T], timeout: float | None, deadline: float | None) -> T:
+    """Waits for the result of ``steps``, and closes them.
+
+    :param timeout: how long it was meant to take, in seconds, for the error.
+    :param deadline: until when to wait, on the clock of ``time.monotonic``; None for as long as it takes.
+    :raises TimedOut: if it takes longer.
+    """
+    try:
+        while True:
+            connection, events = next(steps)
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise silent(timeout)
+            poller = select.poll()
+            poller.register(connection, events)
+            poller.poll(None if left is None else left * 1000)
+    except StopIteration as through:
+        return through.value
+    finally:
+        steps.close()
+
+
+def deadline_in(timeout: float | None) -> float | None:
+    """In so many seconds, on the clock of ``time.monotonic``; None for never."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
 def list_views(socket: Path | None = None, *, timeout: float | None = ANSWER_TIMEOUT_S) -> list[ListedView]:
     """The views of a daemon, in the order of ``foveate ls``.
 
@@ -244,14 +274,17 @@ def list_views(socket: Path | None = None, *, timeout: float | None = ANSWER_TIM
     :raises TimedOut: if it does not answer in time.
     :raises Ended: if it goes away meanwhile.
     """
-    deadline = None if timeout is None else time.monotonic() + timeout
-    connection = Connection(socket_path(socket))
+    return driven(listing(socket_path(socket)), timeout, deadline_in(timeout))
+
+
+def listing(path: str) -> Steps[list[ListedView]]:
+    """The views of the daemon that listens on ``path``; errors are those of :func:`list_views`."""
+    connection = Connection(path)
     views: list[ListedView] = []
     after: dict[str, Any] = {}
     try:
         while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            page = connection.request("list", None, left, **after)
+            page = yield from connection.asking("list", None, **after)
             views += [_listed(stream, view) for stream in page["streams"] for view in stream["views"]]
             if page.get("next") is None:
                 return views

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,12 @@ from . import picture, texels
 from .errors import FoveateError, Lapped
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from .segment import SegmentInfo
+
+#: An array whose dtype depends on the view.
+Texels = NDArray[Any]
 
 
 class Fixation(NamedTuple):
@@ -56,9 +62,17 @@ class Padded(NamedTuple):
     :ivar mask: [capacity] of bool: whether it is a real token.
     """
 
-    pixels: NDArray[Any]
-    tokens: NDArray[Any]
-    mask: NDArray[Any]
+    pixels: Texels
+    tokens: NDArray[np.void]
+    mask: NDArray[np.bool_]
+
+    def torch(self, device: Any = "cpu") -> tuple[Tensor, Tensor]:
+        """:attr:`pixels`, of the view's own dtype, bfloat16 included, and :attr:`mask`, as ``torch.Tensor``. On the CPU
+        they share the memory of the arrays.
+
+        :param device: their device, as PyTorch names it.
+        """
+        return _tensor(self.pixels, device), _tensor(self.mask, device)
 
 
 @dataclass(eq=False, repr=False)
@@ -114,9 +128,9 @@ class Frame:
     relevance_frame: int
     asked_ns: int
     channels_frame: int
-    tokens: NDArray[Any]
+    tokens: NDArray[np.void]
     missed: int = field(default=0, init=False)
-    _planes: dict[str, NDArray[Any]] | None
+    _planes: dict[str, Texels] | None
     #: Of a borrowed frame: whether the writer has not replaced it.
     _is_held: Callable[[], bool] | None = field(default=None, init=False)
 
@@ -127,7 +141,7 @@ class Frame:
         return f"<foveate.Frame {self.frame_seq} of {self.view}: {len(self)} tokens, {self.age_ns / 1e6:.1f} ms old>"
 
     @property
-    def pixels(self) -> NDArray[Any]:
+    def pixels(self) -> Texels:
         """The texels, [N, 3, P, P]: token, channel (R, G, B), row, column.
 
         uint8, float16 or float32, depending on the view's ``dtype``; bfloat16 as its bits in uint16, see :meth:`torch`.
@@ -138,7 +152,7 @@ class Frame:
         return self.planes["pixels"]
 
     @property
-    def planes(self) -> Mapping[str, NDArray[Any]]:
+    def planes(self) -> Mapping[str, Texels]:
         """The arrays of the frame by name: :attr:`pixels` and ``relevance``, [N, ...] with an item for each token;
         ``channels``, [channels, rows, columns], if the view publishes some; and any that later daemons add.
         ``info.planes`` describes them; bfloat16 comes as its bits in uint16.
@@ -149,7 +163,7 @@ class Frame:
             raise FoveateError("a borrowed frame ends with its `with` block: use view.read() for a copy that stays")
         return self._planes
 
-    def plane(self, name: str) -> NDArray[Any]:
+    def plane(self, name: str) -> Texels:
         """One of :attr:`planes`, such as ``"relevance"``: [N] float32, the weight of each token in the layout.
 
         :raises FoveateError: if there is none with that name, as in a segment of an older daemon, or as for
@@ -163,7 +177,7 @@ class Frame:
             )
         return planes[name]
 
-    def channel(self, name: str) -> NDArray[Any]:
+    def channel(self, name: str) -> Texels:
         """A channel that the view publishes, such as ``"strokes"``: [rows, columns] float16 or float32, a number for
         each cell of ``info.cell`` pixels a side. It is of the frame :attr:`channels_frame`.
 
@@ -184,12 +198,12 @@ class Frame:
         return self.fixations[0]
 
     @property
-    def origins(self) -> NDArray[Any]:
+    def origins(self) -> NDArray[np.int32]:
         """Left and top edges of the tokens, [N, 2] int32: x and y in source pixels, negative outside the picture."""
         return np.stack([self.tokens["x"], self.tokens["y"]], axis=1)
 
     @property
-    def steps(self) -> NDArray[Any]:
+    def steps(self) -> NDArray[np.int32]:
         """Width and height of the tokens' texels, [N, 2] int32, in source pixels."""
         return np.stack([self.tokens["sx"], self.tokens["sy"]], axis=1).astype(np.int32)
 
@@ -218,13 +232,13 @@ class Frame:
         """Whether everything read from it so far belongs to this frame. Always true for a copy."""
         return self._planes is not None and (self._is_held is None or self._is_held())
 
-    def centres(self) -> NDArray[Any]:
+    def centres(self) -> NDArray[np.float64]:
         """The centres of the tokens' boxes, [N, 2] float64: x and y in source pixels. That of a token outside the
         picture lies on the picture's edge."""
         box = self.tokens["box"].astype(np.float64)
         return (box[:, :2] + box[:, 2:]) / 2
 
-    def grid(self) -> NDArray[Any]:
+    def grid(self) -> Texels:
         """:attr:`pixels` as a grid, [rows, columns, 3, P, P]; shares their memory.
 
         :raises FoveateError: if the tokens form no grid, as in all layouts but ``"uniform"``, or as for
@@ -240,7 +254,7 @@ class Frame:
             raise FoveateError(f"the frame has {len(self)} tokens, which is no grid of {columns} x {rows}")
         return self.pixels.reshape(rows, columns, *self.pixels.shape[1:])
 
-    def rays(self) -> NDArray[Any]:
+    def rays(self) -> NDArray[np.float64]:
         """The directions of the tokens' centres.
 
         :returns: unit vectors in the camera's optical frame (x right, y down, z forward), [N, 3] float64; NaN outside
@@ -255,14 +269,15 @@ class Frame:
         return camera.rays(self.centres())
 
     def padded(self) -> Padded:
-        """The frame with a constant number of tokens, ``info.capacity``, and a mask. All of it is a copy."""
+        """The frame with a constant number of tokens, ``info.capacity``, and a mask. All of it is a copy;
+        :meth:`Padded.torch` has it as tensors."""
         count, capacity = len(self), self.info.capacity
         pixels = np.zeros((capacity, *self.pixels.shape[1:]), self.pixels.dtype)
         tokens = np.zeros(capacity, self.tokens.dtype)
         pixels[:count], tokens[:count] = self.pixels, self.tokens
         return Padded(pixels, tokens, np.arange(capacity) < count)
 
-    def rebuild(self, smooth: bool = True) -> NDArray[Any]:
+    def rebuild(self, smooth: bool = True) -> NDArray[np.uint8]:
         """The picture rebuilt from the tokens.
 
         :param smooth: without the edges of texels and tokens, for models and people: Catmull-Rom splines between texels,
@@ -274,7 +289,7 @@ class Frame:
         rgb = np.moveaxis(texels.rgb(self.pixels, self.info), 1, 3)
         return draw(self.tokens, rgb, self.info.extent)
 
-    def torch(self, device: Any = "cpu", indices: Any = None) -> Any:
+    def torch(self, device: Any = "cpu", indices: Any = None) -> Tensor:
         """The texels as a ``torch.Tensor``, [N, 3, P, P], of the view's own dtype, bfloat16 included.
 
         On the CPU it shares the memory of :attr:`pixels` if that is a copy and ``indices`` is None.
@@ -282,15 +297,7 @@ class Frame:
         :param device: its device, as PyTorch names it.
         :param indices: take only these tokens, [M] of int: the tensor is [M, 3, P, P].
         """
-        import torch
-
-        pixels = self.pixels if indices is None else self.pixels[indices]
-        if not pixels.flags.writeable:
-            # PyTorch has no read-only tensors.
-            pixels = pixels.copy()
-        if self.info.dtype != "bf16":
-            return torch.from_numpy(pixels).to(device)
-        return torch.from_numpy(pixels.view(np.int16)).view(torch.bfloat16).to(device)
+        return _tensor(self.pixels if indices is None else self.pixels[indices], device)
 
     # What follows is for the ring that the frame comes from.
 
@@ -315,3 +322,15 @@ class Frame:
     def _end(self) -> None:
         """Removes the planes."""
         self._planes = None
+
+
+def _tensor(array: NDArray[Any], device: Any) -> Tensor:
+    """``array`` as a tensor; the bits of bfloat16, the only uint16 there is, as what they mean."""
+    import torch
+
+    if not array.flags.writeable:
+        # PyTorch has no read-only tensors.
+        array = array.copy()
+    if array.dtype != np.uint16:
+        return torch.from_numpy(array).to(device)
+    return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16).to(device)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from .control import ANSWER_TIMEOUT_S, Path
+from .control import ANSWER_TIMEOUT_S, Path, deadline_in
 from .errors import TimedOut
 from .frame import Frame
 from .ring import Ring
 from .subscription import wait_for_any
-from .view import View, open
+from .view import View, ViewCore, open
+
+V = TypeVar("V", bound=ViewCore)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +73,9 @@ def open_many(
     :param timeout: as for :func:`foveate.open`, for all of them together.
     :raises NoDaemon: as :func:`foveate.open`, as is :class:`Refused`.
     """
-    if not views or len(set(views)) != len(views):
-        raise ValueError(f"open_many takes at least one view, and each once, not {list(views)}")
+    check_names(views)
     opened: list[View] = []
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = deadline_in(timeout)
     try:
         for view in views:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -86,29 +87,23 @@ def open_many(
     return Views(opened)
 
 
-class Views:
-    """Several views that are read together. The rules on threads are those of :class:`View`."""
+class ViewsCore(Generic[V]):
+    """What sets of views are for threads and for tasks: the newest frames in their rings that match. Waits nowhere."""
 
-    def __init__(self, views: Sequence[View]) -> None:
-        """For :func:`open_many`. The views are closed with it, and must not be read beside it."""
+    def __init__(self, views: Sequence[V]) -> None:
+        """The views are closed with it, and must not be read beside it."""
         self._views = list(views)
         #: For each view, epoch and ring sequence of the frame of the last set.
         self._given: dict[str, tuple[int, int]] = {}
 
-    def __enter__(self) -> Views:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def __len__(self) -> int:
         return len(self._views)
 
-    def __iter__(self) -> Iterator[View]:
+    def __iter__(self) -> Iterator[V]:
         """The views, to steer them."""
         return iter(self._views)
 
-    def __getitem__(self, key: int | str) -> View:
+    def __getitem__(self, key: int | str) -> V:
         """A view, by its index or its address."""
         if isinstance(key, int):
             return self._views[key]
@@ -122,27 +117,9 @@ class Views:
         for view in self._views:
             view.close()
 
-    def read(self, slop_ms: float = 20.0, timeout: float | None = 1.0) -> FrameSet:
-        """Waits for a frame of each view such that all were captured within ``slop_ms``, and copies the newest such
-        set. No frame is returned twice.
-
-        :param slop_ms: longest time between the first capture and the last, in ms.
-        :param timeout: how long to wait, in seconds; None waits for ever.
-        :raises TimedOut: if there is no such set in time. Its ``late`` and its text name the views whose newest frame was
-            captured too long before that of the others.
-        :raises Ended: if one of the views has ended.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while True:
-            matched = self._matched(int(slop_ms * 1e6))
-            if matched is not None:
-                return matched
-            if not wait_for_any([view.subscription for view in self._views], deadline):
-                raise self._late(slop_ms, timeout)
-
-    def _matched(self, slop_ns: int) -> FrameSet | None:
+    def _matched(self, slop_ms: float) -> FrameSet | None:
         """The newest set in the rings, or None."""
-        chosen = _newest_within(slop_ns, [self._candidates(view) for view in self._views])
+        chosen = _newest_within(int(slop_ms * 1e6), [self._candidates(view) for view in self._views])
         frames = [view.subscription.poll_newest(candidate.copied) for view, candidate in zip(self._views, chosen)]
         whole = [frame for frame in frames if frame is not None]
         if len(whole) < len(self._views):
@@ -153,7 +130,7 @@ class Views:
         self._given = {frame.view: (frame.epoch, frame.ring_sequence) for frame in whole}
         return FrameSet(tuple(whole))
 
-    def _candidates(self, view: View) -> list[_Candidate]:
+    def _candidates(self, view: V) -> list[_Candidate]:
         """The frames of a view that were not returned yet, oldest first."""
 
         def captures(ring: Ring) -> list[_Candidate]:
@@ -176,6 +153,42 @@ class Views:
         ]
         because = ", ".join(what) or "none is late, but no new frames were captured so close to each other"
         return TimedOut(f"no frames within {slop_ms:g} ms of each other in {timeout:g} s: {because}", late)
+
+
+class Views(ViewsCore[View]):
+    """Several views that are read together. The rules on threads are those of :class:`View`."""
+
+    def __enter__(self) -> Views:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def read(self, slop_ms: float = 20.0, timeout: float | None = 1.0) -> FrameSet:
+        """Waits for a frame of each view such that all were captured within ``slop_ms``, and copies the newest such
+        set. No frame is returned twice.
+
+        :param slop_ms: longest time between the first capture and the last, in ms.
+        :param timeout: how long to wait, in seconds; None waits for ever.
+        :raises TimedOut: if there is no such set in time. Its ``late`` and its text name the views whose newest frame was
+            captured too long before that of the others.
+        :raises Ended: if one of the views has ended.
+        """
+        deadline = deadline_in(timeout)
+        while True:
+            matched = self._matched(slop_ms)
+            if matched is not None:
+                return matched
+            if not wait_for_any([view.subscription for view in self._views], deadline):
+                raise self._late(slop_ms, timeout)
+
+
+def check_names(views: Sequence[str]) -> None:
+    """
+    :raises ValueError: unless there are views, each once.
+    """
+    if not views or len(set(views)) != len(views):
+        raise ValueError(f"open_many takes at least one view, and each once, not {list(views)}")
 
 
 def _newest_within(slop_ns: int, candidates: Sequence[Sequence[_Candidate]]) -> list[_Candidate]:

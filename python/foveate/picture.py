@@ -29,7 +29,7 @@ class _Place(NamedTuple):
         return cls(x, y, sx, sy, slice(column, column + columns), slice(row, row + rows))
 
 
-def replicated(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int]) -> NDArray[Any]:
+def replicated(tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int]) -> NDArray[np.uint8]:
     """Each texel fills the pixels that it is the mean of; where tokens overlap, those with smaller steps are on top.
 
     :param tokens: [N] of :data:`foveate.TOKEN`.
@@ -49,7 +49,7 @@ def replicated(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int])
     return picture
 
 
-def smoothed(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int]) -> NDArray[Any]:
+def smoothed(tokens: NDArray[np.void], rgb: NDArray[np.uint8], extent: tuple[int, int]) -> NDArray[np.uint8]:
     """A picture without the edges of texels and tokens; exact where the steps are 1.
 
     The texels of a token are cells of a grid that goes on beyond the token. A cell outside it has the mean of its
@@ -88,13 +88,13 @@ def smoothed(tokens: NDArray[Any], rgb: NDArray[Any], extent: tuple[int, int]) -
 _MARGIN = 2
 
 
-def _coarse_first(tokens: NDArray[Any], rgb: NDArray[Any]) -> list[tuple[_Place, NDArray[Any]]]:
+def _coarse_first(tokens: NDArray[np.void], rgb: NDArray[np.uint8]) -> list[tuple[_Place, NDArray[np.uint8]]]:
     """Places and texels in the order of painting: falling area of a texel, then as they come."""
     placed = [(_Place.of(token), texels) for token, texels in zip(tokens, rgb)]
     return sorted(placed, key=lambda token: -token[0].sx * token[0].sy)
 
 
-def _cell_means(picture: NDArray[Any], place: _Place, side: int) -> NDArray[Any]:
+def _cell_means(picture: NDArray[np.uint8], place: _Place, side: int) -> NDArray[np.float64]:
     """Means of the picture over the cells of a token and the margin around them, [P + 4, P + 4, 3]."""
     height, width = picture.shape[:2]
     count, pixels = side + 2 * _MARGIN, place.sx * place.sy
@@ -111,7 +111,7 @@ _ONE = 1 << 14
 
 
 @lru_cache(maxsize=64)
-def _weights(side: int, step: int) -> NDArray[Any]:
+def _weights(side: int, step: int) -> NDArray[np.float64]:
     """Weight of each cell, margin included, in each pixel along one axis of a token: [P step, P + 4]."""
     weights = np.zeros((side * step, side + 2 * _MARGIN))
     for pixel in range(side * step):

@@ -7,10 +7,10 @@ import os
 import select
 import struct
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from .control import GONE, Connection, HungUp, silent
+from .control import GONE, Connection, HungUp, Steps, deadline_in, silent
 from .errors import Ended, FoveateError, NoDaemon, Refused, TimedOut
 from .ring import Ring
 from .segment import opened
@@ -27,9 +27,8 @@ _SLICE_S = 0.1
 
 T = TypeVar("T")
 
-#: Connects and subscribes without waiting: yields the connection that has to become readable before it can go on, and
-#: returns the view's address and the connection with its events.
-Connecting = Generator[Connection, None, "tuple[str, Connection]"]
+#: Connects and subscribes: the view's address, and the connection with its events.
+Connecting = Steps["tuple[str, Connection]"]
 
 
 class _Ending(NamedTuple):
@@ -80,16 +79,21 @@ class _Beacon:
 
 
 class Subscription:
-    """A subscription: an open connection, and the rings received over it. For one thread at a time."""
+    """A subscription: an open connection, and the rings received over it. For one thread at a time.
 
-    def __init__(self, view: str, connect: Callable[[], Connecting], reconnect: bool, timeout: float | None) -> None:
-        """Subscribes.
+    It waits nowhere but in :meth:`open` and :meth:`wait`, which are for threads; others call :meth:`advance` and
+    :meth:`poll` when :meth:`fileno` is readable, and every :attr:`rest_s` at least.
+    """
+
+    def __init__(
+        self, view: str, connect: Callable[[], Connecting], reconnect: bool, has_descriptor: bool = False
+    ) -> None:
+        """To be opened by :meth:`open` or :meth:`advance`, and closed if that fails.
 
         :param view: the view's address, as far as it is known.
         :param connect: begins to connect and to subscribe.
         :param reconnect: whether to look for the daemon while it is gone, or not there yet.
-        :param timeout: how long to wait for the daemon, in seconds; None for as long as it takes.
-        :raises HungUp: if the daemon goes away meanwhile; other errors are those of ``connect``.
+        :param has_descriptor: whether :meth:`fileno` is always the same without ``reconnect`` too.
         """
         #: The view's address.
         self.view = view
@@ -108,13 +112,36 @@ class Subscription:
         self._connecting: Connecting | None = None
         #: The connection whose answer `_connecting` needs.
         self._asked: Connection | None = None
-        #: Only with `reconnect`.
-        self._beacon = _Beacon() if reconnect else None
-        try:
-            self._open(timeout)
-        except BaseException:
-            self.close()
-            raise
+        self._reconnects = reconnect
+        self._beacon = _Beacon() if reconnect or has_descriptor else None
+
+    def open(self, timeout: float | None) -> None:
+        """Connects and subscribes. With ``reconnect`` a daemon that is not there in time is left to later.
+
+        :param timeout: how long to wait for the daemon, in seconds; None for as long as it takes.
+        :raises TimedOut: if it does not answer in time; other errors are those of :meth:`advance`.
+        """
+        deadline = deadline_in(timeout)
+        while not self.advance():
+            if not self.wait(deadline):
+                self.leave_to_later(timeout)
+                return
+
+    def advance(self) -> bool:
+        """Does what can be done without waiting to connect and to subscribe: whether that is done.
+
+        :raises HungUp: without ``reconnect``, if the daemon goes away meanwhile; other errors are those of ``connect``.
+        """
+        self._go_on_connecting()
+        return self._events is not None
+
+    def leave_to_later(self, timeout: float | None) -> None:
+        """Ends a wait of ``timeout`` s for the first connection.
+
+        :raises TimedOut: without ``reconnect``; with it, reads look for the daemon.
+        """
+        if not self._reconnects:
+            raise silent(timeout)
 
     @property
     def ring(self) -> Ring | None:
@@ -133,8 +160,8 @@ class Subscription:
         return self._ring.state()
 
     def fileno(self) -> int | None:
-        """A descriptor that is readable when there are events; with ``reconnect`` also when it is time to reconnect, and
-        always the same. None without that and without a daemon."""
+        """A descriptor that is readable when there are events. With ``reconnect`` also when it is time to reconnect, and
+        always the same; without that and without a daemon None, unless it was asked for."""
         if self._beacon is not None:
             return self._beacon.fileno()
         return None if self._events is None else self._events.fileno()
@@ -210,7 +237,7 @@ class Subscription:
 
         :returns: whether everything up to a new segment was received.
         """
-        if self._events is None and self._beacon is not None and self._may_come_back():
+        if self._events is None and self._reconnects and self._may_come_back():
             self._go_on_connecting()
         while self._events is not None and self._next_ring is None:
             try:
@@ -255,7 +282,7 @@ class Subscription:
 
     def _is_worth_waiting(self) -> bool:
         """Whether the view may come back after its end: the daemon went away, and reconnecting is enabled."""
-        if self._beacon is None or not self._may_come_back():
+        if not self._reconnects or not self._may_come_back():
             return False
         if self._events is not None:
             # A daemon that stops is gone already.
@@ -266,17 +293,6 @@ class Subscription:
         """Whether the view has not ended, or for a reason after which it may come back."""
         ending = self._ending
         return ending is None or ending.hung_up or ending.reason in _COMING_BACK
-
-    def _open(self, timeout: float | None) -> None:
-        """Connects for the first time. With ``reconnect`` a daemon that is not there in time is left to later."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._go_on_connecting()
-        while self._events is None:
-            if not self.wait(deadline):
-                if self._beacon is None:
-                    raise silent(timeout)
-                return
-            self._go_on_connecting()
 
     def _go_on_connecting(self) -> None:
         """Does what can be done without waiting to connect and to subscribe."""
@@ -289,16 +305,16 @@ class Subscription:
         self._heed(None)
         self._asked = None
         try:
-            self._asked = next(self._connecting)
+            self._asked, _ = next(self._connecting)
         except StopIteration as connected:
             self.view, self._events = connected.value
             self._ending, self._awaits_ring = None, True
         except (NoDaemon, HungUp, TimedOut) as error:
-            if self._beacon is None:
+            if not self._reconnects:
                 raise
             self._absence = str(error) or GONE
         except Refused as refused:
-            if self._beacon is None or refused.reason not in _PASSING:
+            if not self._reconnects or refused.reason not in _PASSING:
                 raise
             self._absence = str(refused)
         finally:
@@ -310,7 +326,7 @@ class Subscription:
         """Makes the descriptor readable with this connection, or without one when it is time to reconnect."""
         if self._beacon is not None:
             self._beacon.watch(connection)
-            is_looking = connection is None and self._may_come_back()
+            is_looking = self._reconnects and connection is None and self._may_come_back()
             self._beacon.ring_in(self._retry_at - time.monotonic() if is_looking else None)
 
     def _hang_up(self) -> None:

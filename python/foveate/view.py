@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Looking, Path, looking, socket_path
-from .errors import Ended, FoveateError, Refused, TimedOut
+from . import feedback
+from .control import ANSWER_TIMEOUT_S, GONE, Connection, HungUp, Looking, Path, deadline_in, looking, socket_path
+from .errors import Ended, FoveateError, TimedOut
 from .frame import Frame
 from .ring import Ring
 from .segment import SegmentInfo
 from .steering import Steering
 from .subscription import Connecting, Subscription
 
-#: The most rows, and columns, of an attention map.
-_MAP_SIDE_MAX = 128
-#: The most points to look at: as many foveae as a view can have.
-_POINTS_MAX = 8
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .keys import ViewKeys
 
 #: Forks between the process that imported this module and this one.
 _fork_count = 0
@@ -66,7 +62,7 @@ def open_view(
     *,
     reconnect: bool = False,
     timeout: float | None = ANSWER_TIMEOUT_S,
-    **keys: Any,
+    **keys: Unpack[ViewKeys],
 ) -> View:
     """Opens a view of your own on a stream. It lives until it is closed or the process ends.
 
@@ -86,47 +82,32 @@ def open_view(
     return View(socket_path(socket), stream, keys, reconnect, timeout)
 
 
-class View:
-    """A subscribed view: an open connection, and the ring received over it.
+class Sought(NamedTuple):
+    """A frame that is waited for: what it is, for people, and how to look whether it is there."""
 
-    One thread at a time reads (:meth:`read`, :meth:`borrow`, iteration, :meth:`close`); any thread may steer
-    (:meth:`look`, :meth:`attend`, :meth:`inject`, :meth:`release` and the like) meanwhile. Frames that were read may be
-    used anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
-    """
+    what: str
+    look: Callable[[], Frame | None]
+
+
+class ViewCore:
+    """What views are for threads and for tasks: a subscription and a connection to steer by. Waits nowhere."""
+
+    _kind = "foveate.View"
 
     def __init__(
-        self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, timeout: float | None
+        self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, has_descriptor: bool
     ) -> None:
-        """For :func:`open` and :func:`open_view`. With ``own``, ``address`` is the stream that a view is made on."""
+        """Of the daemon that listens on ``path``. With ``own``, ``address`` is the stream that a view is made on."""
         self._path = path
         self._address = address
         self._own = own
         self._fork_count = _fork_count
         self._is_closed = False
         self._steering = Steering(path, address)
-        try:
-            self._subscription = Subscription(address, self._connect, reconnect, timeout)
-        except BaseException as error:
-            self._steering.close()
-            if isinstance(error, HungUp):
-                raise Ended(address, GONE, hung_up=True) from None
-            raise
+        self._subscription = Subscription(address, self._connect, reconnect, has_descriptor)
 
     def __repr__(self) -> str:
-        return f"<foveate.View {self.name}{' (closed)' if self._is_closed else ''}>"
-
-    def __enter__(self) -> View:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends the subscription, the lease, and an opened view. Frames that were read stay valid. Borrowed arrays still
-        in use stay readable, with whatever the writer puts there."""
-        self._is_closed = True
-        self._subscription.close()
-        self._steering.close()
+        return f"<{self._kind} {self.name}{' (closed)' if self._is_closed else ''}>"
 
     @property
     def name(self) -> str:
@@ -152,6 +133,104 @@ class View:
         """
         self._check_usable()
         return self._subscription
+
+    def close(self) -> None:
+        """Ends the subscription, the lease, and an opened view."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Leaves nothing open if the block fails."""
+        try:
+            yield
+        except BaseException as error:
+            self._is_closed = True
+            self._subscription.close()
+            self._steering.hang_up()
+            if isinstance(error, HungUp):
+                raise Ended(self._address, GONE, hung_up=True) from None
+            raise
+
+    def _reading(self, newest: bool, max_age: float | None, at: int | None) -> Sought:
+        if at is None:
+            return self._unread(max_age, Ring.read_newest if newest else Ring.read_next)
+        if max_age is not None:
+            raise ValueError("`at` and `max_age` exclude each other: look at the frame's `capture_ns`")
+        return self._nearest(at)
+
+    def _unread(self, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Sought:
+        """What ``read`` returns; frames come before an end, and before a new segment."""
+        subscription = self.subscription
+        what = "that was not read before" + ("" if max_age is None else f" and is at most {max_age:g} s old")
+        return Sought(what, lambda: subscription.poll(lambda ring: _fresh(read, ring, max_age)))
+
+    def _nearest(self, capture_ns: int) -> Sought:
+        """A copy of the frame nearest to ``capture_ns``, once there is one."""
+        subscription = self.subscription
+
+        def nearest() -> Frame | None:
+            newest_ns = subscription.poll_newest(Ring.newest_capture_ns)
+            if newest_ns is None or newest_ns < capture_ns:
+                # What is asked for will not come.
+                subscription.check_end()
+            return subscription.poll_newest(lambda ring: ring.read_nearest(capture_ns))
+
+        return Sought("at all", nearest)
+
+    def _missing(self, sought: Sought, timeout: float | None) -> TimedOut:
+        """The error of a frame that does not come within ``timeout``."""
+        state, reason = self.state
+        because = f"{state}, {reason}" if reason else f"the stream is {state}"
+        return TimedOut(f"no frame of {self.name} {sought.what} within {timeout:g} s: {because}")
+
+    def _connect(self) -> Connecting:
+        """Connects and subscribes, to a newly opened view if there are keys."""
+        if self._own is not None:
+            yield from self._steering.make_view(self._address, self._own)
+        view = self._steering.view
+        events = Connection(self._path)
+        try:
+            yield from events.asking("subscribe", None, view=view, notify=True)
+        except BaseException:
+            events.close()
+            raise
+        return view, events
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise FoveateError(f"{self.name} was closed: open it again")
+        if self._fork_count != _fork_count:
+            raise FoveateError(f"{self.name} was opened by another process: open it in the one that reads it")
+
+
+class View(ViewCore):
+    """A subscribed view: an open connection, and the ring received over it.
+
+    One thread at a time reads (:meth:`read`, :meth:`borrow`, iteration, :meth:`close`); any thread may steer
+    (:meth:`look`, :meth:`attend`, :meth:`inject`, :meth:`release` and the like) meanwhile. Frames that were read may be
+    used anywhere. A view belongs to the process that opened it: open it in each worker, not before a fork.
+    """
+
+    def __init__(
+        self, path: str, address: str, own: Mapping[str, Any] | None, reconnect: bool, timeout: float | None
+    ) -> None:
+        """For :func:`open` and :func:`open_view`. With ``own``, ``address`` is the stream that a view is made on."""
+        super().__init__(path, address, own, reconnect, has_descriptor=False)
+        with self._opening():
+            self._subscription.open(timeout)
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the subscription, the lease, and an opened view. Frames that were read stay valid. Borrowed arrays still
+        in use stay readable, with whatever the writer puts there."""
+        self._is_closed = True
+        self._subscription.close()
+        self._steering.close()
 
     def fileno(self) -> int:
         """A descriptor for select, poll and asyncio: readable when there are events.
@@ -185,12 +264,7 @@ class View:
         :raises Ended: if the view has ended or the daemon is gone, and every frame was read.
         :raises Lapped: if the writer replaced each frame during its copy: this process gets too little CPU time.
         """
-        if at is not None:
-            if max_age is not None:
-                raise ValueError("`at` and `max_age` exclude each other: look at the frame's `capture_ns`")
-            return self._nearest(at, timeout)
-        read = Ring.read_newest if newest else Ring.read_next
-        return self._next(timeout, max_age, read)
+        return self._awaited(self._reading(newest, max_age, at), timeout)
 
     @contextmanager
     def borrow(self, timeout: float | None = 1.0, max_age: float | None = None) -> Iterator[Frame]:
@@ -206,17 +280,8 @@ class View:
             block, which may come from that.
         :raises TimedOut: as :meth:`read`, as is :class:`Ended`.
         """
-        frame = self._next(timeout, max_age, Ring.borrow_newest)
-        try:
+        with lent(self._awaited(self._unread(max_age, Ring.borrow_newest), timeout)) as frame:
             yield frame
-        except Exception:
-            frame._give_back()
-            raise
-        except BaseException:
-            # An interrupt must not turn into something else.
-            frame._end()
-            raise
-        frame._give_back()
 
     def __iter__(self) -> Iterator[Frame]:
         """The newest frames, one after the other, for as long as the stream lasts.
@@ -274,22 +339,8 @@ class View:
             another reason.
         :raises Ended: if the daemon is gone.
         """
-        if not 0 < len(points) <= _POINTS_MAX:
-            raise ValueError(f"1 to {_POINTS_MAX} points are looked at, not {len(points)}")
-        places = [[float(x), float(y)] for x, y in points]
-        for x, y in places:
-            if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
-                raise ValueError(f"with `normalised`, x and y are shares of the sides, 0 to 1, not {x} and {y}")
-        fields = _given(
-            normalised=normalised,
-            for_ms=None if for_ms is None else int(for_ms),
-            frame=_frame_seq(frame),
-            wait=wait,
-        )
-        if len(places) == 1:
-            [(x, y)] = places
-            return looking(self._steer("look", None, timeout, x=x, y=y, **fields))
-        return looking(self._steer("look", None, timeout, points=places, **fields))
+        message = feedback.look_at(points, normalised, for_ms, frame, wait)
+        return looking(self._ask(message, timeout))
 
     def attend(
         self,
@@ -313,9 +364,7 @@ class View:
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"feedback"``.
         :raises Ended: if the daemon is gone.
         """
-        numbers, fields = _map(weights, "an attention map", box)
-        fields |= _given(frame=_frame_seq(frame), wait=wait)
-        return looking(self._steer("attend", numbers, timeout, **fields))
+        return looking(self._ask(feedback.attend(weights, box, frame, wait), timeout))
 
     def attend_tokens(
         self,
@@ -335,9 +384,7 @@ class View:
         :raises Refused: as :meth:`attend`.
         :raises Ended: if the daemon is gone.
         """
-        numbers, dtype = _numbers(scores, "the scores of tokens", 1)
-        fields = _given(frame=_frame_seq(frame), dtype=dtype, wait=wait)
-        return looking(self._steer("attend_tokens", numbers.tobytes(), timeout, **fields))
+        return looking(self._ask(feedback.attend_tokens(frame, scores, wait), timeout))
 
     def inject(
         self,
@@ -364,12 +411,7 @@ class View:
             ``"relevance"``; ``too-many-channels``, if there are 32 already; or for another reason.
         :raises Ended: if the daemon is gone.
         """
-        ttl_ms = round(ttl * 1000)
-        if ttl_ms < 1:
-            raise ValueError(f"a map is kept for at least a millisecond, not {ttl} s")
-        numbers, fields = _map(values, "a channel", box)
-        fields |= _given(frame=_frame_seq(frame), wait=False)
-        self._steer("inject", numbers, timeout, name=name, ttl_ms=ttl_ms, **fields)
+        self._ask(feedback.inject(name, values, frame, box, ttl), timeout)
 
     def weigh(
         self,
@@ -389,11 +431,7 @@ class View:
         :raises Refused: as :meth:`look`; also ``policy``, if the view's policy is not ``"relevance"``.
         :raises Ended: if the daemon is gone.
         """
-        both = {name: float(weight) for name, weight in {**(weights or {}), **named}.items()}
-        for name, weight in both.items():
-            if not math.isfinite(weight):
-                raise ValueError(f"the weight of {name} is {weight}, and a finite number is expected")
-        self._steer("weigh", None, timeout, weights=both)
+        self._ask(feedback.weigh({**(weights or {}), **named}), timeout)
 
     def release(self, *, timeout: float | None = ANSWER_TIMEOUT_S) -> None:
         """Returns the view to its policy, with the weights of its configuration, so that other clients may steer it.
@@ -403,62 +441,38 @@ class View:
         :raises Refused: if the daemon refuses.
         :raises Ended: if the daemon is gone.
         """
-        self._steer("release", None, timeout)
+        self._ask(feedback.RELEASE, timeout)
 
-    def _next(self, timeout: float | None, max_age: float | None, read: Callable[[Ring], Frame | None]) -> Frame:
-        """Waits until ``read`` returns a frame; frames come before an end, and before a new segment."""
-        subscription = self.subscription
-        what = "that was not read before" + ("" if max_age is None else f" and is at most {max_age:g} s old")
-        return self._awaited(timeout, what, lambda: subscription.poll(lambda ring: _fresh(read, ring, max_age)))
-
-    def _nearest(self, capture_ns: int, timeout: float | None) -> Frame:
-        """Waits until there is a frame, and copies the one nearest to ``capture_ns``."""
-        subscription = self.subscription
-
-        def nearest() -> Frame | None:
-            newest_ns = subscription.poll_newest(Ring.newest_capture_ns)
-            if newest_ns is None or newest_ns < capture_ns:
-                # What is asked for will not come.
-                subscription.check_end()
-            return subscription.poll_newest(lambda ring: ring.read_nearest(capture_ns))
-
-        return self._awaited(timeout, "at all", nearest)
-
-    def _awaited(self, timeout: float | None, what: str, look: Callable[[], Frame | None]) -> Frame:
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def _awaited(self, sought: Sought, timeout: float | None) -> Frame:
+        deadline = deadline_in(timeout)
         while True:
-            frame = look()
+            frame = sought.look()
             if frame is not None:
                 return frame
             if not self._subscription.wait(deadline):
-                state, reason = self.state
-                because = f"{state}, {reason}" if reason else f"the stream is {state}"
-                raise TimedOut(f"no frame of {self.name} {what} within {timeout:g} s: {because}")
+                raise self._missing(sought, timeout)
 
-    def _connect(self) -> Connecting:
-        """Connects and subscribes, to a newly opened view if there are keys."""
-        if self._own is not None:
-            yield from self._steering.make_view(self._address, self._own)
-        view = self._steering.view
-        events = Connection(self._path)
-        try:
-            events.post("subscribe", view=view, notify=True)
-            while events.answer() is None:
-                yield events
-        except BaseException:
-            events.close()
-            raise
-        return view, events
-
-    def _steer(self, op: str, payload: bytes | None, timeout: float | None, **fields: Any) -> dict[str, Any]:
+    def _ask(self, message: feedback.Feedback, timeout: float | None) -> dict[str, Any]:
         self._check_usable()
-        return self._steering.ask(op, payload, timeout, fields)
+        return self._steering.ask(message.op, message.payload, timeout, message.fields)
 
-    def _check_usable(self) -> None:
-        if self._is_closed:
-            raise FoveateError(f"{self.name} was closed: open it again")
-        if self._fork_count != _fork_count:
-            raise FoveateError(f"{self.name} was opened by another process: open it in the one that reads it")
+
+@contextmanager
+def lent(frame: Frame) -> Iterator[Frame]:
+    """Takes a borrowed frame back at the end of the block.
+
+    :raises Lapped: if the writer replaced it, also in place of an exception of the block, which may come from that.
+    """
+    try:
+        yield frame
+    except Exception:
+        frame._give_back()
+        raise
+    except BaseException:
+        # An interrupt must not turn into something else.
+        frame._end()
+        raise
+    frame._give_back()
 
 
 def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | None) -> Frame | None:
@@ -468,46 +482,3 @@ def _fresh(read: Callable[[Ring], Frame | None], ring: Ring, max_age: float | No
         if frame is None or max_age is None or frame.age_ns <= max_age * 1e9:
             return frame
         ring.pass_over(frame)
-
-
-def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:
-    """The numbers in a format that can be sent, and the name of the format."""
-    if hasattr(array, "detach"):
-        # A tensor of PyTorch, whose bfloat16 NumPy does not know.
-        array = array.detach().cpu()
-        array = array.float() if "bfloat16" in str(array.dtype) else array
-    numbers = np.asarray(array)
-    if numbers.ndim != ndim:
-        raise ValueError(f"{what} has {ndim} axes, not {numbers.ndim}: its shape is {numbers.shape}")
-    names = {"float32": "f32", "float16": "f16", "uint8": "u8"}
-    name = names.get(numbers.dtype.name)
-    if name is None:
-        numbers, name = numbers.astype(np.float32), "f32"
-    return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")), name
-
-
-def _map(array: Any, what: str, box: Sequence[float] | None) -> tuple[bytes, dict[str, Any]]:
-    """The raw bytes of a map, and the fields that describe it."""
-    numbers, dtype = _numbers(array, what, 2)
-    rows, columns = numbers.shape
-    if not (0 < min(rows, columns) and max(rows, columns) <= _MAP_SIDE_MAX):
-        raise Refused(
-            "map-too-large", f"the map has {rows} rows and {columns} columns, and each may be 1 to {_MAP_SIDE_MAX}"
-        )
-    fields: dict[str, Any] = {"shape": [rows, columns], "dtype": dtype}
-    if box is not None:
-        fields["box"] = [float(edge) for edge in box]
-    return numbers.tobytes(), fields
-
-
-def _frame_seq(frame: Frame | int | None) -> int | None:
-    if frame is None:
-        return None
-    return frame.frame_seq if isinstance(frame, Frame) else int(frame)
-
-
-def _given(wait: bool, normalised: bool = False, **fields: Any) -> dict[str, Any]:
-    """The fields to send: those that are not None, and flags that are set."""
-    flags = {"wait": wait, "normalised": normalised}
-    given = {name: value for name, value in fields.items() if value is not None}
-    return {**given, **{name: True for name, is_set in flags.items() if is_set}}

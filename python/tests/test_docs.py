@@ -9,10 +9,13 @@ import os
 import re
 import threading
 import unittest
+from collections.abc import AsyncIterator
 from unittest import mock
 
 import numpy as np
 from support import PACKAGE_ROOT, FakeDaemon, FakeRing, abi, foveate, token_records, torch_or_skip
+
+import foveate.aio
 
 PAGES = [PACKAGE_ROOT.parent / "docs" / "python.md", PACKAGE_ROOT / "README.md"]
 EXAMPLE = re.compile(r"^```python ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -40,7 +43,11 @@ class ExamplesRun(unittest.TestCase):
     def test_every_example_runs(self) -> None:
         iterate = foveate.View.__iter__
         few = lambda view: itertools.islice(iterate(view), 3)  # noqa: E731
-        environment = {"FOVEATE_SOCKET": self.daemon.path}
+        patches = [
+            mock.patch.dict(os.environ, {"FOVEATE_SOCKET": self.daemon.path}),
+            mock.patch.object(foveate.View, "__iter__", few),
+            mock.patch.object(foveate.aio.View, "__aiter__", few_awaited),
+        ]
         for page in PAGES:
             examples = EXAMPLE.findall(page.read_text())
             self.assertGreater(len(examples), 0, page)
@@ -48,19 +55,23 @@ class ExamplesRun(unittest.TestCase):
                 with self.subTest(page=page.name, code=code):
                     if needs == "torch":
                         torch_or_skip()
-                    with mock.patch.dict(os.environ, environment), mock.patch.object(foveate.View, "__iter__", few):
-                        with contextlib.redirect_stdout(io.StringIO()):
-                            exec(compile(code, str(page), "exec"), {})
+                    with contextlib.ExitStack() as stack:
+                        for patch in patches:
+                            stack.enter_context(patch)
+                        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                        exec(compile(code, str(page), "exec"), {})
 
     def test_every_public_name_is_documented(self) -> None:
         text = PAGES[0].read_text() + (foveate.__doc__ or "")
-        for name in foveate.__all__:
-            with self.subTest(name=name):
-                self.assertTrue(getattr(foveate, name).__doc__ or name == "TOKEN")
+        for module in (foveate, foveate.aio):
+            for name in module.__all__:
+                with self.subTest(module=module.__name__, name=name):
+                    self.assertTrue(getattr(module, name).__doc__ or name == "TOKEN")
         for name in (
             "open",
             "open_view",
             "open_many",
+            "foveate.aio",
             "TokenCache",
             "Lapped",
             "Ended",
@@ -69,6 +80,11 @@ class ExamplesRun(unittest.TestCase):
             "NoDaemon",
         ):
             self.assertIn(name, text)
+
+
+async def few_awaited(view: foveate.aio.View) -> AsyncIterator[foveate.Frame]:
+    for _ in range(3):
+        yield await view.__anext__()
 
 
 def camera_ring(stream: str) -> FakeRing:

@@ -502,6 +502,20 @@ class FrameIsMadeIntoOtherThings(unittest.TestCase):
                     self.assertLess((close - torch.from_numpy(values[:, 0]).double()).abs().max(), 0.5)
                     self.assertTrue((frame.torch(indices=[5, 1]) == tensor[[5, 1]]).all())
 
+    def test_a_padded_frame_is_a_tensor_of_the_views_dtype_and_a_mask(self) -> None:
+        torch_or_skip()
+        for dtype in ("u8", "f16", "bf16", "f32"):
+            with self.subTest(dtype=dtype):
+                ring = FakeRing(dtype=dtype)
+                ring.publish(token_records(3), normalised(np.arange(36, dtype=np.uint8).reshape(3, 3, 2, 2), ring))
+                frame = ring.read()
+                padded = frame.padded()
+                pixels, mask = padded.torch()
+                self.assertEqual((pixels.dtype, tuple(pixels.shape)), (frame.torch().dtype, (8, 3, 2, 2)))
+                self.assertTrue((pixels[mask] == frame.torch()).all())
+                self.assertEqual((mask.sum(), pixels[~mask].abs().sum()), (3, 0))
+                self.assertEqual(pixels.data_ptr(), padded.pixels.ctypes.data)
+
     def test_a_tensor_of_a_copy_shares_its_memory(self) -> None:
         torch_or_skip()
         ring = FakeRing()

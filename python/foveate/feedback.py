@@ -1,0 +1,133 @@
+"""Feedback: the messages that steer a view."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import Refused
+from .frame import Frame
+
+#: The most rows, and columns, of an attention map.
+_MAP_SIDE_MAX = 128
+#: The most points to look at: as many foveae as a view can have.
+_POINTS_MAX = 8
+
+
+class Feedback(NamedTuple):
+    """A request for a view.
+
+    :ivar op: Its ``op``.
+    :ivar payload: The raw bytes after it.
+    :ivar fields: Its other fields, without the view.
+    """
+
+    op: str
+    payload: bytes | None
+    fields: dict[str, Any]
+
+
+def look_at(
+    points: Sequence[Sequence[float]], normalised: bool, for_ms: int | None, frame: Frame | int | None, wait: bool
+) -> Feedback:
+    """See :meth:`foveate.View.look_at`."""
+    if not 0 < len(points) <= _POINTS_MAX:
+        raise ValueError(f"1 to {_POINTS_MAX} points are looked at, not {len(points)}")
+    places = [[float(x), float(y)] for x, y in points]
+    for x, y in places:
+        if normalised and not (0 <= x <= 1 and 0 <= y <= 1):
+            raise ValueError(f"with `normalised`, x and y are shares of the sides, 0 to 1, not {x} and {y}")
+    fields = _given(
+        normalised=normalised,
+        for_ms=None if for_ms is None else int(for_ms),
+        frame=_frame_seq(frame),
+        wait=wait,
+    )
+    if len(places) == 1:
+        [(x, y)] = places
+        return Feedback("look", None, {"x": x, "y": y, **fields})
+    return Feedback("look", None, {"points": places, **fields})
+
+
+def attend(weights: Any, box: Sequence[float] | None, frame: Frame | int | None, wait: bool) -> Feedback:
+    """See :meth:`foveate.View.attend`."""
+    numbers, fields = _map(weights, "an attention map", box)
+    return Feedback("attend", numbers, {**fields, **_given(frame=_frame_seq(frame), wait=wait)})
+
+
+def attend_tokens(frame: Frame | int, scores: Any, wait: bool) -> Feedback:
+    """See :meth:`foveate.View.attend_tokens`."""
+    numbers, dtype = _numbers(scores, "the scores of tokens", 1)
+    return Feedback("attend_tokens", numbers.tobytes(), _given(frame=_frame_seq(frame), dtype=dtype, wait=wait))
+
+
+def inject(
+    name: str, values: Any, frame: Frame | int | None, box: Sequence[float] | None, ttl: float
+) -> Feedback:
+    """See :meth:`foveate.View.inject`."""
+    ttl_ms = round(ttl * 1000)
+    if ttl_ms < 1:
+        raise ValueError(f"a map is kept for at least a millisecond, not {ttl} s")
+    numbers, fields = _map(values, "a channel", box)
+    given = _given(frame=_frame_seq(frame), wait=False)
+    return Feedback("inject", numbers, {"name": name, "ttl_ms": ttl_ms, **fields, **given})
+
+
+def weigh(weights: Mapping[str, float]) -> Feedback:
+    """See :meth:`foveate.View.weigh`."""
+    numbers = {name: float(weight) for name, weight in weights.items()}
+    for name, weight in numbers.items():
+        if not math.isfinite(weight):
+            raise ValueError(f"the weight of {name} is {weight}, and a finite number is expected")
+    return Feedback("weigh", None, {"weights": numbers})
+
+
+#: See :meth:`foveate.View.release`.
+RELEASE = Feedback("release", None, {})
+
+
+def _numbers(array: Any, what: str, ndim: int) -> tuple[NDArray[Any], str]:
+    """The numbers in a format that can be sent, and the name of the format."""
+    if hasattr(array, "detach"):
+        # A tensor of PyTorch, whose bfloat16 NumPy does not know.
+        array = array.detach().cpu()
+        array = array.float() if "bfloat16" in str(array.dtype) else array
+    numbers = np.asarray(array)
+    if numbers.ndim != ndim:
+        raise ValueError(f"{what} has {ndim} axes, not {numbers.ndim}: its shape is {numbers.shape}")
+    names = {"float32": "f32", "float16": "f16", "uint8": "u8"}
+    name = names.get(numbers.dtype.name)
+    if name is None:
+        numbers, name = numbers.astype(np.float32), "f32"
+    return np.ascontiguousarray(numbers, numbers.dtype.newbyteorder("<")), name
+
+
+def _map(array: Any, what: str, box: Sequence[float] | None) -> tuple[bytes, dict[str, Any]]:
+    """The raw bytes of a map, and the fields that describe it."""
+    numbers, dtype = _numbers(array, what, 2)
+    rows, columns = numbers.shape
+    if not (0 < min(rows, columns) and max(rows, columns) <= _MAP_SIDE_MAX):
+        raise Refused(
+            "map-too-large", f"the map has {rows} rows and {columns} columns, and each may be 1 to {_MAP_SIDE_MAX}"
+        )
+    fields: dict[str, Any] = {"shape": [rows, columns], "dtype": dtype}
+    if box is not None:
+        fields["box"] = [float(edge) for edge in box]
+    return numbers.tobytes(), fields
+
+
+def _frame_seq(frame: Frame | int | None) -> int | None:
+    if frame is None:
+        return None
+    return frame.frame_seq if isinstance(frame, Frame) else int(frame)
+
+
+def _given(wait: bool, normalised: bool = False, **fields: Any) -> dict[str, Any]:
+    """The fields to send: those that are not None, and flags that are set."""
+    flags = {"wait": wait, "normalised": normalised}
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {**given, **{name: True for name, is_set in flags.items() if is_set}}

@@ -1,0 +1,62 @@
+"""The keys of a view of one's own, for type checkers; ``configs/default.toml`` describes each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict, Union
+
+
+class Normalisation(TypedDict):
+    """Normalises R, G and B: (value / 255 - mean) / std."""
+
+    mean: Sequence[float]
+    std: Sequence[float]
+
+
+_Normalisation = Union[Literal["none", "unit", "imagenet", "clip", "siglip"], Normalisation]
+_Channels = Union[Sequence[str], Literal["all"]]
+
+
+class GazeKeys(TypedDict, total=False):
+    """Where a view looks: the keys of ``[stream.view.gaze]`` that a client may give."""
+
+    policy: Literal["fixed", "feedback", "saliency", "relevance"]
+    x: float
+    y: float
+    weights: Mapping[str, float]
+    passes: int
+    saccade_hz: float
+    dwell_min_ms: int
+    hysteresis: float
+    inhibition: float
+    inhibition_decay_ms: int
+    inhibition_radius: float
+    centre_prior: float
+    relevance_gain: float
+    silence_ms: int
+    lease_ms: int
+
+
+class ViewKeys(TypedDict, total=False):
+    """What is sampled of a stream: the keys of a ``[[stream.view]]``."""
+
+    name: str
+    layout: Literal["foveal", "uniform", "windows", "rings", "directional", "relevance"]
+    budget: int
+    patch: int
+    dtype: Literal["u8", "f16", "bf16", "f32"]
+    normalisation: _Normalisation
+    outside: Literal["edge", "mean"]
+    rounding: Literal["half-up", "floor"]
+    e0: float
+    foveae: int
+    coarsest: int
+    thresholds: Sequence[float]
+    preset: Literal["stt172", "giava20"]
+    strides: Sequence[int]
+    grids: Sequence[int]
+    slots: int
+    max_fps: float
+    publish: Literal["always", "when-read"]
+    channels: _Channels
+    gaze: GazeKeys
