@@ -63,7 +63,7 @@ impl CpuBatch {
             .lock()
             .pop()
             .unwrap_or_else(|| Pyramid::new(shape, &self.alone, *instructions));
-        pyramid.ingest(frame, all);
+        pyramid.ingest_all(frame);
         reduce::reduce(&mut pyramid.tail, all, shape, &mut pyramid.levels);
         let texels = Texels { shape, frame, levels: &pyramid.levels };
         let token_bytes = encoder.format().token_bytes();
