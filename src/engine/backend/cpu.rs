@@ -5,9 +5,9 @@ use std::sync::Arc;
 use self::convert::{Converter, SIDE, rgb_row};
 use self::features::FeatureRun;
 use self::ingest::{IngestRun, Scratch};
-use self::level::Level;
+use self::level::{Band, Level};
 use self::reduce::Tail;
-use self::sample::{Encoder, SampleToken, Texels};
+use self::sample::{Encoder, SampleToken, Target, Texels};
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
 use crate::change::detect::{BANDS_MAX, Detector, runs};
 use crate::planes::{Planes, Sampler};
@@ -100,20 +100,22 @@ impl Backend for CpuBackend {
         let (tile_rows, grid_width) =
             (detector.band_rows(), detector.kind().extent.in_cells(TILE_SIDE).width as usize);
         let bands = level::bands(levels, tail.tiles_mut(), tile_rows, grid_width);
-        // The samples of the tiles to ingest are now those of the resident copy.
-        let (differences, share) = detector.compare_and(
-            frame,
-            rule,
-            bands.zip(scratch),
-            &|(band, scratch), row, largest| {
-                let ingests = |column, largest| rule.ingests(row * grid_width + column, largest);
-                let mut target = band.tile_row(row);
-                for columns in runs(largest, ingests) {
-                    let target = &mut target;
-                    instructions.run(IngestRun { frame, target, columns, scratch });
-                }
-            },
-        );
+        let bands = bands.zip(scratch);
+        let ingest = |(band, scratch): &mut (Band<'_>, &mut Scratch), row, largest: &[u8]| {
+            let ingests = |column, largest| rule.ingests(row * grid_width + column, largest);
+            let mut runs = runs(largest, ingests).peekable();
+            if runs.peek().is_none() {
+                return 0;
+            }
+            let start_ns = monotonic_ns();
+            let target = &mut band.tile_row(row);
+            for columns in runs {
+                // From the frame: these samples are now those of the resident copy.
+                instructions.run(IngestRun { frame, target, columns, scratch });
+            }
+            monotonic_ns() - start_ns
+        };
+        let (differences, share) = detector.compare_and(frame, rule, bands, &ingest);
         (self.change, self.ingest) = Span::since(start_ns).split(1.0 - share);
         Ok(differences)
     }
@@ -244,15 +246,18 @@ impl Pyramid {
     }
 
     /// Samples the stale tokens of one view.
-    fn sample(&self, frame: &FrameView<'_>, view: &mut Planes) {
+    fn sample(&self, frame: &FrameView<'_>, view: &Planes) {
         let texels = Texels { shape: self.shape, frame, levels: &self.levels };
-        let part_count = parts(view.stale().len());
-        let (sampler, mut tokens) = view.stale_tokens(part_count);
-        let encoder = sampler.get::<Encoder>();
-        let mut tokens: [_; PARTS_MAX] = std::array::from_fn(|_| tokens.next());
-        self.pool.for_each(&mut tokens[..part_count], &|tokens| {
-            for (token, pixels) in tokens.iter_mut().flatten() {
-                SampleToken { texels, encoder, token, pixels }.run(self.instructions);
+        let encoder = view.sampler.get::<Encoder>();
+        let (items, tokens, stale) = (view.items(), &view.plan().tokens, view.stale());
+        let part_count = if items.are_apart() { parts(stale.len()) } else { 1 };
+        let mut stale = stale.chunks(stale.len().div_ceil(part_count).max(1));
+        let mut stale: [_; PARTS_MAX] = std::array::from_fn(|_| stale.next().unwrap_or_default());
+        self.pool.for_each(&mut stale[..part_count], &|stale| {
+            let store = items.store();
+            for index in stale.iter().map(|&index| index as usize) {
+                let (token, target) = (tokens[index], Target::Item(store.item(index)));
+                SampleToken { texels, encoder, token, target }.run(self.instructions);
             }
         });
     }

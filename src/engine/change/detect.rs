@@ -57,12 +57,12 @@ impl Detector {
     ///
     /// If `frame` is of another kind than those that this was built for.
     pub fn compare(&mut self, frame: &FrameView<'_>, rule: &IngestRule) -> &[u8] {
-        self.compare_and(frame, rule, std::iter::repeat(()), &|(), _, _| {}).0
+        self.compare_and(frame, rule, std::iter::repeat(()), &|(), _, _| 0).0
     }
 
     /// The same, and calls `then` after each row of tiles, while its samples are in the caches: with the part of its band, which
-    /// is [`band_rows`](Self::band_rows) rows high, the number of the row, and the largest differences of its tiles. Also
-    /// returns the share of the time that `then` took, 0 to 1.
+    /// is [`band_rows`](Self::band_rows) rows high, the number of the row, and the largest differences of its tiles. `then`
+    /// returns how long it took in nanoseconds, and this its share of the time, 0 to 1.
     ///
     /// # Panics
     ///
@@ -72,7 +72,7 @@ impl Detector {
         frame: &FrameView<'_>,
         rule: &IngestRule,
         parts: impl IntoIterator<Item = P>,
-        then: &(impl Fn(&mut P, usize, &[u8]) + Sync),
+        then: &(impl Fn(&mut P, usize, &[u8]) -> u64 + Sync),
     ) -> (&[u8], f64) {
         assert_eq!(frame.kind(), self.kind(), "frame of another kind");
         let (width, tile_rows) = (self.grid.width as usize, self.band_rows());
@@ -84,32 +84,28 @@ impl Detector {
         let mut parts = parts.into_iter();
         let mut bands = resident.bands(tile_rows).zip(columns.zip(bands_largest)).map(|band| {
             let part = parts.next().expect("a part for each band");
-            (band, part, [0; 2])
+            (band, part, [0_u64; 2])
         });
         let mut bands: [_; BANDS_MAX] = std::array::from_fn(|_| bands.next());
         pool.for_each(&mut bands[..band_count], &|band| {
             let Some(((band, (columns, largest)), part, spent_ns)) = band else { return };
             let rows = band.tile_rows();
-            let mut start_ns = monotonic_ns();
+            let start_ns = monotonic_ns();
             for (row, largest) in rows.zip(largest.chunks_mut(width)) {
                 band.measure(frame, row, mask, columns, largest, *instructions);
-                for run in
-                    runs(largest, |column, largest| rule.changes(row * width + column, largest))
-                {
+                let changes = |column, largest| rule.changes(row * width + column, largest);
+                for run in runs(largest, changes) {
                     band.copy_tiles(frame, row, run);
                 }
-                let compared_ns = monotonic_ns();
-                then(part, row, largest);
-                let end_ns = monotonic_ns();
-                spent_ns[0] += compared_ns - start_ns;
-                spent_ns[1] += end_ns - compared_ns;
-                start_ns = end_ns;
+                spent_ns[0] += then(part, row, largest);
             }
+            spent_ns[1] += monotonic_ns() - start_ns;
         });
-        let spent_ns = bands.iter().flatten().map(|(.., spent_ns)| spent_ns);
-        let [compared, then] =
-            spent_ns.fold([0; 2], |sum: [u64; 2], spent| [sum[0] + spent[0], sum[1] + spent[1]]);
-        let share = then as f64 / (compared + then).max(1) as f64;
+        let [then_ns, all_ns] = bands
+            .iter()
+            .flatten()
+            .fold([0, 0], |[then, all], (_, _, spent_ns)| [then + spent_ns[0], all + spent_ns[1]]);
+        let share = then_ns as f64 / all_ns.max(1) as f64;
         (&self.differences.largest, share)
     }
 
