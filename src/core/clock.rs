@@ -43,6 +43,17 @@ impl Span {
         }
     }
 
+    /// Its first `share`, 0 to 1, and the rest.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of the span"
+    )]
+    pub fn split(self, share: f64) -> (Self, Self) {
+        let middle_ns = self.start_ns + (self.ns() as f64 * share) as u64;
+        (Self { end_ns: middle_ns, ..self }, Self { start_ns: middle_ns, ..self })
+    }
+
     /// Its length in nanoseconds.
     pub fn ns(self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)

@@ -26,7 +26,8 @@ pub mod vulkan;
 /// When the parts of one update ran. A part that did not run has no span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UpdateTimes {
-    /// Finds the tiles that differ, and copies their samples into the resident copy.
+    /// Finds the tiles that differ, and copies their samples into the resident copy. On the CPU its end, and where ingesting
+    /// begins, is computed from the threads' time for each: they take turns.
     pub change: Span,
     /// The CPU hands samples to the device: those of the ingested tiles, or the whole frame if the device compares.
     pub upload: Span,
@@ -52,8 +53,9 @@ pub trait Backend: Send {
     /// Compares `frame` with the resident copy and copies the tiles that `rule` selects into it. Returns the largest
     /// difference of a sample for each tile, row by row; undefined for the [first](IngestRule::is_first) frame.
     ///
-    /// `frame` is of the kind that the backend was built for. A device that compares also updates the pyramid and
-    /// samples `views` in the same submission.
+    /// `frame` is of the kind that the backend was built for. The CPU also ingests these tiles, and those that are due for a
+    /// refresh, while their samples are in the caches. A device that compares also updates the pyramid and samples `views` in the
+    /// same submission.
     ///
     /// # Errors
     ///
@@ -66,8 +68,8 @@ pub trait Backend: Send {
     ) -> Result<&[u8], BackendError>;
 
     /// Brings the pyramid up to date in `ingested`, the tiles that the rule selects for the differences that `compare`
-    /// returned, and samples the stale tokens of each of `views` that is not resting. Blocks until the tokens are in
-    /// memory, and returns when its parts ran.
+    /// returned, and samples the stale tokens of each of `views` that is not resting, to the memory that the view has been given.
+    /// Blocks until the tokens are there, and returns when its parts ran.
     ///
     /// `views` are those passed to `compare`, at most [`VIEWS_MAX`](foveate_core::view::VIEWS_MAX), each with a sampler
     /// from [`samplers`](Self::samplers).

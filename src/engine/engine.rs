@@ -129,13 +129,9 @@ impl Engine {
         let mut planes = planes_of(views);
         let differences = self.backend.compare(frame, &rule, &mut planes)?;
         self.tracker.note(stamp.frame_seq, &rule, differences);
-        let noted_ns = monotonic_ns();
-        let mut update = self.backend.update(self.tracker.ingested(), &mut planes)?;
-        if self.backend.resident().is_some() {
-            // The host compared, and noting is part of that.
-            update.change.end_ns = noted_ns;
-        }
         drop(planes);
+        begin(views);
+        let update = self.backend.update(self.tracker.ingested(), &mut planes_of(views))?;
         self.publish(stamp, views, plan, update);
         Ok(())
     }
@@ -170,6 +166,7 @@ impl Engine {
                 &vec![0; self.tracker.ingested().grid().area()],
             );
         }
+        begin(views);
         let update =
             fill(&mut *self.backend, resident.as_ref().unwrap_or(frame), &mut planes_of(views))?;
         self.publish(stamp, views, Span { start_ns, end_ns: start_ns }, update);
@@ -367,6 +364,13 @@ impl Engine {
     /// When the stages of the newest frame ran.
     pub fn times(&self) -> StageTimes {
         self.times
+    }
+}
+
+/// Asks the sinks of the views that do not rest where the texels of this frame go.
+fn begin<S: Sink>(views: &mut [View<S>]) {
+    for view in views.iter_mut().filter(|view| !view.planes.is_resting()) {
+        view.planes.sample_to(view.sink.begin());
     }
 }
 

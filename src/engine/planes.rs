@@ -5,13 +5,13 @@ use std::fmt;
 
 use bytemuck::Zeroable;
 use foveate_core::geometry::extent::Extent;
-use foveate_core::geometry::plan::{Token, TokenPlan};
+use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::region::PixelBox;
 use foveate_core::geometry::relevance::RelevanceMap;
 use foveate_core::geometry::tile::TileSet;
 use foveate_core::token::TokenFormat;
 use foveate_core::view::ViewSpec;
-use foveate_ring::TokenRecord;
+use foveate_ring::{Items, TokenRecord};
 
 use crate::change::tracker::ChangeTracker;
 
@@ -74,7 +74,8 @@ pub struct Planes {
     pub(crate) plan: TokenPlan,
     /// The source pixels that each token is read from.
     boxes: Vec<PixelBox>,
-    pixels: Vec<u8>,
+    /// Where the next update samples to: a slot of a ring, or memory of its own.
+    pub(crate) items: Items,
     relevance: Vec<f32>,
     records: Vec<TokenRecord>,
     /// The records of the frame before the plan, ordered by [`place`]; none once a frame of the plan has been recorded.
@@ -99,7 +100,7 @@ impl Planes {
             sampler,
             plan: TokenPlan { patch_side: format.patch_side, tokens: Vec::new() },
             boxes: Vec::with_capacity(capacity),
-            pixels: Vec::with_capacity(capacity * format.token_bytes()),
+            items: Items::new(format.token_bytes(), capacity),
             relevance: Vec::with_capacity(capacity),
             records: Vec::with_capacity(capacity),
             records_before: Vec::with_capacity(capacity),
@@ -119,7 +120,7 @@ impl Planes {
 
     /// The plane `pixels`, the records, and the sampler.
     pub fn into_parts(self) -> (Vec<u8>, Vec<TokenRecord>, Sampler) {
-        (self.pixels, self.records, self.sampler)
+        (self.pixels(), self.records, self.sampler)
     }
 
     /// What its tokens look like in memory, and how many there may be.
@@ -147,7 +148,6 @@ impl Planes {
         assert!(tokens.len() <= self.spec.capacity, "a plan beyond the view's capacity");
         self.boxes.clear();
         self.boxes.extend(tokens.iter().map(|token| token.read_box(extent, *patch_side)));
-        self.pixels.resize(tokens.len() * self.spec.format.token_bytes(), 0);
         self.relevance.resize(tokens.len(), EVEN_RELEVANCE);
         if self.records_before.is_empty() {
             // Records of frames; those of a plan that no frame was recorded by are zeros.
@@ -167,9 +167,22 @@ impl Planes {
         &self.plan
     }
 
-    /// The plane [`pixels`](foveate_core::plane::PIXELS), `[N, 3, P, P]`.
-    pub fn pixels(&self) -> &[u8] {
-        &self.pixels
+    /// A copy of the plane [`pixels`](foveate_core::plane::PIXELS), `[N, 3, P, P]`. Of a view whose sink gives the memory, it has
+    /// only the tokens that the newest update sampled.
+    pub fn pixels(&self) -> Vec<u8> {
+        self.items.to_vec(self.plan.tokens.len())
+    }
+
+    /// The items of that plane.
+    pub fn items(&self) -> &Items {
+        &self.items
+    }
+
+    /// Has the next update sample to `items`; `None` for where the one before did.
+    pub(crate) fn sample_to(&mut self, items: Option<Items>) {
+        if let Some(items) = items {
+            self.items = items;
+        }
     }
 
     /// The plane [`relevance`](foveate_core::plane::RELEVANCE), `[N]`.
@@ -248,29 +261,6 @@ impl Planes {
         self.is_resting
     }
 
-    /// The stale tokens in ascending order, each with its target pixels, in at most `part_count` parts; and the
-    /// sampler.
-    pub(crate) fn stale_tokens(
-        &mut self,
-        part_count: usize,
-    ) -> (&mut Sampler, impl Iterator<Item = impl Iterator<Item = (Token, &mut [u8])>>) {
-        let Self { sampler, plan, stale, pixels, .. } = self;
-        let tokens = plan.tokens.as_slice();
-        let token_bytes = self.spec.format.token_bytes();
-        let mut rest = pixels.as_mut_slice();
-        let mut first = 0;
-        let parts = stale.chunks(stale.len().div_ceil(part_count).max(1)).map(move |stale| {
-            let end = stale[stale.len() - 1] as usize + 1;
-            let (part, behind) =
-                std::mem::take(&mut rest).split_at_mut((end - first) * token_bytes);
-            let part_first = first;
-            (rest, first) = (behind, end);
-            stale_pixels(stale, part, part_first, token_bytes)
-                .map(move |(index, pixels)| (tokens[index], pixels))
-        });
-        (sampler, parts)
-    }
-
     /// Ends an update: writes relevance and records of the sampled tokens.
     pub(crate) fn record(
         &mut self,
@@ -309,18 +299,4 @@ pub(crate) fn weight_of(relevance: Option<&RelevanceMap>, extent: Extent, region
 /// What a consumer identifies a token by, within an epoch.
 fn place(record: &TokenRecord) -> (i32, i32, u16, u16, u16) {
     (record.x, record.y, record.sx, record.sy, record.size)
-}
-
-/// The pixels of the `stale` tokens, ascending, each with its index; `pixels` begin at token `first`.
-fn stale_pixels<'a>(
-    stale: &'a [u32],
-    pixels: &'a mut [u8],
-    first: usize,
-    token_bytes: usize,
-) -> impl Iterator<Item = (usize, &'a mut [u8])> {
-    let tokens = pixels.chunks_exact_mut(token_bytes).enumerate();
-    let mut stale = stale.iter().map(|&index| index as usize).peekable();
-    tokens.filter_map(move |(index, pixels)| {
-        stale.next_if_eq(&(first + index)).map(|index| (index, pixels))
-    })
 }

@@ -4,7 +4,7 @@ use foveate_core::frame::FrameStamp;
 use foveate_core::geometry::fixation::Gaze;
 use foveate_core::geometry::plan::TokenPlan;
 use foveate_core::geometry::pyramid::PyramidShape;
-use foveate_ring::{TokenFrame, Writer, plane_list};
+use foveate_ring::{Items, TokenFrame, Writer, plane_list};
 
 pub use self::memory::Memory;
 use crate::channels::ChannelPlane;
@@ -52,7 +52,8 @@ impl SampledFrame<'_> {
         self.planes.plan()
     }
 
-    /// The frame as a ring stores it, with the planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes).
+    /// The frame as a ring stores it, with the planes of [`ViewSpec::planes`](foveate_core::view::ViewSpec::planes), of which the
+    /// first, the texels, is empty: they went where the sink said.
     pub fn token_frame(&self) -> TokenFrame<'_> {
         TokenFrame {
             stamp: self.stamp,
@@ -66,7 +67,7 @@ impl SampledFrame<'_> {
             channels_frame: self.channels.frame_seq(),
             records: self.planes.records(),
             planes: plane_list([
-                self.planes.pixels(),
+                &[],
                 bytemuck::cast_slice(self.planes.relevance()),
                 self.channels.bytes(),
             ]),
@@ -78,11 +79,19 @@ impl SampledFrame<'_> {
 
 /// Takes the token frames of one view.
 pub trait Sink {
+    /// Begins the next frame, and says where its texels go; `None` leaves them with the view. May be called again before
+    /// [`publish`](Self::publish), if the backend failed.
+    fn begin(&mut self) -> Option<Items>;
+
     /// Publishes a frame. The sink copies what it keeps: `frame` changes with the next one.
     fn publish(&mut self, frame: &SampledFrame<'_>);
 }
 
 impl Sink for Writer {
+    fn begin(&mut self) -> Option<Items> {
+        Some(Self::begin(self))
+    }
+
     fn publish(&mut self, frame: &SampledFrame<'_>) {
         Self::publish(self, &frame.token_frame());
     }

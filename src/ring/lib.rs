@@ -4,7 +4,7 @@
 //! ```text
 //!  frame loop                 | one memfd, sealed                          | other processes
 //!                             |                                            |
-//!  Writer::publish -----------+-> slot, newest sequence, futex word -------+-> Reader (maps read-only)
+//!  Writer::begin, publish ----+-> slot, newest sequence, futex word -------+-> Reader (maps read-only)
 //!  Waker::wake ---------------+-> FUTEX_WAKE, 16-byte notices to sockets --+-> Reader::wait, or poll(2)
 //! ```
 //!
@@ -21,6 +21,8 @@ mod camera;
 mod channels;
 mod error;
 mod header;
+#[cfg(feature = "writer")]
+mod items;
 mod mapping;
 #[cfg(feature = "writer")]
 pub mod memory;
@@ -35,6 +37,8 @@ pub mod writer;
 
 pub use abi::{State, TokenRecord};
 pub use error::RingError;
+#[cfg(feature = "writer")]
+pub use items::{Item, ItemStore, Items};
 #[cfg(feature = "writer")]
 pub use memory::check_memory;
 pub use reader::{Borrowed, FrameHead, Lapped, ReadOutcome, Reader, TokenFrameBuf};

@@ -117,6 +117,39 @@ pub(super) fn load_bytes(target: &mut [u8], source: &[AtomicU64]) {
     }
 }
 
+/// Stores `source` at byte `start` of `target`, relaxed. The other bytes of words that are stored in part must be stored by no
+/// other thread meanwhile.
+pub(super) fn store_part(target: &[AtomicU64], start: usize, source: &[u8]) {
+    let (first, skipped) = (start / WORD_BYTES, start % WORD_BYTES);
+    let (head, rest) = source.split_at(((WORD_BYTES - skipped) % WORD_BYTES).min(source.len()));
+    let (chunks, tail) = rest.as_chunks();
+    merge(&target[first..], skipped, head);
+    let whole = &target[first + usize::from(0 < skipped)..];
+    store_words(&whole[..chunks.len()], chunks);
+    merge(&whole[chunks.len()..], 0, tail);
+}
+
+/// Replaces some bytes of the first word of `target`.
+fn merge(target: &[AtomicU64], start: usize, bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let mut word = target[0].load(Ordering::Relaxed).to_ne_bytes();
+    word[start..start + bytes.len()].copy_from_slice(bytes);
+    target[0].store(u64::from_ne_bytes(word), Ordering::Relaxed);
+}
+
+/// Fills `target` from byte `start` of `source`, relaxed.
+pub(super) fn load_part(target: &mut [u8], source: &[AtomicU64], start: usize) {
+    let (first, skipped) = (start / WORD_BYTES, start % WORD_BYTES);
+    let (head, rest) = target.split_at_mut(((WORD_BYTES - skipped) % WORD_BYTES).min(target.len()));
+    if !head.is_empty() {
+        let word = source[first].load(Ordering::Relaxed).to_ne_bytes();
+        head.copy_from_slice(&word[skipped..][..head.len()]);
+    }
+    load_bytes(rest, &source[first + usize::from(0 < skipped)..]);
+}
+
 /// The bytes of a word.
 type Word = [u8; WORD_BYTES];
 

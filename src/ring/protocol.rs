@@ -111,12 +111,19 @@ impl Live<'_> {
 }
 
 impl Lock<'_> {
-    /// Writer: replaces the slot's content by frame `sequence`.
-    fn write(self, sequence: u64, fill: impl FnOnce()) {
+    /// Writer: marks the slot as being written for frame `sequence`. What the caller stores in it afterwards, before it publishes the
+    /// frame, counts as stored by `fill`; so does what other threads store that are synchronised with it before and after, and that
+    /// [join](join_writing).
+    pub(super) fn begin(self, sequence: u64) {
         self.0.store(being_written(sequence), Ordering::Relaxed);
         // SYNC(torn): pairs with the fence in `Lock::still_holds`. A reader that saw any word below also sees that
         // the slot is being written.
         fence(Ordering::Release);
+    }
+
+    /// Writer: replaces the slot's content by frame `sequence`.
+    fn write(self, sequence: u64, fill: impl FnOnce()) {
+        self.begin(sequence);
         fill();
         // SYNC(filled): pairs with the fence in `Lock::holds`. A reader that sees this lock also sees every word above, however
         // it learned of the frame; one that saw it published would see them anyway.
@@ -146,6 +153,12 @@ impl Lock<'_> {
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == written(sequence)
     }
+}
+
+/// Precedes what another thread than the writer's stores in a slot.
+pub(super) fn join_writing() {
+    // SYNC(torn): pairs with the fence in `Lock::still_holds`, as that of `Lock::begin` does for the writer's own stores.
+    fence(Ordering::Release);
 }
 
 /// Leaves the wake for what was published to the waker thread, whose flag is `pending`.

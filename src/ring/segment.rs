@@ -363,8 +363,14 @@ impl<'a> Slot<'a> {
 
     /// The items of a frame of `token_count` tokens in plane `index`.
     pub(super) fn plane(self, index: usize, token_count: usize) -> &'a [AtomicU64] {
+        let (offset, bytes) = self.place(index, token_count);
+        self.segment.mapping.words(offset, bytes)
+    }
+
+    /// Where these items start, in bytes from the start of the segment, and their bytes.
+    pub(super) fn place(self, index: usize, token_count: usize) -> (usize, usize) {
         assert!(token_count <= self.segment.layout.capacity, "{token_count} tokens");
         let place = self.segment.layout.planes()[index];
-        self.segment.mapping.words(self.offset + place.offset, place.bytes(token_count))
+        (self.offset + place.offset, place.bytes(token_count))
     }
 }

@@ -14,9 +14,10 @@ use super::abi::{
 };
 use super::error::{RingError, SystemResultExt};
 use super::header::header_from_spec;
+use super::items::{Items, copy_item};
 use super::mapping::{Mapping, WORD_BYTES, store_bytes};
 use super::memory::{reopened, reserved_memory, seal};
-use super::segment::{Segment, SegmentLayout, SegmentSpec};
+use super::segment::{PlanePlace, Segment, SegmentLayout, SegmentSpec};
 use super::{camera, channels};
 use foveate_core::clock;
 use foveate_core::frame::FrameStamp;
@@ -46,7 +47,8 @@ pub struct TokenFrame<'a> {
     /// `frame_seq` of the frame that the plane of channels was made from; 0 before any, and without that plane.
     pub channels_frame: u64,
     /// One per plane of the segment, in its order, as from [`plane_list`]: an item per token, in the order of the records, or as
-    /// many items as the plane has.
+    /// many items as the plane has. The first may be empty in a frame that was [begun](Writer::begin): then the items whose version
+    /// the frame before does not have were stored there.
     pub planes: [&'a [u8]; MAX_PLANE_COUNT],
     /// Content version per token: differs whenever its items may differ from those of earlier frames. A slot that already holds a
     /// version is not written again. 0 means unversioned: always stored.
@@ -74,6 +76,8 @@ pub struct Writer {
     held: Vec<Vec<u64>>,
     /// For each slot, the version of its planes whose items are not the tokens; 0 for none.
     held_whole: Vec<u64>,
+    /// Whether the next frame was begun.
+    is_begun: bool,
 }
 
 impl Writer {
@@ -103,7 +107,7 @@ impl Writer {
         seal(file.as_fd())?;
         let held = vec![vec![0; layout.capacity]; layout.slot_count];
         let held_whole = vec![0; layout.slot_count];
-        Ok(Self { segment, file, epoch, published: 0, held, held_whole })
+        Ok(Self { segment, file, epoch, published: 0, held, held_whole, is_begun: false })
     }
 
     /// A new read-only descriptor of the segment for readers.
@@ -125,6 +129,18 @@ impl Writer {
         self.published
     }
 
+    /// Begins the next frame, and returns where the items of its first plane go, so that they need not be copied. Until it is
+    /// published, readers do not find the oldest frame any more. A frame may be begun again.
+    pub fn begin(&mut self) -> Items {
+        let sequence = self.published + 1;
+        let slot = self.segment.slot(sequence);
+        slot.lock().begin(sequence);
+        self.is_begun = true;
+        let PlanePlace { item_bytes, .. } = self.segment.layout.planes()[0];
+        let (offset, bytes) = slot.place(0, self.segment.layout.capacity);
+        Items::of_slot(&self.segment, offset, bytes, item_bytes)
+    }
+
     /// Publishes a frame, and returns its ring sequence. Wakes nobody; that is left to
     /// [`Waker::wake`](super::Waker::wake).
     ///
@@ -136,7 +152,9 @@ impl Writer {
         let token_count = frame.records.len();
         assert!(token_count <= capacity, "{token_count} tokens in a segment for {capacity}");
         assert!(frame.planes[plane_count..].iter().all(|items| items.is_empty()), "other planes");
-        for (place, items) in self.segment.layout.planes().iter().zip(frame.planes) {
+        let is_begun = std::mem::take(&mut self.is_begun) && frame.planes[0].is_empty();
+        let places = self.segment.layout.planes().iter().zip(frame.planes);
+        for (place, items) in places.skip(usize::from(is_begun)) {
             let bytes = place.bytes(token_count);
             assert_eq!(items.len(), bytes, "items of a plane in a frame of {token_count} tokens");
         }
@@ -147,6 +165,9 @@ impl Writer {
         let slot = self.segment.slot(sequence);
         self.segment.live().publish(slot.lock(), sequence, || {
             store_bytes(slot.records(token_count), bytemuck::cast_slice(frame.records));
+            if is_begun {
+                carry_over(&self.segment, &self.held, frame.versions, sequence);
+            }
             let index = self.segment.slot_index(sequence);
             let (held, held_whole) = (&mut self.held[index], &mut self.held_whole[index]);
             let is_whole_held = frame.whole_version != 0 && *held_whole == frame.whole_version;
@@ -155,6 +176,7 @@ impl Writer {
             {
                 let target = slot.plane(index, token_count);
                 match place.count {
+                    None if is_begun && index == 0 => {}
                     None => store_changed(target, items, frame.versions, held, place.item_bytes),
                     Some(_) if is_whole_held => {}
                     Some(_) => store_bytes(target, items),
@@ -190,6 +212,21 @@ impl Writer {
 fn store_state(segment: &Segment, state_sequence: u32, state: State, reason: &str) {
     let block = StateBlock { code: state.code(), reserved: 0, reason: padded_text(reason) };
     store_bytes(segment.state(state_sequence), bytemuck::bytes_of(&block));
+}
+
+/// Copies the items of the first plane that frame `sequence` has in common with the one before, and that its slot does not hold;
+/// `held` has the versions that each slot holds.
+fn carry_over(segment: &Segment, held: &[Vec<u64>], versions: &[u64], sequence: u64) {
+    let [held, before] =
+        [sequence, sequence - 1].map(|sequence| &held[segment.slot_index(sequence)]);
+    let [target, source] =
+        [sequence, sequence - 1].map(|sequence| segment.slot(sequence).plane(0, versions.len()));
+    let item_bytes = segment.layout.planes()[0].item_bytes;
+    for (index, version) in versions.iter().enumerate() {
+        if *version != 0 && before[index] == *version && held[index] != *version {
+            copy_item(target, source, index, item_bytes);
+        }
+    }
 }
 
 /// Stores the items of a plane whose versions differ from `held`.

@@ -138,7 +138,7 @@ impl Followed {
         self.player.read_level(level)
     }
 
-    fn pixels(&self) -> &[u8] {
+    fn pixels(&self) -> Vec<u8> {
         self.views[0].pixels()
     }
 }
@@ -232,7 +232,8 @@ impl Course {
         let columns = self.detector.ingested().grid().width;
         let sample = &self.updated.views[0];
         let mut tokens = Vec::new();
-        let pixels = sample.pixels().chunks_exact(FORMAT.token_bytes());
+        let pixels = sample.pixels();
+        let pixels = pixels.chunks_exact(FORMAT.token_bytes());
         for (token, pixels) in sample.plan().tokens.iter().zip(pixels) {
             let region = token.pixel_box(extent, FORMAT.patch_side);
             let rows = region.y0 / TILE_SIDE..region.y1.div_ceil(TILE_SIDE);

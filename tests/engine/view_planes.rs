@@ -22,7 +22,9 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, View};
-use foveate_ring::{ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer};
+use foveate_ring::{
+    Items, ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer,
+};
 
 use crate::backends::pool;
 use crate::history::move_on;
@@ -224,6 +226,10 @@ struct Both {
 }
 
 impl Sink for Both {
+    fn begin(&mut self) -> Option<Items> {
+        Sink::begin(&mut self.ring)
+    }
+
     fn publish(&mut self, frame: &SampledFrame<'_>) {
         Sink::publish(&mut self.ring, frame);
         self.memory.publish(frame);

@@ -92,6 +92,71 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Only items that the frame before does not have are stored, each in two parts; some frames are begun again, with other items.
+    #[test]
+    fn items_that_are_stored_in_a_begun_frame_arrive_with_those_of_the_frame_before(
+        patch_side in prop::sample::select(vec![10, 14, 16]),
+        steps in prop::collection::vec((0..=9usize, any::<u16>(), 0..3_usize), 1..40),
+        slot_count in 2..5usize,
+    ) {
+        let format = TokenFormat::new(patch_side, DType::U8, Normalisation::NONE);
+        let spec = SegmentSpec { format, slot_count, planes: vec![], ..spec(9) };
+        let mut writer = Writer::create(&spec).unwrap();
+        let mut reader = reader_of(&writer);
+        let mut read = TokenFrameBuf::default();
+        let (mut versions, mut before) = ([1; 9], vec![]);
+        for (number, (token_count, changed, begun)) in (2..).zip(steps) {
+            for (_, version) in versions.iter_mut().enumerate().filter(|(token, _)| changed >> token & 1 == 1) {
+                // 0: never the same as before.
+                *version = if changed < 1 << 14 { 0 } else { number };
+            }
+            let versions = &versions[..token_count];
+            let mut expected = frame_with(number, token_count, format, &[]);
+            let value = |version: u64| (if version == 0 { number } else { version }) as u8;
+            expected.pixels = versions.iter().flat_map(|&version| vec![value(version); format.token_bytes()]).collect();
+            for last in (0..begun).rev() {
+                let items = writer.begin();
+                for (token, &version) in versions.iter().enumerate() {
+                    if version == 0 || before.get(token) != Some(&version) {
+                        let bytes = vec![if last == 0 { value(version) } else { 255 }; format.token_bytes()];
+                        let (first, second) = bytes.split_at(13);
+                        items.store().item(token).put(0, first);
+                        items.store().item(token).put(13, second);
+                    }
+                }
+            }
+            let mut frame = TokenFrame { versions, ..as_token_frame(&expected) };
+            if 0 < begun {
+                frame.planes[0] = &[];
+            }
+            writer.publish(&frame);
+            prop_assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 0 });
+            prop_assert!(read.pixels == expected.pixels, "frame {number}");
+            before = versions.to_vec();
+        }
+    }
+}
+
+/// While a frame is stored, its slot is nobody's, and the others are as they were.
+#[test]
+fn a_frame_that_was_begun_is_not_there_before_it_is_published() {
+    let mut writer = Writer::create(&SegmentSpec { slot_count: 2, ..spec(2) }).unwrap();
+    let mut reader = reader_of(&writer);
+    let format = spec(2).format;
+    let mut read = TokenFrameBuf::default();
+    publish(&mut writer, 1, 2, format);
+    publish(&mut writer, 2, 2, format);
+    let items = writer.begin();
+    items.store().item(0).put(0, &[7; 100]);
+    assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Frame { missed: 1 });
+    assert_eq!(read.head.ring_sequence, 2);
+    assert!(read.pixels == frame(2, 2, format).pixels);
+    assert_eq!(reader.read_newest(&mut read).unwrap(), ReadOutcome::Nothing);
+}
+
 /// A plane whose items are not the tokens is stored once in each slot, as long as its version stays.
 #[test]
 fn a_whole_plane_of_a_version_that_a_slot_holds_is_not_stored_again() {

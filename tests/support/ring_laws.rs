@@ -10,7 +10,7 @@ use std::array;
 use std::sync::Arc;
 
 use super::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use super::protocol::{Live, Lock, Look, MAX_STATE_TRIES, hand_over, take_over};
+use super::protocol::{Live, Lock, Look, MAX_STATE_TRIES, hand_over, join_writing, take_over};
 use super::{FRAME_BYTES, READS, load_bytes, store_bytes, thread};
 
 /// Makes a test of each law that takes one reader, which hands it to `check`, and a table `LAWS` of them.
@@ -28,6 +28,7 @@ macro_rules! test_laws {
             a_copy_of_the_newest_frame_is_of_that_frame
             a_borrowed_frame_is_itself_for_as_long_as_it_is_valid
             a_copy_of_an_older_frame_is_of_that_frame
+            what_another_thread_stores_belongs_to_its_frame
         }
     };
     ($($name:ident)*) => {
@@ -67,6 +68,25 @@ pub(crate) fn a_copy_of_an_older_frame_is_of_that_frame() {
         ring.check_copy(newest.saturating_sub(1));
     };
     race(|ring| (1..=3).for_each(|sequence| ring.publish(sequence)), [read]);
+}
+
+/// The third frame, which replaces the first, is stored by another thread. None is the second.
+pub(crate) fn what_another_thread_stores_belongs_to_its_frame() {
+    let write = |ring: &Arc<Ring>| {
+        ring.publish(1);
+        ring.lock(3).begin(3);
+        let shared = Arc::clone(ring);
+        let helper = thread::spawn(move || {
+            join_writing();
+            store_bytes(shared.words(3), &contents(3));
+        });
+        helper.join().expect("it only stores");
+        ring.live().publish(ring.lock(3), 3, || {});
+    };
+    let read = |ring: &Ring| {
+        ring.check_copy(ring.live().newest());
+    };
+    race(write, [read]);
 }
 
 /// Read in place, in two parts, of which the second may come too late.
@@ -168,7 +188,7 @@ pub(crate) fn who_takes_a_wake_over_sees_what_it_is_for() {
             assert_ne!(ring.live().newest(), 0, "woken for nothing");
         }
     };
-    let publish = |ring: &Ring| {
+    let publish = |ring: &Arc<Ring>| {
         ring.publish(1);
         hand_over(&ring.pending);
     };
@@ -178,7 +198,7 @@ pub(crate) fn who_takes_a_wake_over_sees_what_it_is_for() {
 /// Lets `write` run against each of `read`, which is done [`READS`] times in a thread of its own. Returns the ring and
 /// what the threads read.
 fn race<T: Send + 'static, const READERS: usize>(
-    write: impl FnOnce(&Ring),
+    write: impl FnOnce(&Arc<Ring>),
     read: [fn(&Ring) -> T; READERS],
 ) -> (Arc<Ring>, [[T; READS]; READERS]) {
     let ring = Arc::new(Ring::new());

@@ -11,7 +11,7 @@ use foveate_core::geometry::feedback::Feedback;
 use foveate_core::rate::RateLimit;
 use foveate_core::view::ViewSpec;
 use foveate_engine::{SampledFrame, Sink, View};
-use foveate_ring::{State, Waker, Writer};
+use foveate_ring::{Items, State, Waker, Writer};
 use foveate_stats::{NoticeCounts, StreamCounters};
 
 /// Reason given to the readers of a segment when the stream continues in another.
@@ -220,6 +220,10 @@ fn notices(waker: &Waker) -> NoticeCounts {
 }
 
 impl Sink for Publisher {
+    fn begin(&mut self) -> Option<Items> {
+        Some(self.writer.begin())
+    }
+
     fn publish(&mut self, frame: &SampledFrame<'_>) {
         let Self {
             context: ViewContext { channel, counters, .. },

@@ -7,9 +7,9 @@ use self::features::FeatureRun;
 use self::ingest::{IngestRun, Scratch};
 use self::level::{Band, Level};
 use self::reduce::Tail;
-use self::sample::{Encoder, SampleToken, Texels};
+use self::sample::{Encoder, SampleToken, Target, Texels};
 use super::{Backend, BackendError, SamplerMaker, UpdateTimes};
-use crate::change::detect::Detector;
+use crate::change::detect::{BANDS_MAX, Detector, runs};
 use crate::planes::{Planes, Sampler};
 use crate::pool::Pool;
 use crate::simd::{Instructions, Kernel, Vectors};
@@ -18,7 +18,7 @@ use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::coarse::CoarseLevel;
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::geometry::rule::IngestRule;
-use foveate_core::geometry::tile::TileSet;
+use foveate_core::geometry::tile::{TILE_SIDE, TileSet};
 use foveate_core::relevance::features::TileFeatures;
 
 pub(crate) mod batch;
@@ -44,6 +44,8 @@ pub struct CpuBackend {
     features: Option<Vec<TileFeatures>>,
     /// When the newest frame was compared.
     change: Span,
+    /// When its dirty tiles were ingested.
+    ingest: Span,
 }
 
 /// The levels above 0.
@@ -53,7 +55,7 @@ struct Pyramid {
     /// Level 1 and those above it.
     levels: Vec<Level>,
     tail: Tail,
-    /// One per part.
+    /// One per band.
     scratch: Vec<Scratch>,
     pool: Arc<Pool>,
     instructions: Instructions,
@@ -80,6 +82,7 @@ impl CpuBackend {
             pyramid: Pyramid::new(PyramidShape::new(kind.extent), pool, instructions),
             features: None,
             change: Span::NONE,
+            ingest: Span::NONE,
         }
     }
 }
@@ -92,8 +95,28 @@ impl Backend for CpuBackend {
         _views: &mut [&mut Planes],
     ) -> Result<&[u8], BackendError> {
         let start_ns = monotonic_ns();
-        let differences = self.detector.compare(frame, rule);
-        self.change = Span::since(start_ns);
+        let Self { detector, pyramid: Pyramid { levels, tail, scratch, instructions, .. }, .. } =
+            self;
+        let (tile_rows, grid_width) =
+            (detector.band_rows(), detector.kind().extent.in_cells(TILE_SIDE).width as usize);
+        let bands = level::bands(levels, tail.tiles_mut(), tile_rows, grid_width);
+        let bands = bands.zip(scratch);
+        let ingest = |(band, scratch): &mut (Band<'_>, &mut Scratch), row, largest: &[u8]| {
+            let ingests = |column, largest| rule.ingests(row * grid_width + column, largest);
+            let mut runs = runs(largest, ingests).peekable();
+            if runs.peek().is_none() {
+                return 0;
+            }
+            let start_ns = monotonic_ns();
+            let target = &mut band.tile_row(row);
+            for columns in runs {
+                // From the frame: these samples are now those of the resident copy.
+                instructions.run(IngestRun { frame, target, columns, scratch });
+            }
+            monotonic_ns() - start_ns
+        };
+        let (differences, share) = detector.compare_and(frame, rule, bands, &ingest);
+        (self.change, self.ingest) = Span::since(start_ns).split(1.0 - share);
         Ok(differences)
     }
 
@@ -102,20 +125,19 @@ impl Backend for CpuBackend {
         ingested: &TileSet,
         views: &mut [&mut Planes],
     ) -> Result<UpdateTimes, BackendError> {
-        let Self { detector, pyramid, features, change } = self;
+        let Self { detector, pyramid, features, change, ingest } = self;
         let resident = detector.resident();
         let start_ns = monotonic_ns();
-        pyramid.ingest(&resident, ingested);
-        let ingest = Span::since(start_ns);
         let noted = match features {
             Some(features) => {
                 pyramid.note_features(&resident, ingested, features);
-                ingest.next()
+                Span::since(start_ns)
             }
             None => Span::NONE,
         };
+        let start_ns = if noted == Span::NONE { start_ns } else { noted.end_ns };
         reduce::reduce(&mut pyramid.tail, ingested, pyramid.shape, &mut pyramid.levels);
-        let reduce = if noted == Span::NONE { ingest.next() } else { noted.next() };
+        let reduce = Span::since(start_ns);
         for view in views {
             view.find_stale(ingested);
             pyramid.sample(&resident, view);
@@ -123,7 +145,7 @@ impl Backend for CpuBackend {
         let sample = reduce.next();
         Ok(UpdateTimes {
             change: *change,
-            ingest,
+            ingest: *ingest,
             features: noted,
             reduce,
             sample,
@@ -177,7 +199,7 @@ impl Pyramid {
             shape,
             levels: level::levels_above_0(shape),
             tail: Tail::new(shape),
-            scratch: vec![Scratch::default(); PARTS_MAX],
+            scratch: vec![Scratch::default(); BANDS_MAX],
             pool: Arc::clone(pool),
             instructions,
         }
@@ -210,32 +232,32 @@ impl Pyramid {
         });
     }
 
-    /// Brings levels 1 to 5 and the sums of the dirty tiles up to date.
-    fn ingest(&mut self, frame: &FrameView<'_>, dirty: &TileSet) {
-        let grid = dirty.grid();
-        let part_count = parts(dirty.count());
-        let tile_rows = (grid.height as usize).div_ceil(part_count);
-        let sums = self.tail.tiles_mut();
-        let bands = level::bands(&mut self.levels, sums, tile_rows, grid.width as usize);
-        let mut bands = bands.zip(&mut self.scratch);
-        let mut bands: [_; PARTS_MAX] = std::array::from_fn(|_| bands.next());
-        let instructions = self.instructions;
-        self.pool.for_each(&mut bands[..part_count], &|band| {
-            let Some((band, scratch)) = band else { return };
-            ingest_band(frame, dirty, band, scratch, instructions);
-        });
+    /// Brings levels 1 to 5 and the sums of all tiles up to date, on this thread.
+    fn ingest_all(&mut self, frame: &FrameView<'_>) {
+        let grid = frame.extent().in_cells(TILE_SIDE);
+        let (tile_rows, grid_width) = (grid.height as usize, grid.width as usize);
+        let bands = level::bands(&mut self.levels, self.tail.tiles_mut(), tile_rows, grid_width);
+        for (mut band, scratch) in bands.zip(&mut self.scratch) {
+            for row in 0..tile_rows {
+                let target = &mut band.tile_row(row);
+                self.instructions.run(IngestRun { frame, target, columns: 0..grid_width, scratch });
+            }
+        }
     }
 
     /// Samples the stale tokens of one view.
-    fn sample(&self, frame: &FrameView<'_>, view: &mut Planes) {
+    fn sample(&self, frame: &FrameView<'_>, view: &Planes) {
         let texels = Texels { shape: self.shape, frame, levels: &self.levels };
-        let part_count = parts(view.stale().len());
-        let (sampler, mut tokens) = view.stale_tokens(part_count);
-        let encoder = sampler.get::<Encoder>();
-        let mut tokens: [_; PARTS_MAX] = std::array::from_fn(|_| tokens.next());
-        self.pool.for_each(&mut tokens[..part_count], &|tokens| {
-            for (token, pixels) in tokens.iter_mut().flatten() {
-                SampleToken { texels, encoder, token, pixels }.run(self.instructions);
+        let encoder = view.sampler.get::<Encoder>();
+        let (items, tokens, stale) = (view.items(), &view.plan().tokens, view.stale());
+        let part_count = if items.are_apart() { parts(stale.len()) } else { 1 };
+        let mut stale = stale.chunks(stale.len().div_ceil(part_count).max(1));
+        let mut stale: [_; PARTS_MAX] = std::array::from_fn(|_| stale.next().unwrap_or_default());
+        self.pool.for_each(&mut stale[..part_count], &|stale| {
+            let store = items.store();
+            for index in stale.iter().map(|&index| index as usize) {
+                let (token, target) = (tokens[index], Target::Item(store.item(index)));
+                SampleToken { texels, encoder, token, target }.run(self.instructions);
             }
         });
     }
@@ -245,22 +267,6 @@ impl Pyramid {
         match level.checked_sub(1) {
             None => self.instructions.run(CopyLevel0 { frame, target }),
             Some(index) => self.levels[index as usize].copy_to(target),
-        }
-    }
-}
-
-/// Ingests the runs of dirty tiles of a band.
-fn ingest_band(
-    frame: &FrameView<'_>,
-    dirty: &TileSet,
-    band: &mut Band<'_>,
-    scratch: &mut Scratch,
-    instructions: Instructions,
-) {
-    for mut target in band.tile_rows() {
-        for columns in dirty.runs(target.index) {
-            let target = &mut target;
-            instructions.run(IngestRun { frame, target, columns, scratch });
         }
     }
 }

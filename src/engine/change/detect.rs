@@ -9,13 +9,14 @@ use super::difference::SampleMask;
 use super::resident::ResidentFrame;
 use crate::pool::Pool;
 use crate::simd::Instructions;
+use foveate_core::clock::monotonic_ns;
 use foveate_core::frame::{FrameKind, FrameView};
 use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::rule::IngestRule;
 use foveate_core::geometry::tile::TILE_SIDE;
 
 /// Most bands that the image is split into for the thread pool.
-const BANDS_MAX: usize = 16;
+pub const BANDS_MAX: usize = 16;
 
 /// With fewer tiles one thread is faster than sharing the work: about 10 us.
 const WORTH_SHARING: usize = 300;
@@ -56,28 +57,62 @@ impl Detector {
     ///
     /// If `frame` is of another kind than those that this was built for.
     pub fn compare(&mut self, frame: &FrameView<'_>, rule: &IngestRule) -> &[u8] {
+        self.compare_and(frame, rule, std::iter::repeat(()), &|(), _, _| 0).0
+    }
+
+    /// The same, and calls `then` after each row of tiles, while its samples are in the caches: with the part of its band, which
+    /// is [`band_rows`](Self::band_rows) rows high, the number of the row, and the largest differences of its tiles. `then`
+    /// returns how long it took in nanoseconds, and this its share of the time, 0 to 1.
+    ///
+    /// # Panics
+    ///
+    /// As [`compare`](Self::compare), and if there are fewer `parts` than bands.
+    pub fn compare_and<P: Send>(
+        &mut self,
+        frame: &FrameView<'_>,
+        rule: &IngestRule,
+        parts: impl IntoIterator<Item = P>,
+        then: &(impl Fn(&mut P, usize, &[u8]) -> u64 + Sync),
+    ) -> (&[u8], f64) {
         assert_eq!(frame.kind(), self.kind(), "frame of another kind");
+        let (width, tile_rows) = (self.grid.width as usize, self.band_rows());
         let Self { grid, resident, differences, pool, instructions } = self;
-        let width = grid.width as usize;
-        let worth_sharing = WORTH_SHARING <= grid.area();
-        let band_count = if worth_sharing { BANDS_MAX } else { 1 };
-        let tile_rows = (grid.height as usize).div_ceil(band_count);
+        let band_count = (grid.height as usize).div_ceil(tile_rows);
         let TileDifferences { mask, columns, largest } = differences;
         let columns = columns.chunks_mut(mask.longest_row());
         let bands_largest = largest.chunks_mut(tile_rows * width);
-        let mut bands = resident.bands(tile_rows).zip(columns.zip(bands_largest));
+        let mut parts = parts.into_iter();
+        let mut bands = resident.bands(tile_rows).zip(columns.zip(bands_largest)).map(|band| {
+            let part = parts.next().expect("a part for each band");
+            (band, part, [0_u64; 2])
+        });
         let mut bands: [_; BANDS_MAX] = std::array::from_fn(|_| bands.next());
         pool.for_each(&mut bands[..band_count], &|band| {
-            let Some((band, (columns, largest))) = band else { return };
+            let Some(((band, (columns, largest)), part, spent_ns)) = band else { return };
             let rows = band.tile_rows();
+            let start_ns = monotonic_ns();
             for (row, largest) in rows.zip(largest.chunks_mut(width)) {
                 band.measure(frame, row, mask, columns, largest, *instructions);
-                for run in changed_runs(rule, row * width, largest) {
+                let changes = |column, largest| rule.changes(row * width + column, largest);
+                for run in runs(largest, changes) {
                     band.copy_tiles(frame, row, run);
                 }
+                spent_ns[0] += then(part, row, largest);
             }
+            spent_ns[1] += monotonic_ns() - start_ns;
         });
-        &self.differences.largest
+        let [then_ns, all_ns] = bands
+            .iter()
+            .flatten()
+            .fold([0, 0], |[then, all], (_, _, spent_ns)| [then + spent_ns[0], all + spent_ns[1]]);
+        let share = then_ns as f64 / all_ns.max(1) as f64;
+        (&self.differences.largest, share)
+    }
+
+    /// Rows of tiles that one thread works on at a time.
+    pub fn band_rows(&self) -> usize {
+        let worth_sharing = WORTH_SHARING <= self.grid.area();
+        (self.grid.height as usize).div_ceil(if worth_sharing { BANDS_MAX } else { 1 })
     }
 
     /// The resident copy.
@@ -91,17 +126,16 @@ impl Detector {
     }
 }
 
-/// The runs of neighbouring tiles that `rule` selects in the row of tiles that begins with tile `first`, as columns.
-fn changed_runs(
-    rule: &IngestRule,
-    first: usize,
+/// The runs of neighbouring tiles of a row that are `wanted`, as columns; `largest` are its largest differences.
+pub fn runs(
     largest: &[u8],
+    wanted: impl Fn(usize, u8) -> bool,
 ) -> impl Iterator<Item = Range<usize>> {
-    let changes = move |column: &usize| rule.changes(first + column, largest[*column]);
+    let wanted = move |column: &usize| wanted(*column, largest[*column]);
     let mut next = 0;
     std::iter::from_fn(move || {
-        let start = (next..largest.len()).find(&changes)?;
-        let end = (start..largest.len()).find(|column| !changes(column));
+        let start = (next..largest.len()).find(&wanted)?;
+        let end = (start..largest.len()).find(|column| !wanted(column));
         next = end.unwrap_or(largest.len());
         Some(start..next)
     })

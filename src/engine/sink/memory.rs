@@ -3,7 +3,7 @@
 use bytemuck::Zeroable;
 use foveate_core::clock;
 use foveate_core::geometry::fixation::Fixations;
-use foveate_ring::{FrameHead, TokenFrameBuf, TokenRecord};
+use foveate_ring::{FrameHead, Items, TokenFrameBuf, TokenRecord};
 
 use super::{SampledFrame, Sink};
 
@@ -25,17 +25,28 @@ impl Memory {
 }
 
 impl Sink for Memory {
-    fn publish(&mut self, frame: &SampledFrame<'_>) {
-        let source = frame.token_frame();
+    fn begin(&mut self) -> Option<Items> {
+        None
+    }
+
+    fn publish(&mut self, sampled: &SampledFrame<'_>) {
+        let source = sampled.token_frame();
         let Self { frame, held, held_whole } = self;
         let token_count = source.records.len();
         frame.records.resize(token_count, TokenRecord::zeroed());
         frame.records.copy_from_slice(source.records);
-        let [pixels, relevance, channels, ..] = source.planes;
+        let [_, relevance, channels, ..] = source.planes;
         frame.planes.resize_with(if channels.is_empty() { 1 } else { 2 }, Vec::new);
         held.resize(token_count, 0);
-        copy_changed(&mut frame.pixels, pixels, source.versions, held);
-        copy_changed(&mut frame.planes[0], relevance, source.versions, held);
+        let token_bytes = sampled.planes.spec().format.token_bytes();
+        frame.pixels.resize(token_count * token_bytes, 0);
+        let pixels = frame.pixels.chunks_exact_mut(token_bytes).enumerate();
+        for ((index, pixels), (version, held)) in pixels.zip(source.versions.iter().zip(&*held)) {
+            if version != held {
+                sampled.planes.items().load(index, pixels);
+            }
+        }
+        relevance.clone_into(&mut frame.planes[0]);
         if let [_, whole] = &mut frame.planes[..]
             && *held_whole != source.whole_version
         {
@@ -56,17 +67,5 @@ impl Sink for Memory {
             asked_ns: source.asked_ns,
             channels_frame: source.channels_frame,
         };
-    }
-}
-
-/// Copies the items whose version differs from the one in `held`.
-fn copy_changed(target: &mut Vec<u8>, items: &[u8], versions: &[u64], held: &[u64]) {
-    target.resize(items.len(), 0);
-    let Some(item_bytes) = items.len().checked_div(versions.len()) else { return };
-    let tokens = target.chunks_exact_mut(item_bytes).zip(items.chunks_exact(item_bytes));
-    for ((target, item), (version, held)) in tokens.zip(versions.iter().zip(held)) {
-        if version != held {
-            target.copy_from_slice(item);
-        }
     }
 }

@@ -16,7 +16,7 @@ use foveate_core::token::TokenFormat;
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::choice::StreamBackend;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, StageTimes, View};
-use foveate_ring::{Reader, SegmentSpec, TokenFrameBuf, Writer};
+use foveate_ring::{Items, Reader, SegmentSpec, TokenFrameBuf, Writer};
 
 /// Frames before the first measurement: afterwards every slot of a ring is written and every kernel has run.
 const FIRST_FRAMES: usize = 20;
@@ -87,6 +87,13 @@ impl Target {
 }
 
 impl Sink for Target {
+    fn begin(&mut self) -> Option<Items> {
+        match self {
+            Self::Memory(memory) => memory.begin(),
+            Self::Ring { writer, .. } => Sink::begin(writer),
+        }
+    }
+
     fn publish(&mut self, frame: &SampledFrame<'_>) {
         match self {
             Self::Memory(memory) => memory.publish(frame),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::sample::{Encoder, SampleToken, Texels};
+use super::sample::{Encoder, SampleToken, Target, Texels};
 use super::{Pyramid, reduce};
 use crate::batch::picture::{Picture, Sampled, planned};
 use crate::pool::Pool;
@@ -63,13 +63,14 @@ impl CpuBatch {
             .lock()
             .pop()
             .unwrap_or_else(|| Pyramid::new(shape, &self.alone, *instructions));
-        pyramid.ingest(frame, all);
+        pyramid.ingest_all(frame);
         reduce::reduce(&mut pyramid.tail, all, shape, &mut pyramid.levels);
         let texels = Texels { shape, frame, levels: &pyramid.levels };
         let token_bytes = encoder.format().token_bytes();
         let mut pixels = vec![0; plan.tokens.len() * token_bytes];
         for (&token, pixels) in plan.tokens.iter().zip(pixels.chunks_exact_mut(token_bytes)) {
-            SampleToken { texels, encoder, token, pixels }.run(*instructions);
+            let target = Target::Bytes(pixels);
+            SampleToken { texels, encoder, token, target }.run(*instructions);
         }
         self.idle.lock().push(pyramid);
         pixels

@@ -76,6 +76,15 @@ pub struct LevelRows<'a> {
 }
 
 impl LevelRows<'_> {
+    /// `count` rows from row `y`.
+    fn rows_mut(&mut self, y: usize, count: usize) -> LevelRows<'_> {
+        let (stride, rows) = (self.stride, y * self.stride..(y + count) * self.stride);
+        LevelRows {
+            stride,
+            channels: self.channels.each_mut().map(|rows_of| &mut rows_of[rows.clone()]),
+        }
+    }
+
     /// Row `y` of `channel`.
     #[inline(always)]
     pub fn row_mut_of(&mut self, channel: usize, y: usize) -> &mut [u8] {
@@ -116,16 +125,19 @@ pub struct Band<'a> {
 }
 
 impl Band<'_> {
-    /// Its rows of tiles, from the top.
-    pub fn tile_rows(&mut self) -> impl Iterator<Item = TileRow<'_>> {
+    /// Row of tiles `index`, one of its own.
+    pub fn tile_row(&mut self, index: usize) -> TileRow<'_> {
         let Self { first_tile_row, levels, grid_width, sums } = self;
-        let first = *first_tile_row;
-        let mut levels = level_chunks(levels);
-        sums.chunks_mut(*grid_width).enumerate().map(move |(index, sums)| TileRow {
-            index: first + index,
-            levels: levels.each_mut().map(|level| level.next().expect("as many rows as of sums")),
-            sums,
-        })
+        let row = index - *first_tile_row;
+        let mut number = 0;
+        TileRow {
+            index,
+            levels: levels.each_mut().map(|level| {
+                number += 1;
+                level.rows_mut(row * (TILE_SIDE as usize >> number), TILE_SIDE as usize >> number)
+            }),
+            sums: &mut sums[row * *grid_width..][..*grid_width],
+        }
     }
 }
 
@@ -148,18 +160,6 @@ pub fn bands<'a>(
         levels: levels.each_mut().map(|level| level.next().expect("as many rows as of sums")),
         grid_width,
         sums,
-    })
-}
-
-/// The rows of levels 1 to 5, one row of tiles after the other.
-fn level_chunks<'a>(
-    levels: &'a mut [LevelRows<'_>; KEPT_TILE_LEVELS],
-) -> [Chunks<'a>; KEPT_TILE_LEVELS] {
-    let mut number = 0;
-    levels.each_mut().map(|level| {
-        number += 1;
-        let channels = level.channels.each_mut().map(|channel| &mut **channel);
-        Chunks::new(level.stride, TILE_SIDE as usize >> number, channels)
     })
 }
 

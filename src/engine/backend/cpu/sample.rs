@@ -12,6 +12,7 @@ use foveate_core::geometry::extent::Extent;
 use foveate_core::geometry::plan::{self, Token};
 use foveate_core::geometry::pyramid::PyramidShape;
 use foveate_core::token::{DType, Outside, Rounding, TokenFormat, WINDOW_SIDES};
+use foveate_ring::Item;
 
 /// Encodes texels in the number format of one view.
 #[derive(Debug)]
@@ -93,7 +94,26 @@ pub struct SampleToken<'a> {
     /// The token.
     pub token: Token,
     /// Target, `[3, P, P]`.
-    pub pixels: &'a mut [u8],
+    pub target: Target<'a>,
+}
+
+/// Where the bytes of a token go.
+#[derive(Debug)]
+pub enum Target<'a> {
+    /// Memory that others may read meanwhile.
+    Item(Item<'a>),
+    /// Memory of one's own.
+    Bytes(&'a mut [u8]),
+}
+
+impl Target<'_> {
+    #[inline(always)]
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        match self {
+            Self::Item(item) => item.put(offset, bytes),
+            Self::Bytes(target) => target[offset..offset + bytes.len()].copy_from_slice(bytes),
+        }
+    }
 }
 
 // Two kernels: what the rarer one needs would slow down the other.
@@ -151,11 +171,13 @@ impl SampleToken<'_> {
     /// Samples as many rows at a time as have `TEXELS` texels.
     #[inline(always)]
     fn sample<V: Vectors, R: Rows, const TEXELS: usize>(self, vectors: V, rows: &R) {
-        let Self { texels, encoder, token, pixels } = self;
+        let Self { texels, encoder, token, mut target } = self;
         let format = encoder.format;
         let side = format.patch_side as usize;
-        let mut values = [[0; TEXELS]; 3];
-        let (texel_bytes, channel_bytes) = (format.dtype.bytes(), pixels.len() / 3);
+        let real = (format.outside == Outside::Mean)
+            .then(|| Real::new(token, texels.frame.extent(), format));
+        let (mut values, mut encoded) = ([[0; TEXELS]; 3], [[0; MOST_BYTES]; TEXELS]);
+        let texel_bytes = format.dtype.bytes();
         let at_once = (TEXELS / side).min(side);
         for first in (0..side).step_by(at_once) {
             let count = at_once.min(side - first);
@@ -167,32 +189,54 @@ impl SampleToken<'_> {
                     [&mut red[place.clone()], &mut green[place.clone()], &mut blue[place]],
                 );
             }
-            let target = first * side * texel_bytes..(first + count) * side * texel_bytes;
-            for (channel, pixels) in pixels.chunks_exact_mut(channel_bytes).enumerate() {
-                let values = &values[channel][..count * side];
-                encoder.encode(vectors, channel, values, &mut pixels[target.clone()]);
+            for (channel, values) in values.iter().enumerate() {
+                let encoded = &mut encoded.as_flattened_mut()[..count * side * texel_bytes];
+                encoder.encode(vectors, channel, &values[..count * side], encoded);
+                if let Some(real) = &real {
+                    real.clear_others(first, encoded);
+                }
+                target.put((channel * side + first) * side * texel_bytes, encoded);
             }
-        }
-        if format.outside == Outside::Mean {
-            clear_outside(token, texels.frame.extent(), format, pixels);
         }
     }
 }
 
-/// Fills texels without a real pixel with 0, in every number format all bits.
-fn clear_outside(token: Token, extent: Extent, format: TokenFormat, pixels: &mut [u8]) {
-    let side = format.patch_side;
-    let (columns, rows) = (token.columns(extent, side).real(), token.rows(extent, side).real());
-    let texel_bytes = format.dtype.bytes();
-    let columns = columns.start as usize * texel_bytes..columns.end as usize * texel_bytes;
-    let texels_of_rows = pixels.chunks_exact_mut(side as usize * texel_bytes);
-    // Channels follow one another.
-    for (row, texels) in (0..side).cycle().zip(texels_of_rows) {
-        if rows.contains(&row) {
-            texels[..columns.start].fill(0);
-            texels[columns.end..].fill(0);
-        } else {
-            texels.fill(0);
+/// Bytes of a texel in the widest number format.
+const MOST_BYTES: usize = 4;
+
+/// The texels of a token that have a real pixel.
+struct Real {
+    rows: Range<usize>,
+    /// Of a row, in bytes.
+    columns: Range<usize>,
+    row_bytes: usize,
+}
+
+impl Real {
+    fn new(
+        token: Token,
+        extent: Extent,
+        TokenFormat { patch_side, dtype, .. }: TokenFormat,
+    ) -> Self {
+        let rows = token.rows(extent, patch_side).real();
+        let columns = token.columns(extent, patch_side).real();
+        let bytes = |texels: u32| texels as usize * dtype.bytes();
+        Self {
+            rows: rows.start as usize..rows.end as usize,
+            columns: bytes(columns.start)..bytes(columns.end),
+            row_bytes: bytes(patch_side),
+        }
+    }
+
+    /// Fills the other texels with 0, in every number format all bits; `encoded` begins with row `first`.
+    fn clear_others(&self, first: usize, encoded: &mut [u8]) {
+        for (row, texels) in (first..).zip(encoded.chunks_exact_mut(self.row_bytes)) {
+            if self.rows.contains(&row) {
+                texels[..self.columns.start].fill(0);
+                texels[self.columns.end..].fill(0);
+            } else {
+                texels.fill(0);
+            }
         }
     }
 }

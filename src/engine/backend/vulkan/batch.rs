@@ -84,7 +84,6 @@ impl VulkanBatch {
         spec: &ViewSpec,
         pictures: &[Picture<'_>],
     ) -> Result<Vec<Sampled>, BackendError> {
-        let token_bytes = spec.format.token_bytes();
         let mut sampled = Vec::with_capacity(pictures.len());
         for pictures in pictures.chunks(self.pyramid.layer_count() as usize) {
             let plans: Vec<_> = pictures
@@ -102,13 +101,11 @@ impl VulkanBatch {
                 reduce.record(recorder, staging.tiles(), pyramid);
                 sample.record(recorder, pyramid);
             })?;
-            let first = sampled.len();
-            sampled.extend(plans.into_iter().map(|(plan, records)| Sampled {
-                pixels: vec![0; plan.tokens.len() * token_bytes],
-                records,
+            let mut tokens = sample.sampled();
+            sampled.extend(plans.into_iter().map(|(plan, records)| {
+                let tokens = tokens.by_ref().take(plan.tokens.len());
+                Sampled { pixels: tokens.flatten().copied().collect(), records }
             }));
-            let pixels = sampled[first..].iter_mut().map(|sampled| &mut sampled.pixels);
-            sample.collect(pixels.flat_map(|pixels| pixels.chunks_exact_mut(token_bytes)));
         }
         Ok(sampled)
     }

@@ -186,12 +186,9 @@ impl SamplePass {
         recorder.dispatch(&self.pass, &bindings, &push, groups);
     }
 
-    /// Copies the sampled tokens to their places.
-    pub(super) fn collect<'a>(&mut self, stale: impl Iterator<Item = &'a mut [u8]>) {
-        let sampled = self.tokens.mapped::<u8>().chunks_exact(self.format.token_bytes());
-        for (pixels, sampled) in stale.zip(sampled) {
-            pixels.copy_from_slice(sampled);
-        }
+    /// The sampled tokens, in the order of the list; after it, those of earlier lists.
+    pub(super) fn sampled(&mut self) -> impl Iterator<Item = &[u8]> {
+        self.tokens.mapped::<u8>().chunks_exact(self.format.token_bytes())
     }
 }
 

@@ -79,8 +79,12 @@ impl ViewPasses {
 
     /// Copies the sampled tokens to their places.
     pub(super) fn collect(view: &mut Planes) {
-        let (sampler, tokens) = view.stale_tokens(1);
-        sampler.get_mut::<Self>().sample.collect(tokens.flatten().map(|(_, pixels)| pixels));
+        // Borrowed apart, because the sampler is a part of the view.
+        let Planes { sampler, items, stale, .. } = view;
+        let store = items.store();
+        for (index, sampled) in stale.iter().zip(sampler.get_mut::<Self>().sample.sampled()) {
+            store.item(*index as usize).put(0, sampled);
+        }
     }
 
     /// Lists the tokens over tiles that are in `ingested`.

@@ -1,0 +1,136 @@
+//! The texels of a view's tokens, in words that others may read while they are written: those of the next frame's slot, or of this
+//! process alone.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::mapping::{WORD_BYTES, load_part, store_part};
+use super::protocol::join_writing;
+use super::segment::Segment;
+
+/// An item for each token, side by side.
+#[derive(Debug)]
+pub struct Items {
+    words: Words,
+    item_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Words {
+    Own(Box<[AtomicU64]>),
+    /// A plane of a slot; its place in bytes from the start of the segment.
+    Slot {
+        segment: Arc<Segment>,
+        offset: usize,
+        bytes: usize,
+    },
+}
+
+/// An item that is being stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    words: &'a [AtomicU64],
+    /// In bytes from the first word.
+    start: usize,
+    bytes: usize,
+}
+
+/// Stores items, on one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemStore<'a>(&'a Items);
+
+impl Items {
+    /// `count` items of `item_bytes` bytes in memory of this process, all 0. Of a large one, pages that are never stored to take no
+    /// memory.
+    pub fn new(item_bytes: usize, count: usize) -> Self {
+        let words = (item_bytes * count).div_ceil(WORD_BYTES);
+        Self { words: Words::Own(bytemuck::zeroed_slice_box(words)), item_bytes }
+    }
+
+    /// The items of `bytes` bytes from `offset` in a segment.
+    pub(super) fn of_slot(
+        segment: &Arc<Segment>,
+        offset: usize,
+        bytes: usize,
+        item_bytes: usize,
+    ) -> Self {
+        Self { words: Words::Slot { segment: Arc::clone(segment), offset, bytes }, item_bytes }
+    }
+
+    /// Whether no word belongs to two items, so that threads may store different items at the same time.
+    pub fn are_apart(&self) -> bool {
+        self.item_bytes.is_multiple_of(WORD_BYTES)
+    }
+
+    /// Begins to store items on this thread, after [`Writer::begin`](super::Writer::begin) on this thread or on one that this was
+    /// synchronised with. What it stores is published only after this thread was synchronised with the writer's.
+    pub fn store(&self) -> ItemStore<'_> {
+        join_writing();
+        ItemStore(self)
+    }
+
+    /// A copy of the first `count` items.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer.
+    pub fn to_vec(&self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count * self.item_bytes];
+        load_part(&mut bytes, self.words(), 0);
+        bytes
+    }
+
+    /// Copies item `index` to `target`, which is as long.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such item.
+    pub fn load(&self, index: usize, target: &mut [u8]) {
+        assert_eq!(target.len(), self.item_bytes, "an item");
+        load_part(target, self.words(), index * self.item_bytes);
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        match &self.words {
+            Words::Own(words) => words,
+            Words::Slot { segment, offset, bytes } => segment.mapping.words(*offset, *bytes),
+        }
+    }
+}
+
+impl<'a> ItemStore<'a> {
+    /// Item `index`. The words that it shares with others must be stored by no other thread.
+    pub fn item(self, index: usize) -> Item<'a> {
+        let Self(items) = self;
+        Item { words: items.words(), start: index * items.item_bytes, bytes: items.item_bytes }
+    }
+}
+
+impl Item<'_> {
+    /// Stores `bytes` at `offset` in the item.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit into it.
+    #[inline]
+    pub fn put(self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.bytes, "{} bytes at {offset}", bytes.len());
+        store_part(self.words, self.start + offset, bytes);
+    }
+}
+
+/// Copies item `index` of a plane, `item_bytes` long, to its place in another frame.
+pub(super) fn copy_item(
+    target: &[AtomicU64],
+    source: &[AtomicU64],
+    index: usize,
+    item_bytes: usize,
+) {
+    let mut piece = [0; 4096];
+    let (start, end) = (index * item_bytes, (index + 1) * item_bytes);
+    for at in (start..end).step_by(piece.len()) {
+        let piece = &mut piece[..(end - at).min(4096)];
+        load_part(piece, source, at);
+        store_part(target, at, piece);
+    }
+}
