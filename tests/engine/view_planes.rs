@@ -22,9 +22,7 @@ use foveate_core::token::{DType, Normalisation, TokenFormat};
 use foveate_core::view::ViewSpec;
 use foveate_engine::backend::cpu::CpuBackend;
 use foveate_engine::{Engine, Memory, SampledFrame, Sink, View};
-use foveate_ring::{
-    Items, ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer,
-};
+use foveate_ring::{Items, ReadOutcome, Reader, SegmentSpec, TokenFrameBuf, TokenRecord, Writer};
 
 use crate::backends::pool;
 use crate::history::move_on;
