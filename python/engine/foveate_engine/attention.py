@@ -20,8 +20,8 @@ Array = TypeVar("Array")
 _LEVELS_MAX = 3
 _BACKENDS = ("cpu", "vulkan")
 
-#: The Vulkan devices that this process has open, by the names that they were asked for.
-_devices: dict[Union[str, None], Any] = {}
+#: Open Vulkan devices, by the process that opened them and the name that it asked for.
+_devices: dict[tuple[int, Union[str, None]], Any] = {}
 
 
 class _Settings(NamedTuple):
@@ -221,9 +221,16 @@ def _device(name: Union[str, None]) -> Any:
     """The open device of a name."""
     if not hasattr(_native, "AttentionDevice"):
         raise _native.BackendError("backend='vulkan': this build has no Vulkan; build it with the feature `vulkan`, or use 'cpu'")
-    if name not in _devices:
-        _devices.setdefault(name, _native.AttentionDevice(name))
-    return _devices[name]
+    key = (os.getpid(), name)
+    if key not in _devices:
+        for process, _ in list(_devices):
+            if process != key[0]:
+                raise _native.EngineError(
+                    f"backend='vulkan': process {process} has a Vulkan device open, and this is {key[0]}, a fork of it, which has not: "
+                    "start workers that use one with multiprocessing's 'spawn', or before its first use, or use backend='cpu' in them"
+                )
+        _devices.setdefault(key, _native.AttentionDevice(name))
+    return _devices[key]
 
 
 def _vulkan_attention(torch: Any, arrays: tuple[Any, Any, Any], settings: _Settings, device: Union[str, None]) -> Any:

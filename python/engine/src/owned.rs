@@ -10,8 +10,6 @@ use crate::errors::EngineError;
 #[derive(Debug)]
 pub(crate) struct Owned<T> {
     name: &'static str,
-    /// What to do in a fork.
-    remedy: &'static str,
     process: u32,
     value: Mutex<Option<T>>,
 }
@@ -19,12 +17,7 @@ pub(crate) struct Owned<T> {
 impl<T> Owned<T> {
     /// Takes `value`, which errors call `name`.
     pub(crate) fn new(name: &'static str, value: T) -> Self {
-        Self::advising(name, "make an Engine in each worker, after the fork", value)
-    }
-
-    /// Takes `value`, which errors call `name`, and which forks are told to do without by `remedy`.
-    pub(crate) fn advising(name: &'static str, remedy: &'static str, value: T) -> Self {
-        Self { name, remedy, process: std::process::id(), value: Mutex::new(Some(value)) }
+        Self { name, process: std::process::id(), value: Mutex::new(Some(value)) }
     }
 
     /// Runs `work` on the value.
@@ -47,8 +40,9 @@ impl<T> Owned<T> {
             return Ok(self.value.lock());
         }
         Err(EngineError::new_err(format!(
-            "this {} belongs to process {}, and this is {process}, a fork of it, which has neither its threads nor its device: {}",
-            self.name, self.process, self.remedy
+            "this {} belongs to process {}, and this is {process}, a fork of it, which has neither its threads nor its device: make \
+             an Engine in each worker, after the fork",
+            self.name, self.process
         )))
     }
 }

@@ -25,9 +25,7 @@ impl AttentionDevice {
     fn new(py: Python<'_>, device: Option<&str>) -> PyResult<Self> {
         let choice = device.map_or(DeviceChoice::Auto, |name| DeviceChoice::Named(name.to_owned()));
         let open = py.detach(|| open(&choice)).map_err(|error| refusal(&error))?;
-        let remedy = "start workers that use backend=\"vulkan\" with multiprocessing's \"spawn\", or before its first use, or use \
-                      backend=\"cpu\" in them";
-        Ok(Self { choice, open: Owned::advising("Vulkan device", remedy, open) })
+        Ok(Self { choice, open: Owned::new("Vulkan device", open) })
     }
 
     /// The attention of queries, keys and values, [heads, rows, numbers], contiguous.
